@@ -1,0 +1,126 @@
+/** Byte strings: order, joining, and their texts. */
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
+
+export function utf8Encode(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/** Throws a TypeError when the bytes are not valid UTF-8. */
+export function utf8Decode(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+/** Bytewise order, a prefix before what it begins: negative, zero or positive. */
+export function compareBytes(left: Uint8Array, right: Uint8Array): number {
+  const shared = Math.min(left.length, right.length);
+  for (let index = 0; index < shared; index++) {
+    const difference = (left[index] as number) - (right[index] as number);
+    if (difference !== 0) return difference;
+  }
+  return left.length - right.length;
+}
+
+export function equalBytes(left: Uint8Array, right: Uint8Array): boolean {
+  return left.length === right.length && compareBytes(left, right) === 0;
+}
+
+export function startsWithBytes(bytes: Uint8Array, prefix: Uint8Array): boolean {
+  if (bytes.length < prefix.length) return false;
+  for (let index = 0; index < prefix.length; index++) {
+    if (bytes[index] !== prefix[index]) return false;
+  }
+  return true;
+}
+
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  const joined = new Uint8Array(length);
+  let offset = 0;
+  for (const part of parts) {
+    joined.set(part, offset);
+    offset += part.length;
+  }
+  return joined;
+}
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** Lower-case hexadecimal digits. */
+export function hexEncode(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += HEX[byte];
+  return text;
+}
+
+/** The bytes of an even number of hexadecimal digits, or undefined when `text` is anything else. */
+export function hexDecode(text: string): Uint8Array | undefined {
+  if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
+  const bytes = new Uint8Array(text.length / 2);
+  for (let index = 0; index < bytes.length; index++) {
+    bytes[index] = Number.parseInt(text.slice(index * 2, index * 2 + 2), 16);
+  }
+  return bytes;
+}
+
+const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const BASE64_CODES = utf8Encode(BASE64);
+const BASE64_VALUES = new Int8Array(256).fill(-1);
+for (let value = 0; value < 64; value++) BASE64_VALUES[BASE64_CODES[value] as number] = value;
+const PAD = 0x3d;
+
+const latin1 = new TextDecoder("latin1");
+
+/** Base64 with padding (RFC 4648, section 4). */
+export function base64Encode(bytes: Uint8Array): string {
+  const codes = new Uint8Array(Math.ceil(bytes.length / 3) * 4);
+  let out = 0;
+  for (let index = 0; index < bytes.length; index += 3) {
+    const left = bytes.length - index;
+    const word =
+      ((bytes[index] as number) << 16) | ((bytes[index + 1] ?? 0) << 8) | (bytes[index + 2] ?? 0);
+    codes[out++] = BASE64_CODES[word >> 18] as number;
+    codes[out++] = BASE64_CODES[(word >> 12) & 63] as number;
+    codes[out++] = left > 1 ? (BASE64_CODES[(word >> 6) & 63] as number) : PAD;
+    codes[out++] = left > 2 ? (BASE64_CODES[word & 63] as number) : PAD;
+  }
+  return latin1.decode(codes);
+}
+
+/** The bytes of a base64 text, padding optional, white space ignored; undefined when it is not base64. */
+export function base64Decode(text: string): Uint8Array | undefined {
+  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
+  let out = 0;
+  let word = 0;
+  let digitCount = 0;
+  let ended = false;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) continue;
+    if (code === PAD) {
+      ended = true;
+      continue;
+    }
+    const value = code < 256 ? (BASE64_VALUES[code] as number) : -1;
+    if (ended || value < 0) return undefined;
+    word = ((word << 6) | value) & 0xffffff;
+    digitCount++;
+    if (digitCount % 4 === 0) {
+      bytes[out++] = word >> 16;
+      bytes[out++] = (word >> 8) & 255;
+      bytes[out++] = word & 255;
+    }
+  }
+  const rest = digitCount % 4;
+  if (rest === 1) return undefined;
+  if (rest === 2) bytes[out++] = (word >> 4) & 255;
+  if (rest === 3) {
+    bytes[out++] = (word >> 10) & 255;
+    bytes[out++] = (word >> 2) & 255;
+  }
+  return bytes.subarray(0, out);
+}

@@ -1,0 +1,31 @@
+/** What a larger standard library would give; no word of the domain. */
+export { abortable } from "./abort.ts";
+export { AssertionError, assert, unreachable } from "./assert.ts";
+export { BoundedQueue } from "./bounded-queue.ts";
+export {
+  base64Decode,
+  base64Encode,
+  compareBytes,
+  concatBytes,
+  EMPTY_BYTES,
+  equalBytes,
+  hexDecode,
+  hexEncode,
+  startsWithBytes,
+  utf8Decode,
+  utf8Encode,
+} from "./bytes.ts";
+export type { JsonMember, JsonText } from "./json-text.ts";
+export { joinObject, jsonKind, splitArray, splitObject, validateJson } from "./json-text.ts";
+export { errorCode, OperationalError } from "./operational-error.ts";
+export type { Page } from "./page.ts";
+export type {
+  Clock,
+  Compression,
+  DigestStream,
+  Digests,
+  Random,
+  Runtime,
+  Trace,
+} from "./runtime.ts";
+export { randomHex } from "./runtime.ts";

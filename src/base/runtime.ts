@@ -1,0 +1,61 @@
+/**
+ * What a component may know of the world: time, chance, digests, and where to announce events. Made once, by `server/` or by
+ * a simulator, and handed down; the core never reaches for the machine by itself.
+ */
+
+export interface Clock {
+  /** Wall time in milliseconds since the epoch: for people and for CouchDB's fields. */
+  nowMs(): number;
+  /** Milliseconds since some fixed instant, never going back: for durations. */
+  monotonicMs(): number;
+  /** Resolves after `durationMs`; rejects with `signal.reason` when aborted first. */
+  sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
+}
+
+export interface Random {
+  /** An integer in [0, limit). */
+  integer(limit: number): number;
+  /** A number in [0, 1). */
+  ratio(): number;
+  /** `byteCount` unpredictable bytes. */
+  bytes(byteCount: number): Uint8Array;
+  /** An independent stream, so that one more draw elsewhere does not reshuffle this one. */
+  fork(label: string): Random;
+}
+
+/** An incremental message digest. `digest` ends it. */
+export interface DigestStream {
+  update(bytes: Uint8Array): void;
+  digest(): Uint8Array;
+}
+
+export interface Digests {
+  md5(bytes: Uint8Array): Uint8Array;
+  createMd5(): DigestStream;
+}
+
+/** gzip, both ways, as streams: attachments are stored compressed and may be asked for plain. */
+export interface Compression {
+  gzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+}
+
+/** The one stream of announced events: the log, metrics and tests subscribe to it. Fields never hold secrets. */
+export interface Trace {
+  event(name: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+export interface Runtime {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly digests: Digests;
+  readonly compression: Compression;
+  readonly trace: Trace;
+}
+
+/** 32 random hexadecimal digits: the field's form of a uuid, a lock, a session id. */
+export function randomHex(random: Random): string {
+  let text = "";
+  for (const byte of random.bytes(16)) text += byte.toString(16).padStart(2, "0");
+  return text;
+}

@@ -1,0 +1,60 @@
+/**
+ * Versionstamps: 12 bytes, a commit's 10 from the store and 2 of the user version, in big-endian order, so that they sort by
+ * commit and within one by user version.
+ */
+import { assert, compareBytes, hexEncode } from "../base/index.ts";
+
+const TRANSACTION_BYTES = 10;
+export const VERSIONSTAMP_BYTES = 12;
+const PLACEHOLDER = new Uint8Array(TRANSACTION_BYTES).fill(0xff);
+
+export class Versionstamp {
+  readonly bytes: Uint8Array;
+  /** False while the ten bytes of the commit are still to come. */
+  readonly complete: boolean;
+
+  private constructor(bytes: Uint8Array, complete: boolean) {
+    this.bytes = bytes;
+    this.complete = complete;
+  }
+
+  /** A complete versionstamp from its 12 bytes. */
+  static fromBytes(bytes: Uint8Array): Versionstamp {
+    assert(bytes.length === VERSIONSTAMP_BYTES, "A versionstamp has 12 bytes");
+    return new Versionstamp(bytes.slice(), true);
+  }
+
+  /** A versionstamp that the commit completes. `userVersion` orders several of one transaction. */
+  static incomplete(userVersion = 0): Versionstamp {
+    assert(userVersion >= 0 && userVersion <= 0xffff, "A user version has 16 bits");
+    const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
+    bytes.set(PLACEHOLDER);
+    bytes[10] = userVersion >> 8;
+    bytes[11] = userVersion & 0xff;
+    return new Versionstamp(bytes, false);
+  }
+
+  /** The same commit with another user version. */
+  withUserVersion(userVersion: number): Versionstamp {
+    assert(this.complete, "Only a complete versionstamp can change its user version");
+    const bytes = this.bytes.slice();
+    bytes[10] = userVersion >> 8;
+    bytes[11] = userVersion & 0xff;
+    return new Versionstamp(bytes, true);
+  }
+
+  compare(other: Versionstamp): number {
+    return compareBytes(this.bytes, other.bytes);
+  }
+
+  /** 24 hexadecimal digits, in the same order as the versionstamps. */
+  toString(): string {
+    return hexEncode(this.bytes);
+  }
+}
+
+/** Bytes with one incomplete versionstamp, whose ten bytes the commit writes at `offset`. */
+export interface VersionstampedBytes {
+  readonly bytes: Uint8Array;
+  readonly offset: number;
+}

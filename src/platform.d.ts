@@ -1,0 +1,56 @@
+/**
+ * The few globals that every layer may name: they are the same in Node.js, in a browser and under the simulator, and none
+ * of them is a clock, a die or a device. All else comes in as a value (`base/runtime.ts`).
+ */
+
+interface AbortSignal {
+  readonly aborted: boolean;
+  // biome-ignore lint/suspicious/noExplicitAny: the platform's own declaration; a reason can be anything.
+  readonly reason: any;
+  throwIfAborted(): void;
+  addEventListener(type: "abort", listener: () => void, options?: { once?: boolean }): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+}
+
+declare var AbortSignal: {
+  abort(reason?: unknown): AbortSignal;
+  any(signals: readonly AbortSignal[]): AbortSignal;
+};
+
+declare class AbortController {
+  readonly signal: AbortSignal;
+  abort(reason?: unknown): void;
+}
+
+declare class TextEncoder {
+  encode(text?: string): Uint8Array;
+}
+
+declare class TextDecoder {
+  constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
+  decode(bytes?: Uint8Array, options?: { stream?: boolean }): string;
+}
+
+declare class URLSearchParams {
+  constructor(init?: string);
+  get(name: string): string | null;
+  has(name: string): boolean;
+  [Symbol.iterator](): IterableIterator<[string, string]>;
+}
+
+declare class URL {
+  constructor(url: string, base?: string);
+  protocol: string;
+  username: string;
+  password: string;
+  host: string;
+  hostname: string;
+  port: string;
+  pathname: string;
+  search: string;
+  hash: string;
+  readonly origin: string;
+  readonly href: string;
+  readonly searchParams: URLSearchParams;
+  toString(): string;
+}

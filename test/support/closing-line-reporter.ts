@@ -1,0 +1,19 @@
+/** Ends the tests' output with one line that a machine can read: `N passed, N failed`. */
+import type { Reporter, TestModule } from "vitest/node";
+
+export default class ClosingLineReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
+    const counts = { passed: 0, failed: 0, skipped: 0, pending: 0 };
+    for (const module of modules) {
+      for (const test of module.children.allTests()) counts[test.result().state]++;
+      // A file that cannot be loaded has no tests; it failed all the same.
+      counts.failed += module.errors().length;
+    }
+    const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
+    const failed = counts.failed + counts.pending + unhandledErrors.length;
+    // The default reporter prints its summary in the same turn; the last line is ours.
+    process.once("exit", () => {
+      process.stdout.write(`${counts.passed} passed, ${failed} failed${skipped}\n`);
+    });
+  }
+}
