@@ -1,0 +1,23 @@
+/** CouchDB on the wire, for both sides. The only layer that says `_rev`, `rep_id`, `new_edits`. */
+export { readLines } from "./lines.ts";
+export type { MediaType } from "./media-type.ts";
+export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
+export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
+export { bytesPart, multipartLength, writeMultipart } from "./multipart.ts";
+export { badRequest, ProtocolError } from "./protocol-error.ts";
+export type { ParsedRevision } from "./revision.ts";
+export { formatRevision, parseRevision } from "./revision.ts";
+export {
+  encodeAttachmentName,
+  encodeDatabaseName,
+  encodeDocumentId,
+  maskCredentials,
+  stripCredentials,
+} from "./urls.ts";
+export type {
+  RenderedDocument,
+  WireAttachment,
+  WireDocument,
+  WireRevisions,
+} from "./wire-document.ts";
+export { parseWireDocument, renderWireDocument } from "./wire-document.ts";

@@ -1,0 +1,23 @@
+/**
+ * Input that is not what the protocol says. `error` and `reason` are CouchDB's words for it; the caller on our side of the
+ * wire answers with `status`, the caller on the other side reports them.
+ */
+import { OperationalError } from "../base/index.ts";
+
+export class ProtocolError extends OperationalError {
+  override readonly name = "ProtocolError";
+  readonly status: number;
+  readonly error: string;
+  readonly reason: string;
+
+  constructor(status: number, error: string, reason: string, options?: ErrorOptions) {
+    super("PROTOCOL_BAD_INPUT", "Input is not what the protocol says", { error, reason }, options);
+    this.status = status;
+    this.error = error;
+    this.reason = reason;
+  }
+}
+
+export function badRequest(reason: string): ProtocolError {
+  return new ProtocolError(400, "bad_request", reason);
+}

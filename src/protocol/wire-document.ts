@@ -1,0 +1,228 @@
+/**
+ * A document as it stands on the wire: members with an underscore are the protocol's, the rest is the body, which stays the
+ * text that came.
+ */
+import {
+  type JsonMember,
+  type JsonText,
+  joinObject,
+  jsonKind,
+  splitObject,
+} from "../base/index.ts";
+import { ProtocolError } from "./protocol-error.ts";
+import { parseRevision } from "./revision.ts";
+
+/** `_revisions`: the hashes of a revision and its ancestors, newest first. */
+export interface WireRevisions {
+  readonly start: number;
+  readonly hashes: readonly string[];
+}
+
+/** One member of `_attachments`. `data` is base64; `follows` means that the bytes come behind the JSON, in order. */
+export interface WireAttachment {
+  readonly name: string;
+  readonly content:
+    | { readonly kind: "stub" }
+    | { readonly kind: "follows" }
+    | { readonly kind: "inline"; readonly data: string };
+  readonly contentType: string | undefined;
+  readonly revisionPosition: number | undefined;
+  readonly digest: string | undefined;
+  readonly length: number | undefined;
+  readonly encoding: string | undefined;
+  readonly encodedLength: number | undefined;
+}
+
+export interface WireDocument {
+  readonly id: string | undefined;
+  readonly revision: string | undefined;
+  readonly deleted: boolean;
+  /** From `_revisions`; undefined when the document does not carry them. */
+  readonly revisions: WireRevisions | undefined;
+  readonly attachments: readonly WireAttachment[];
+  /** The other members, as an object. `_replication_…` members are part of it, as in CouchDB. */
+  readonly body: JsonText;
+}
+
+/** Members that a reader may get and send back; they carry nothing that a writer decides. */
+const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"]);
+/** Members that CouchDB keeps as part of the body (`couch_doc`). */
+const KEPT_PREFIX = "_replication_";
+
+/** Parses one document. `text` must be valid JSON; throws a ProtocolError that names the member. */
+export function parseWireDocument(text: JsonText): WireDocument {
+  if (jsonKind(text) !== "object") {
+    throw new ProtocolError(400, "bad_request", "Document must be a JSON object");
+  }
+  let id: string | undefined;
+  let revision: string | undefined;
+  let deleted = false;
+  let revisions: WireRevisions | undefined;
+  let attachments: readonly WireAttachment[] = [];
+  const members = splitObject(text);
+  const body: JsonMember[] = [];
+  for (const member of members) {
+    const { name, value } = member;
+    if (!name.startsWith("_") || name.startsWith(KEPT_PREFIX)) body.push(member);
+    else if (name === "_id") id = parseId(value);
+    else if (name === "_rev") revision = parseRevMember(value);
+    else if (name === "_deleted") deleted = parseDeleted(value);
+    else if (name === "_revisions") revisions = parseRevisions(value);
+    else if (name === "_attachments") attachments = parseAttachments(value);
+    else if (!IGNORED.has(name)) {
+      throw new ProtocolError(400, "doc_validation", `Bad special document member: ${name}`);
+    }
+  }
+  const kept = body.length === members.length ? text : joinObject(body);
+  return { id, revision, deleted, revisions, attachments, body: kept };
+}
+
+function parseId(value: JsonText): string {
+  const id: unknown = JSON.parse(value);
+  if (typeof id !== "string") {
+    throw new ProtocolError(400, "illegal_docid", "Document id must be a string");
+  }
+  return id;
+}
+
+function parseRevMember(value: JsonText): string | undefined {
+  const revision: unknown = JSON.parse(value);
+  if (revision === "" || revision === null) return undefined;
+  if (typeof revision !== "string" || parseRevision(revision) === undefined) {
+    throw new ProtocolError(400, "bad_request", "Invalid rev format");
+  }
+  return revision;
+}
+
+function parseDeleted(value: JsonText): boolean {
+  const deleted: unknown = JSON.parse(value);
+  if (typeof deleted === "boolean") return deleted;
+  throw new ProtocolError(400, "bad_request", "_deleted must be a boolean");
+}
+
+function parseRevisions(value: JsonText): WireRevisions {
+  const parsed: unknown = JSON.parse(value);
+  const { start, ids } = (parsed ?? {}) as { start?: unknown; ids?: unknown };
+  if (typeof start !== "number" || !Number.isSafeInteger(start) || start < 0) {
+    throw new ProtocolError(400, "doc_validation", "_revisions.start isn't an integer.");
+  }
+  if (!Array.isArray(ids) || !ids.every((hash) => typeof hash === "string" && hash !== "")) {
+    throw new ProtocolError(400, "doc_validation", "_revisions.ids isn't an array of strings.");
+  }
+  if (ids.length > start) {
+    throw new ProtocolError(400, "doc_validation", "_revisions.ids has more entries than start.");
+  }
+  return { start, hashes: ids };
+}
+
+function parseAttachments(value: JsonText): WireAttachment[] {
+  const parsed: unknown = JSON.parse(value);
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) {
+    throw new ProtocolError(400, "bad_request", "_attachments must be a JSON object");
+  }
+  // The names are taken from the text: `JSON.parse` would lose one that is called `__proto__`.
+  return splitObject(value).map(({ name, value: text }) => parseAttachment(name, JSON.parse(text)));
+}
+
+function parseAttachment(name: string, value: unknown): WireAttachment {
+  const invalid = (reason: string): ProtocolError =>
+    new ProtocolError(400, "bad_request", `Attachment "${name}" ${reason}`);
+  if (name === "") throw new ProtocolError(400, "bad_request", "Attachment name can't be empty");
+  if (name.startsWith("_")) {
+    throw new ProtocolError(
+      400,
+      "bad_request",
+      `Attachment name '${name}' starts with prohibited character '_'`,
+    );
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalid("must be a JSON object");
+  }
+  const members = value as Record<string, unknown>;
+  const number = (key: string): number | undefined => {
+    const found = members[key];
+    if (found === undefined) return undefined;
+    if (typeof found === "number" && Number.isSafeInteger(found) && found >= 0) return found;
+    throw invalid(`has a ${key} that is not a non-negative integer`);
+  };
+  const string = (key: string): string | undefined => {
+    const found = members[key];
+    if (found === undefined) return undefined;
+    if (typeof found === "string") return found;
+    throw invalid(`has a ${key} that is not a string`);
+  };
+  const data = string("data");
+  let content: WireAttachment["content"];
+  if (members.stub === true) content = { kind: "stub" };
+  else if (members.follows === true) content = { kind: "follows" };
+  else if (data !== undefined) content = { kind: "inline", data };
+  else throw invalid("has neither data nor stub nor follows");
+  return {
+    name,
+    content,
+    contentType: string("content_type"),
+    revisionPosition: number("revpos"),
+    digest: string("digest"),
+    length: number("length"),
+    encoding: string("encoding"),
+    encodedLength: number("encoded_length"),
+  };
+}
+
+/** What is rendered; members come in CouchDB's order. */
+export interface RenderedDocument {
+  readonly id: string;
+  readonly revision: string;
+  readonly deleted: boolean;
+  readonly body: JsonText;
+  readonly revisions?: WireRevisions;
+  /** `_revs_info`, `_conflicts`, `_local_seq` and the like, between body and attachments. */
+  readonly extras?: readonly JsonMember[];
+  readonly attachments?: readonly WireAttachment[];
+}
+
+/** The document's text. The body's members stand in it as they came. */
+export function renderWireDocument(document: RenderedDocument): JsonText {
+  let text = `{"_id":${JSON.stringify(document.id)},"_rev":${JSON.stringify(document.revision)}`;
+  const inner = innerText(document.body);
+  if (inner !== "") text += `,${inner}`;
+  if (document.deleted) text += `,"_deleted":true`;
+  const { revisions, extras, attachments } = document;
+  if (revisions !== undefined) {
+    text += `,"_revisions":{"start":${revisions.start},"ids":${JSON.stringify(revisions.hashes)}}`;
+  }
+  for (const { name, value } of extras ?? []) text += `,${JSON.stringify(name)}:${value}`;
+  if (attachments !== undefined && attachments.length > 0) {
+    text += `,"_attachments":${renderAttachments(attachments)}`;
+  }
+  return `${text}}`;
+}
+
+/** What stands between an object's braces, without the space around it. */
+function innerText(body: JsonText): string {
+  const trimmed = body.trim();
+  return trimmed.slice(1, -1).trim();
+}
+
+function renderAttachments(attachments: readonly WireAttachment[]): JsonText {
+  return joinObject(
+    attachments.map((attachment) => {
+      const { content, encoding } = attachment;
+      const members: Record<string, unknown> = {
+        content_type: attachment.contentType,
+        revpos: attachment.revisionPosition,
+        digest: attachment.digest,
+      };
+      if (content.kind === "inline") members.data = content.data;
+      else {
+        members.length = attachment.length;
+        members[content.kind] = true;
+      }
+      if (encoding !== undefined) {
+        members.encoding = encoding;
+        members.encoded_length = attachment.encodedLength;
+      }
+      return { name: attachment.name, value: JSON.stringify(members) };
+    }),
+  );
+}
