@@ -1,0 +1,106 @@
+/** Every key that the queue owns, under its own subspace. */
+import type { Key, Subspace, VersionstampedBytes } from "../kv/index.ts";
+import { type KeyShape, Versionstamp } from "../kv/index.ts";
+import type { JobName, JobType } from "./job.ts";
+
+const TYPE = 1;
+const JOB = 2;
+const DATA = 3;
+const NEXT_DATA = 4;
+const PENDING = 5;
+const ACTIVITY = 6;
+const ENQUEUED = 7;
+
+/** The shapes, for `docs/keyspace.md`. */
+export const JOB_KEY_SHAPES: readonly KeyShape[] = [
+  { key: "(1, type)", value: "(timeoutSec)", note: "registers a type; only such types have jobs" },
+  { key: "(2, type, id)", value: "JobFacts", note: "lock, place in the activity order, schedule" },
+  { key: "(3, type, id, chunk)", value: "bytes", note: "the data, as JSON, in chunks" },
+  {
+    key: "(4, type, id, chunk)",
+    value: "bytes",
+    note: "data given while the job was running; becomes the data of its next run",
+  },
+  { key: "(5, type, scheduledAtSec, id)", value: '""', note: "the queue, by due time" },
+  {
+    key: "(6, type, versionstamp)",
+    value: "(id)",
+    note: "running jobs by their last sign of life",
+  },
+  { key: "(7, type)", value: "counter", note: "grows when a job enters the queue; acceptors watch it" },
+];
+
+type Range = { readonly begin: Key; readonly end: Key };
+
+export class JobKeys {
+  readonly #jobs: Subspace;
+
+  constructor(jobs: Subspace) {
+    this.#jobs = jobs;
+  }
+
+  typeTimeout(type: JobType): Key {
+    return this.#jobs.pack([TYPE, type]);
+  }
+
+  typeTimeouts(): Range {
+    return this.#jobs.range([TYPE]);
+  }
+
+  job({ type, id }: JobName): Key {
+    return this.#jobs.pack([JOB, type, id]);
+  }
+
+  jobsOfType(type: JobType): Range {
+    return this.#jobs.range([JOB, type]);
+  }
+
+  data({ type, id }: JobName, chunk: number): Key {
+    return this.#jobs.pack([DATA, type, id, chunk]);
+  }
+
+  dataChunks({ type, id }: JobName): Range {
+    return this.#jobs.range([DATA, type, id]);
+  }
+
+  nextData({ type, id }: JobName, chunk: number): Key {
+    return this.#jobs.pack([NEXT_DATA, type, id, chunk]);
+  }
+
+  nextDataChunks({ type, id }: JobName): Range {
+    return this.#jobs.range([NEXT_DATA, type, id]);
+  }
+
+  pending({ type, id }: JobName, scheduledAtSec: number): Key {
+    return this.#jobs.pack([PENDING, type, scheduledAtSec, id]);
+  }
+
+  /** The queue up to and including jobs that are due at `dueBySec`. */
+  pendingUntil(type: JobType, dueBySec: number): Range {
+    return {
+      begin: this.#jobs.range([PENDING, type]).begin,
+      end: this.#jobs.range([PENDING, type, dueBySec]).end,
+    };
+  }
+
+  activity(type: JobType, activity: Versionstamp): Key {
+    return this.#jobs.pack([ACTIVITY, type, activity]);
+  }
+
+  newActivity(type: JobType, userVersion: number): VersionstampedBytes {
+    return this.#jobs.packVersionstamped([ACTIVITY, type, Versionstamp.incomplete(userVersion)]);
+  }
+
+  activities(type: JobType): Range {
+    return this.#jobs.range([ACTIVITY, type]);
+  }
+
+  enqueued(type: JobType): Key {
+    return this.#jobs.pack([ENQUEUED, type]);
+  }
+
+  /** The last element of a key: the id of `job` and `pending`, the versionstamp of `activity`, the type of `typeTimeout`. */
+  lastElement(key: Key): unknown {
+    return this.#jobs.unpack(key).at(-1);
+  }
+}

@@ -1,0 +1,83 @@
+/** The stored form of a job's facts, of its data, and of a type. The first element is the format's version. */
+import { assert, concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
+import {
+  packTuple,
+  packTupleVersionstamped,
+  unpackTuple,
+  Versionstamp,
+  type VersionstampedBytes,
+} from "../kv/index.ts";
+import type { JobData, JobFacts } from "./job.ts";
+
+const FORMAT = 1;
+const PENDING = 0;
+const RUNNING = 1;
+const FINISHED = 2;
+
+/** Below the store's limit of 100,000 bytes for a value. */
+const CHUNK_BYTES = 90_000;
+
+export function encodeWaiting(state: "pending" | "finished", scheduledAtSec: number): Uint8Array {
+  return packTuple([FORMAT, state === "pending" ? PENDING : FINISHED, scheduledAtSec]);
+}
+
+/** The facts of a job that is accepted or updated in this transaction, whose versionstamp the commit fills in. */
+export function encodeRunning(
+  facts: { lock: string; scheduledAtSec: number; resubmitted: boolean },
+  userVersion: number,
+): VersionstampedBytes {
+  const { lock, scheduledAtSec, resubmitted } = facts;
+  const activity = Versionstamp.incomplete(userVersion);
+  return packTupleVersionstamped([FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity]);
+}
+
+/** The facts of a running job that keeps its place in the activity order. */
+export function encodeStillRunning(facts: JobFacts & { state: "running" }): Uint8Array {
+  const { lock, scheduledAtSec, resubmitted, activity } = facts;
+  return packTuple([FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity]);
+}
+
+export function decodeFacts(value: Uint8Array): JobFacts {
+  const [format, state, scheduledAtSec, lock, resubmitted, activity] = unpackTuple(value);
+  assert(format === FORMAT, "The job record has a format of this version");
+  assert(typeof scheduledAtSec === "number", "A job record has a schedule");
+  if (state === PENDING) return { state: "pending", scheduledAtSec };
+  if (state === FINISHED) return { state: "finished", scheduledAtSec };
+  assert(state === RUNNING && typeof lock === "string", "A running job has a lock");
+  assert(activity instanceof Versionstamp, "A running job has a place in the activity order");
+  return { state: "running", scheduledAtSec, lock, resubmitted: resubmitted === true, activity };
+}
+
+export function encodeTypeTimeout(timeoutSec: number): Uint8Array {
+  return packTuple([FORMAT, timeoutSec]);
+}
+
+export function decodeTypeTimeout(value: Uint8Array): number {
+  const [format, timeoutSec] = unpackTuple(value);
+  assert(format === FORMAT && typeof timeoutSec === "number", "A job type has a timeout");
+  return timeoutSec;
+}
+
+export function encodeJobId(id: string): Uint8Array {
+  return packTuple([FORMAT, id]);
+}
+
+export function decodeJobId(value: Uint8Array): string {
+  const [format, id] = unpackTuple(value);
+  assert(format === FORMAT && typeof id === "string", "An activity names its job");
+  return id;
+}
+
+/** The data as JSON, cut to fit the store's values. */
+export function encodeData(data: JobData): Uint8Array[] {
+  const bytes = utf8Encode(JSON.stringify(data));
+  const chunks: Uint8Array[] = [];
+  for (let start = 0; start < bytes.length; start += CHUNK_BYTES) {
+    chunks.push(bytes.subarray(start, start + CHUNK_BYTES));
+  }
+  return chunks;
+}
+
+export function decodeData(chunks: readonly Uint8Array[]): JobData {
+  return JSON.parse(utf8Decode(concatBytes(chunks)));
+}

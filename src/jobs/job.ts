@@ -1,0 +1,48 @@
+/**
+ * The nouns of the queue (RFC 007, `couch_jobs`).
+ *
+ * A job has a type, an id within the type, and data. What is stored is facts; the state is derived from them, so the two
+ * cannot disagree:
+ *
+ *   pending      no lock, in the queue at its scheduled time
+ *   running      a lock, and a place in the activity order; `resubmitted` when somebody asked for one more run meanwhile
+ *   finished     no lock, not in the queue; kept until it is removed
+ */
+import type { Versionstamp } from "../kv/index.ts";
+
+export type JobType = string;
+
+export interface JobName {
+  readonly type: JobType;
+  readonly id: string;
+}
+
+/** What a job is about: any JSON object. The queue does not look into it. */
+export type JobData = Readonly<Record<string, unknown>>;
+
+/** The facts that are stored about a job, beside its data. Times are seconds since the epoch; 0 is "any time". */
+export type JobFacts =
+  | { readonly state: "pending"; readonly scheduledAtSec: number }
+  | {
+      readonly state: "running";
+      readonly scheduledAtSec: number;
+      readonly lock: string;
+      /** When it was accepted or last updated: its place in the activity order. */
+      readonly activity: Versionstamp;
+      readonly resubmitted: boolean;
+    }
+  | { readonly state: "finished"; readonly scheduledAtSec: number };
+
+export type JobState = JobFacts["state"];
+
+/** A job as a reader sees it. */
+export interface Job extends JobName {
+  readonly state: JobState;
+  readonly scheduledAtSec: number;
+  readonly data: JobData;
+}
+
+/** A job in the hands of the processor that accepted it. The lock is drawn at acceptance and proves the holding. */
+export interface HeldJob extends JobName {
+  readonly lock: string;
+}

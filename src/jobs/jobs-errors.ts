@@ -1,0 +1,23 @@
+import { OperationalError } from "../base/index.ts";
+import type { JobName } from "./job.ts";
+
+/**
+ * The job was taken away: removed, or given to another processor after its holder was silent too long. The former holder
+ * stops and writes nothing more (RFC 007 calls it `halt`).
+ */
+export class JobHaltedError extends OperationalError {
+  override readonly name = "JobHaltedError";
+
+  constructor({ type, id }: JobName) {
+    super("JOBS_HALTED", "The job is no longer held", { type, id });
+  }
+}
+
+/** Nobody set a timeout for the type, so nobody would notice a job of it whose processor died. */
+export class UnknownJobTypeError extends OperationalError {
+  override readonly name = "UnknownJobTypeError";
+
+  constructor(type: string) {
+    super("JOBS_NO_TYPE_TIMEOUT", "The job type has no timeout", { type });
+  }
+}
