@@ -31,6 +31,9 @@ declare class TextDecoder {
   decode(bytes?: Uint8Array, options?: { stream?: boolean }): string;
 }
 
+declare function encodeURIComponent(text: string): string;
+declare function decodeURIComponent(text: string): string;
+
 declare class URLSearchParams {
   constructor(init?: string);
   get(name: string): string | null;

@@ -1,0 +1,54 @@
+/**
+ * One HTTP request, as a function. Retries, credentials and limits are functions from fetch to fetch (`with-…`), so that
+ * each is one idea and all compose.
+ */
+import { concatBytes, OperationalError, utf8Decode } from "../base/index.ts";
+
+/** A body that can be produced again when a request is repeated. */
+export type RequestBody =
+  | string
+  | Uint8Array
+  | { readonly length: number; stream(): AsyncIterable<Uint8Array> };
+
+export interface FetchRequest {
+  readonly method: "GET" | "HEAD" | "PUT" | "POST" | "DELETE";
+  readonly url: string;
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: RequestBody;
+  /** Silence on the connection, before the headers or between two pieces of the body, ends the request. */
+  readonly inactivityTimeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface FetchResponse {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** Must be read to its end or discarded, or the connection is held. */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Gives up what was not read. */
+  discard(): void;
+}
+
+/** Rejects with a RequestFailedError when no complete answer came, or with `signal.reason`. */
+export type Fetch = (request: FetchRequest) => Promise<FetchResponse>;
+
+/** No answer: refused, reset, not resolved, timed out. `details.cause` is the system's word for it (`ECONNREFUSED`). */
+export class RequestFailedError extends OperationalError {
+  override readonly name = "RequestFailedError";
+
+  constructor(
+    details: { readonly method: string; readonly url: string; readonly cause: string },
+    options?: ErrorOptions,
+  ) {
+    super("HTTP_REQUEST_FAILED", "The request got no answer", details, options);
+  }
+}
+
+/** The whole body as text. */
+export async function readText(response: FetchResponse): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of response.body) chunks.push(chunk);
+  return utf8Decode(concatBytes(chunks));
+}

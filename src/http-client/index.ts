@@ -1,0 +1,7 @@
+/** HTTP as a client: the `Fetch` port and its decorators. */
+export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
+export { RequestFailedError, readText } from "./fetch.ts";
+export type { BasicCredentials } from "./with-headers.ts";
+export { withHeaders } from "./with-headers.ts";
+export type { RetryOptions } from "./with-retry.ts";
+export { withRetry } from "./with-retry.ts";

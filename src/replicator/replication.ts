@@ -1,0 +1,54 @@
+/** What is to be copied, and how: a parsed `_replicator` document or `_replicate` body. Plain JSON, so that a job can hold it. */
+import type { Selection } from "./endpoint.ts";
+
+export type EndpointAddress =
+  | {
+      readonly kind: "http";
+      /** Without credentials; ends in `/` unless it has a query. */
+      readonly url: string;
+      readonly basic?: { readonly username: string; readonly password: string };
+      /** Names as given, without a Basic authorization. */
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  /** A database in our own store. */
+  | { readonly kind: "local"; readonly database: string };
+
+export interface Replication {
+  readonly source: EndpointAddress;
+  readonly target: EndpointAddress;
+  readonly continuous: boolean;
+  readonly createTarget: boolean;
+  readonly createTargetParameters: Readonly<Record<string, string>>;
+  readonly selection: Selection;
+  readonly winningRevisionsOnly: boolean;
+  /** Where a first run begins; absent: at the start. */
+  readonly sinceSequence?: unknown;
+  readonly options: ReplicationOptions;
+}
+
+/** Defaults are CouchDB's (`[replicator]`). */
+export interface ReplicationOptions {
+  readonly useCheckpoints: boolean;
+  readonly checkpointIntervalMs: number;
+  /** Concurrent workers of one job. */
+  readonly workerProcesses: number;
+  /** Changes that a worker takes at once. */
+  readonly workerBatchSize: number;
+  /** Connections to one endpoint. */
+  readonly httpConnections: number;
+  /** Silence that ends a request. */
+  readonly connectionTimeoutMs: number;
+  readonly retriesPerRequest: number;
+  readonly useBulkGet: boolean;
+}
+
+export const REPLICATION_OPTIONS_DEFAULT: ReplicationOptions = {
+  useCheckpoints: true,
+  checkpointIntervalMs: 30_000,
+  workerProcesses: 4,
+  workerBatchSize: 500,
+  httpConnections: 20,
+  connectionTimeoutMs: 30_000,
+  retriesPerRequest: 5,
+  useBulkGet: true,
+};
