@@ -1,21 +1,28 @@
 /**
- * The port between the layer and a store. An engine gives snapshots and atomic commits; read-your-writes, conflict ranges,
- * retries and limits are built once above it (`transaction-buffer`, `retry`), except where an engine has them itself.
+ * The port between the layer and a store. An engine gives snapshots and atomic commits; the one retry loop stands above it
+ * (`key-value-store`). An engine with synchronous snapshots builds its transactions with `buffered-transaction`, where
+ * read-your-writes, conflict ranges and limits are; FoundationDB has all that itself.
  */
-import type { ReadTransaction, Transaction, Watch } from "./transaction.ts";
+import type { Commit, ReadTransaction, Transaction, Watch } from "./transaction.ts";
+
+export type CommitEffect = (commit: Commit) => void;
 
 /** One attempt of a transaction. */
 export interface EngineTransaction {
   readonly transaction: Transaction;
+  /** What `afterCommit` registered, in order. The store runs them, not the engine. */
+  readonly effects: readonly CommitEffect[];
   /** Commits; rejects with KV_CONFLICT, KV_TOO_OLD, KV_TOO_LARGE, KV_UNKNOWN_COMMIT, …. Ends the attempt either way. */
-  commit(): Promise<void>;
-  /** Gives the attempt up; nothing was written. Safe after commit. */
+  commit(): Promise<Commit>;
+  /** Gives the attempt up; nothing was written, and reads reject from now on. Safe after commit. */
   abandon(): void;
 }
 
 export interface Engine {
   readonly name: string;
-  begin(): EngineTransaction;
+  /** `attempt` counts from 0 within one call of `transact` or `read`. */
+  begin(attempt?: number): EngineTransaction;
+  /** Ends all watches with KV_CLOSED and frees what the engine holds. Safe to call twice. */
   close(): Promise<void>;
 }
 

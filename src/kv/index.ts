@@ -1,5 +1,8 @@
 /** The ordered transactional key-value layer: FoundationDB's semantics on every engine. */
-export type { Engine, EngineTransaction } from "./engine.ts";
+export type { BufferedStore, StoreCommit } from "./buffered-transaction.ts";
+export { BufferedTransaction } from "./buffered-transaction.ts";
+export type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
+export { BEHIND_LAST_KEY, FIRST_KEY, keyAfter, keyText, prefixEnd } from "./key-bytes.ts";
 export type { KeySelector } from "./key-selector.ts";
 export {
   firstGreaterOrEqual,
@@ -7,6 +10,34 @@ export {
   lastLessOrEqual,
   lastLessThan,
 } from "./key-selector.ts";
+export type { KeyShape } from "./key-shape.ts";
+export type { ReadOptions, RetryPolicy, TransactOptions } from "./key-value-store.ts";
+export { KeyValueStore } from "./key-value-store.ts";
+export type { KeyValueErrorCode } from "./kv-error.ts";
+export { isRetryable, KeyValueError } from "./kv-error.ts";
+export {
+  checkKey,
+  checkValue,
+  KEY_BYTES_MAX,
+  READ_VERSION_AGE_MS_MAX,
+  TRANSACTION_BYTES_MAX,
+  VALUE_BYTES_MAX,
+} from "./limits.ts";
+export type { MemoryFaults } from "./memory-engine.ts";
+export { MemoryEngine, MemoryStorage } from "./memory-engine.ts";
+export type { AtomicOperation, CommitRequest, KeyInterval, Mutation } from "./mutation.ts";
+export {
+  applyAtomic,
+  completeVersionstamped,
+  littleEndian64,
+  writeVersionstamp,
+} from "./mutation.ts";
+export { PagedRange } from "./paged-range.ts";
+export type { PageOptions, StoreSnapshot } from "./read-view.ts";
+export type { TextInterval, Verdict } from "./resolver.ts";
+export { Resolver } from "./resolver.ts";
+export { Subspace } from "./subspace.ts";
+export { SubspaceEngine } from "./subspace-engine.ts";
 export type {
   Commit,
   Key,
@@ -18,5 +49,16 @@ export type {
   Value,
   Watch,
 } from "./transaction.ts";
+export { KV_KEY_SHAPES } from "./transaction-ids.ts";
+export type { Tuple, TupleItem } from "./tuple.ts";
+export {
+  Double,
+  Float,
+  packTuple,
+  packTupleVersionstamped,
+  Uuid,
+  unpackTuple,
+} from "./tuple.ts";
 export type { VersionstampedBytes } from "./versionstamp.ts";
 export { VERSIONSTAMP_BYTES, Versionstamp } from "./versionstamp.ts";
+export { WatchRegistry } from "./watch-registry.ts";

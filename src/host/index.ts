@@ -1,0 +1,6 @@
+/** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
+export { systemClock } from "./system-clock.ts";
+export { systemCompression } from "./system-compression.ts";
+export { systemDigests } from "./system-digests.ts";
+export { SystemRandom } from "./system-random.ts";
+export { createSystemRuntime } from "./system-runtime.ts";

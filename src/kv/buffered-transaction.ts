@@ -1,0 +1,418 @@
+/**
+ * A transaction over a store that reads synchronously from snapshots: its writes wait in a buffer, its reads go through that
+ * buffer, and what it read is remembered, so that the commit can be judged. Shared by the engines that have no such layer.
+ */
+import { assert, type Clock, compareBytes, type Page } from "../base/index.ts";
+import type { CommitEffect, EngineTransaction } from "./engine.ts";
+import { keyAfter } from "./key-bytes.ts";
+import type { KeySelector } from "./key-selector.ts";
+import { KeyValueError } from "./kv-error.ts";
+import {
+  checkBound,
+  checkKey,
+  checkValue,
+  READ_VERSION_AGE_MS_MAX,
+  TRANSACTION_BYTES_MAX,
+} from "./limits.ts";
+import { type CommitRequest, type KeyInterval, littleEndian64 } from "./mutation.ts";
+import { PagedRange } from "./paged-range.ts";
+import { type ReadView, readPage, resolveSelector, type StoreSnapshot } from "./read-view.ts";
+import type {
+  Commit,
+  Key,
+  KeyRange,
+  KeyValue,
+  RangeOptions,
+  ReadTransaction,
+  Transaction,
+  Value,
+  Watch,
+} from "./transaction.ts";
+import type { VersionstampedBytes } from "./versionstamp.ts";
+import { valueAfter, WriteBuffer } from "./write-buffer.ts";
+
+/** What the transaction needs of its store. */
+export interface BufferedStore {
+  readonly clock: Clock;
+  /** Awaited before the first read: a place for delays and faults. Most stores have none. */
+  readonly beforeSnapshot?: () => Promise<void>;
+  snapshot(): StoreSnapshot;
+  /** Judges and carries out. Not called when there is nothing to write. */
+  commit(request: CommitRequest): Promise<StoreCommit>;
+  /** A watch for the first change after `version`. */
+  watch(key: Key, version: number): Watch;
+}
+
+export interface StoreCommit extends Commit {
+  readonly version: number;
+}
+
+export class BufferedTransaction implements EngineTransaction, Transaction {
+  readonly effects: CommitEffect[] = [];
+  readonly snapshot: ReadTransaction;
+  readonly #store: BufferedStore;
+  readonly #buffer = new WriteBuffer();
+  readonly #reads: KeyInterval[] = [];
+  readonly #writes: KeyInterval[] = [];
+  readonly #watches: PendingWatch[] = [];
+  #conflictByteCount = 0;
+  #userVersion = 0;
+  #view: ReadView | undefined;
+  #opening: Promise<void> | undefined;
+  #takenAtMs = 0;
+  #ended = false;
+
+  constructor(store: BufferedStore) {
+    this.#store = store;
+    this.snapshot = new SnapshotReads(this);
+  }
+
+  get transaction(): Transaction {
+    return this;
+  }
+
+  // Reads
+
+  get(key: Key): Promise<Value | undefined> {
+    return this.read(key, true);
+  }
+
+  getKey(selector: KeySelector): Promise<Key> {
+    return this.readKey(selector, true);
+  }
+
+  getRange(range: KeyRange, options: RangeOptions = {}): AsyncIterable<KeyValue> {
+    return new PagedRange(this, range, options);
+  }
+
+  getRangePage(range: KeyRange, options: RangeOptions = {}): Promise<Page<KeyValue>> {
+    return this.readRange(range, options, true);
+  }
+
+  async readVersion(): Promise<bigint> {
+    const view = this.#readable() ?? (await this.#open());
+    return BigInt(view.snapshot.version);
+  }
+
+  async read(key: Key, remembered: boolean): Promise<Value | undefined> {
+    checkKey(key);
+    const view = this.#readable() ?? (await this.#open());
+    const write = this.#buffer.isEmpty ? undefined : this.#buffer.find(key);
+    if (write === "cleared") return undefined;
+    if (write !== undefined && write.kind !== "operations")
+      return valueAfter(write, undefined)?.slice();
+    if (remembered) this.#remember(key.slice(), undefined);
+    const stored = view.snapshot.get(key);
+    return write === undefined ? stored : valueAfter(write, stored)?.slice();
+  }
+
+  async readKey(selector: KeySelector, remembered: boolean): Promise<Key> {
+    checkBound(selector.key);
+    const view = this.#readable() ?? (await this.#open());
+    const key = resolveSelector(view, selector);
+    if (remembered) {
+      const from = compareBytes(key, selector.key) < 0 ? key : selector.key;
+      const to = from === key ? selector.key : key;
+      this.#remember(from.slice(), keyAfter(to));
+    }
+    return key;
+  }
+
+  async readRange(
+    range: KeyRange,
+    options: RangeOptions,
+    remembered: boolean,
+  ): Promise<Page<KeyValue>> {
+    const view = this.#readable() ?? (await this.#open());
+    const begin = isKey(range.begin) ? range.begin : await this.#bound(range.begin, remembered);
+    const end = isKey(range.end) ? range.end : await this.#bound(range.end, remembered);
+    checkBound(begin);
+    checkBound(end);
+    const page = readPage(view, begin, end, options);
+    if (remembered && compareBytes(begin, end) < 0) {
+      const last = page.entries[page.entries.length - 1];
+      // Of a page that ended early only what was looked at counts.
+      if (page.stoppedBy === "exhausted" || last === undefined) this.#remember(begin, end);
+      else if (options.reverse) this.#remember(last.key.slice(), end);
+      else this.#remember(begin, keyAfter(last.key));
+    }
+    return page;
+  }
+
+  // Writes
+
+  set(key: Key, value: Value): void {
+    this.#checkWrite(key);
+    checkValue(value);
+    this.#buffer.set(key, value);
+  }
+
+  clear(key: Key): void {
+    this.#checkWrite(key);
+    this.#buffer.clear(key);
+  }
+
+  clearRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
+    this.#assertOpen();
+    checkRange(begin, end);
+    this.#buffer.clearRange(begin, end);
+  }
+
+  add(key: Key, delta: bigint): void {
+    this.#checkWrite(key);
+    this.#buffer.operate("add", key, littleEndian64(delta));
+  }
+
+  max(key: Key, value: Value): void {
+    this.#checkWrite(key);
+    checkValue(value);
+    this.#buffer.operate("max", key, value);
+  }
+
+  byteMin(key: Key, value: Value): void {
+    this.#checkWrite(key);
+    checkValue(value);
+    this.#buffer.operate("byteMin", key, value);
+  }
+
+  setVersionstampedKey(key: VersionstampedBytes, value: Value): void {
+    this.#checkWrite(key.bytes);
+    checkValue(value);
+    checkStamp(key);
+    this.#buffer.setStampedKey(key, value, this.#view?.snapshot.version ?? 0);
+  }
+
+  setVersionstampedValue(key: Key, value: VersionstampedBytes): void {
+    this.#checkWrite(key);
+    checkValue(value.bytes);
+    checkStamp(value);
+    this.#buffer.setStampedValue(key, value);
+  }
+
+  addReadConflictKey(key: Key): void {
+    this.#checkWrite(key);
+    this.#openNow();
+    this.#remember(key.slice(), undefined);
+  }
+
+  addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
+    this.#assertOpen();
+    checkRange(begin, end);
+    this.#openNow();
+    this.#remember(begin.slice(), end.slice());
+  }
+
+  addWriteConflictKey(key: Key): void {
+    this.#checkWrite(key);
+    this.#conflictByteCount += key.length;
+    this.#writes.push({ begin: key.slice(), end: undefined });
+  }
+
+  addWriteConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
+    this.#assertOpen();
+    checkRange(begin, end);
+    this.#conflictByteCount += begin.length + end.length;
+    this.#writes.push({ begin: begin.slice(), end: end.slice() });
+  }
+
+  nextUserVersion(): number {
+    assert(this.#userVersion <= 0xffff, "A transaction has at most 65,536 user versions");
+    return this.#userVersion++;
+  }
+
+  watch(key: Key): Watch {
+    this.#checkWrite(key);
+    this.#openNow();
+    const watch = new PendingWatch(key.slice());
+    this.#watches.push(watch);
+    return watch;
+  }
+
+  afterCommit(effect: CommitEffect): void {
+    this.#assertOpen();
+    this.effects.push(effect);
+  }
+
+  // The end
+
+  async commit(): Promise<Commit> {
+    this.#assertOpen();
+    try {
+      if (this.#buffer.isEmpty && this.#writes.length === 0) {
+        this.#armWatches(undefined);
+        return { versionstamp: undefined };
+      }
+      const byteCount = this.#buffer.byteCount + this.#conflictByteCount;
+      if (byteCount > TRANSACTION_BYTES_MAX) {
+        throw new KeyValueError("KV_TOO_LARGE", { byteCount, max: TRANSACTION_BYTES_MAX });
+      }
+      const request: CommitRequest = {
+        readVersion: this.#view?.snapshot.version,
+        reads: this.#reads,
+        writes: this.#writes,
+        mutations: this.#buffer.mutations(),
+      };
+      if (this.#reads.length > 0) this.#checkAge();
+      this.#end();
+      const commit = await this.#store.commit(request);
+      this.#armWatches(commit);
+      return commit;
+    } catch (error) {
+      for (const watch of this.#watches) watch.void();
+      throw error;
+    } finally {
+      this.#end();
+    }
+  }
+
+  abandon(): void {
+    if (this.#ended) return;
+    this.#end();
+    for (const watch of this.#watches) watch.void();
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#view?.snapshot.release();
+  }
+
+  #armWatches(commit: StoreCommit | undefined): void {
+    for (const watch of this.#watches) {
+      const readVersion = (this.#view as ReadView).snapshot.version;
+      // Its own write is no news to the transaction; what others wrote between its read and its commit is.
+      const isOwnWrite = commit !== undefined && this.#buffer.find(watch.key) !== undefined;
+      const version = isOwnWrite ? commit.version : readVersion;
+      watch.arm(this.#store.watch(watch.key, version));
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#ended) throw new KeyValueError("KV_CLOSED", { closed: "transaction" });
+  }
+
+  #checkWrite(key: Key): void {
+    this.#assertOpen();
+    checkKey(key);
+  }
+
+  #checkAge(): void {
+    const ageMs = this.#store.clock.monotonicMs() - this.#takenAtMs;
+    if (ageMs > READ_VERSION_AGE_MS_MAX) throw new KeyValueError("KV_TOO_OLD", { ageMs });
+  }
+
+  /** The view, when it is there and still may be read; undefined before the first read. */
+  #readable(): ReadView | undefined {
+    this.#assertOpen();
+    if (this.#view !== undefined) this.#checkAge();
+    return this.#view;
+  }
+
+  async #open(): Promise<ReadView> {
+    if (this.#store.beforeSnapshot !== undefined) {
+      this.#opening ??= this.#store.beforeSnapshot();
+      await this.#opening;
+      this.#assertOpen();
+    }
+    return this.#openNow();
+  }
+
+  #openNow(): ReadView {
+    if (this.#view === undefined) {
+      this.#view = { snapshot: this.#store.snapshot(), buffer: this.#buffer };
+      this.#takenAtMs = this.#store.clock.monotonicMs();
+    }
+    return this.#view;
+  }
+
+  #remember(begin: Key, end: Key | undefined): void {
+    this.#conflictByteCount += begin.length + (end?.length ?? 0);
+    this.#reads.push({ begin, end });
+  }
+
+  /** The bound that a selector means. Those that move by no key need no look at the store. */
+  async #bound(selector: KeySelector, remembered: boolean): Promise<Key> {
+    if (selector.offset === 1) return selector.orEqual ? keyAfter(selector.key) : selector.key;
+    return this.readKey(selector, remembered);
+  }
+}
+
+/** The same reads, not remembered. */
+class SnapshotReads implements ReadTransaction {
+  readonly #transaction: BufferedTransaction;
+
+  constructor(transaction: BufferedTransaction) {
+    this.#transaction = transaction;
+  }
+
+  get snapshot(): ReadTransaction {
+    return this;
+  }
+
+  get(key: Key): Promise<Value | undefined> {
+    return this.#transaction.read(key, false);
+  }
+
+  getKey(selector: KeySelector): Promise<Key> {
+    return this.#transaction.readKey(selector, false);
+  }
+
+  getRange(range: KeyRange, options: RangeOptions = {}): AsyncIterable<KeyValue> {
+    return new PagedRange(this, range, options);
+  }
+
+  getRangePage(range: KeyRange, options: RangeOptions = {}): Promise<Page<KeyValue>> {
+    return this.#transaction.readRange(range, options, false);
+  }
+
+  readVersion(): Promise<bigint> {
+    return this.#transaction.readVersion();
+  }
+}
+
+/** A watch whose transaction has not committed yet: it waits for the commit, then for the change. */
+class PendingWatch implements Watch {
+  readonly key: Key;
+  #state: { kind: "waiting" } | { kind: "armed"; watch: Watch } | { kind: "void" } = {
+    kind: "waiting",
+  };
+  #cancelled = false;
+
+  constructor(key: Key) {
+    this.key = key;
+  }
+
+  arm(watch: Watch): void {
+    this.#state = { kind: "armed", watch };
+    if (this.#cancelled) watch.cancel();
+  }
+
+  void(): void {
+    this.#state = { kind: "void" };
+  }
+
+  async fired(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    assert(this.#state.kind !== "waiting", "A watch is waited for after its transaction");
+    // Of a transaction whose commit is unknown: nobody can say what it should have watched for, so it fires.
+    if (this.#state.kind === "armed") await this.#state.watch.fired(signal);
+  }
+
+  cancel(): void {
+    this.#cancelled = true;
+    if (this.#state.kind === "armed") this.#state.watch.cancel();
+  }
+}
+
+function isKey(bound: Key | KeySelector): bound is Key {
+  return bound instanceof Uint8Array;
+}
+
+function checkRange(begin: Key, end: Key): void {
+  checkBound(begin);
+  checkBound(end);
+  assert(compareBytes(begin, end) <= 0, "A range does not end before it begins");
+}
+
+function checkStamp({ bytes, offset }: VersionstampedBytes): void {
+  assert(offset >= 0 && offset + 10 <= bytes.length, "A versionstamp lies within its bytes");
+}

@@ -1,0 +1,38 @@
+/** Keys next to keys: the bounds that ranges need. */
+import { assert, EMPTY_BYTES } from "../base/index.ts";
+import type { Key } from "./transaction.ts";
+
+export const FIRST_KEY: Key = EMPTY_BYTES;
+/** Behind every key. */
+export const BEHIND_LAST_KEY: Key = new Uint8Array([0xff]);
+
+/** The smallest key behind `key`. */
+export function keyAfter(key: Key): Key {
+  const after = new Uint8Array(key.length + 1);
+  after.set(key);
+  return after;
+}
+
+/** The smallest key behind every key that begins with `prefix`. */
+export function prefixEnd(prefix: Uint8Array): Key {
+  let length = prefix.length;
+  while (length > 0 && prefix[length - 1] === 0xff) length--;
+  assert(length > 0, "A prefix has a byte below 0xff");
+  const end = prefix.slice(0, length);
+  (end[length - 1] as number)++;
+  return end;
+}
+
+/**
+ * A key as a string with one character per byte. Such strings compare, hash and sort as the bytes do, and the engine of the
+ * language does all three much faster than any loop over bytes.
+ */
+export function keyText(key: Key): string {
+  return String.fromCharCode.apply(null, key as unknown as number[]);
+}
+
+export function keyFromText(text: string): Key {
+  const key = new Uint8Array(text.length);
+  for (let index = 0; index < text.length; index++) key[index] = text.charCodeAt(index);
+  return key;
+}

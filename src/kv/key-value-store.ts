@@ -1,0 +1,265 @@
+/**
+ * The one place where transactions are opened, and the one loop that repeats them. A body may run several times; it is given
+ * up when its signal aborts, its time is over or the store closes, and nothing that it still does then reaches the store.
+ */
+import { assert, errorCode, OperationalError, type Runtime } from "../base/index.ts";
+import type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
+import { isRetryable, KeyValueError } from "./kv-error.ts";
+import type { Commit, ReadTransaction, Transaction } from "./transaction.ts";
+import { TransactionIds } from "./transaction-ids.ts";
+
+export interface ReadOptions {
+  /** Gives up with `signal.reason`. A commit that is under way is not undone by that. */
+  readonly signal?: AbortSignal | undefined;
+  /** So many attempts after the first; then the last error is thrown. */
+  readonly retryCountMax?: number | undefined;
+  /** For all attempts together; then KV_TIMED_OUT, or KV_UNKNOWN_COMMIT when a commit was under way. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface TransactOptions extends ReadOptions {
+  /**
+   * What follows when a commit's fate is unknown. "throw" (default): the caller gets KV_UNKNOWN_COMMIT. "retry": the body is
+   * idempotent and runs again. "check": an id is written with the body and looked up, so that it is applied once.
+   */
+  readonly whenUnknown?: "throw" | "retry" | "check" | undefined;
+}
+
+export interface RetryPolicy {
+  readonly retryCountMax: number;
+  /** The first pause; it doubles with each attempt, and a random half of it is taken. */
+  readonly backoffMsMin: number;
+  readonly backoffMsMax: number;
+  /** None when absent. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/**
+ * Every conflict means that another transaction committed, so the store progresses; the bound is there for a body that
+ * defeats itself, and far above what contention needs (64 writers on one key: bench/kv/contention.ts).
+ */
+const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 1_000 };
+
+export class KeyValueStore {
+  readonly #runtime: Runtime;
+  readonly #random: Runtime["random"];
+  readonly #engine: Engine;
+  readonly #retry: RetryPolicy;
+  readonly #transactionIds: TransactionIds;
+  readonly #running = new Set<Run>();
+  #closing: Promise<void> | undefined;
+
+  constructor({
+    runtime,
+    engine,
+    retry = {},
+  }: {
+    readonly runtime: Runtime;
+    readonly engine: Engine;
+    readonly retry?: Partial<RetryPolicy>;
+  }) {
+    this.#runtime = runtime;
+    this.#random = runtime.random.fork("kv.retry");
+    this.#engine = engine;
+    this.#retry = { ...DEFAULT_RETRY, ...retry };
+    this.#transactionIds = new TransactionIds(runtime);
+  }
+
+  /** Runs `body` in a transaction and commits it; again after a conflict. Resolves with what the committed attempt returned. */
+  transact<T>(body: (tx: Transaction) => Promise<T>, options: TransactOptions = {}): Promise<T> {
+    return this.#run(options, (run) => this.#transact(body, options, run));
+  }
+
+  /** Runs `body` on one snapshot of the store. Nothing is committed, so nothing conflicts. */
+  read<T>(body: (tx: ReadTransaction) => Promise<T>, options: ReadOptions = {}): Promise<T> {
+    return this.#run(options, (run) => this.#read(body, options, run));
+  }
+
+  /** Gives up what runs, waits for the commits that are under way, and closes the engine. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const commits: Promise<unknown>[] = [];
+    for (const run of [...this.#running]) {
+      if (run.commit !== undefined) commits.push(run.commit);
+      run.giveUp(new KeyValueError("KV_CLOSED", { closed: "store" }));
+    }
+    await Promise.allSettled(commits);
+    await this.#engine.close();
+  }
+
+  async #run<T>(options: ReadOptions, work: (run: Run) => Promise<T>): Promise<T> {
+    if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    options.signal?.throwIfAborted();
+    const run = new Run();
+    this.#running.add(run);
+    const { signal } = options;
+    const onAbort = (): void => run.giveUp(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const timeoutMs = options.timeoutMs ?? this.#retry.timeoutMs;
+    const timer = new AbortController();
+    if (timeoutMs !== undefined) this.#limitTime(run, timeoutMs, timer.signal);
+    try {
+      return await run.race(work(run));
+    } finally {
+      this.#running.delete(run);
+      signal?.removeEventListener("abort", onAbort);
+      if (timeoutMs !== undefined) timer.abort();
+    }
+  }
+
+  #limitTime(run: Run, timeoutMs: number, signal: AbortSignal): void {
+    this.#runtime.clock.sleep(timeoutMs, signal).then(
+      () => {
+        const code = run.commit === undefined ? "KV_TIMED_OUT" : "KV_UNKNOWN_COMMIT";
+        run.giveUp(new KeyValueError(code, { timeoutMs }));
+      },
+      // The run ended in time.
+      () => {},
+    );
+  }
+
+  async #read<T>(
+    body: (tx: ReadTransaction) => Promise<T>,
+    options: ReadOptions,
+    run: Run,
+  ): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      const engineTransaction = run.begin(this.#engine, attempt);
+      try {
+        return await body(engineTransaction.transaction);
+      } catch (error) {
+        engineTransaction.abandon();
+        await this.#prepareRetry(error, attempt, options, run);
+      } finally {
+        engineTransaction.abandon();
+      }
+    }
+  }
+
+  async #transact<T>(
+    body: (tx: Transaction) => Promise<T>,
+    options: TransactOptions,
+    run: Run,
+  ): Promise<T> {
+    const id = options.whenUnknown === "check" ? this.#transactionIds.draw() : undefined;
+    for (let attempt = 0; ; attempt++) {
+      const engineTransaction = run.begin(this.#engine, attempt);
+      let result: { readonly value: T } | undefined;
+      try {
+        const value = await body(engineTransaction.transaction);
+        if (id !== undefined) this.#transactionIds.write(engineTransaction.transaction, id);
+        result = { value };
+        run.commit = engineTransaction.commit();
+        const commit = await run.commit;
+        if (id !== undefined) this.#transactionIds.settle(id);
+        return runEffects(engineTransaction.effects, commit, value);
+      } catch (error) {
+        engineTransaction.abandon();
+        run.commit = undefined;
+        if (errorCode(error) !== "KV_UNKNOWN_COMMIT" || result === undefined) {
+          await this.#prepareRetry(error, attempt, options, run);
+          continue;
+        }
+        if (options.whenUnknown !== "retry" && id === undefined) throw error;
+        await this.#pause(error, attempt, options, run);
+        const commit = id === undefined ? undefined : await this.#findCommit(id, run);
+        if (commit !== undefined)
+          return runEffects(engineTransaction.effects, commit, result.value);
+      }
+    }
+  }
+
+  /** The commit that wrote `id`, if it was carried out. */
+  async #findCommit(id: Uint8Array, run: Run): Promise<Commit | undefined> {
+    const versionstamp = await this.#read((tx) => this.#transactionIds.find(tx, id), {}, run);
+    if (versionstamp === undefined) return undefined;
+    this.#transactionIds.settle(id);
+    return { versionstamp };
+  }
+
+  /** Returns when the next attempt is due; throws `error` when there is none. */
+  async #prepareRetry(
+    error: unknown,
+    attempt: number,
+    options: ReadOptions,
+    run: Run,
+  ): Promise<void> {
+    if (!isRetryable(error)) throw error;
+    await this.#pause(error, attempt, options, run);
+  }
+
+  async #pause(error: unknown, attempt: number, options: ReadOptions, run: Run): Promise<void> {
+    run.throwIfGivenUp();
+    if (attempt >= (options.retryCountMax ?? this.#retry.retryCountMax)) throw error;
+    const { backoffMsMin, backoffMsMax } = this.#retry;
+    const backoffMs = Math.min(backoffMsMax, backoffMsMin * 2 ** Math.min(attempt, 30));
+    this.#runtime.trace.event("kv.retry", { code: errorCode(error), attempt });
+    await this.#runtime.clock.sleep(backoffMs * this.#random.ratio(), run.signal);
+  }
+}
+
+/** One call of `transact` or `read`: its attempt at hand, and whether it was given up. */
+class Run {
+  /** The commit that is under way. */
+  commit: Promise<Commit> | undefined;
+  #attempt: EngineTransaction | undefined;
+  #givenUp: { readonly reason: unknown } | undefined;
+  #reject: ((reason: unknown) => void) | undefined;
+  #controller: AbortController | undefined;
+
+  /** Aborts when the run is given up. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#givenUp !== undefined) this.#controller.abort(this.#givenUp.reason);
+    return this.#controller.signal;
+  }
+
+  /** Settles as `work`, or rejects when the run is given up first. */
+  race<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#reject = reject;
+      if (this.#givenUp !== undefined) reject(this.#givenUp.reason);
+      work.then(resolve, reject);
+    });
+  }
+
+  begin(engine: Engine, attempt: number): EngineTransaction {
+    this.throwIfGivenUp();
+    this.#attempt = engine.begin(attempt);
+    return this.#attempt;
+  }
+
+  throwIfGivenUp(): void {
+    if (this.#givenUp !== undefined) throw this.#givenUp.reason;
+  }
+
+  giveUp(reason: unknown): void {
+    if (this.#givenUp !== undefined) return;
+    this.#givenUp = { reason };
+    this.#controller?.abort(reason);
+    if (this.commit === undefined) this.#attempt?.abandon();
+    this.#reject?.(reason);
+  }
+}
+
+/** Runs all effects, even when one throws; then the first error is the caller's, as the defect that it is. */
+function runEffects<T>(effects: readonly CommitEffect[], commit: Commit, value: T): T {
+  const errors: unknown[] = [];
+  for (const effect of effects) {
+    try {
+      effect(commit);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  assert(
+    !(errors[0] instanceof OperationalError),
+    "An effect of a committed transaction does not fail with an operational error",
+  );
+  if (errors.length > 0) throw errors[0];
+  return value;
+}

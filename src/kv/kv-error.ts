@@ -1,0 +1,46 @@
+/**
+ * What can go wrong in this layer, as codes with one meaning on every engine. FoundationDB's number stands beside each.
+ */
+import { errorCode, OperationalError } from "../base/index.ts";
+
+const MESSAGES = {
+  /** 1020: something that was read has changed since. */
+  KV_CONFLICT: "The transaction conflicts with another",
+  /** 1007: the read version is older than five seconds. */
+  KV_TOO_OLD: "The transaction is too old",
+  /** 2101 */
+  KV_TOO_LARGE: "The transaction is too large",
+  /** 2102 */
+  KV_KEY_TOO_LARGE: "The key is too large",
+  /** 2103 */
+  KV_VALUE_TOO_LARGE: "The value is too large",
+  /** 1021: the transaction may or may not have been committed, and will not be later. */
+  KV_UNKNOWN_COMMIT: "It is not known whether the transaction was committed",
+  /** 1025, and for a store that was closed. */
+  KV_CLOSED: "The store or the transaction is closed",
+  /** 1031 */
+  KV_TIMED_OUT: "The transaction did not finish in time",
+  /** The store cannot be reached or written; `details.reason` says why. */
+  KV_UNAVAILABLE: "The store is unavailable",
+} as const;
+
+export type KeyValueErrorCode = keyof typeof MESSAGES;
+
+export class KeyValueError extends OperationalError {
+  override readonly name = "KeyValueError";
+  declare readonly code: KeyValueErrorCode;
+
+  constructor(
+    code: KeyValueErrorCode,
+    details: Readonly<Record<string, unknown>> = {},
+    options?: ErrorOptions,
+  ) {
+    super(code, MESSAGES[code], details, options);
+  }
+}
+
+/** Nothing was written, and another attempt may succeed. */
+export function isRetryable(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === "KV_CONFLICT" || code === "KV_TOO_OLD";
+}

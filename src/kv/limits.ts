@@ -1,0 +1,41 @@
+/** FoundationDB's limits. They hold on every engine, so that what runs on one runs on all. */
+import { assert } from "../base/index.ts";
+import { KeyValueError } from "./kv-error.ts";
+import type { Key, Value } from "./transaction.ts";
+
+export const KEY_BYTES_MAX = 10_000;
+export const VALUE_BYTES_MAX = 100_000;
+/** Keys and values written, and the bounds of conflict ranges. */
+export const TRANSACTION_BYTES_MAX = 10_000_000;
+/** How long a read version stays readable. */
+export const READ_VERSION_AGE_MS_MAX = 5_000;
+
+/** The first byte that no key of ours begins with: FoundationDB keeps its own keys there. */
+const SYSTEM_BYTE = 0xff;
+
+export function checkKey(key: Key): void {
+  if (key.length > KEY_BYTES_MAX) {
+    throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });
+  }
+  assert(key[0] !== SYSTEM_BYTE, "A key does not begin with 0xff");
+}
+
+/** Bounds may point behind the last key, and one byte behind the largest. */
+export function checkBound(key: Key): void {
+  if (key.length > KEY_BYTES_MAX + 1) {
+    throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });
+  }
+  assert(
+    key[0] !== SYSTEM_BYTE || key.length === 1,
+    "No bound of a range lies behind the single byte 0xff",
+  );
+}
+
+export function checkValue(value: Value): void {
+  if (value.length > VALUE_BYTES_MAX) {
+    throw new KeyValueError("KV_VALUE_TOO_LARGE", {
+      byteCount: value.length,
+      max: VALUE_BYTES_MAX,
+    });
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * The store in memory, for simulations and tests: deterministic, and able to misbehave from a seed. Several nodes of one
+ * simulated cluster share a `MemoryStorage`, each through an engine of its own.
+ */
+import { type Clock, compareBytes, type Page, type Random, type Runtime } from "../base/index.ts";
+import { BufferedTransaction, type StoreCommit } from "./buffered-transaction.ts";
+import type { Engine, EngineTransaction } from "./engine.ts";
+import { keyText } from "./key-bytes.ts";
+import { KeyValueError } from "./kv-error.ts";
+import { READ_VERSION_AGE_MS_MAX } from "./limits.ts";
+import {
+  applyAtomic,
+  type CommitRequest,
+  completeVersionstamped,
+  type KeyInterval,
+  type Mutation,
+  writeVersionstamp,
+} from "./mutation.ts";
+import type { PageOptions, StoreSnapshot } from "./read-view.ts";
+import { Resolver, type TextInterval } from "./resolver.ts";
+import { SortedMap } from "./sorted-map.ts";
+import type { Key, KeyValue, Value, Watch } from "./transaction.ts";
+import { VERSIONSTAMP_BYTES, Versionstamp } from "./versionstamp.ts";
+import { WatchRegistry } from "./watch-registry.ts";
+
+/** What goes wrong, and how often: ratios of all commits, or of all first reads. */
+export interface MemoryFaults {
+  readonly random: Random;
+  /** Commits that fail with KV_CONFLICT although nothing conflicts. */
+  readonly conflictRatio?: number;
+  /** Commits that fail with KV_UNKNOWN_COMMIT; half of them were carried out. */
+  readonly unknownRatio?: number;
+  /** First reads and commits that fail with KV_TOO_OLD. */
+  readonly tooOldRatio?: number;
+  /** First reads and commits take up to so long. */
+  readonly delayMsMax?: number;
+}
+
+/** Writes stay known a little longer than anything that could conflict with them. */
+const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
+
+export class MemoryEngine implements Engine {
+  readonly name = "memory";
+  readonly #clock: Clock;
+  readonly #faults: MemoryFaults | undefined;
+  readonly #storage: MemoryStorage;
+  readonly #watches = new WatchRegistry();
+  #closed = false;
+
+  constructor({
+    runtime,
+    faults,
+    storage = new MemoryStorage(),
+  }: {
+    readonly runtime: Runtime;
+    readonly faults?: MemoryFaults | undefined;
+    readonly storage?: MemoryStorage;
+  }) {
+    this.#clock = runtime.clock;
+    this.#faults = faults;
+    this.#storage = storage;
+    storage.watchers.add(this.#watches);
+  }
+
+  begin(): EngineTransaction {
+    if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    const faults = this.#faults;
+    return new BufferedTransaction({
+      clock: this.#clock,
+      ...(faults === undefined ? {} : { beforeSnapshot: () => this.#misbehave(faults) }),
+      snapshot: () => this.#storage.snapshot(),
+      commit: (request) => this.#commit(request),
+      watch: (key, version) => this.#watch(key, version),
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#storage.watchers.delete(this.#watches);
+    this.#watches.close();
+  }
+
+  async #commit(request: CommitRequest): Promise<StoreCommit> {
+    const faults = this.#faults;
+    if (faults === undefined) {
+      // A commit takes a turn, as it does everywhere.
+      await undefined;
+      return this.#carryOut(request);
+    }
+    await this.#misbehave(faults);
+    const draw = faults.random.ratio();
+    const conflictRatio = faults.conflictRatio ?? 0;
+    const unknownRatio = faults.unknownRatio ?? 0;
+    if (draw < conflictRatio) throw new KeyValueError("KV_CONFLICT", { injected: true });
+    if (draw < conflictRatio + unknownRatio) {
+      if (draw < conflictRatio + unknownRatio / 2) this.#carryOut(request);
+      throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: true });
+    }
+    return this.#carryOut(request);
+  }
+
+  #carryOut(request: CommitRequest): StoreCommit {
+    if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    return this.#storage.commit(request, this.#clock.monotonicMs());
+  }
+
+  async #misbehave({ random, delayMsMax = 0, tooOldRatio = 0 }: MemoryFaults): Promise<void> {
+    if (delayMsMax > 0) await this.#clock.sleep(random.ratio() * delayMsMax);
+    if (tooOldRatio > 0 && random.ratio() < tooOldRatio) {
+      throw new KeyValueError("KV_TOO_OLD", { injected: true });
+    }
+  }
+
+  #watch(key: Key, version: number): Watch {
+    const watch = this.#watches.arm(key);
+    const interval = { begin: keyText(key), end: undefined };
+    if (this.#closed) this.#watches.close();
+    else if (this.#storage.isWrittenAfter(version, interval)) this.#watches.announce([interval]);
+    return watch;
+  }
+}
+
+/** The rows, their versions and the writes of the last seconds. */
+export class MemoryStorage {
+  readonly watchers = new Set<WatchRegistry>();
+  readonly #rows = new SortedMap<KeyValue>();
+  readonly #resolver = new Resolver(0);
+  #version = 0;
+  /** Shared by all that read at this version. */
+  #frozen: SortedMap<KeyValue> | undefined;
+
+  snapshot(): StoreSnapshot {
+    this.#frozen ??= this.#rows.clone();
+    return new MemorySnapshot(this.#version, this.#frozen);
+  }
+
+  isWrittenAfter(version: number, interval: TextInterval): boolean {
+    return this.#resolver.judge(version, [interval]) !== "free";
+  }
+
+  commit({ readVersion, reads, writes, mutations }: CommitRequest, nowMs: number): StoreCommit {
+    this.#resolver.forgetBefore(nowMs - HISTORY_MS);
+    if (readVersion !== undefined) {
+      const verdict = this.#resolver.judge(readVersion, reads.map(textInterval));
+      if (verdict === "conflict") throw new KeyValueError("KV_CONFLICT");
+      if (verdict === "too-old") throw new KeyValueError("KV_TOO_OLD");
+    }
+    this.#version++;
+    this.#frozen = undefined;
+    const written = writes.map(textInterval);
+    for (const mutation of mutations) written.push(this.#apply(mutation));
+    this.#resolver.record(this.#version, nowMs, written);
+    for (const watches of this.watchers) watches.announce(written);
+    const stamp = new Uint8Array(VERSIONSTAMP_BYTES);
+    writeVersionstamp(stamp, 0, this.#version, 0);
+    return { version: this.#version, versionstamp: Versionstamp.fromBytes(stamp) };
+  }
+
+  /** Returns what it wrote. */
+  #apply(mutation: Mutation): TextInterval {
+    switch (mutation.kind) {
+      case "set":
+        return this.#set(mutation.key, mutation.value);
+      case "clear": {
+        const text = keyText(mutation.key);
+        this.#rows.delete(text);
+        return { begin: text, end: undefined };
+      }
+      case "clearRange": {
+        const range = { begin: keyText(mutation.begin), end: keyText(mutation.end) };
+        this.#rows.deleteRange(range.begin, range.end);
+        return range;
+      }
+      case "setVersionstampedKey":
+        return this.#set(completeVersionstamped(mutation.key, this.#version, 0), mutation.value);
+      case "setVersionstampedValue":
+        return this.#set(mutation.key, completeVersionstamped(mutation.value, this.#version, 0));
+      default: {
+        const stored = this.#rows.get(keyText(mutation.key))?.value;
+        return this.#set(mutation.key, applyAtomic(mutation.kind, stored, mutation.operand));
+      }
+    }
+  }
+
+  #set(key: Key, value: Value): TextInterval {
+    const text = keyText(key);
+    this.#rows.set(text, { key, value });
+    return { begin: text, end: undefined };
+  }
+}
+
+class MemorySnapshot implements StoreSnapshot {
+  readonly version: number;
+  readonly #rows: SortedMap<KeyValue>;
+
+  constructor(version: number, rows: SortedMap<KeyValue>) {
+    this.version = version;
+    this.#rows = rows;
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#rows.get(keyText(key))?.value.slice();
+  }
+
+  page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
+    const entries: KeyValue[] = [];
+    let byteCount = 0;
+    let stoppedBy: Page<KeyValue>["stoppedBy"] = "exhausted";
+    const visit = (_text: string, { key, value }: KeyValue): boolean => {
+      if (entries.length >= rowCountMax) stoppedBy = "row-limit";
+      else if (byteCount >= byteCountMax) stoppedBy = "byte-limit";
+      else {
+        entries.push({ key: key.slice(), value: value.slice() });
+        byteCount += key.length + value.length;
+        return true;
+      }
+      return false;
+    };
+    if (compareBytes(begin, end) < 0) {
+      if (reverse) this.#rows.scanReverse(keyText(begin), keyText(end), visit);
+      else this.#rows.scan(keyText(begin), keyText(end), visit);
+    }
+    return { entries, stoppedBy };
+  }
+
+  release(): void {}
+}
+
+function textInterval({ begin, end }: KeyInterval): TextInterval {
+  return { begin: keyText(begin), end: end === undefined ? undefined : keyText(end) };
+}

@@ -1,0 +1,104 @@
+/** What a transaction asks the store to change, and what the atomic operations do to a stored value. */
+import { compareBytes } from "../base/index.ts";
+import type { Key, Value } from "./transaction.ts";
+import type { VersionstampedBytes } from "./versionstamp.ts";
+
+export type AtomicOperation = "add" | "max" | "byteMin";
+
+export type Mutation =
+  | { readonly kind: "set"; readonly key: Key; readonly value: Value }
+  | { readonly kind: "clear"; readonly key: Key }
+  | { readonly kind: "clearRange"; readonly begin: Key; readonly end: Key }
+  | { readonly kind: AtomicOperation; readonly key: Key; readonly operand: Value }
+  | {
+      readonly kind: "setVersionstampedKey";
+      readonly key: VersionstampedBytes;
+      readonly value: Value;
+    }
+  | {
+      readonly kind: "setVersionstampedValue";
+      readonly key: Key;
+      readonly value: VersionstampedBytes;
+    };
+
+/** A key, or all keys from `begin` to before `end`. */
+export interface KeyInterval {
+  readonly begin: Key;
+  /** Undefined: the one key `begin`. */
+  readonly end: Key | undefined;
+}
+
+/** All that a commit needs to be judged and carried out. Clears of ranges come before the writes they would undo. */
+export interface CommitRequest {
+  /** Undefined when nothing was read: such a transaction cannot conflict. */
+  readonly readVersion: number | undefined;
+  readonly reads: readonly KeyInterval[];
+  /** Write conflicts without a mutation. */
+  readonly writes: readonly KeyInterval[];
+  readonly mutations: readonly Mutation[];
+}
+
+/** The value that `operation` leaves. Lengths are those of the operand, as with FoundationDB. */
+export function applyAtomic(
+  operation: AtomicOperation,
+  stored: Value | undefined,
+  operand: Value,
+): Value {
+  if (operation === "byteMin") {
+    return stored !== undefined && compareBytes(stored, operand) < 0 ? stored : operand;
+  }
+  if (stored === undefined || stored.length === 0) return operand;
+  return operation === "add" ? addLittleEndian(stored, operand) : maxLittleEndian(stored, operand);
+}
+
+function addLittleEndian(stored: Value, operand: Value): Value {
+  const sum = new Uint8Array(operand.length);
+  let carry = 0;
+  for (let index = 0; index < sum.length; index++) {
+    carry += (stored[index] ?? 0) + (operand[index] as number);
+    sum[index] = carry & 0xff;
+    carry >>= 8;
+  }
+  return sum;
+}
+
+function maxLittleEndian(stored: Value, operand: Value): Value {
+  for (let index = operand.length - 1; index >= 0; index--) {
+    const difference = (operand[index] as number) - (stored[index] ?? 0);
+    if (difference > 0) return operand;
+    if (difference < 0) {
+      const kept = new Uint8Array(operand.length);
+      kept.set(stored.subarray(0, operand.length));
+      return kept;
+    }
+  }
+  return operand;
+}
+
+export function littleEndian64(value: bigint): Value {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigInt64(0, BigInt.asIntN(64, value), true);
+  return bytes;
+}
+
+/** Writes the ten bytes of a commit into bytes with a placeholder: eight of the version, two of its place in the batch. */
+export function completeVersionstamped(
+  stamped: VersionstampedBytes,
+  version: number,
+  batchIndex: number,
+): Uint8Array {
+  const bytes = stamped.bytes.slice();
+  writeVersionstamp(bytes, stamped.offset, version, batchIndex);
+  return bytes;
+}
+
+export function writeVersionstamp(
+  bytes: Uint8Array,
+  offset: number,
+  version: number,
+  batchIndex: number,
+): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  view.setBigUint64(offset, BigInt(version));
+  view.setUint16(offset + 8, batchIndex);
+}

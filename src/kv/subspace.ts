@@ -1,0 +1,63 @@
+/** A prefix that all keys of one subject share, and the tuples below it. */
+import { assert, concatBytes, EMPTY_BYTES, startsWithBytes } from "../base/index.ts";
+import type { Key } from "./transaction.ts";
+import {
+  packTuple,
+  packTupleVersionstamped,
+  type Tuple,
+  type TupleItem,
+  unpackTuple,
+} from "./tuple.ts";
+import type { VersionstampedBytes } from "./versionstamp.ts";
+
+export class Subspace {
+  readonly prefix: Uint8Array;
+
+  constructor(prefix: Uint8Array = EMPTY_BYTES) {
+    this.prefix = prefix;
+  }
+
+  static fromTuple(tuple: Tuple): Subspace {
+    return new Subspace(packTuple(tuple));
+  }
+
+  subspace(...items: TupleItem[]): Subspace {
+    return new Subspace(this.pack(items));
+  }
+
+  pack(tuple: Tuple): Key {
+    const packed = packTuple(tuple);
+    if (this.prefix.length === 0) return packed;
+    const key = new Uint8Array(this.prefix.length + packed.length);
+    key.set(this.prefix);
+    key.set(packed, this.prefix.length);
+    return key;
+  }
+
+  /** A key with exactly one incomplete versionstamp, which the commit completes. */
+  packVersionstamped(tuple: Tuple): VersionstampedBytes {
+    return packTupleVersionstamped(tuple, this.prefix);
+  }
+
+  /** The items of a key of this subspace, without those of the prefix. */
+  unpack(key: Key): TupleItem[] {
+    assert(this.contains(key), "The key lies in the subspace");
+    return unpackTuple(key.subarray(this.prefix.length));
+  }
+
+  contains(key: Key): boolean {
+    return startsWithBytes(key, this.prefix);
+  }
+
+  /** Every key strictly below the tuple: those that begin with it and go on. */
+  range(tuple: Tuple = []): { readonly begin: Key; readonly end: Key } {
+    const key = this.pack(tuple);
+    return {
+      begin: concatBytes([key, RANGE_BEGIN]),
+      end: concatBytes([key, RANGE_END]),
+    };
+  }
+}
+
+const RANGE_BEGIN = new Uint8Array([0x00]);
+const RANGE_END = new Uint8Array([0xff]);

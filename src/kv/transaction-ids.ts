@@ -1,0 +1,67 @@
+/**
+ * Ids that are written with a transaction, so that it can be seen afterwards whether it was carried out (`whenUnknown:
+ * "check"`). An id whose transaction has been settled is cleared by the next such transaction; what a crash leaves behind
+ * goes after a day.
+ *
+ *   0xfe "id" (writtenAtMs, id) = versionstamp of the commit
+ */
+import { concatBytes, type Random, type Runtime, utf8Encode } from "../base/index.ts";
+import type { KeyShape } from "./key-shape.ts";
+import { Subspace } from "./subspace.ts";
+import type { ReadTransaction, Transaction } from "./transaction.ts";
+import { Versionstamp } from "./versionstamp.ts";
+
+/** No tuple begins with 0xfe, so no layer's keys are met. */
+const IDS = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")]));
+
+const ID_BYTES = 16;
+
+/** No transaction's fate stays unknown for so long. */
+const LIFETIME_MS = 24 * 60 * 60 * 1_000;
+
+export const KV_KEY_SHAPES: readonly KeyShape[] = [
+  {
+    key: '0xfe "id" (writtenAtMs, id)',
+    value: "versionstamp of the commit, 12 bytes",
+    note: 'only of transactions with `whenUnknown: "check"`; cleared by the next one, at the latest after a day',
+  },
+];
+
+export class TransactionIds {
+  readonly #clock: Runtime["clock"];
+  readonly #random: Random;
+  #settled: Uint8Array[] = [];
+  #swept = false;
+
+  constructor(runtime: Runtime) {
+    this.#clock = runtime.clock;
+    this.#random = runtime.random.fork("kv.transaction-ids");
+  }
+
+  /** A new id: the key that will stand for it. */
+  draw(): Uint8Array {
+    return IDS.pack([this.#clock.nowMs(), this.#random.bytes(ID_BYTES)]);
+  }
+
+  /** Writes the id, and clears those that nobody will ask for. */
+  write(tx: Transaction, id: Uint8Array): void {
+    for (const settled of this.#settled.splice(0)) tx.clear(settled);
+    if (!this.#swept) {
+      const endMs = Math.max(0, this.#clock.nowMs() - LIFETIME_MS);
+      tx.clearRange({ begin: IDS.range().begin, end: IDS.pack([Math.floor(endMs)]) });
+      this.#swept = true;
+    }
+    const stamp = Versionstamp.incomplete();
+    tx.setVersionstampedValue(id, { bytes: stamp.bytes, offset: 0 });
+  }
+
+  async find(tx: ReadTransaction, id: Uint8Array): Promise<Versionstamp | undefined> {
+    const stored = await tx.get(id);
+    return stored && Versionstamp.fromBytes(stored);
+  }
+
+  /** It is known what became of the transaction. */
+  settle(id: Uint8Array): void {
+    this.#settled.push(id);
+  }
+}

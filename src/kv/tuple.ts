@@ -1,0 +1,387 @@
+/**
+ * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item, and a tuple's bytes begin
+ * the bytes of every longer tuple that starts with its items. Specification: FoundationDB's `design/tuple.md`.
+ */
+import { assert, concatBytes, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
+
+/** A 64-bit floating-point number that is packed as one even when it is an integer. */
+export class Double {
+  readonly value: number;
+
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+/** A 32-bit floating-point number. */
+export class Float {
+  readonly value: number;
+
+  constructor(value: number) {
+    this.value = Math.fround(value);
+  }
+}
+
+/** 16 bytes that are packed without an escape. */
+export class Uuid {
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    assert(bytes.length === 16, "A uuid has 16 bytes");
+    this.bytes = bytes.slice();
+  }
+
+  toString(): string {
+    return hexEncode(this.bytes);
+  }
+}
+
+/** A safe integer packs as an integer, every other number as a double. */
+export type TupleItem =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | Versionstamp
+  | Double
+  | Float
+  | Uuid
+  | TupleItem[];
+
+export type Tuple = readonly TupleItem[];
+
+const NULL = 0x00;
+const BYTES = 0x01;
+const STRING = 0x02;
+const NESTED = 0x05;
+const NEGATIVE_BIG = 0x0b;
+const ZERO = 0x14;
+const POSITIVE_BIG = 0x1d;
+const FLOAT = 0x20;
+const DOUBLE = 0x21;
+const FALSE = 0x26;
+const TRUE = 0x27;
+const UUID = 0x30;
+const VERSIONSTAMP = 0x33;
+const ESCAPE = 0xff;
+
+/** An integer of more bytes has no code: its length stands in one byte. */
+const INTEGER_BYTES_MAX = 255;
+
+/** Bytes that grow. One is kept for all packing, which never waits in between. */
+class PackBuffer {
+  bytes = new Uint8Array(1024);
+  length = 0;
+  /** Where the ten bytes of an incomplete versionstamp stand; negative when there is none. */
+  stampOffset = -1;
+  stampCount = 0;
+
+  reset(): void {
+    this.length = 0;
+    this.stampOffset = -1;
+    this.stampCount = 0;
+  }
+
+  reserve(byteCount: number): void {
+    if (this.length + byteCount <= this.bytes.length) return;
+    const grown = new Uint8Array(Math.max(this.bytes.length * 2, this.length + byteCount));
+    grown.set(this.bytes.subarray(0, this.length));
+    this.bytes = grown;
+  }
+
+  push(byte: number): void {
+    this.reserve(1);
+    this.bytes[this.length++] = byte;
+  }
+}
+
+const packBuffer = new PackBuffer();
+const numberBytes = new Uint8Array(8);
+const numberView = new DataView(numberBytes.buffer);
+
+/** Packs a tuple. Versionstamps in it must be complete. */
+export function packTuple(tuple: Tuple): Uint8Array {
+  packBuffer.reset();
+  for (const item of tuple) packItem(packBuffer, item, false);
+  assert(packBuffer.stampCount === 0, "A tuple without a commit holds no incomplete versionstamp");
+  return packBuffer.bytes.slice(0, packBuffer.length);
+}
+
+/** Packs a tuple with exactly one incomplete versionstamp, which the commit completes. */
+export function packTupleVersionstamped(tuple: Tuple, prefix?: Uint8Array): VersionstampedBytes {
+  packBuffer.reset();
+  for (const item of tuple) packItem(packBuffer, item, false);
+  assert(packBuffer.stampCount === 1, "The tuple holds exactly one incomplete versionstamp");
+  const packed = packBuffer.bytes.slice(0, packBuffer.length);
+  if (prefix === undefined) return { bytes: packed, offset: packBuffer.stampOffset };
+  return {
+    bytes: concatBytes([prefix, packed]),
+    offset: prefix.length + packBuffer.stampOffset,
+  };
+}
+
+/** The items of a packed tuple. Integers come back as numbers when they are safe, as bigints otherwise. */
+export function unpackTuple(bytes: Uint8Array): TupleItem[] {
+  return new TupleReader(bytes).readAll();
+}
+
+function packItem(out: PackBuffer, item: TupleItem, nested: boolean): void {
+  if (typeof item === "string") packString(out, item);
+  else if (typeof item === "number") packNumber(out, item);
+  else if (item instanceof Uint8Array) {
+    out.push(BYTES);
+    packEscaped(out, item);
+  } else if (item === null) {
+    out.push(NULL);
+    if (nested) out.push(ESCAPE);
+  } else if (typeof item === "boolean") out.push(item ? TRUE : FALSE);
+  else if (typeof item === "bigint") packBigint(out, item);
+  else if (Array.isArray(item)) {
+    out.push(NESTED);
+    for (const inner of item) packItem(out, inner, true);
+    out.push(NULL);
+  } else if (item instanceof Versionstamp) packVersionstamp(out, item);
+  else if (item instanceof Double) packDouble(out, item.value);
+  else if (item instanceof Float) packFloat(out, item.value);
+  else {
+    assert(item instanceof Uuid, "A tuple holds only what TupleItem lists");
+    out.push(UUID);
+    packRaw(out, item.bytes);
+  }
+}
+
+function packString(out: PackBuffer, text: string): void {
+  out.push(STRING);
+  const start = out.length;
+  out.reserve(text.length * 2 + 1);
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code >= 0x80) {
+      // Not ASCII: begin again with the encoder.
+      out.length = start;
+      const encoded = utf8Encode(text);
+      assert(isWellFormed(text), "A string in a key has no lone surrogate");
+      packEscaped(out, encoded);
+      return;
+    }
+    out.bytes[out.length++] = code;
+    if (code === 0) out.bytes[out.length++] = ESCAPE;
+  }
+  out.push(NULL);
+}
+
+function isWellFormed(text: string): boolean {
+  return !/[\ud800-\udfff]/u.test(text);
+}
+
+function packEscaped(out: PackBuffer, bytes: Uint8Array): void {
+  out.reserve(bytes.length * 2 + 1);
+  for (const byte of bytes) {
+    out.bytes[out.length++] = byte;
+    if (byte === 0) out.bytes[out.length++] = ESCAPE;
+  }
+  out.bytes[out.length++] = NULL;
+}
+
+function packRaw(out: PackBuffer, bytes: Uint8Array): void {
+  out.reserve(bytes.length);
+  out.bytes.set(bytes, out.length);
+  out.length += bytes.length;
+}
+
+function packNumber(out: PackBuffer, value: number): void {
+  if (!Number.isSafeInteger(value) || Object.is(value, -0)) {
+    packDouble(out, value);
+    return;
+  }
+  const magnitude = Math.abs(value);
+  let byteCount = 0;
+  for (let rest = magnitude; rest >= 1; rest = Math.floor(rest / 256)) byteCount++;
+  out.push(value < 0 ? ZERO - byteCount : ZERO + byteCount);
+  out.reserve(byteCount);
+  const flip = value < 0 ? 0xff : 0;
+  let rest = magnitude;
+  for (let index = out.length + byteCount - 1; index >= out.length; index--) {
+    out.bytes[index] = (rest % 256) ^ flip;
+    rest = Math.floor(rest / 256);
+  }
+  out.length += byteCount;
+}
+
+function packBigint(out: PackBuffer, value: bigint): void {
+  const negative = value < 0n;
+  const magnitude = negative ? -value : value;
+  const digits = magnitude === 0n ? "" : magnitude.toString(16);
+  const padded = digits.length % 2 === 0 ? digits : `0${digits}`;
+  const byteCount = padded.length / 2;
+  assert(byteCount <= INTEGER_BYTES_MAX, "An integer in a tuple has at most 255 bytes");
+  if (byteCount <= 8) out.push(negative ? ZERO - byteCount : ZERO + byteCount);
+  else {
+    out.push(negative ? NEGATIVE_BIG : POSITIVE_BIG);
+    out.push(negative ? byteCount ^ 0xff : byteCount);
+  }
+  const flip = negative ? 0xff : 0;
+  for (let index = 0; index < padded.length; index += 2) {
+    out.push(Number.parseInt(padded.slice(index, index + 2), 16) ^ flip);
+  }
+}
+
+function packDouble(out: PackBuffer, value: number): void {
+  numberView.setFloat64(0, value);
+  out.push(DOUBLE);
+  packFloatBytes(out, 8);
+}
+
+function packFloat(out: PackBuffer, value: number): void {
+  numberView.setFloat32(0, value);
+  out.push(FLOAT);
+  packFloatBytes(out, 4);
+}
+
+/** The sign bit is flipped for positive numbers, every bit for negative ones: then they sort as unsigned bytes. */
+function packFloatBytes(out: PackBuffer, byteCount: number): void {
+  const negative = ((numberBytes[0] as number) & 0x80) !== 0;
+  out.push((numberBytes[0] as number) ^ (negative ? 0xff : 0x80));
+  for (let index = 1; index < byteCount; index++) {
+    out.push((numberBytes[index] as number) ^ (negative ? 0xff : 0));
+  }
+}
+
+function packVersionstamp(out: PackBuffer, stamp: Versionstamp): void {
+  out.push(VERSIONSTAMP);
+  if (!stamp.complete) {
+    out.stampOffset = out.length;
+    out.stampCount++;
+  }
+  packRaw(out, stamp.bytes);
+}
+
+/** Reads a packed tuple from its first byte to its last. */
+class TupleReader {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  readAll(): TupleItem[] {
+    const items: TupleItem[] = [];
+    while (this.#at < this.#bytes.length) items.push(this.#readItem());
+    return items;
+  }
+
+  #readItem(): TupleItem {
+    const code = this.#take(1)[0] as number;
+    switch (code) {
+      case NULL:
+        return null;
+      case BYTES:
+        return this.#readEscaped();
+      case STRING:
+        return utf8Decode(this.#readEscaped());
+      case NESTED:
+        return this.#readNested();
+      case FALSE:
+        return false;
+      case TRUE:
+        return true;
+      case FLOAT:
+        return new Float(this.#readFloat(4));
+      case DOUBLE:
+        return plainDouble(this.#readFloat(8));
+      case UUID:
+        return new Uuid(this.#take(16));
+      case VERSIONSTAMP:
+        return Versionstamp.fromBytes(this.#take(VERSIONSTAMP_BYTES));
+      case POSITIVE_BIG:
+        return this.#readInteger(this.#take(1)[0] as number, false);
+      case NEGATIVE_BIG:
+        return this.#readInteger((this.#take(1)[0] as number) ^ 0xff, true);
+      default:
+        assert(code > NEGATIVE_BIG && code < POSITIVE_BIG, "The bytes are a packed tuple");
+        return this.#readInteger(Math.abs(code - ZERO), code < ZERO);
+    }
+  }
+
+  #take(byteCount: number): Uint8Array {
+    const end = this.#at + byteCount;
+    assert(end <= this.#bytes.length, "A packed tuple does not end inside an item");
+    const taken = this.#bytes.subarray(this.#at, end);
+    this.#at = end;
+    return taken;
+  }
+
+  /** Up to the zero byte that is no escaped one. Always a copy: what is returned must not share the key's bytes. */
+  #readEscaped(): Uint8Array {
+    const bytes = this.#bytes;
+    const start = this.#at;
+    let zeroCount = 0;
+    let end = start;
+    for (;;) {
+      assert(end < bytes.length, "A packed tuple does not end inside an item");
+      if (bytes[end] === NULL) {
+        if (bytes[end + 1] !== ESCAPE) break;
+        zeroCount++;
+        end++;
+      }
+      end++;
+    }
+    this.#at = end + 1;
+    if (zeroCount === 0) return Uint8Array.prototype.slice.call(bytes, start, end);
+    const plain = new Uint8Array(end - start - zeroCount);
+    let out = 0;
+    for (let index = start; index < end; index++) {
+      plain[out++] = bytes[index] as number;
+      if (bytes[index] === NULL) index++;
+    }
+    return plain;
+  }
+
+  #readNested(): TupleItem[] {
+    const items: TupleItem[] = [];
+    for (;;) {
+      assert(this.#at < this.#bytes.length, "A packed tuple does not end inside an item");
+      if (this.#bytes[this.#at] !== NULL) items.push(this.#readItem());
+      else if (this.#bytes[this.#at + 1] === ESCAPE) {
+        items.push(null);
+        this.#at += 2;
+      } else {
+        this.#at++;
+        return items;
+      }
+    }
+  }
+
+  #readInteger(byteCount: number, negative: boolean): number | bigint {
+    const bytes = this.#take(byteCount);
+    const flip = negative ? 0xff : 0;
+    if (byteCount <= 6) {
+      let value = 0;
+      for (const byte of bytes) value = value * 256 + (byte ^ flip);
+      return negative && value !== 0 ? -value : value;
+    }
+    let big = 0n;
+    for (const byte of bytes) big = (big << 8n) | BigInt(byte ^ flip);
+    if (negative) big = -big;
+    const value = Number(big);
+    return Number.isSafeInteger(value) ? value : big;
+  }
+
+  #readFloat(byteCount: 4 | 8): number {
+    const bytes = this.#take(byteCount);
+    const negative = ((bytes[0] as number) & 0x80) === 0;
+    for (let index = 0; index < byteCount; index++) {
+      numberBytes[index] = (bytes[index] as number) ^ (negative ? 0xff : index === 0 ? 0x80 : 0);
+    }
+    return byteCount === 4 ? numberView.getFloat32(0) : numberView.getFloat64(0);
+  }
+}
+
+/** A double that would pack as an integer keeps its wrapper, so that packing again gives the same bytes. */
+function plainDouble(value: number): number | Double {
+  return Number.isSafeInteger(value) && !Object.is(value, -0) ? new Double(value) : value;
+}

@@ -1,0 +1,110 @@
+/** Watches that wait for a change, by key. The engine that owns the registry tells it what was written. */
+import { abortable } from "../base/index.ts";
+import { keyText } from "./key-bytes.ts";
+import { KeyValueError } from "./kv-error.ts";
+import type { TextInterval } from "./resolver.ts";
+import type { Key, Watch } from "./transaction.ts";
+
+export class WatchRegistry {
+  readonly #watches = new Map<string, Set<ArmedWatch>>();
+
+  get isEmpty(): boolean {
+    return this.#watches.size === 0;
+  }
+
+  arm(key: Key): Watch {
+    const text = keyText(key);
+    const watch = new ArmedWatch(() => this.#remove(text, watch));
+    const watches = this.#watches.get(text);
+    if (watches === undefined) this.#watches.set(text, new Set([watch]));
+    else watches.add(watch);
+    return watch;
+  }
+
+  /** Fires the watches of what was written. */
+  announce(writes: readonly TextInterval[]): void {
+    for (const { begin, end } of writes) {
+      if (this.#watches.size === 0) return;
+      if (end === undefined) this.#fire(begin);
+      else {
+        for (const text of [...this.#watches.keys()]) {
+          if (begin <= text && text < end) this.#fire(text);
+        }
+      }
+    }
+  }
+
+  /** When it is not known what was written. */
+  fireAll(): void {
+    for (const text of [...this.#watches.keys()]) this.#fire(text);
+  }
+
+  close(): void {
+    const all = [...this.#watches.values()];
+    this.#watches.clear();
+    for (const watches of all) {
+      for (const watch of watches) watch.close(new KeyValueError("KV_CLOSED", { closed: "store" }));
+    }
+  }
+
+  #fire(text: string): void {
+    const watches = this.#watches.get(text);
+    if (watches === undefined) return;
+    this.#watches.delete(text);
+    for (const watch of watches) watch.fire();
+  }
+
+  #remove(text: string, watch: ArmedWatch): void {
+    const watches = this.#watches.get(text);
+    if (watches?.delete(watch) && watches.size === 0) this.#watches.delete(text);
+  }
+}
+
+type WatchState =
+  | { readonly state: "armed" }
+  | { readonly state: "fired" }
+  | { readonly state: "closed"; readonly error: KeyValueError };
+
+/** Armed until it fires, is cancelled or the store closes; then it stays what it became. */
+class ArmedWatch implements Watch {
+  readonly #remove: () => void;
+  #state: WatchState = { state: "armed" };
+  #waiting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
+
+  constructor(remove: () => void) {
+    this.#remove = remove;
+  }
+
+  fired(signal?: AbortSignal): Promise<void> {
+    if (this.#state.state === "closed") return Promise.reject(this.#state.error);
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    if (this.#state.state === "fired") return Promise.resolve();
+    const change = new Promise<void>((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+    });
+    return abortable(change, signal);
+  }
+
+  cancel(): void {
+    this.#remove();
+    this.close(new KeyValueError("KV_CLOSED", { closed: "watch" }));
+  }
+
+  fire(): void {
+    if (this.#state.state !== "armed") return;
+    this.#state = { state: "fired" };
+    for (const { resolve } of this.#settle()) resolve();
+  }
+
+  close(error: KeyValueError): void {
+    if (this.#state.state !== "armed") return;
+    this.#state = { state: "closed", error };
+    for (const { reject } of this.#settle()) reject(error);
+  }
+
+  #settle(): { resolve: () => void; reject: (error: unknown) => void }[] {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return waiting;
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * What a transaction has written so far, by key, as its own reads have to see it. Ranges that were cleared are kept beside
+ * the entries; an entry always is newer than the clear around it.
+ */
+import { assert } from "../base/index.ts";
+import { BEHIND_LAST_KEY, keyFromText, keyText } from "./key-bytes.ts";
+import { type AtomicOperation, applyAtomic, type Mutation } from "./mutation.ts";
+import { RangeSet } from "./range-set.ts";
+import { SortedMap } from "./sorted-map.ts";
+import type { Key, Value } from "./transaction.ts";
+import type { VersionstampedBytes } from "./versionstamp.ts";
+
+export type BufferedWrite =
+  | { readonly kind: "set"; readonly key: Key; readonly value: Value }
+  | { readonly kind: "clear"; readonly key: Key }
+  | { readonly kind: "stamped"; readonly key: Key; readonly value: VersionstampedBytes }
+  /** Operations on a stored value that this transaction does not know. */
+  | { readonly kind: "operations"; readonly key: Key; readonly operations: readonly Operation[] };
+
+interface Operation {
+  readonly kind: AtomicOperation;
+  readonly operand: Value;
+}
+
+export class WriteBuffer {
+  readonly #writes = new SortedMap<BufferedWrite>();
+  readonly #cleared = new RangeSet();
+  readonly #stampedKeys: Mutation[] = [];
+  /** Where versionstamped keys will be: nobody can say yet what a read there would find. */
+  readonly #unreadable = new RangeSet();
+  #byteCount = 0;
+
+  get isEmpty(): boolean {
+    return this.#writes.size === 0 && this.#cleared.isEmpty && this.#stampedKeys.length === 0;
+  }
+
+  /** The bytes of all that was asked for, overwritten or not. */
+  get byteCount(): number {
+    return this.#byteCount;
+  }
+
+  set(key: Key, value: Value): void {
+    this.#byteCount += key.length + value.length;
+    this.#writes.set(keyText(key), { kind: "set", key: key.slice(), value: value.slice() });
+  }
+
+  clear(key: Key): void {
+    this.#byteCount += key.length * 2 + 1;
+    this.#writes.set(keyText(key), { kind: "clear", key: key.slice() });
+  }
+
+  clearRange(begin: Key, end: Key): void {
+    this.#byteCount += begin.length + end.length;
+    const from = keyText(begin);
+    const to = keyText(end);
+    this.#writes.deleteRange(from, to);
+    this.#cleared.add(from, to);
+  }
+
+  operate(kind: AtomicOperation, key: Key, operand: Value): void {
+    this.#byteCount += key.length + operand.length;
+    const text = keyText(key);
+    const known = this.#writes.get(text);
+    assert(known?.kind !== "stamped", "A versionstamped value cannot be operated on");
+    const ownKey = known?.key ?? key.slice();
+    const ownOperand = operand.slice();
+    if (known?.kind === "operations") {
+      const operations = [...known.operations, { kind, operand: ownOperand }];
+      this.#writes.set(text, { kind: "operations", key: ownKey, operations });
+    } else if (known !== undefined || this.#cleared.contains(text)) {
+      const stored = known?.kind === "set" ? known.value : undefined;
+      const value = applyAtomic(kind, stored, ownOperand);
+      this.#writes.set(text, { kind: "set", key: ownKey, value });
+    } else {
+      const operations = [{ kind, operand: ownOperand }];
+      this.#writes.set(text, { kind: "operations", key: ownKey, operations });
+    }
+  }
+
+  setStampedValue(key: Key, value: VersionstampedBytes): void {
+    this.#byteCount += key.length + value.bytes.length;
+    const own = { bytes: value.bytes.slice(), offset: value.offset };
+    this.#writes.set(keyText(key), { kind: "stamped", key: key.slice(), value: own });
+  }
+
+  /** `versionMin`: the commit's version will not be lower. */
+  setStampedKey(key: VersionstampedBytes, value: Value, versionMin: number): void {
+    this.#byteCount += key.bytes.length + value.length;
+    const own = { bytes: key.bytes.slice(), offset: key.offset };
+    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: value.slice() });
+    const lowest = own.bytes.slice();
+    lowest.fill(0, own.offset, own.offset + 10);
+    const view = new DataView(lowest.buffer);
+    view.setBigUint64(own.offset, BigInt(versionMin));
+    const highest = own.bytes.slice();
+    highest.fill(0xff, own.offset, own.offset + 10);
+    this.#unreadable.add(keyText(lowest), `${keyText(highest)}\0`);
+  }
+
+  /** The last write to the key, or "cleared" when a range around it was; undefined when this transaction left it alone. */
+  find(key: Key): BufferedWrite | "cleared" | undefined {
+    const text = keyText(key);
+    const write = this.#writes.get(text);
+    assert(
+      write?.kind !== "stamped" && (this.#unreadable.isEmpty || !this.#unreadable.contains(text)),
+      "What a versionstamp completes cannot be read in the same transaction",
+    );
+    if (write !== undefined) return write;
+    return this.#cleared.contains(text) ? "cleared" : undefined;
+  }
+
+  /** Whether a read of the range sees only what is stored. */
+  leavesAlone(begin: Key, end: Key): boolean {
+    if (this.isEmpty) return true;
+    const from = keyText(begin);
+    const to = keyText(end);
+    assert(
+      this.#unreadable.isEmpty || !this.#unreadable.overlaps(from, to),
+      "What a versionstamp completes cannot be read in the same transaction",
+    );
+    return !this.#cleared.overlaps(from, to) && !this.#writes.hasInRange(from, to);
+  }
+
+  isCleared(text: string): boolean {
+    return this.#cleared.contains(text);
+  }
+
+  /** The writes from `begin` to before `end`, in order or from the end downwards. */
+  within(begin: Key, end: Key, reverse: boolean): { text: string; write: BufferedWrite }[] {
+    const found: { text: string; write: BufferedWrite }[] = [];
+    const visit = (text: string, write: BufferedWrite): boolean => {
+      assert(
+        write.kind !== "stamped",
+        "What a versionstamp completes cannot be read in the same transaction",
+      );
+      found.push({ text, write });
+      return true;
+    };
+    if (reverse) this.#writes.scanReverse(keyText(begin), keyText(end), visit);
+    else this.#writes.scan(keyText(begin), keyText(end), visit);
+    return found;
+  }
+
+  /** In an order in which they can be applied: clears of ranges, then keys, then the versionstamped keys. */
+  mutations(): Mutation[] {
+    const mutations: Mutation[] = [];
+    for (const { begin, end } of this.#cleared.ranges()) {
+      mutations.push({ kind: "clearRange", begin: keyFromText(begin), end: keyFromText(end) });
+    }
+    this.#writes.scan("", END_TEXT, (_text, write) => {
+      if (write.kind === "operations") {
+        for (const { kind, operand } of write.operations) {
+          mutations.push({ kind, key: write.key, operand });
+        }
+      } else if (write.kind === "stamped") {
+        mutations.push({ kind: "setVersionstampedValue", key: write.key, value: write.value });
+      } else mutations.push(write);
+      return true;
+    });
+    // A versionstamped key is new, so nothing else in the transaction can have meant it.
+    for (const stamped of this.#stampedKeys) mutations.push(stamped);
+    return mutations;
+  }
+}
+
+/** What a buffered write leaves of a stored value; undefined when the key is absent afterwards. */
+export function valueAfter(write: BufferedWrite, stored: Value | undefined): Value | undefined {
+  switch (write.kind) {
+    case "set":
+      return write.value;
+    case "operations": {
+      let value = stored;
+      for (const { kind, operand } of write.operations) value = applyAtomic(kind, value, operand);
+      return value;
+    }
+    default:
+      return undefined;
+  }
+}
+
+const END_TEXT = keyText(BEHIND_LAST_KEY);
