@@ -1,0 +1,93 @@
+/** The all-docs index: documents that are not deleted, by id. */
+import { assert, type Page } from "../base/index.ts";
+import {
+  firstGreaterOrEqual,
+  firstGreaterThan,
+  type KeyRange,
+  type KeyValue,
+  type ReadTransaction,
+} from "../kv/index.ts";
+import { decodeWinnerRecord } from "./change-record.ts";
+import type { DatabaseKeys } from "./database-keys.ts";
+import type { Document, Revision } from "./document.ts";
+import type { DocumentReader } from "./document-reader.ts";
+import { formatRevision } from "./revision.ts";
+
+export interface AllDocumentsOptions {
+  /** Where to begin, inclusive: the largest id when descending. */
+  readonly startId?: string;
+  /** Where to end. */
+  readonly endId?: string;
+  /** Whether `endId` itself belongs to the range; true by default. */
+  readonly inclusiveEnd?: boolean;
+  /** No limit when absent: the caller knows that the database is small. */
+  readonly limit?: number;
+  readonly skip?: number;
+  readonly descending?: boolean;
+  readonly withDocument?: boolean;
+}
+
+export interface DocumentRow {
+  readonly id: string;
+  readonly revision: Revision;
+  /** With `withDocument`. */
+  readonly document?: Document;
+}
+
+export class AllDocuments {
+  readonly #keys: DatabaseKeys;
+  readonly #reader: DocumentReader;
+
+  constructor(keys: DatabaseKeys, reader: DocumentReader) {
+    this.#keys = keys;
+    this.#reader = reader;
+  }
+
+  async page(tx: ReadTransaction, options: AllDocumentsOptions): Promise<Page<DocumentRow>> {
+    const { limit, skip = 0, descending = false, withDocument = false } = options;
+    assert(limit === undefined || limit >= 0, "A limit is not negative");
+    assert(skip >= 0, "A skip is not negative");
+    if (limit === 0) return { entries: [], stoppedBy: "row-limit" };
+    const page = await tx.getRangePage(this.#range(options), {
+      reverse: descending,
+      ...(limit === undefined ? {} : { limit: limit + skip }),
+    });
+    const rows = page.entries.slice(skip);
+    const entries = await Promise.all(
+      rows.map((row) => (withDocument ? this.#rowWithDocument(tx, row) : this.#row(row))),
+    );
+    return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  #range({
+    startId,
+    endId,
+    inclusiveEnd = true,
+    descending = false,
+  }: AllDocumentsOptions): KeyRange {
+    const all = this.#keys.winners();
+    const [low, high] = descending ? [endId, startId] : [startId, endId];
+    const lowIsIn = !descending || inclusiveEnd;
+    const highIsIn = descending || inclusiveEnd;
+    const begin = low === undefined ? all.begin : this.#keys.winner(low);
+    const end = high === undefined ? all.end : this.#keys.winner(high);
+    return {
+      begin: lowIsIn || low === undefined ? begin : firstGreaterThan(begin),
+      end: highIsIn && high !== undefined ? firstGreaterThan(end) : firstGreaterOrEqual(end),
+    };
+  }
+
+  #row({ key, value }: KeyValue): DocumentRow {
+    return {
+      id: this.#keys.winnerId(key),
+      revision: formatRevision(decodeWinnerRecord(value)),
+    };
+  }
+
+  async #rowWithDocument(tx: ReadTransaction, keyValue: KeyValue): Promise<DocumentRow> {
+    const row = this.#row(keyValue);
+    const { tree } = await this.#reader.load(tx, row.id);
+    assert(tree.winner !== undefined, "A document of the index has a winner");
+    return { ...row, document: await this.#reader.document(tx, row.id, tree.winner) };
+  }
+}

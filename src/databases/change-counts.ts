@@ -1,0 +1,157 @@
+/**
+ * How many documents changed after a sequence, without counting them all.
+ *
+ * The update sequence grows at its end, but documents leave their old places in its middle. So it is cut by boundaries, each
+ * with a counter of the changes between the boundary before it and itself; what lies behind the last boundary has a counter
+ * of its own, the open one. A write adds one to the open counter and takes one from the counter of the place it leaves.
+ * Counting from a sequence scans to the next boundary only, and adds up counters behind it.
+ *
+ * Boundaries are drawn by writers, before their own changes, when the open part has grown long: the open counter's value
+ * becomes the boundary's, the transaction's versionstamp its place. This reads the open counter, so it conflicts with all
+ * who write at that moment; therefore it is rare, and left to chance among those who could. Whoever moves an older change
+ * reads where the last boundary is, and so is retried when one was drawn meanwhile.
+ */
+import type { Random } from "../base/index.ts";
+import {
+  firstGreaterOrEqual,
+  firstGreaterThan,
+  type KeyRange,
+  type ReadTransaction,
+  type Transaction,
+  type Versionstamp,
+} from "../kv/index.ts";
+import type { CounterDeltas } from "./counter-deltas.ts";
+import {
+  decodeCounter,
+  decodeVersionstamp,
+  encodeCounter,
+  encodeNewVersionstamp,
+  readCounter,
+} from "./counter-record.ts";
+import type { DatabaseKeys } from "./database-keys.ts";
+import type { TransactionState } from "./transaction-state.ts";
+
+/** A boundary is drawn after so many changes at the earliest: shorter scans against more counters and more conflicts. */
+const OPEN_CHANGES_MIN = 500;
+/** One writer in so many draws it then. */
+const DRAWERS = 4;
+const PAGE_ROWS_MAX = 2_000;
+
+export class ChangeCounts {
+  readonly #keys: DatabaseKeys;
+  readonly #random: Random;
+
+  constructor(keys: DatabaseKeys, random: Random) {
+    this.#keys = keys;
+    this.#random = random;
+  }
+
+  /** Draws a boundary if it is time. Called before a transaction's first write in the database. */
+  async drawBoundary(tx: Transaction, state: TransactionState): Promise<void> {
+    if (state.written.size > 0 || state.boundary !== undefined) return;
+    const openCount = await readCounter(tx, this.#keys, "openChanges");
+    if (openCount < OPEN_CHANGES_MIN || this.#random.integer(DRAWERS) > 0) return;
+    const counterKey = this.#keys.counter("openChanges");
+    const changeCount = decodeCounter(await tx.get(counterKey));
+    if (state.written.size > 0 || state.boundary !== undefined) return;
+    // Whether an older change lies before the last boundary is asked of the store, so it is read before it moves.
+    state.lastBoundary ??= this.#readLastBoundary(tx);
+    await state.lastBoundary;
+    state.boundary = { userVersion: tx.nextUserVersion(), changeCount };
+    tx.set(counterKey, encodeCounter(0));
+    tx.setVersionstampedValue(
+      this.#keys.lastBoundary(),
+      encodeNewVersionstamp(state.boundary.userVersion),
+    );
+    this.#setBoundary(tx, state.boundary);
+  }
+
+  /** Takes a change from the count of the place it leaves, which `prepareLeave` found. */
+  leave(tx: Transaction, state: TransactionState, place: LeftPlace, deltas: CounterDeltas): void {
+    if (place.kind === "boundary") deltas.add(place.key, -1);
+    else if (state.boundary === undefined) deltas.add(this.#keys.counter("openChanges"), -1);
+    else {
+      state.boundary.changeCount--;
+      this.#setBoundary(tx, state.boundary);
+    }
+  }
+
+  /** Finds the counter that counts a stored change. */
+  async prepareLeave(
+    tx: Transaction,
+    state: TransactionState,
+    versionstamp: Versionstamp,
+  ): Promise<LeftPlace> {
+    state.lastBoundary ??= this.#readLastBoundary(tx);
+    const last = await state.lastBoundary;
+    if (last === undefined || versionstamp.compare(last) > 0) return { kind: "open" };
+    const key = await tx.snapshot.getKey(firstGreaterOrEqual(this.#keys.boundary(versionstamp)));
+    return { kind: "boundary", key };
+  }
+
+  /** Counts a change at the end of the sequence. */
+  enter(deltas: CounterDeltas): void {
+    deltas.add(this.#keys.counter("openChanges"), 1);
+  }
+
+  /** How many changes stand behind the versionstamp; all without one. */
+  async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
+    const { snapshot } = tx;
+    const changes = this.#keys.changes();
+    const last = await this.#readLastBoundary(snapshot);
+    const openCount = await readCounter(tx, this.#keys, "openChanges");
+    if (versionstamp === undefined) {
+      return openCount + (await this.#sum(snapshot, this.#keys.boundaries()));
+    }
+    const begin = firstGreaterThan(this.#keys.change(versionstamp));
+    if (last === undefined || versionstamp.compare(last) >= 0) {
+      return await countRows(snapshot, { begin, end: changes.end });
+    }
+    const boundaryKey = await snapshot.getKey(
+      firstGreaterOrEqual(this.#keys.boundary(versionstamp)),
+    );
+    const boundary = this.#keys.boundaryVersionstamp(boundaryKey);
+    const [near, far] = await Promise.all([
+      countRows(snapshot, { begin, end: firstGreaterThan(this.#keys.change(boundary)) }),
+      this.#sum(snapshot, {
+        begin: firstGreaterThan(boundaryKey),
+        end: this.#keys.boundaries().end,
+      }),
+    ]);
+    return near + far + openCount;
+  }
+
+  /** The same key again with another count: the last one is what the commit writes. */
+  #setBoundary(tx: Transaction, boundary: { userVersion: number; changeCount: number }): void {
+    const key = this.#keys.newBoundary(boundary.userVersion);
+    tx.setVersionstampedKey(key, encodeCounter(boundary.changeCount));
+  }
+
+  async #readLastBoundary(tx: ReadTransaction): Promise<Versionstamp | undefined> {
+    const value = await tx.get(this.#keys.lastBoundary());
+    return value === undefined ? undefined : decodeVersionstamp(value);
+  }
+
+  async #sum(tx: ReadTransaction, range: KeyRange): Promise<number> {
+    let sum = 0;
+    for await (const { value } of tx.getRange(range)) sum += decodeCounter(value);
+    return sum;
+  }
+}
+
+/** Where a change was counted before it moved. */
+export type LeftPlace =
+  | { readonly kind: "open" }
+  | { readonly kind: "boundary"; readonly key: Uint8Array };
+
+async function countRows(tx: ReadTransaction, range: KeyRange): Promise<number> {
+  let rowCount = 0;
+  let begin = range.begin;
+  for (;;) {
+    const page = await tx.getRangePage({ begin, end: range.end }, { limit: PAGE_ROWS_MAX });
+    rowCount += page.entries.length;
+    const last = page.entries.at(-1);
+    if (page.stoppedBy === "exhausted" || last === undefined) return rowCount;
+    begin = firstGreaterThan(last.key);
+  }
+}

@@ -1,0 +1,75 @@
+/** The update sequence, page by page. Its records say all that a change has to say, so nothing else is read. */
+import { assert, type Page } from "../base/index.ts";
+import {
+  firstGreaterThan,
+  type KeyValue,
+  type RangeOptions,
+  type ReadTransaction,
+} from "../kv/index.ts";
+import { type ChangedLeaf, decodeChangeRecord } from "./change-record.ts";
+import type { DatabaseKeys } from "./database-keys.ts";
+import type { Change } from "./document.ts";
+import type { DocumentReader } from "./document-reader.ts";
+import { formatRevision } from "./revision.ts";
+import { formatSequence, parseSequence } from "./sequence.ts";
+
+export interface ChangesOptions {
+  /** Changes behind this sequence; from the start when absent or "0". */
+  readonly since?: string;
+  /** Changes before this sequence: how a descending feed goes on. */
+  readonly before?: string;
+  readonly limit?: number;
+  readonly descending?: boolean;
+  /** Of the stored rows. */
+  readonly byteLimit?: number;
+}
+
+export class ChangesFeed {
+  readonly #keys: DatabaseKeys;
+  readonly #reader: DocumentReader;
+
+  constructor(keys: DatabaseKeys, reader: DocumentReader) {
+    this.#keys = keys;
+    this.#reader = reader;
+  }
+
+  async page(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
+    const { since = "0", before, limit, byteLimit, descending = false } = options;
+    assert(limit === undefined || limit >= 0, "A limit is not negative");
+    const all = this.#keys.changes();
+    const sinceStamp = parseSequence(since);
+    const beforeStamp = before === undefined ? undefined : parseSequence(before);
+    if (limit === 0) return { entries: [], stoppedBy: "row-limit" };
+    const begin =
+      sinceStamp === undefined ? all.begin : firstGreaterThan(this.#keys.change(sinceStamp));
+    const end = beforeStamp === undefined ? all.end : this.#keys.change(beforeStamp);
+    const rangeOptions: RangeOptions = {
+      reverse: descending,
+      ...(limit === undefined ? {} : { limit }),
+      ...(byteLimit === undefined ? {} : { byteLimit }),
+    };
+    const page = await tx.getRangePage({ begin, end }, rangeOptions);
+    const entries = await Promise.all(page.entries.map((row) => this.#change(tx, row)));
+    return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  async #change(tx: ReadTransaction, { key, value }: KeyValue): Promise<Change> {
+    const record = decodeChangeRecord(value);
+    const leaves = record.complete ? record.leaves : await this.#allLeaves(tx, record.id);
+    const winner = leaves[0] as ChangedLeaf;
+    return {
+      sequence: formatSequence(this.#keys.changeVersionstamp(key)),
+      id: record.id,
+      deleted: winner.deleted,
+      winner: formatRevision(winner),
+      leaves: leaves.map((leaf) => ({ revision: formatRevision(leaf), deleted: leaf.deleted })),
+    };
+  }
+
+  async #allLeaves(tx: ReadTransaction, id: string): Promise<readonly ChangedLeaf[]> {
+    const { tree } = await this.#reader.load(tx, id);
+    return tree.leaves.map(({ generation, hash, leaf }) => {
+      return { generation, hash, deleted: leaf.deleted };
+    });
+  }
+}

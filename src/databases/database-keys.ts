@@ -1,0 +1,284 @@
+/** Every key of one database, and those of the registry above them. */
+import { hexDecode } from "../base/index.ts";
+import {
+  type Key,
+  type KeyShape,
+  type Subspace,
+  type TupleItem,
+  Versionstamp,
+  type VersionstampedBytes,
+} from "../kv/index.ts";
+import { hashDigest, type RevisionParts } from "./revision.ts";
+
+type Range = { readonly begin: Key; readonly end: Key };
+
+const NAME = 1;
+const DATABASE = 2;
+
+/** The registry's shapes, below the layer's subspace. */
+export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = [
+  { key: "(1, name)", value: "DatabaseRecord", note: "uuid, birth, revision limit; by name" },
+  { key: "(2, uuid, …)", value: "", note: "all keys of one database" },
+];
+
+export class RegistryKeys {
+  readonly #root: Subspace;
+
+  constructor(root: Subspace) {
+    this.#root = root;
+  }
+
+  database(name: string): Key {
+    return this.#root.pack([NAME, name]);
+  }
+
+  databases(): Range {
+    return this.#root.range([NAME]);
+  }
+
+  databaseName(key: Key): string {
+    return this.#root.unpack(key)[1] as string;
+  }
+
+  databaseKeys(uuid: string): DatabaseKeys {
+    return new DatabaseKeys(this.#root.subspace(DATABASE, hexDecode(uuid) as Uint8Array));
+  }
+}
+
+const DOCUMENT = 1;
+const BODY = 2;
+const ATTACHMENTS = 3;
+const CHANGE = 4;
+const WINNER = 5;
+const CHANGED = 6;
+const COUNTER = 7;
+const LOCAL = 8;
+const SECURITY = 9;
+const CONTENT = 10;
+const CONTENT_CHUNK = 11;
+const REFERENCE = 12;
+const CONTENT_BY_DIGEST = 13;
+const UNREFERENCED = 14;
+const CHANGE_COUNT = 15;
+const CHANGE_COUNT_STATE = 16;
+
+const COUNTER_NUMBERS = {
+  documents: 1,
+  deletedDocuments: 2,
+  externalBytes: 3,
+  activeBytes: 4,
+  /** Entries of the update sequence behind the last boundary. */
+  openChanges: 5,
+} as const;
+export type Counter = keyof typeof COUNTER_NUMBERS;
+
+/** The shapes below `(2, uuid)` of the layer's subspace. A hash is 16 bytes, or a text when it is a foreign one. */
+export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
+  {
+    key: "(1, id, chunk)",
+    value: "DocumentRecord",
+    note: "the revision tree; chunk 0 begins with the versionstamp of the document's change",
+  },
+  { key: "(2, id, generation, hash, chunk)", value: "BodyRecord", note: "one for each leaf" },
+  {
+    key: "(3, id, generation, hash, chunk)",
+    value: "AttachmentListRecord",
+    note: "one for each leaf that has attachments",
+  },
+  { key: "(4, versionstamp)", value: "ChangeRecord", note: "one for each document: its latest" },
+  {
+    key: "(5, id)",
+    value: "WinnerRecord",
+    note: "one for each document that is not deleted, in byte order of the id",
+  },
+  { key: "(6)", value: "versionstamp", note: "of the last change; watched" },
+  {
+    key: "(7, counter)",
+    value: "counter",
+    note: "1 documents, 2 deleted, 3 external and 4 active bytes, 5 changes since the last boundary",
+  },
+  { key: "(8, id, chunk)", value: "LocalRecord", note: "local documents" },
+  { key: "(9, chunk)", value: "SecurityRecord", note: "absent until somebody sets it" },
+  { key: "(10, content)", value: "ContentRecord", note: "bytes of attachments, completely staged" },
+  { key: "(11, content, chunk)", value: "bytes", note: "65,536 each, the last one fewer" },
+  {
+    key: "(12, content, id, generation, hash, name)",
+    value: '""',
+    note: "a leaf that refers to the content",
+  },
+  {
+    key: "(13, digest, encoding, length)",
+    value: "content",
+    note: "the content that all who bring the same bytes share",
+  },
+  {
+    key: "(14, sinceMs, content)",
+    value: '""',
+    note: "contents that may have no reference; reclaim() looks at the old ones",
+  },
+  {
+    key: "(15, versionstamp)",
+    value: "counter",
+    note: "changes between this boundary and the one before; the change at the boundary belongs to it",
+  },
+  {
+    key: "(16)",
+    value: "versionstamp",
+    note: "the last boundary; whoever moves an older change reads it",
+  },
+];
+
+/** A revision's place in a key. */
+function revisionItems({ generation, hash }: RevisionParts): [number, TupleItem] {
+  return [generation, hashDigest(hash) ?? hash];
+}
+
+export class DatabaseKeys {
+  readonly #database: Subspace;
+
+  constructor(database: Subspace) {
+    this.#database = database;
+  }
+
+  /** Every key of the database. */
+  everything(): Range {
+    return this.#database.range();
+  }
+
+  document(id: string, chunk: number): Key {
+    return this.#database.pack([DOCUMENT, id, chunk]);
+  }
+
+  body(id: string, revision: RevisionParts, chunk: number): Key {
+    return this.#database.pack([BODY, id, ...revisionItems(revision), chunk]);
+  }
+
+  attachments(id: string, revision: RevisionParts, chunk: number): Key {
+    return this.#database.pack([ATTACHMENTS, id, ...revisionItems(revision), chunk]);
+  }
+
+  newChange(userVersion: number): VersionstampedBytes {
+    return this.#database.packVersionstamped([CHANGE, Versionstamp.incomplete(userVersion)]);
+  }
+
+  change(versionstamp: Versionstamp): Key {
+    return this.#database.pack([CHANGE, versionstamp]);
+  }
+
+  changes(): Range {
+    return this.#database.range([CHANGE]);
+  }
+
+  changeVersionstamp(key: Key): Versionstamp {
+    return this.#database.unpack(key)[1] as Versionstamp;
+  }
+
+  winner(id: string): Key {
+    return this.#database.pack([WINNER, id]);
+  }
+
+  winners(): Range {
+    return this.#database.range([WINNER]);
+  }
+
+  winnerId(key: Key): string {
+    return this.#database.unpack(key)[1] as string;
+  }
+
+  changed(): Key {
+    return this.#database.pack([CHANGED]);
+  }
+
+  counter(counter: Counter): Key {
+    return this.#database.pack([COUNTER, COUNTER_NUMBERS[counter]]);
+  }
+
+  local(id: string, chunk: number): Key {
+    return this.#database.pack([LOCAL, id, chunk]);
+  }
+
+  localChunks(id: string): Range {
+    return this.#database.range([LOCAL, id]);
+  }
+
+  locals(): Range {
+    return this.#database.range([LOCAL]);
+  }
+
+  localPlace(key: Key): { readonly id: string; readonly chunk: number } {
+    const [, id, chunk] = this.#database.unpack(key);
+    return { id: id as string, chunk: chunk as number };
+  }
+
+  security(chunk: number): Key {
+    return this.#database.pack([SECURITY, chunk]);
+  }
+
+  securityChunks(): Range {
+    return this.#database.range([SECURITY]);
+  }
+
+  content(contentId: string): Key {
+    return this.#database.pack([CONTENT, contentBytes(contentId)]);
+  }
+
+  contentChunk(contentId: string, chunk: number): Key {
+    return this.#database.pack([CONTENT_CHUNK, contentBytes(contentId), chunk]);
+  }
+
+  contentChunks(contentId: string): Range {
+    return this.#database.range([CONTENT_CHUNK, contentBytes(contentId)]);
+  }
+
+  reference(contentId: string, id: string, revision: RevisionParts, name: string): Key {
+    const items = [contentBytes(contentId), id, ...revisionItems(revision), name];
+    return this.#database.pack([REFERENCE, ...items]);
+  }
+
+  references(contentId: string): Range {
+    return this.#database.range([REFERENCE, contentBytes(contentId)]);
+  }
+
+  contentByDigest(digest: Uint8Array, encoding: "gzip" | undefined, encodedLength: number): Key {
+    return this.#database.pack([CONTENT_BY_DIGEST, digest, encoding ?? "", encodedLength]);
+  }
+
+  unreferenced(sinceMs: number, contentId: string): Key {
+    return this.#database.pack([UNREFERENCED, sinceMs, contentBytes(contentId)]);
+  }
+
+  unreferencedBefore(timeMs: number): Range {
+    return {
+      begin: this.#database.range([UNREFERENCED]).begin,
+      end: this.#database.pack([UNREFERENCED, timeMs]),
+    };
+  }
+
+  unreferencedContent(key: Key): Uint8Array {
+    return this.#database.unpack(key)[2] as Uint8Array;
+  }
+
+  newBoundary(userVersion: number): VersionstampedBytes {
+    return this.#database.packVersionstamped([CHANGE_COUNT, Versionstamp.incomplete(userVersion)]);
+  }
+
+  boundary(versionstamp: Versionstamp): Key {
+    return this.#database.pack([CHANGE_COUNT, versionstamp]);
+  }
+
+  boundaries(): Range {
+    return this.#database.range([CHANGE_COUNT]);
+  }
+
+  boundaryVersionstamp(key: Key): Versionstamp {
+    return this.#database.unpack(key)[1] as Versionstamp;
+  }
+
+  lastBoundary(): Key {
+    return this.#database.pack([CHANGE_COUNT_STATE]);
+  }
+}
+
+function contentBytes(contentId: string): Uint8Array {
+  return hexDecode(contentId) as Uint8Array;
+}

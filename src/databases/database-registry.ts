@@ -1,0 +1,123 @@
+/** The databases of a store, by name. */
+import { OperationalError, type Runtime, randomHex } from "../base/index.ts";
+import {
+  firstGreaterOrEqual,
+  firstGreaterThan,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+} from "../kv/index.ts";
+import { Database } from "./database.ts";
+import { RegistryKeys } from "./database-keys.ts";
+import {
+  type DatabaseRecord,
+  decodeDatabaseRecord,
+  encodeDatabaseRecord,
+} from "./database-record.ts";
+import type { DatabaseHook } from "./hooks.ts";
+import { isDatabaseName } from "./names.ts";
+import { forgetState } from "./transaction-state.ts";
+
+/** CouchDB's default. */
+const REVISION_LIMIT_DEFAULT = 1_000;
+
+export interface NamesOptions {
+  /** Where to begin, inclusive: the largest name when descending. */
+  readonly startName?: string;
+  /** Where to end, inclusive. */
+  readonly endName?: string;
+  /** No limit when absent. */
+  readonly limit?: number;
+  readonly descending?: boolean;
+}
+
+export class DatabaseRegistry {
+  readonly #runtime: Runtime;
+  readonly #keys: RegistryKeys;
+  readonly #hooks: readonly DatabaseHook[];
+
+  constructor({
+    runtime,
+    root,
+    hooks = [],
+  }: {
+    readonly runtime: Runtime;
+    readonly root: Subspace;
+    readonly hooks?: readonly DatabaseHook[];
+  }) {
+    this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
+    this.#keys = new RegistryKeys(root);
+    this.#hooks = hooks;
+  }
+
+  /** Throws STORE_DATABASE_EXISTS and STORE_DATABASE_NAME_INVALID. */
+  async create(tx: Transaction, name: string): Promise<Database> {
+    if (!isDatabaseName(name)) {
+      throw new OperationalError("STORE_DATABASE_NAME_INVALID", "Illegal database name", {
+        database: name,
+      });
+    }
+    const key = this.#keys.database(name);
+    if ((await tx.get(key)) !== undefined) {
+      throw new OperationalError("STORE_DATABASE_EXISTS", "Database exists", { database: name });
+    }
+    const { clock, random } = this.#runtime;
+    const record: DatabaseRecord = {
+      uuid: randomHex(random),
+      // Microseconds, as far as the clock has them: a database that is re-created at once was born at another time.
+      instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
+      revisionLimit: REVISION_LIMIT_DEFAULT,
+    };
+    tx.set(key, encodeDatabaseRecord(record));
+    const database = this.#database(name, record);
+    for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
+    return database;
+  }
+
+  /** Reads the registry, so that the removal of the database conflicts with this transaction. Throws STORE_DATABASE_NOT_FOUND. */
+  async open(tx: ReadTransaction, name: string): Promise<Database> {
+    const value = await tx.get(this.#keys.database(name));
+    if (value === undefined) throw notFound(name);
+    return this.#database(name, decodeDatabaseRecord(value));
+  }
+
+  /** Clears everything the database had, in one step. Throws STORE_DATABASE_NOT_FOUND. */
+  async remove(tx: Transaction, name: string): Promise<void> {
+    const database = await this.open(tx, name);
+    for (const hook of this.#hooksOf(name)) await hook.databaseRemoved?.(tx, database);
+    tx.clear(this.#keys.database(name));
+    tx.clearRange(database.keys.everything());
+    forgetState(tx, database.uuid);
+  }
+
+  /** In byte order. */
+  async names(tx: ReadTransaction, options: NamesOptions = {}): Promise<string[]> {
+    const { startName, endName, limit, descending = false } = options;
+    const all = this.#keys.databases();
+    const [low, high] = descending ? [endName, startName] : [startName, endName];
+    const begin = low === undefined ? all.begin : this.#keys.database(low);
+    const end =
+      high === undefined
+        ? firstGreaterOrEqual(all.end)
+        : firstGreaterThan(this.#keys.database(high));
+    if (limit === 0) return [];
+    const page = await tx.getRangePage(
+      { begin, end },
+      { reverse: descending, ...(limit === undefined ? {} : { limit }) },
+    );
+    return page.entries.map(({ key }) => this.#keys.databaseName(key));
+  }
+
+  #database(name: string, record: DatabaseRecord): Database {
+    const hooks = this.#hooksOf(name);
+    return new Database(this.#runtime, { registryKeys: this.#keys, name, record, hooks });
+  }
+
+  #hooksOf(name: string): readonly DatabaseHook[] {
+    return this.#hooks.filter((hook) => hook.appliesTo(name));
+  }
+}
+
+function notFound(database: string): OperationalError {
+  return new OperationalError("STORE_DATABASE_NOT_FOUND", "Database does not exist", { database });
+}

@@ -1,0 +1,88 @@
+/** Reading one document's records: the tree, and what hangs on its leaves. */
+import { assert, type JsonText } from "../base/index.ts";
+import type { Key, ReadTransaction, Value } from "../kv/index.ts";
+import { decodeAttachmentList, decodeBody } from "./body-record.ts";
+import type { DatabaseKeys } from "./database-keys.ts";
+import type { Attachment, Document } from "./document.ts";
+import { decodeDocumentRecord, documentChunkCount } from "./document-record.ts";
+import { formatRevision } from "./revision.ts";
+import { type LeafNode, pathOf, RevisionTree } from "./revision-tree.ts";
+import { type LoadedDocument, stateOf } from "./transaction-state.ts";
+
+export class DocumentReader {
+  readonly #keys: DatabaseKeys;
+  readonly #uuid: string;
+
+  constructor(keys: DatabaseKeys, uuid: string) {
+    this.#keys = keys;
+    this.#uuid = uuid;
+  }
+
+  /** The document as this transaction sees it; an empty tree for one that was never there. */
+  async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
+    const written = stateOf(tx, this.#uuid)?.written.get(id);
+    if (written !== undefined) return written;
+    const first = await tx.get(this.#keys.document(id, 0));
+    if (first === undefined) {
+      return { tree: new RevisionTree(), place: { kind: "none" }, chunkCount: 0 };
+    }
+    const chunks = await readRest(tx, first, documentChunkCount(first), (chunk) =>
+      this.#keys.document(id, chunk),
+    );
+    const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
+    return { tree, place: { kind: "stored", versionstamp }, chunkCount };
+  }
+
+  async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document> {
+    const [body, attachments] = await Promise.all([
+      this.#body(tx, id, node),
+      this.attachments(tx, id, node),
+    ]);
+    return {
+      id,
+      revision: formatRevision(node),
+      deleted: node.leaf.deleted,
+      body,
+      revisions: pathOf(node),
+      attachments,
+    };
+  }
+
+  async attachments(tx: ReadTransaction, id: string, node: LeafNode): Promise<Attachment[]> {
+    const chunkCount = node.leaf.attachmentChunkCount;
+    if (chunkCount === 0) return [];
+    const keyOf = (chunk: number): Key => this.#keys.attachments(id, node, chunk);
+    return decodeAttachmentList(await readChunks(tx, chunkCount, keyOf));
+  }
+
+  async #body(tx: ReadTransaction, id: string, node: LeafNode): Promise<JsonText> {
+    const keyOf = (chunk: number): Key => this.#keys.body(id, node, chunk);
+    return decodeBody(await readChunks(tx, node.leaf.bodyChunkCount, keyOf));
+  }
+}
+
+/** The chunks of a value, whose first one was read to learn their number. */
+export async function readRest(
+  tx: ReadTransaction,
+  first: Value,
+  chunkCount: number,
+  keyOf: (chunk: number) => Key,
+): Promise<Value[]> {
+  if (chunkCount === 1) return [first];
+  const rest = await readChunks(tx, chunkCount - 1, (chunk) => keyOf(chunk + 1));
+  return [first, ...rest];
+}
+
+function readChunks(
+  tx: ReadTransaction,
+  chunkCount: number,
+  keyOf: (chunk: number) => Key,
+): Promise<Value[]> {
+  return Promise.all(
+    Array.from({ length: chunkCount }, async (_, chunk) => {
+      const value = await tx.get(keyOf(chunk));
+      assert(value !== undefined, "Every chunk of a stored value is there");
+      return value;
+    }),
+  );
+}

@@ -1,0 +1,167 @@
+/**
+ * The stored form of a document's revision tree and of its place in the update sequence.
+ *
+ *   format (1 byte), versionstamp of the change (12), number of chunks,
+ *   number of leaves, then each leaf, winner first:
+ *     generation, flags, body chunks, body bytes, and with attachments: chunks, bytes, encoded bytes
+ *     number of hashes that no earlier leaf listed, 1 + the place of the listed hash below them (0: none is known)
+ *     the hashes, each 0 and 16 bytes or a length and a text
+ *
+ * The whole is cut into chunks: a tree of many long branches exceeds the store's limit for a value.
+ */
+import { assert, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../kv/index.ts";
+import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
+import { RecordReader, RecordWriter } from "./record-bytes.ts";
+import { hashDigest } from "./revision.ts";
+import { type LeafNode, type LeafState, type RevisionNode, RevisionTree } from "./revision-tree.ts";
+
+const FORMAT = 1;
+const VERSIONSTAMP_OFFSET = 1;
+const DIGEST_BYTES = 16;
+
+const DELETED = 1;
+const HAS_ATTACHMENTS = 2;
+
+export interface DocumentRecord {
+  readonly versionstamp: Versionstamp;
+  readonly tree: RevisionTree;
+  readonly chunkCount: number;
+}
+
+export interface EncodedDocumentRecord {
+  /** Chunk 0; the commit fills in the versionstamp. */
+  readonly first: VersionstampedBytes;
+  readonly more: readonly Uint8Array[];
+  readonly chunkCount: number;
+}
+
+export function encodeDocumentRecord(
+  tree: RevisionTree,
+  userVersion: number,
+): EncodedDocumentRecord {
+  const treeBytes = encodeTree(tree);
+  const byteCount = 1 + VERSIONSTAMP_BYTES + 1 + treeBytes.length;
+  const chunkCount = Math.ceil(byteCount / CHUNK_BYTES);
+  assert(chunkCount < 0x80, "A revision tree fits into a transaction");
+  const bytes = new RecordWriter(byteCount)
+    .byte(FORMAT)
+    .raw(Versionstamp.incomplete(userVersion).bytes)
+    .integer(chunkCount)
+    .raw(treeBytes)
+    .finish();
+  const [first, ...more] = splitChunks(bytes);
+  assert(more.length === chunkCount - 1, "A record has the chunks that its head announces");
+  return {
+    first: { bytes: first as Uint8Array, offset: VERSIONSTAMP_OFFSET },
+    more,
+    chunkCount,
+  };
+}
+
+/** How many chunks the record has, by its chunk 0. */
+export function documentChunkCount(first: Uint8Array): number {
+  assert(first[0] === FORMAT, "The document record has a format of this version");
+  return new RecordReader(first, 1 + VERSIONSTAMP_BYTES).integer();
+}
+
+export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRecord {
+  const reader = new RecordReader(joinChunks(chunks));
+  assert(reader.byte() === FORMAT, "The document record has a format of this version");
+  const versionstamp = Versionstamp.fromBytes(reader.raw(VERSIONSTAMP_BYTES));
+  reader.integer();
+  return { versionstamp, tree: decodeTree(reader), chunkCount: chunks.length };
+}
+
+function encodeTree(tree: RevisionTree): Uint8Array {
+  const writer = new RecordWriter();
+  const places = new Map<RevisionNode, number>();
+  writer.integer(tree.leaves.length);
+  for (const node of tree.leaves) {
+    writeLeaf(writer, node);
+    const chain: RevisionNode[] = [];
+    let at: RevisionNode | undefined = node;
+    while (at !== undefined && !places.has(at)) {
+      chain.push(at);
+      at = at.parent;
+    }
+    const joint = at === undefined ? undefined : places.get(at);
+    writer.integer(chain.length).integer(joint === undefined ? 0 : joint + 1);
+    for (const ancestor of chain) {
+      places.set(ancestor, places.size);
+      writeHash(writer, ancestor.hash);
+    }
+  }
+  return writer.finish();
+}
+
+function decodeTree(reader: RecordReader): RevisionTree {
+  const leafCount = reader.integer();
+  const listed: MutableNode[] = [];
+  const leaves: LeafNode[] = [];
+  for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
+    const generation = reader.integer();
+    const leaf = readLeafState(reader);
+    const hashCount = reader.integer();
+    const joint = reader.integer();
+    let above: MutableNode | undefined;
+    for (let depth = 0; depth < hashCount; depth++) {
+      const node: MutableNode = {
+        generation: generation - depth,
+        hash: readHash(reader),
+        parent: undefined,
+        leaf: depth === 0 ? leaf : undefined,
+      };
+      if (above === undefined) leaves.push(node as LeafNode);
+      else above.parent = node;
+      above = node;
+      listed.push(node);
+    }
+    if (joint > 0) (above as MutableNode).parent = listed[joint - 1];
+  }
+  return new RevisionTree(leaves);
+}
+
+interface MutableNode extends RevisionNode {
+  parent: RevisionNode | undefined;
+}
+
+function writeLeaf(writer: RecordWriter, { generation, leaf }: LeafNode): void {
+  const hasAttachments = leaf.attachmentChunkCount > 0;
+  writer.integer(generation);
+  writer.byte((leaf.deleted ? DELETED : 0) | (hasAttachments ? HAS_ATTACHMENTS : 0));
+  writer.integer(leaf.bodyChunkCount).integer(leaf.bodyBytes);
+  if (!hasAttachments) return;
+  writer.integer(leaf.attachmentChunkCount);
+  writer.integer(leaf.attachmentBytes).integer(leaf.attachmentEncodedBytes);
+}
+
+function readLeafState(reader: RecordReader): LeafState {
+  const flags = reader.byte();
+  const hasAttachments = (flags & HAS_ATTACHMENTS) !== 0;
+  return {
+    deleted: (flags & DELETED) !== 0,
+    bodyChunkCount: reader.integer(),
+    bodyBytes: reader.integer(),
+    attachmentChunkCount: hasAttachments ? reader.integer() : 0,
+    attachmentBytes: hasAttachments ? reader.integer() : 0,
+    attachmentEncodedBytes: hasAttachments ? reader.integer() : 0,
+  };
+}
+
+/** Also for the records beside this one. */
+export function writeHash(writer: RecordWriter, hash: string): void {
+  const digest = hashDigest(hash);
+  if (digest !== undefined) writer.byte(0).raw(digest);
+  else writer.sized(utf8Encode(hash));
+}
+
+export function readHash(reader: RecordReader): string {
+  const byteCount = reader.integer();
+  if (byteCount === 0) return readDigest(reader);
+  return utf8Decode(reader.raw(byteCount));
+}
+
+function readDigest(reader: RecordReader): string {
+  return hexEncode(reader.raw(DIGEST_BYTES));
+}

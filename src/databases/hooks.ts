@@ -1,0 +1,36 @@
+/**
+ * What the layers above may do in a transaction that writes here: refuse or change an edit before it, follow it with writes
+ * of their own after it. A write to a replication document and the change to its job are one transaction by this.
+ */
+import type { Transaction } from "../kv/index.ts";
+import type { Database } from "./database.ts";
+import type { Document, DocumentEdit, WriteContext } from "./document.ts";
+
+export type Verdict =
+  | { readonly edit: DocumentEdit }
+  | { readonly rejected: "forbidden" | "unauthorized"; readonly reason: string };
+
+export interface DatabaseHook {
+  /** Asked when a database is opened. */
+  appliesTo(databaseName: string): boolean;
+  /**
+   * Judges an edit that is no conflict and not yet known. It may return another edit of the same document and mode, and
+   * writes no documents here. Local documents are not asked about.
+   */
+  beforeWrite?(
+    tx: Transaction,
+    database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Promise<Verdict>;
+  /** Runs once for each edit that was written, with the winner that it left. It may write documents here. */
+  afterWrite?(
+    tx: Transaction,
+    database: Database,
+    winner: Document,
+    context: WriteContext,
+  ): Promise<void>;
+  databaseCreated?(tx: Transaction, database: Database): Promise<void>;
+  /** Runs before the database's keys are cleared. */
+  databaseRemoved?(tx: Transaction, database: Database): Promise<void>;
+}

@@ -1,0 +1,72 @@
+/** Which names databases and documents may have. */
+import { OperationalError, utf8Encode } from "../base/index.ts";
+
+const DATABASE_NAME = /^[a-z][a-z0-9_$()+/-]*$/;
+const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
+/** CouchDB's limit, which comes from the length of file names. */
+const DATABASE_NAME_LENGTH_MAX = 238;
+
+/**
+ * The id's share of a key. The longest key holds, beside an id, the database's prefix, a foreign hash and an attachment's
+ * name, and stays below the store's 10,000 bytes.
+ */
+const DOCUMENT_ID_BYTES_MAX = 7_000;
+export const ATTACHMENT_NAME_BYTES_MAX = 1_500;
+
+export const DESIGN_PREFIX = "_design/";
+export const LOCAL_PREFIX = "_local/";
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** CouchDB's rule, its system databases, and `…/_replicator` and `…/_users` (whose names the rule allows). */
+export function isDatabaseName(name: string): boolean {
+  if (name.length > DATABASE_NAME_LENGTH_MAX) return false;
+  return DATABASE_NAME.test(name) || SYSTEM_DATABASES.includes(name);
+}
+
+/** Throws STORE_DOCUMENT_ID_INVALID, whose `reason` is CouchDB's sentence where it has one. */
+export function checkDocumentId(id: string): void {
+  const reason = documentIdFault(id);
+  if (reason === undefined) return;
+  throw new OperationalError("STORE_DOCUMENT_ID_INVALID", "Invalid document id", {
+    id: id.slice(0, 100),
+    reason,
+  });
+}
+
+function documentIdFault(id: string): string | undefined {
+  if (id === "") return "Document id must not be empty";
+  if (id === DESIGN_PREFIX) return "Illegal document id `_design/`";
+  if (id === LOCAL_PREFIX) return "Illegal document id `_local/`";
+  if (id.startsWith("_") && !id.startsWith(DESIGN_PREFIX) && !id.startsWith(LOCAL_PREFIX)) {
+    return "Only reserved document ids may start with underscore.";
+  }
+  if (LONE_SURROGATE.test(id)) return "Document id must be valid UTF-8";
+  if (keyByteCount(id) > DOCUMENT_ID_BYTES_MAX) return "Document id is too long";
+  return undefined;
+}
+
+/** Throws STORE_ATTACHMENT_NAME_INVALID. */
+export function checkAttachmentName(name: string): void {
+  const reason = attachmentNameFault(name);
+  if (reason === undefined) return;
+  throw new OperationalError("STORE_ATTACHMENT_NAME_INVALID", "Invalid attachment name", {
+    name: name.slice(0, 100),
+    reason,
+  });
+}
+
+function attachmentNameFault(name: string): string | undefined {
+  if (name === "") return "Attachment name must not be empty";
+  if (name.startsWith("_")) {
+    return `Attachment name '${name.slice(0, 100)}' starts with prohibited character '_'`;
+  }
+  if (LONE_SURROGATE.test(name)) return "Attachment name is not UTF-8 encoded";
+  if (keyByteCount(name) > ATTACHMENT_NAME_BYTES_MAX) return "Attachment name is too long";
+  return undefined;
+}
+
+/** The bytes of a text in a tuple, where a zero byte takes two. */
+function keyByteCount(text: string): number {
+  return utf8Encode(text).length + (text.split("\0").length - 1);
+}

@@ -1,0 +1,39 @@
+/**
+ * The name of a new revision: an MD5 over all that makes the edit, so that the same edit of the same revision gets the same
+ * name on every node, and two nodes that made it do not conflict.
+ *
+ * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never changes:
+ * a new form would make equal edits conflict between old and new nodes.
+ */
+import { type Digests, hexEncode, type JsonText, utf8Encode } from "../base/index.ts";
+import { digestBytes } from "./body-record.ts";
+import type { Attachment } from "./document.ts";
+import { RecordWriter } from "./record-bytes.ts";
+import type { RevisionParts } from "./revision.ts";
+
+const FORM = 1;
+
+export interface NewRevision {
+  readonly deleted: boolean;
+  readonly parent: RevisionParts | undefined;
+  readonly body: JsonText;
+  readonly attachments: readonly Attachment[];
+}
+
+export function newRevisionHash(digests: Digests, revision: NewRevision): string {
+  const { deleted, parent, body, attachments } = revision;
+  const writer = new RecordWriter(body.length + 128);
+  writer.byte(FORM).byte(deleted ? 1 : 0);
+  writer.integer(parent?.generation ?? 0).text(parent?.hash ?? "");
+  writer.sized(utf8Encode(body));
+  const sorted = [...attachments].sort((left, right) => (left.name < right.name ? -1 : 1));
+  writer.integer(sorted.length);
+  for (const { name, contentType, digest, encoding } of sorted) {
+    writer
+      .text(name)
+      .text(contentType)
+      .raw(digestBytes(digest))
+      .text(encoding ?? "");
+  }
+  return hexEncode(digests.md5(writer.finish()));
+}

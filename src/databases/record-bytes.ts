@@ -1,0 +1,116 @@
+/**
+ * The bytes of stored records: variable-length integers (7 bits a byte, low first), byte strings and texts with their length
+ * before them. Denser and faster than tuples, whose order nobody needs inside a value.
+ */
+import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
+
+const INITIAL_BYTES = 128;
+
+export class RecordWriter {
+  #bytes: Uint8Array;
+  #length = 0;
+
+  constructor(byteCount = INITIAL_BYTES) {
+    this.#bytes = new Uint8Array(byteCount);
+  }
+
+  byte(value: number): this {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value;
+    return this;
+  }
+
+  /** A non-negative safe integer. */
+  integer(value: number): this {
+    assert(Number.isSafeInteger(value) && value >= 0, "A record holds non-negative integers");
+    this.#reserve(8);
+    let rest = value;
+    while (rest >= 0x80) {
+      this.#bytes[this.#length++] = (rest % 0x80) | 0x80;
+      rest = Math.floor(rest / 0x80);
+    }
+    this.#bytes[this.#length++] = rest;
+    return this;
+  }
+
+  /** Bytes whose length the reader knows. */
+  raw(bytes: Uint8Array): this {
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+    return this;
+  }
+
+  sized(bytes: Uint8Array): this {
+    return this.integer(bytes.length).raw(bytes);
+  }
+
+  text(text: string): this {
+    return this.sized(utf8Encode(text));
+  }
+
+  finish(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  #reserve(byteCount: number): void {
+    const needed = this.#length + byteCount;
+    if (needed <= this.#bytes.length) return;
+    const larger = new Uint8Array(Math.max(needed, this.#bytes.length * 2));
+    larger.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = larger;
+  }
+}
+
+export class RecordReader {
+  readonly #bytes: Uint8Array;
+  #at: number;
+
+  constructor(bytes: Uint8Array, at = 0) {
+    this.#bytes = bytes;
+    this.#at = at;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  byte(): number {
+    const value = this.#bytes[this.#at++];
+    assert(value !== undefined, "A record does not end inside a field");
+    return value;
+  }
+
+  integer(): number {
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      const byte = this.byte();
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) break;
+      scale *= 0x80;
+    }
+    assert(Number.isSafeInteger(value), "A record holds safe integers");
+    return value;
+  }
+
+  raw(byteCount: number): Uint8Array {
+    const end = this.#at + byteCount;
+    assert(end <= this.#bytes.length, "A record does not end inside a field");
+    const bytes = this.#bytes.subarray(this.#at, end);
+    this.#at = end;
+    return bytes;
+  }
+
+  sized(): Uint8Array {
+    return this.raw(this.integer());
+  }
+
+  text(): string {
+    return utf8Decode(this.sized());
+  }
+
+  rest(): Uint8Array {
+    return this.raw(this.#bytes.length - this.#at);
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Revisions as texts and as parts, and their order.
+ *
+ * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
+ * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
+ */
+import { compareBytes, hexDecode, OperationalError, utf8Encode } from "../base/index.ts";
+import type { Revision, RevisionPath } from "./document.ts";
+
+export interface RevisionParts {
+  readonly generation: number;
+  readonly hash: string;
+}
+
+/** Foreign hashes are free texts. The limit keeps keys that hold one, and a long document id, below the store's. */
+export const HASH_BYTES_MAX = 500;
+
+const REVISION = /^([1-9][0-9]{0,14})-(.+)$/s;
+const HEX_HASH = /^[0-9a-fA-F]{32}$/;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+export function formatRevision({ generation, hash }: RevisionParts): Revision {
+  return `${generation}-${hash}`;
+}
+
+/** Throws STORE_REVISION_INVALID. */
+export function parseRevision(revision: Revision): RevisionParts {
+  const match = REVISION.exec(revision);
+  if (match === null) throw revisionInvalid(revision);
+  return { generation: Number(match[1]), hash: canonicalHash(match[2] as string) };
+}
+
+/** The path with its hashes in the form that is stored. Throws STORE_REVISION_INVALID. */
+export function canonicalPath(path: RevisionPath): RevisionPath {
+  const { start, hashes } = path;
+  if (!Number.isSafeInteger(start) || hashes.length === 0 || start < hashes.length) {
+    throw revisionInvalid(`${start}-${hashes[0] ?? ""}`);
+  }
+  return { start, hashes: hashes.map(canonicalHash) };
+}
+
+/** The 16 bytes of a hash of the usual form; undefined for a foreign one. */
+export function hashDigest(hash: string): Uint8Array | undefined {
+  return hash.length === 32 ? hexDecode(hash) : undefined;
+}
+
+/** CouchDB's order of hashes within a generation. */
+export function compareHashes(left: string, right: string): number {
+  if (left === right) return 0;
+  const areDigests = HEX_HASH.test(left) && HEX_HASH.test(right);
+  if (areDigests) return left < right ? -1 : 1;
+  return compareBytes(hashBytes(left), hashBytes(right));
+}
+
+function hashBytes(hash: string): Uint8Array {
+  return hashDigest(hash) ?? utf8Encode(hash);
+}
+
+function canonicalHash(hash: string): string {
+  if (HEX_HASH.test(hash)) return hash.toLowerCase();
+  const isValid =
+    hash.length > 0 && !LONE_SURROGATE.test(hash) && utf8Encode(hash).length <= HASH_BYTES_MAX;
+  if (!isValid) throw revisionInvalid(hash);
+  return hash;
+}
+
+function revisionInvalid(revision: string): OperationalError {
+  return new OperationalError("STORE_REVISION_INVALID", "Invalid rev format", {
+    revision: revision.slice(0, 100),
+  });
+}

@@ -1,0 +1,74 @@
+/** A store with one database, for tests. */
+import type { Runtime } from "../base/index.ts";
+import { createSystemRuntime } from "../host/index.ts";
+import {
+  KeyValueStore,
+  MemoryEngine,
+  type ReadTransaction,
+  Subspace,
+  type Transaction,
+} from "../kv/index.ts";
+import type { Database } from "./database.ts";
+import { DatabaseRegistry } from "./database-registry.ts";
+import type { DocumentEdit, Revision, WriteContext, WriteOutcome } from "./document.ts";
+import type { DatabaseHook } from "./hooks.ts";
+
+export const CONTEXT: WriteContext = { userName: null, roles: [], isAdmin: true };
+
+export interface OpenStore {
+  readonly kv: KeyValueStore;
+  readonly registry: DatabaseRegistry;
+  readonly runtime: Runtime;
+  /** Opens the database in a transaction of its own. */
+  write<T>(body: (tx: Transaction, database: Database) => Promise<T>): Promise<T>;
+  read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T>;
+  /** Writes edits in one transaction. */
+  edit(...edits: DocumentEdit[]): Promise<WriteOutcome[]>;
+}
+
+export async function openStore({
+  runtime = createSystemRuntime(),
+  hooks = [],
+}: {
+  readonly runtime?: Runtime;
+  readonly hooks?: readonly DatabaseHook[];
+} = {}): Promise<OpenStore> {
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const registry = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
+  await kv.transact((tx) => registry.create(tx, "films"));
+  const write: OpenStore["write"] = (body) =>
+    kv.transact(async (tx) => body(tx, await registry.open(tx, "films")));
+  const read: OpenStore["read"] = (body) =>
+    kv.read(async (tx) => body(tx, await registry.open(tx, "films")));
+  const edit: OpenStore["edit"] = (...edits) =>
+    write((tx, database) => database.writeMany(tx, edits, CONTEXT));
+  return { kv, registry, runtime, write, read, edit };
+}
+
+export function interactive(
+  id: string,
+  parent?: Revision,
+  { body = "{}", deleted = false }: { readonly body?: string; readonly deleted?: boolean } = {},
+): DocumentEdit {
+  return { mode: "interactive", id, parent, body, deleted, attachments: [] };
+}
+
+/** `path` from the revision down: `3-c`, `2-b`, `1-a`. */
+export function replicated(
+  id: string,
+  path: readonly Revision[],
+  { body = "{}", deleted = false }: { readonly body?: string; readonly deleted?: boolean } = {},
+): DocumentEdit {
+  const start = Number.parseInt(path[0] as string, 10);
+  const hashes = path.map((revision) => revision.slice(revision.indexOf("-") + 1));
+  const revisions = { start, hashes };
+  return { mode: "replicated", id, revisions, body, deleted, attachments: [] };
+}
+
+/** The revision of an edit that was written or known. */
+export function revisionOf(outcome: WriteOutcome | undefined): Revision {
+  if (outcome?.kind !== "written" && outcome?.kind !== "known") {
+    throw new Error(`Not written: ${JSON.stringify(outcome)}`);
+  }
+  return outcome.revision;
+}

@@ -1,0 +1,53 @@
+/**
+ * What one transaction has written in one database and cannot read back: a record whose versionstamp the commit fills in is
+ * unreadable until then, so a second write of the same document in the transaction finds it here.
+ *
+ * Keyed by the transaction object. Each attempt has its own, so a retry starts empty, and the state goes with it.
+ */
+import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
+import type { DatabaseRecord } from "./database-record.ts";
+import type { RevisionTree } from "./revision-tree.ts";
+
+/** Where a document stands in the update sequence. */
+export type Place =
+  | { readonly kind: "none" }
+  | { readonly kind: "stored"; readonly versionstamp: Versionstamp }
+  /** Written by this transaction: a later write takes the same place. */
+  | { readonly kind: "written"; readonly userVersion: number };
+
+export interface LoadedDocument {
+  readonly tree: RevisionTree;
+  place: Place;
+  chunkCount: number;
+}
+
+export interface TransactionState {
+  readonly database: DatabaseRecord;
+  readonly written: Map<string, LoadedDocument>;
+  /** The boundary that this transaction draws in the update sequence (`change-counts.ts`). */
+  boundary: { readonly userVersion: number; changeCount: number } | undefined;
+  lastBoundary: Promise<Versionstamp | undefined> | undefined;
+}
+
+const states = new WeakMap<ReadTransaction, Map<string, TransactionState>>();
+
+export function stateOf(tx: ReadTransaction, uuid: string): TransactionState | undefined {
+  return states.get(tx)?.get(uuid);
+}
+
+export function openState(tx: ReadTransaction, database: DatabaseRecord): TransactionState {
+  let ofTransaction = states.get(tx);
+  if (ofTransaction === undefined) {
+    ofTransaction = new Map();
+    states.set(tx, ofTransaction);
+  }
+  const known = ofTransaction.get(database.uuid);
+  if (known !== undefined) return known;
+  const state = { database, written: new Map(), boundary: undefined, lastBoundary: undefined };
+  ofTransaction.set(database.uuid, state);
+  return state;
+}
+
+export function forgetState(tx: ReadTransaction, uuid: string): void {
+  states.get(tx)?.delete(uuid);
+}
