@@ -31,15 +31,23 @@ export class BoundedQueue<Item> {
     this.#announce();
   }
 
-  /** Up to `countMax` items, at least one; undefined when the queue is closed and empty. Rejects with the error of `fail`. */
-  async takeUpTo(countMax: number): Promise<Item[] | undefined> {
+  /**
+   * Up to `countMax` items, at least one; undefined when the queue is closed and empty. Rejects with the error of `fail`.
+   * `onTaken` is called as the items leave the queue: its calls are in the order of the items, whoever takes them.
+   */
+  async takeUpTo(
+    countMax: number,
+    onTaken: (items: readonly Item[]) => void = () => {},
+  ): Promise<Item[] | undefined> {
     while (this.#state.kind === "open" && this.#items.length === 0) await this.#nextChange();
     if (this.#state.kind === "failed") throw this.#state.error;
     if (this.#items.length === 0) return undefined;
     const taken = this.#items.splice(0, countMax);
     for (const { weight } of taken) this.#weight -= weight;
+    const items = taken.map(({ item }) => item);
+    onTaken(items);
     this.#announce();
-    return taken.map(({ item }) => item);
+    return items;
   }
 
   /** No more items will come; what is queued can still be taken. */

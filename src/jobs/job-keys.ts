@@ -27,7 +27,11 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "(id)",
     note: "running jobs by their last sign of life",
   },
-  { key: "(7, type)", value: "counter", note: "grows when a job enters the queue; acceptors watch it" },
+  {
+    key: "(7, type)",
+    value: "counter",
+    note: "grows when a job enters the queue; acceptors watch it",
+  },
 ];
 
 type Range = { readonly begin: Key; readonly end: Key };

@@ -7,7 +7,7 @@ export interface ParsedRevision {
 
 /** The parts of a revision, or undefined when `text` is none. */
 export function parseRevision(text: string): ParsedRevision | undefined {
-  const match = /^([1-9][0-9]{0,8})-(.+)$/s.exec(text);
+  const match = /^(0|[1-9][0-9]{0,8})-(.+)$/s.exec(text);
   if (match === null) return undefined;
   return { generation: Number(match[1]), hash: match[2] as string };
 }

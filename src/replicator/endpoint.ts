@@ -88,7 +88,6 @@ export interface StreamedDocument {
   readonly text: JsonText;
   /** The attachments that follow, known before their bytes. */
   readonly attachmentCount: number;
-  /** Total length in bytes of what follows, without framing. */
   readonly attachments: AsyncIterable<AttachmentStream>;
   /** Name, length and type of each attachment that follows, in order. */
   readonly outline: readonly Omit<AttachmentStream, "body">[];
@@ -143,6 +142,9 @@ export interface Endpoint {
     consume: (document: StreamedDocument) => Promise<void>,
     signal: AbortSignal,
   ): Promise<boolean>;
+
+  /** The winner of a document, as text; undefined when there is none. For the code of filters. */
+  readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
   /** Writes revisions made elsewhere; returns what was refused. */
   writeDocuments(

@@ -87,7 +87,8 @@ function encodeNumber(number: number): Uint8Array {
     return Uint8Array.of(98, ...bigEndian(number < 0 ? number + 2 ** 32 : number, 4));
   }
   const digits: number[] = [];
-  for (let rest = BigInt(Math.abs(number)); rest > 0n; rest >>= 8n) digits.push(Number(rest & 255n));
+  for (let rest = BigInt(Math.abs(number)); rest > 0n; rest >>= 8n)
+    digits.push(Number(rest & 255n));
   return Uint8Array.of(110, digits.length, number < 0 ? 1 : 0, ...digits);
 }
 

@@ -11,7 +11,8 @@ export interface DocumentUpload {
 
 /** The attachments can be read once, so an upload cannot be repeated: read the document again. */
 export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
-  if (document.attachmentCount === 0) return { contentType: "application/json", body: document.text };
+  if (document.attachmentCount === 0)
+    return { contentType: "application/json", body: document.text };
   const boundary = randomHex(random);
   const stream = document.attachments[Symbol.asyncIterator]();
   const json = bytesPart([["Content-Type", "application/json"]], utf8Encode(document.text));

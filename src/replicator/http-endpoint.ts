@@ -5,7 +5,13 @@
  * pages (`limit`, and `feed=longpoll` when continuous), which every server answers with one whole JSON text, and which bounds
  * what is held and repeated when a connection breaks.
  */
-import { type JsonText, type Runtime, splitArray, splitObject, validateJson } from "../base/index.ts";
+import {
+  type JsonText,
+  type Runtime,
+  splitArray,
+  splitObject,
+  validateJson,
+} from "../base/index.ts";
 import { type Fetch, type FetchResponse, readText, withHeaders } from "../http-client/index.ts";
 import {
   encodeAttachmentName,
@@ -32,14 +38,12 @@ import {
   type WriteFailure,
   type WriteResult,
 } from "./endpoint.ts";
-import { readOpenRevisions } from "./http-open-revisions.ts";
 import { documentUpload } from "./http-document-upload.ts";
+import { readOpenRevisions } from "./http-open-revisions.ts";
 import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
-/** Revisions asked in one `_bulk_get`: bounds the answer that is held in memory. */
-const BULK_GET_ROWS_MAX = 250;
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
 
@@ -72,7 +76,8 @@ export class HttpEndpoint implements Endpoint {
       accept: "application/json",
       "user-agent": parts.userAgent,
     };
-    for (const [name, value] of Object.entries(address.headers)) headers[name.toLowerCase()] = value;
+    for (const [name, value] of Object.entries(address.headers))
+      headers[name.toLowerCase()] = value;
     this.#url = address.url;
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
@@ -141,7 +146,8 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#send("POST", "_revs_diff", { body, signal });
     const text = await readText(response);
     const answer = response.status === 200 ? splitAnswer(text) : undefined;
-    if (answer === undefined) throw this.#unexpected("revs_diff_failed", "_revs_diff", response, text);
+    if (answer === undefined)
+      throw this.#unexpected("revs_diff_failed", "_revs_diff", response, text);
     return new Map(
       answer.map(({ name, value }) => {
         const { missing, possible_ancestors: ancestors } = JSON.parse(value) as {
@@ -157,14 +163,18 @@ export class HttpEndpoint implements Endpoint {
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
   ): Promise<readonly BulkReadResult[] | undefined> {
-    const results: BulkReadResult[] = [];
-    for (let start = 0; start < requests.length; start += BULK_GET_ROWS_MAX) {
-      const page = requests.slice(start, start + BULK_GET_ROWS_MAX);
-      const read = await this.#bulkGet(page, signal);
-      if (read === undefined) return undefined;
-      results.push(...read);
-    }
-    return results;
+    const docs = requests.map(({ id, revision, ancestors }) =>
+      ancestors.length === 0 ? { id, rev: revision } : { id, rev: revision, atts_since: ancestors },
+    );
+    const path = "_bulk_get?latest=true&revs=true&attachments=false";
+    const body = JSON.stringify({ docs });
+    const response = await this.#send("POST", path, { body, signal });
+    const text = await readText(response);
+    if (response.status !== 200) return undefined;
+    const results = splitAnswer(text)?.find(({ name }) => name === "results");
+    if (results === undefined) return undefined;
+    const rows = splitArray(results.value).map(bulkGetRow);
+    return rows.length === requests.length ? rows : undefined;
   }
 
   async readRevision(
@@ -202,6 +212,15 @@ export class HttpEndpoint implements Endpoint {
       },
       consume,
     );
+  }
+
+  async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
+    const path = encodeDocumentId(id);
+    const response = await this.#send("GET", path, { signal });
+    const text = await readText(response);
+    if (response.status === 404) return undefined;
+    if (response.status !== 200) throw this.#unexpected("http_error_code", path, response, text);
+    return text;
   }
 
   async writeDocuments(
@@ -272,8 +291,8 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === 404) return undefined;
     if (response.status !== 200) throw this.#unexpected("http_error_code", path, response, text);
     validateJson(text);
-    const { revision, body } = parseWireDocument(text);
-    return { revision: revision ?? localRevision(text), body };
+    const { revision = "0-0", body } = parseWireDocument(text);
+    return { revision, body };
   }
 
   async writeLocal(
@@ -346,26 +365,6 @@ export class HttpEndpoint implements Endpoint {
     return page;
   }
 
-  async #bulkGet(
-    requests: readonly RevisionRequest[],
-    signal: AbortSignal,
-  ): Promise<BulkReadResult[] | undefined> {
-    const docs = requests.map(({ id, revision, ancestors }) =>
-      ancestors.length === 0
-        ? { id, rev: revision }
-        : { id, rev: revision, atts_since: ancestors },
-    );
-    const path = "_bulk_get?latest=true&revs=true&attachments=false";
-    const body = JSON.stringify({ docs });
-    const response = await this.#send("POST", path, { body, signal });
-    const text = await readText(response);
-    if (response.status !== 200) return undefined;
-    const results = splitAnswer(text)?.find(({ name }) => name === "results");
-    if (results === undefined) return undefined;
-    const rows = splitArray(results.value).map(bulkGetRow);
-    return rows.length === requests.length ? rows : undefined;
-  }
-
   async #writeHalves(
     documents: readonly PlainDocument[],
     answer: string,
@@ -433,12 +432,7 @@ export class HttpEndpoint implements Endpoint {
     );
   }
 
-  #unexpected(
-    error: string,
-    path: string,
-    { status }: FetchResponse,
-    text: string,
-  ): EndpointError {
+  #unexpected(error: string, path: string, { status }: FetchResponse, text: string): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
     const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
     const shownPath = path.replace(/\?.*$/s, "");
@@ -504,15 +498,12 @@ function splitAnswer(text: string): { name: string; value: JsonText }[] | undefi
 function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+    return typeof value === "object" && value !== null
+      ? (value as Record<string, unknown>)
+      : undefined;
   } catch {
     return undefined;
   }
-}
-
-/** `0-n`, which is no revision of a document's tree. */
-function localRevision(text: JsonText): string {
-  return String(parseObject(text)?._rev ?? "");
 }
 
 function sequenceText(sequence: SourceSequence): string {

@@ -7,9 +7,9 @@ import { type FetchResponse, readText } from "../http-client/index.ts";
 import {
   type MultipartParser,
   type MultipartPart,
+  ProtocolError,
   parseMediaType,
   parseWireDocument,
-  ProtocolError,
   type WireAttachment,
 } from "../protocol/index.ts";
 import type { AttachmentStream, StreamedDocument } from "./endpoint.ts";

@@ -26,7 +26,8 @@ export class ReplicationInvalidError extends OperationalError {
 
 type Members = Readonly<Record<string, unknown>>;
 
-const DATABASE_NAME = /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
+const DATABASE_NAME =
+  /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
 
 const NOT_SUPPORTED_YET = ["proxy", "source_proxy", "target_proxy"] as const;
 
@@ -180,9 +181,7 @@ function parseSelection(members: Members): Selection {
     (name) => members[name] !== undefined && members[name] !== null,
   );
   if (given.length > 1) {
-    throw new ReplicationInvalidError(
-      "`doc_ids`,`filter`,`selector` are mutually exclusive",
-    );
+    throw new ReplicationInvalidError("`doc_ids`,`filter`,`selector` are mutually exclusive");
   }
   const queryParameters = parseQueryParameters(members.query_params);
   if (given[0] === "doc_ids") return { kind: "doc-ids", ids: parseDocumentIds(members.doc_ids) };

@@ -56,7 +56,10 @@ const recorded: { uuid: string; vectors: { body: object; id: string }[] } = JSON
 test.each(recorded.vectors.map(({ body, id }) => [JSON.stringify(body), body, id] as const))(
   "has the id that a CouchDB 3.5 gave: %s",
   (_, body, id) => {
-    const replication = parseReplication({ continuous: true, ...(body as Record<string, unknown>) });
+    const replication = parseReplication({
+      continuous: true,
+      ...(body as Record<string, unknown>),
+    });
     expect(replicationId(context(recorded.uuid), replication).id).toBe(id);
   },
 );

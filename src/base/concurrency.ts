@@ -1,0 +1,49 @@
+/** Promises that belong together: nothing started here outlives the call. */
+
+/**
+ * Runs tasks side by side under one signal. The first failure aborts the others; the call settles when all have ended, and
+ * rejects with that first failure.
+ */
+export async function runTogether(
+  signal: AbortSignal,
+  tasks: readonly ((signal: AbortSignal) => Promise<void>)[],
+): Promise<void> {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  let failure: { readonly error: unknown } | undefined;
+  const guarded = tasks.map(async (task) => {
+    try {
+      await task(controller.signal);
+    } catch (error) {
+      failure ??= { error };
+      controller.abort(error);
+    }
+  });
+  await Promise.all(guarded);
+  signal.removeEventListener("abort", onAbort);
+  if (failure !== undefined) throw failure.error;
+}
+
+/** Calls `visit` for each item, at most `countMax` at once. Stops handing out items after the first failure, and throws it. */
+export async function forEachConcurrent<Item>(
+  items: readonly Item[],
+  countMax: number,
+  visit: (item: Item) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  let failure: { readonly error: unknown } | undefined;
+  const lane = async (): Promise<void> => {
+    while (next < items.length && failure === undefined) {
+      const item = items[next++] as Item;
+      try {
+        await visit(item);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(countMax, items.length) }, lane));
+  if (failure !== undefined) throw failure.error;
+}

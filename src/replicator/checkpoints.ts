@@ -1,0 +1,134 @@
+/** The two replication logs of a run: found at its start, written as it goes on. */
+import { errorCode, type JsonText } from "../base/index.ts";
+import { type Endpoint, EndpointError, type LocalRecord } from "./endpoint.ts";
+import { type CommonAncestry, commonAncestry, type ReplicationLog } from "./replication-log.ts";
+
+interface Side {
+  readonly name: "source" | "target";
+  readonly endpoint: Endpoint;
+  readonly instanceStartTime: string;
+  /** The revision of the log as it stands, to write over it. */
+  revision: string | undefined;
+}
+
+/** Servers that do not know when a database was made say so; it compares equal to anything (CouchDB 3.5). */
+const UNKNOWN_START_TIME = "0";
+
+export class Checkpoints {
+  readonly ancestry: CommonAncestry;
+  /** The source's log as it was found. */
+  readonly sourceLog: ReplicationLog | undefined;
+  readonly #id: string;
+  readonly #sides: readonly Side[];
+
+  private constructor(
+    id: string,
+    sides: readonly Side[],
+    sourceLog: ReplicationLog | undefined,
+    targetLog: ReplicationLog | undefined,
+  ) {
+    this.#id = id;
+    this.#sides = sides;
+    this.sourceLog = sourceLog;
+    this.ancestry = commonAncestry(sourceLog, targetLog);
+  }
+
+  /** Opens both sides, and reads what they remember of the replication. */
+  static async find(
+    { source, target }: { readonly source: Endpoint; readonly target: Endpoint },
+    baseId: string,
+    signal: AbortSignal,
+  ): Promise<Checkpoints> {
+    const sourceInfo = await source.info(signal);
+    const targetInfo = await target.info(signal);
+    const sourceRecord = await source.readLocal(baseId, signal);
+    const targetRecord = await target.readLocal(baseId, signal);
+    const sides: Side[] = [
+      {
+        name: "source",
+        endpoint: source,
+        instanceStartTime: sourceInfo.instanceStartTime,
+        revision: sourceRecord?.revision,
+      },
+      {
+        name: "target",
+        endpoint: target,
+        instanceStartTime: targetInfo.instanceStartTime,
+        revision: targetRecord?.revision,
+      },
+    ];
+    return new Checkpoints(baseId, sides, parseLog(sourceRecord), parseLog(targetRecord));
+  }
+
+  /**
+   * Makes durable what both sides have, then records it on both, source first. Rejects when a side is not the database any
+   * more that it was at the start: what was copied may be gone.
+   */
+  async write(log: ReplicationLog, signal: AbortSignal): Promise<void> {
+    const startTimes = await Promise.all(this.#sides.map((side) => commit(side, signal)));
+    const changed = this.#sides.filter(
+      ({ instanceStartTime }, index) => !sameStartTime(instanceStartTime, startTimes[index]),
+    );
+    if (changed.length > 0) {
+      const names = changed.map(({ name }) => name).join(" and ");
+      throw new EndpointError(
+        "checkpoint_commit_failure",
+        `instance_start_time on ${names} database has changed since last checkpoint.`,
+      );
+    }
+    const body = JSON.stringify(log);
+    for (const side of this.#sides) await this.#writeSide(side, body, signal);
+  }
+
+  async #writeSide(side: Side, body: JsonText, signal: AbortSignal): Promise<void> {
+    const written = await side.endpoint.writeLocal(this.#id, body, side.revision, signal);
+    if (written !== undefined) {
+      side.revision = written;
+      return;
+    }
+    // An answer may have been lost: what stands there may be what we wrote.
+    const current = await side.endpoint.readLocal(this.#id, signal);
+    if (current !== undefined && sameJson(current.body, body)) {
+      side.revision = current.revision;
+      return;
+    }
+    throw new EndpointError(
+      "checkpoint_commit_failure",
+      `Error updating the ${side.name} checkpoint document: conflict`,
+    );
+  }
+}
+
+async function commit(side: Side, signal: AbortSignal): Promise<string> {
+  try {
+    return await side.endpoint.commit(signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (errorCode(error) !== "REPLICATOR_ENDPOINT_FAILED") throw error;
+    const { reason } = error as EndpointError;
+    throw new EndpointError(
+      "checkpoint_commit_failure",
+      `Failure on ${side.name} commit: ${reason}`,
+      { cause: error },
+    );
+  }
+}
+
+function sameStartTime(before: string, now: string | undefined): boolean {
+  return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
+}
+
+function parseLog(record: LocalRecord | undefined): ReplicationLog | undefined {
+  return record && JSON.parse(record.body);
+}
+
+function sameJson(left: JsonText, right: JsonText): boolean {
+  return JSON.stringify(sorted(JSON.parse(left))) === JSON.stringify(sorted(JSON.parse(right)));
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
+  return Object.fromEntries(entries.map(([name, item]) => [name, sorted(item)]));
+}

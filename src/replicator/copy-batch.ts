@@ -1,0 +1,253 @@
+/**
+ * What a worker does with a batch of changes: ask the target what it lacks, read that from the source, write it to the target.
+ *
+ * Documents without attachments travel in bulk. Design documents and documents with attachments travel alone: the first so
+ * that a refusal hits only them, the second so that their bytes stream through without being held.
+ */
+import { errorCode, forEachConcurrent, OperationalError, type Runtime } from "../base/index.ts";
+import {
+  type BulkReadResult,
+  type ChangedDocument,
+  type Endpoint,
+  EndpointError,
+  type PlainDocument,
+  type RevisionRequest,
+  type StreamedDocument,
+  type WriteFailure,
+} from "./endpoint.ts";
+import type { ReplicationOptions } from "./replication.ts";
+import type { ReplicationStatistics } from "./replication-statistics.ts";
+
+/** A write to the target holds at most so much text; CouchDB 3.5's figure. */
+const WRITE_BYTES_MAX = 4 * 1024 * 1024;
+/** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
+const BULK_ROWS_FIRST = 100;
+const BULK_ROWS_MAX = 500;
+/** How long to wait before asking again for a revision that the source announced and does not find (CouchDB: 2 s). */
+const MISSING_DOCUMENT_PAUSE_MS = 2000;
+/** How long to go without bulk reads after the source did not answer one (CouchDB 3.5: 37 s). */
+const BULK_GET_PAUSE_MS = 37_000;
+/** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
+const DOCUMENT_PAUSE_MS_FIRST = 1000;
+const DOCUMENT_PAUSE_MS_MAX = 300_000;
+
+/** A change that has been checked, read and written, or is on the list of failures: what a run adds up. */
+export interface BatchObserver {
+  count(more: Partial<ReplicationStatistics>): void;
+  refused(failures: readonly WriteFailure[]): void;
+}
+
+export class BatchCopier {
+  readonly #runtime: Runtime;
+  readonly #source: Endpoint;
+  readonly #target: Endpoint;
+  readonly #options: ReplicationOptions;
+  readonly #observer: BatchObserver;
+  #bulkGetNotBeforeMs = Number.NEGATIVE_INFINITY;
+  #bulkRowCount = BULK_ROWS_FIRST;
+
+  constructor(
+    runtime: Runtime,
+    sides: { readonly source: Endpoint; readonly target: Endpoint },
+    options: ReplicationOptions,
+    observer: BatchObserver,
+  ) {
+    this.#runtime = runtime;
+    this.#source = sides.source;
+    this.#target = sides.target;
+    this.#options = options;
+    this.#observer = observer;
+  }
+
+  /** Copies what the target lacks of `changes`. When it resolves, all of it is on the target or was reported as refused. */
+  async copy(changes: readonly ChangedDocument[], signal: AbortSignal): Promise<void> {
+    const revisions = new Map<string, string[]>();
+    let askedCount = 0;
+    for (const { id, revisions: changed } of changes) {
+      // A document can stand in a batch twice; the question may not hold it twice.
+      revisions.set(id, [...new Set([...(revisions.get(id) ?? []), ...changed])]);
+      askedCount += changed.length;
+    }
+    if (revisions.size === 0) return;
+    const missing = await this.#target.missingRevisions(revisions, signal);
+    const requests: RevisionRequest[] = [];
+    for (const [id, { missing: lacking, possibleAncestors }] of missing) {
+      for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
+    }
+    this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
+    const writer = new BulkWriter(this.#target, this.#observer);
+    const alone = await this.#readInBulk(requests, writer, signal);
+    const laneCount = Math.max(
+      1,
+      Math.floor(this.#options.httpConnections / this.#options.workerProcesses),
+    );
+    await forEachConcurrent(alone, laneCount, (request) =>
+      this.#copyAlone(request, writer, signal),
+    );
+    await writer.flush(signal);
+  }
+
+  /** Reads what can be read in bulk; returns what must be read alone. */
+  async #readInBulk(
+    requests: readonly RevisionRequest[],
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<readonly RevisionRequest[]> {
+    const { clock } = this.#runtime;
+    if (!this.#options.useBulkGet || clock.monotonicMs() < this.#bulkGetNotBeforeMs)
+      return requests;
+    const inBulk = requests.filter(({ id }) => !isDesignDocument(id));
+    if (inBulk.length === 0) return requests;
+    const alone = requests.filter(({ id }) => isDesignDocument(id));
+    for (let start = 0; start < inBulk.length; ) {
+      const page = inBulk.slice(start, start + this.#bulkRowCount);
+      const results = await this.#source.readRevisions(page, signal);
+      if (results === undefined) {
+        this.#bulkGetNotBeforeMs = clock.monotonicMs() + BULK_GET_PAUSE_MS;
+        return [...alone, ...inBulk.slice(start)];
+      }
+      alone.push(...(await this.#passOn(page, results, writer, signal)));
+      start += page.length;
+    }
+    return alone;
+  }
+
+  /** Hands what a bulk read delivered to the writer; returns what it did not deliver. */
+  async #passOn(
+    page: readonly RevisionRequest[],
+    results: readonly BulkReadResult[],
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<RevisionRequest[]> {
+    const alone: RevisionRequest[] = [];
+    let length = 0;
+    for (const [index, result] of results.entries()) {
+      if (result.kind === "separately") {
+        alone.push(page[index] as RevisionRequest);
+        continue;
+      }
+      for (const document of result.documents) {
+        length += document.text.length;
+        await writer.add(document, signal);
+      }
+    }
+    const readCount = page.length - alone.length;
+    this.#observer.count({
+      bulkGetAttempts: page.length,
+      bulkGetDocs: readCount,
+      docsRead: readCount,
+    });
+    // As many rows next time as should fill one write.
+    const meanLength = Math.max(1, length / page.length);
+    const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);
+    this.#bulkRowCount = Math.max(1, Math.min(BULK_ROWS_MAX, fitting));
+    return alone;
+  }
+
+  /** Reads one revision and passes it on; repeats both together, because an attachment's bytes cannot be read twice. */
+  async #copyAlone(
+    request: RevisionRequest,
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#runtime;
+    let ancestors = request.ancestors;
+    let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
+    let missingCount = 0;
+    let failureCount = 0;
+    for (;;) {
+      const outcome = await this.#tryAlone({ ...request, ancestors }, writer, signal);
+      if (outcome.kind === "copied") return;
+      // Neither side can be trusted about what the target has: send everything.
+      ancestors = [];
+      if (outcome.kind === "failed") {
+        if (++failureCount > this.#options.retriesPerRequest) throw outcome.error;
+        await clock.sleep(pauseMs, signal);
+        pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
+        continue;
+      }
+      if (++missingCount > 1) {
+        const { id, revision } = request;
+        throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
+      }
+      if (outcome.kind === "missing") await clock.sleep(MISSING_DOCUMENT_PAUSE_MS, signal);
+    }
+  }
+
+  async #tryAlone(
+    request: RevisionRequest,
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<
+    | { readonly kind: "copied" | "missing" | "missing-stub" }
+    | { readonly kind: "failed"; readonly error: unknown }
+  > {
+    let missingStub = false;
+    try {
+      const found = await this.#source.readRevision(
+        request,
+        async (document) => {
+          if (document.attachmentCount === 0 && !isDesignDocument(document.id)) {
+            await writer.add({ id: document.id, text: document.text }, signal);
+            this.#observer.count({ docsRead: 1 });
+          } else if (!(await this.#writeAlone(document, signal))) missingStub = true;
+        },
+        signal,
+      );
+      if (missingStub) return { kind: "missing-stub" };
+      return { kind: found ? "copied" : "missing" };
+    } catch (error) {
+      signal.throwIfAborted();
+      const isOperational = error instanceof OperationalError;
+      if (!isOperational || errorCode(error) === "JOBS_HALTED") throw error;
+      return { kind: "failed", error };
+    }
+  }
+
+  /** False when the target lacks an attachment that was not sent. */
+  async #writeAlone(document: StreamedDocument, signal: AbortSignal): Promise<boolean> {
+    const result = await this.#target.writeDocument(document, signal);
+    if (result.kind === "missing-stub") return false;
+    if (result.kind === "refused") {
+      this.#observer.refused([result.failure]);
+      this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
+    } else this.#observer.count({ docsRead: 1, docsWritten: 1 });
+    return true;
+  }
+}
+
+/** Collects documents without attachments and writes them when there is enough. */
+class BulkWriter {
+  readonly #target: Endpoint;
+  readonly #observer: BatchObserver;
+  #documents: PlainDocument[] = [];
+  #length = 0;
+
+  constructor(target: Endpoint, observer: BatchObserver) {
+    this.#target = target;
+    this.#observer = observer;
+  }
+
+  async add(document: PlainDocument, signal: AbortSignal): Promise<void> {
+    if (this.#length + document.text.length > WRITE_BYTES_MAX) await this.flush(signal);
+    this.#documents.push(document);
+    this.#length += document.text.length;
+  }
+
+  async flush(signal: AbortSignal): Promise<void> {
+    const documents = this.#documents;
+    this.#documents = [];
+    this.#length = 0;
+    if (documents.length === 0) return;
+    const failures = await this.#target.writeDocuments(documents, signal);
+    if (failures.length > 0) this.#observer.refused(failures);
+    this.#observer.count({
+      docsWritten: documents.length - failures.length,
+      docWriteFailures: failures.length,
+    });
+  }
+}
+
+function isDesignDocument(id: string): boolean {
+  return id.startsWith("_design/");
+}

@@ -1,0 +1,17 @@
+/** What is said of an error that ended a run: CouchDB's words where it has them, never a credential. */
+import { OperationalError } from "../base/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
+import { EndpointError } from "./endpoint.ts";
+import type { ReplicationFailure } from "./job-data.ts";
+
+export function describeFailure(error: unknown): ReplicationFailure {
+  if (error instanceof EndpointError) return { error: error.error, reason: error.reason };
+  if (error instanceof ProtocolError) return { error: error.error, reason: error.reason };
+  if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };
+  if (error.code !== "HTTP_REQUEST_FAILED") return { error: error.code, reason: error.message };
+  const { method, url, cause } = error.details;
+  if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") {
+    return { error: "nxdomain", reason: `could not resolve ${url}` };
+  }
+  return { error: "http_request_failed", reason: `${method} ${url}: ${cause}` };
+}

@@ -1,0 +1,41 @@
+/**
+ * Replication: what is asked for, which jobs there are, and how one is run (RFC 016).
+ *
+ * Reading order: replication.ts, endpoint.ts, replication-run.ts, replication-job.ts, scheduler.ts.
+ */
+export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
+export { EndpointError } from "./endpoint.ts";
+export type { EndpointsParts } from "./endpoints.ts";
+export { Endpoints } from "./endpoints.ts";
+export { describeFailure } from "./failure.ts";
+export { HttpEndpoint } from "./http-endpoint.ts";
+export type { ReplicationFailure, ReplicationState } from "./job-data.ts";
+export { REPLICATION_JOB_TYPE } from "./job-data.ts";
+export type { JobEntry } from "./job-views.ts";
+export { documentView, jobView, taskView } from "./job-views.ts";
+export { LocalEndpoint } from "./local-endpoint.ts";
+export { parseReplication, ReplicationInvalidError } from "./parse-replication.ts";
+export type { Replication, ReplicationOptions } from "./replication.ts";
+export { REPLICATION_OPTIONS_DEFAULT } from "./replication.ts";
+export { ReplicationHook } from "./replication-hook.ts";
+export type { ReplicationIdContext } from "./replication-id.ts";
+export { replicationId } from "./replication-id.ts";
+export type { ReplicationJobParts } from "./replication-job.ts";
+export { ReplicationOwnership } from "./replication-ownership.ts";
+export type { ReplicationEnding, ReplicationProgress } from "./replication-run.ts";
+export { ReplicationRun, StopRequest } from "./replication-run.ts";
+export { NO_STATISTICS } from "./replication-statistics.ts";
+export type { Requester, TransientOutcome } from "./replicator.ts";
+export { JobNotYoursError, Replicator } from "./replicator.ts";
+export type { ReplicatorConfig } from "./replicator-config.ts";
+export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
+export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
+export { Scheduler } from "./scheduler.ts";
+export type { RenderOptions } from "./stored-document.ts";
+export {
+  attachmentsSince,
+  renderStoredDocument,
+  replicatedEdit,
+  stubEdit,
+} from "./stored-document.ts";
+export { httpDate, isoTime } from "./times.ts";

@@ -1,0 +1,113 @@
+/**
+ * What a replication job keeps in the queue (RFC 016, "Job data"): what to copy, who asked for it, and what became of it.
+ * It is plain JSON; times are milliseconds since the epoch.
+ */
+import type { JobData } from "../jobs/index.ts";
+import type { SourceSequence } from "./endpoint.ts";
+import type { Replication } from "./replication.ts";
+import { NO_STATISTICS, type ReplicationStatistics } from "./replication-statistics.ts";
+
+/** The queue's type of all replication jobs. */
+export const REPLICATION_JOB_TYPE = "replication";
+
+/** CouchDB 4's limit of a job's history. */
+const HISTORY_LENGTH_MAX = 10;
+
+/**
+ * RFC 016's states.
+ *
+ *   pending     waits for its turn
+ *   running     is being run
+ *   crashing    failed, and waits to be tried again
+ *   completed   a one-shot job that came to its end
+ *   failed      will not be tried again
+ */
+export type ReplicationState = "pending" | "running" | "crashing" | "completed" | "failed";
+
+export interface JobEvent {
+  readonly type: "added" | "started" | "stopped" | "pending" | "crashed";
+  readonly timeMs: number;
+  readonly reason?: string;
+}
+
+/** Why a run ended, in CouchDB's words. */
+export interface ReplicationFailure {
+  readonly error: string;
+  readonly reason: string;
+}
+
+/** The document that a persistent job comes from. */
+export interface JobDocument {
+  readonly database: string;
+  readonly databaseUuid: string;
+  readonly id: string;
+}
+
+export interface ReplicationJobData {
+  /** Undefined when the document that asks for it is malformed. */
+  readonly replication: Replication | undefined;
+  /** Undefined for a transient job. */
+  readonly document: JobDocument | undefined;
+  readonly userName: string | null;
+  readonly replicationId: string | undefined;
+  readonly state: ReplicationState;
+  readonly failure: ReplicationFailure | undefined;
+  readonly errorCount: number;
+  readonly statistics: ReplicationStatistics;
+  readonly checkpointedSequence: SourceSequence;
+  readonly throughSequence: SourceSequence;
+  readonly sourceSequence: SourceSequence;
+  readonly changesPending: number | undefined;
+  /** Newest first. */
+  readonly history: readonly JobEvent[];
+  /** What a completed one-shot job answers. */
+  readonly result: Readonly<Record<string, unknown>> | undefined;
+  readonly addedTimeMs: number;
+  readonly lastUpdatedMs: number;
+  readonly lastStartMs: number;
+  readonly node: string | undefined;
+  readonly processId: string | undefined;
+}
+
+/** A job that has not run yet. */
+export function newJobData(
+  origin: Pick<ReplicationJobData, "replication" | "document" | "userName">,
+  nowMs: number,
+): ReplicationJobData {
+  return {
+    ...origin,
+    replicationId: undefined,
+    state: "pending",
+    failure: undefined,
+    errorCount: 0,
+    statistics: NO_STATISTICS,
+    checkpointedSequence: 0,
+    throughSequence: 0,
+    sourceSequence: 0,
+    changesPending: undefined,
+    history: [{ type: "added", timeMs: nowMs }],
+    result: undefined,
+    addedTimeMs: nowMs,
+    lastUpdatedMs: nowMs,
+    lastStartMs: 0,
+    node: undefined,
+    processId: undefined,
+  };
+}
+
+/** Adds events, given oldest first. */
+export function withEvents(
+  history: readonly JobEvent[],
+  ...events: readonly JobEvent[]
+): readonly JobEvent[] {
+  return [...events.toReversed(), ...history].slice(0, HISTORY_LENGTH_MAX);
+}
+
+export function toJobData(data: ReplicationJobData): JobData {
+  return data as unknown as JobData;
+}
+
+/** Absent members come back as undefined. */
+export function fromJobData(data: JobData): ReplicationJobData {
+  return data as unknown as ReplicationJobData;
+}

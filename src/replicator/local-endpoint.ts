@@ -1,0 +1,472 @@
+/**
+ * A database in our own store, without a socket. What it reads and writes is the same text that would have gone over the
+ * wire, so the two endpoints can be mixed, and a body's bytes survive both.
+ */
+import { OperationalError, type Runtime, validateJson } from "../base/index.ts";
+import type {
+  AttachmentEdit,
+  AttachmentStore,
+  Change,
+  Database,
+  DatabaseRegistry,
+  Document,
+  DocumentEdit,
+  WriteContext,
+  WriteOutcome,
+} from "../databases/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
+import {
+  compileSelector,
+  parseWireDocument,
+  type WireAttachment,
+  type WireDocument,
+} from "../protocol/index.ts";
+import {
+  type AttachmentStream,
+  type BulkReadResult,
+  type ChangesItem,
+  type ChangesRequest,
+  type Endpoint,
+  EndpointError,
+  type EndpointInfo,
+  type LocalRecord,
+  type MissingRevisions,
+  type PlainDocument,
+  type RevisionRequest,
+  type Selection,
+  type SourceSequence,
+  type StreamedDocument,
+  type WriteFailure,
+  type WriteResult,
+} from "./endpoint.ts";
+import {
+  attachmentsSince,
+  renderStoredDocument,
+  replicatedEdit,
+  stubEdit,
+} from "./stored-document.ts";
+
+/** Rows of one read of the changes. */
+const CHANGES_ROWS_MAX = 1000;
+/** Documents written, and read, in one transaction: small enough to be far from its limits in size and time. */
+const DOCUMENTS_MAX = 100;
+const WRITE_LENGTH_MAX = 1_000_000;
+
+export interface LocalEndpointParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly attachments: AttachmentStore;
+  /** Where our databases stand for others, with a slash at the end. */
+  readonly serverUrl: string;
+}
+
+export class LocalEndpoint implements Endpoint {
+  readonly shownUrl: string;
+  readonly #name: string;
+  readonly #parts: LocalEndpointParts;
+  readonly #context: WriteContext;
+
+  constructor(parts: LocalEndpointParts, name: string, context: WriteContext) {
+    this.shownUrl = `${parts.serverUrl}${encodeURIComponent(name)}/`;
+    this.#parts = parts;
+    this.#name = name;
+    this.#context = context;
+  }
+
+  async create(): Promise<void> {
+    const { kv, databases } = this.#parts;
+    try {
+      await kv.transact((tx) => databases.create(tx, this.#name));
+    } catch (error) {
+      if (codeOf(error) !== "STORE_DATABASE_EXISTS") throw this.#shown(error);
+    }
+  }
+
+  async info(): Promise<EndpointInfo> {
+    const info = await this.#read((tx, database) => database.info(tx));
+    return { updateSequence: info.updateSequence, instanceStartTime: info.instanceStartTime };
+  }
+
+  async *changes(
+    request: ChangesRequest,
+    signal: AbortSignal,
+  ): AsyncIterable<readonly ChangesItem[]> {
+    let since = startOf(request.since);
+    let changed = false;
+    for (;;) {
+      signal.throwIfAborted();
+      const page = await this.#read((tx, database) =>
+        database.changes(tx, { since, limit: CHANGES_ROWS_MAX }),
+      );
+      const items = await this.#select(page.entries, request);
+      changed ||= items.length > 0;
+      const last = page.entries.at(-1);
+      if (last !== undefined) {
+        since = last.sequence;
+        // What the selection passed over need not be looked at again.
+        const lastItem = items.at(-1);
+        const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
+        if (passed && (changed || request.continuous)) {
+          items.push({ kind: "position", sequence: since });
+        }
+      }
+      if (items.length > 0) yield items;
+      if (page.stoppedBy !== "exhausted") continue;
+      if (!request.continuous) return;
+      await this.#nextChange(since, signal);
+    }
+  }
+
+  async pendingCount(since: SourceSequence): Promise<number | undefined> {
+    return this.#read((tx, database) => database.pendingChanges(tx, startOf(since)));
+  }
+
+  async missingRevisions(
+    revisions: ReadonlyMap<string, readonly string[]>,
+  ): Promise<ReadonlyMap<string, MissingRevisions>> {
+    const answer = await this.#read((tx, database) =>
+      Promise.all(
+        [...revisions].map(async ([id, asked]) => {
+          return [id, await database.missingRevisions(tx, id, asked)] as const;
+        }),
+      ),
+    );
+    return new Map(answer.filter(([, { missing }]) => missing.length > 0));
+  }
+
+  async readRevisions(
+    requests: readonly RevisionRequest[],
+    signal: AbortSignal,
+  ): Promise<readonly BulkReadResult[]> {
+    const results: BulkReadResult[] = [];
+    for (let start = 0; start < requests.length; start += DOCUMENTS_MAX) {
+      signal.throwIfAborted();
+      const page = requests.slice(start, start + DOCUMENTS_MAX);
+      const documents = await this.#read((tx, database) =>
+        Promise.all(
+          page.map(({ id, revision }) => database.readRevision(tx, id, revision, { latest: true })),
+        ),
+      );
+      results.push(...documents.map(bulkReadResult));
+    }
+    return results;
+  }
+
+  async readRevision(
+    { id, revision, ancestors }: RevisionRequest,
+    consume: (document: StreamedDocument) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { database, documents } = await this.#read(async (tx, opened) => ({
+      database: opened,
+      documents: await opened.readRevision(tx, id, revision, { latest: true }),
+    }));
+    for (const document of documents) {
+      await consume(this.#streamed(database, document, ancestors, signal));
+    }
+    return documents.length > 0;
+  }
+
+  async readDocument(id: string): Promise<string | undefined> {
+    const document = await this.#read((tx, database) => database.read(tx, id));
+    if (document === undefined || document.deleted) return undefined;
+    return renderStoredDocument(document);
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    const failures: WriteFailure[] = [];
+    let edits: DocumentEdit[] = [];
+    let length = 0;
+    const flush = async (): Promise<void> => {
+      const batch = edits;
+      edits = [];
+      length = 0;
+      if (batch.length > 0) failures.push(...(await this.#writeBatch(batch)));
+    };
+    for (const { text } of documents) {
+      signal.throwIfAborted();
+      const wire = parseWireDocument(text);
+      edits.push(replicatedEdit(wire, wire.attachments.map(stubEdit)));
+      length += text.length;
+      if (edits.length >= DOCUMENTS_MAX || length >= WRITE_LENGTH_MAX) await flush();
+    }
+    await flush();
+    return failures;
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    const { kv, databases } = this.#parts;
+    const database = await this.#open();
+    validateJson(document.text);
+    const wire = parseWireDocument(document.text);
+    const attachments = await this.#stage(database, wire, document.attachments, signal);
+    const edit = replicatedEdit(wire, attachments);
+    try {
+      const outcome = await kv.transact(async (tx) => {
+        const opened = await databases.open(tx, this.#name);
+        return opened.write(tx, edit, this.#context);
+      });
+      if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
+      const failure = writeFailure(edit, outcome);
+      return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
+    } catch (error) {
+      return { kind: "refused", failure: refusal(edit, this.#shown(error)) };
+    }
+  }
+
+  async readLocal(id: string): Promise<LocalRecord | undefined> {
+    return this.#read((tx, database) => database.readLocal(tx, `_local/${id}`));
+  }
+
+  async writeLocal(
+    id: string,
+    body: string,
+    parent: string | undefined,
+  ): Promise<string | undefined> {
+    const { kv, databases } = this.#parts;
+    const outcome = await kv.transact(async (tx) => {
+      const database = await databases.open(tx, this.#name);
+      return database.writeLocal(tx, { id: `_local/${id}`, parent, body });
+    });
+    return outcome.kind === "written" ? outcome.revision : undefined;
+  }
+
+  async commit(): Promise<string> {
+    // What a transaction acknowledged is durable.
+    return (await this.info()).instanceStartTime;
+  }
+
+  async #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
+    const { kv, databases } = this.#parts;
+    try {
+      return await kv.read(async (tx) => body(tx, await databases.open(tx, this.#name)));
+    } catch (error) {
+      throw this.#shown(error);
+    }
+  }
+
+  #open(): Promise<Database> {
+    return this.#read(async (_, database) => database);
+  }
+
+  /** Waits until the database changes after `since`. */
+  async #nextChange(since: string, signal: AbortSignal): Promise<void> {
+    const { kv, databases } = this.#parts;
+    const watch = await kv.transact(async (tx) => {
+      const database = await databases.open(tx, this.#name);
+      const changed = database.watchChanges(tx);
+      const page = await database.changes(tx, { since, limit: 1 });
+      if (page.entries.length === 0) return changed;
+      changed.cancel();
+      return undefined;
+    });
+    await watch?.fired(signal);
+  }
+
+  /** The changes that the selection lets pass. */
+  async #select(
+    changes: readonly Change[],
+    { selection, winningRevisionsOnly }: ChangesRequest,
+  ): Promise<ChangesItem[]> {
+    const passes = await this.#filter(changes, selection);
+    return changes
+      .filter((_, index) => passes[index])
+      .map(({ id, sequence, winner, leaves }): ChangesItem => {
+        const revisions = winningRevisionsOnly ? [winner] : leaves.map(({ revision }) => revision);
+        const sizeBytes = id.length + 50 * revisions.length + 100;
+        return { kind: "change", change: { id, sequence, revisions, sizeBytes } };
+      });
+  }
+
+  async #filter(changes: readonly Change[], selection: Selection): Promise<readonly boolean[]> {
+    if (selection.kind === "all") return changes.map(() => true);
+    if (selection.kind === "doc-ids") {
+      const ids = new Set(selection.ids);
+      return changes.map(({ id }) => ids.has(id));
+    }
+    if (selection.kind === "filter") {
+      if (selection.name === "_design") return changes.map(({ id }) => id.startsWith("_design/"));
+      throw new EndpointError(
+        "filter_not_supported",
+        `filter ${selection.name} is not supported yet on a database of this server`,
+      );
+    }
+    const matches = compileSelector(selection.selector);
+    const documents = await this.#read((tx, database) =>
+      Promise.all(changes.map(({ id }) => database.read(tx, id))),
+    );
+    return documents.map(
+      (document) => document !== undefined && matches(JSON.parse(renderStoredDocument(document))),
+    );
+  }
+
+  #streamed(
+    database: Database,
+    document: Document,
+    ancestors: readonly string[],
+    signal: AbortSignal,
+  ): StreamedDocument {
+    const { attachments: store } = this.#parts;
+    const sent = attachmentsSince(document, ancestors);
+    const following = document.attachments.filter(({ name }) => sent.has(name));
+    const outline = following.map(({ name, encodedLength, contentType, encoding }) => ({
+      name,
+      length: encodedLength,
+      contentType,
+      encoding,
+    }));
+    return {
+      id: document.id,
+      text: renderStoredDocument(document, {
+        revisions: true,
+        encodingInfo: true,
+        attachmentForm: ({ name }) => ({ kind: sent.has(name) ? "follows" : "stub" }),
+      }),
+      attachmentCount: following.length,
+      outline,
+      attachments: (async function* (): AsyncIterable<AttachmentStream> {
+        for (const [index, attachment] of following.entries()) {
+          const body = store.read(database, attachment, { decoded: false }, signal);
+          yield { ...(outline[index] as Omit<AttachmentStream, "body">), body };
+        }
+      })(),
+    };
+  }
+
+  /** Stores the bytes that follow; stubs stay stubs. */
+  async #stage(
+    database: Database,
+    wire: WireDocument,
+    streams: AsyncIterable<AttachmentStream>,
+    signal: AbortSignal,
+  ): Promise<AttachmentEdit[]> {
+    const edits = new Map<string, AttachmentEdit>();
+    const following = new Map<string, WireAttachment>();
+    for (const attachment of wire.attachments) {
+      if (attachment.content.kind === "follows") following.set(attachment.name, attachment);
+      else edits.set(attachment.name, stubEdit(attachment));
+    }
+    for await (const { name, body } of streams) {
+      const attachment = following.get(name);
+      if (attachment === undefined) continue;
+      const { digest, contentType, revisionPosition } = attachment;
+      const content = await this.#parts.attachments.stage(
+        database,
+        body,
+        {
+          ...(attachment.encoding === "gzip" ? { encoding: "gzip" } : {}),
+          ...(digest === undefined ? {} : { expectedDigest: digest }),
+        },
+        signal,
+      );
+      edits.set(name, {
+        kind: "staged",
+        name,
+        contentType: contentType ?? "application/octet-stream",
+        content,
+        ...(revisionPosition === undefined ? {} : { revisionPosition }),
+      });
+    }
+    return [...edits.values()];
+  }
+
+  /** One transaction for all; if the store refuses one of them, one for each, to know which. */
+  async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
+    const { kv, databases } = this.#parts;
+    const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
+      kv.transact(async (tx) => {
+        const database = await databases.open(tx, this.#name);
+        return database.writeMany(tx, batch, this.#context);
+      });
+    try {
+      return failuresOf(edits, await write(edits));
+    } catch (error) {
+      if (!isRefusal(error)) throw this.#shown(error);
+      if (edits.length === 1) return edits.map((edit) => refusal(edit, error));
+      const failures: WriteFailure[] = [];
+      for (const edit of edits) failures.push(...(await this.#writeBatch([edit])));
+      return failures;
+    }
+  }
+
+  #shown(error: unknown): unknown {
+    if (codeOf(error) !== "STORE_DATABASE_NOT_FOUND") return error;
+    return new EndpointError("db_not_found", `could not open ${this.shownUrl}`, { cause: error });
+  }
+}
+
+/** The store's own refusals of one document; anything else concerns the store. */
+function isRefusal(error: unknown): boolean {
+  return codeOf(error)?.startsWith("STORE_DOCUMENT_") === true || codeOf(error) === "KV_TOO_LARGE";
+}
+
+function failuresOf(
+  edits: readonly DocumentEdit[],
+  outcomes: readonly WriteOutcome[],
+): WriteFailure[] {
+  return outcomes.flatMap((outcome, index) => {
+    const failure = writeFailure(edits[index] as DocumentEdit, outcome);
+    return failure === undefined ? [] : [failure];
+  });
+}
+
+function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {
+  const revision = revisionOf(edit);
+  switch (outcome.kind) {
+    case "written":
+    case "known":
+      return undefined;
+    case "rejected":
+      return { id: edit.id, revision, error: outcome.error, reason: outcome.reason };
+    case "conflict":
+      return { id: edit.id, revision, error: "conflict", reason: "Document update conflict." };
+    case "missing-stub":
+      return {
+        id: edit.id,
+        revision,
+        error: "missing_stub",
+        reason: `Invalid attachment stub in ${edit.id} for ${outcome.name}`,
+      };
+  }
+}
+
+function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
+  if (!(error instanceof OperationalError) || error instanceof EndpointError) throw error;
+  const { reason } = error.details;
+  return {
+    id: edit.id,
+    revision: revisionOf(edit),
+    error: error.code,
+    reason: typeof reason === "string" ? reason : error.message,
+  };
+}
+
+function revisionOf(edit: DocumentEdit): string {
+  if (edit.mode !== "replicated") return "";
+  return `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
+}
+
+function bulkReadResult(documents: readonly Document[]): BulkReadResult {
+  const separately = documents.some(({ attachments }) => attachments.length > 0);
+  if (documents.length === 0 || separately) return { kind: "separately" };
+  return {
+    kind: "documents",
+    documents: documents.map((document) => ({
+      id: document.id,
+      text: renderStoredDocument(document, { revisions: true }),
+    })),
+  };
+}
+
+/** Our sequences are texts; 0, where a replication without a checkpoint begins, is before all of them. */
+function startOf(sequence: SourceSequence): string {
+  return typeof sequence === "string" ? sequence : String(sequence);
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof OperationalError ? error.code : undefined;
+}

@@ -1,0 +1,78 @@
+/** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
+import { type JsonText, joinObject, splitObject } from "../base/index.ts";
+import type { Database, WriteContext } from "../databases/index.ts";
+import type { Transaction } from "../kv/index.ts";
+import type { ReplicationJobData } from "./job-data.ts";
+import { scheduledStatistics } from "./job-views.ts";
+import { isoTime } from "./times.ts";
+
+/** Proves that a write is the replicator's own; nobody outside has it. */
+export const REPLICATOR: unique symbol = Symbol("replicator");
+
+const CONTEXT: WriteContext = {
+  userName: null,
+  roles: ["_replicator"],
+  isAdmin: true,
+  replicator: REPLICATOR,
+};
+
+const STATE_MEMBERS = new Set([
+  "_replication_state",
+  "_replication_state_time",
+  "_replication_state_reason",
+  "_replication_stats",
+  "_replication_id",
+]);
+
+/** Writes the job's state into its document, in the transaction that ends the run. A document that is gone stays gone. */
+export async function writeDocumentState(
+  tx: Transaction,
+  database: Database,
+  data: ReplicationJobData,
+  nowMs: number,
+): Promise<void> {
+  const stored = data.document && (await database.read(tx, data.document.id));
+  if (stored === undefined || stored.deleted) return;
+  const members: Record<string, unknown> = {
+    _replication_state: data.state,
+    _replication_state_time: isoTime(nowMs),
+  };
+  if (data.state === "failed") {
+    const { error = "error", reason = "" } = data.failure ?? {};
+    members._replication_state_reason = `${error}: ${reason}`;
+  }
+  if (data.state === "completed") {
+    members._replication_stats = {
+      ...scheduledStatistics(data),
+      start_time: isoTime(data.lastStartMs),
+    };
+  }
+  await database.write(
+    tx,
+    {
+      mode: "interactive",
+      id: stored.id,
+      parent: stored.revision,
+      deleted: false,
+      body: withStateMembers(stored.body, members),
+      attachments: stored.attachments.map(({ name }) => ({ kind: "stub", name })),
+    },
+    CONTEXT,
+  );
+}
+
+/** The body with these state members instead of those it had; the user's members stay as they came. */
+function withStateMembers(body: JsonText, members: Readonly<Record<string, unknown>>): JsonText {
+  const kept = splitObject(body).filter(({ name }) => !STATE_MEMBERS.has(name));
+  const added = Object.entries(members).map(([name, value]) => ({
+    name,
+    value: JSON.stringify(value),
+  }));
+  return joinObject([...kept, ...added]);
+}
+
+/** The state that stands in a document's body. */
+export function documentState(members: Readonly<Record<string, unknown>>): string | undefined {
+  const state = members._replication_state;
+  return typeof state === "string" ? state : undefined;
+}

@@ -1,0 +1,158 @@
+/**
+ * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
+ * `couch_replicator`'s document hooks).
+ */
+import { errorCode, type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
+import type {
+  Database,
+  DatabaseHook,
+  Document,
+  DocumentEdit,
+  WriteContext,
+} from "../databases/index.ts";
+import type { Jobs } from "../jobs/index.ts";
+import type { Transaction } from "../kv/index.ts";
+import {
+  fromJobData,
+  newJobData,
+  REPLICATION_JOB_TYPE,
+  type ReplicationFailure,
+  toJobData,
+} from "./job-data.ts";
+import { parseReplication, type ReplicationInvalidError } from "./parse-replication.ts";
+import type { Replication } from "./replication.ts";
+import { documentState, REPLICATOR } from "./replication-document.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+import type { ReplicatorConfig } from "./replicator-config.ts";
+
+/** Jobs looked at in one read when a database goes. */
+const REMOVED_ROWS_MAX = 500;
+
+export interface ReplicationHookParts {
+  readonly runtime: Runtime;
+  readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
+  readonly config: ReplicatorConfig;
+}
+
+export class ReplicationHook implements DatabaseHook {
+  readonly #parts: ReplicationHookParts;
+
+  constructor(parts: ReplicationHookParts) {
+    this.#parts = parts;
+  }
+
+  appliesTo(databaseName: string): boolean {
+    return databaseName === "_replicator" || databaseName.endsWith("/_replicator");
+  }
+
+  /** Refuses a document that could never run, and notes its owner. What was replicated in is taken as it is. */
+  async beforeWrite(
+    _tx: Transaction,
+    _database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Promise<{ edit: DocumentEdit } | { rejected: "forbidden" | "unauthorized"; reason: string }> {
+    const untouched =
+      context.replicator === REPLICATOR || edit.mode === "replicated" || edit.deleted;
+    if (untouched || edit.id.startsWith("_design/")) return { edit };
+    const members = JSON.parse(edit.body);
+    if (documentState(members) !== "failed") {
+      const parsed = this.#parse(members);
+      if (!("replication" in parsed))
+        return { rejected: "forbidden", reason: parsed.failure.reason };
+    }
+    return { edit: { ...edit, body: withOwner(edit.body, context.userName) } };
+  }
+
+  async afterWrite(
+    tx: Transaction,
+    database: Database,
+    document: Document,
+    context: WriteContext,
+  ): Promise<void> {
+    if (context.replicator === REPLICATOR || document.id.startsWith("_design/")) return;
+    const id = persistentJobId(database.uuid, document.id);
+    if (document.deleted) {
+      await this.#remove(tx, id);
+      return;
+    }
+    const members = JSON.parse(document.body);
+    const state = documentState(members);
+    if (state === "completed" || state === "failed") return;
+    const parsed = this.#parse(members);
+    const { jobs, runtime } = this.#parts;
+    const job = { type: REPLICATION_JOB_TYPE, id };
+    const existing = await jobs.get(tx, job);
+    if ("replication" in parsed && existing !== undefined) {
+      const data = fromJobData(existing.data);
+      const active = data.state === "pending" || data.state === "running";
+      if (active && sameReplication(data.replication, parsed.replication)) return;
+    }
+    await this.#remove(tx, id);
+    const data = newJobData(
+      {
+        replication: "replication" in parsed ? parsed.replication : undefined,
+        document: { database: database.name, databaseUuid: database.uuid, id: document.id },
+        userName: typeof members.owner === "string" ? members.owner : null,
+      },
+      runtime.clock.nowMs(),
+    );
+    const failure = "failure" in parsed ? parsed.failure : undefined;
+    await jobs.add(tx, job, toJobData({ ...data, failure }));
+  }
+
+  async databaseRemoved(tx: Transaction, database: Database): Promise<void> {
+    const prefix = persistentJobId(database.uuid, "");
+    let afterId = prefix;
+    for (;;) {
+      const page = await this.#parts.jobs.list(tx, REPLICATION_JOB_TYPE, {
+        afterId,
+        limit: REMOVED_ROWS_MAX,
+      });
+      for (const { id } of page.entries) {
+        if (!id.startsWith(prefix)) return;
+        await this.#remove(tx, id);
+        afterId = id;
+      }
+      if (page.stoppedBy === "exhausted") return;
+    }
+  }
+
+  async #remove(tx: Transaction, id: string): Promise<void> {
+    const { jobs, ownership } = this.#parts;
+    const job = { type: REPLICATION_JOB_TYPE, id };
+    const existing = await jobs.get(tx, job);
+    if (existing === undefined) return;
+    await ownership.release(tx, fromJobData(existing.data).replicationId, id);
+    await jobs.remove(tx, job);
+  }
+
+  #parse(
+    members: Readonly<Record<string, unknown>>,
+  ): { readonly replication: Replication } | { readonly failure: ReplicationFailure } {
+    try {
+      return { replication: parseReplication(members, this.#parts.config.options) };
+    } catch (error) {
+      if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
+      const { reason } = error as ReplicationInvalidError;
+      return { failure: { error: "bad_rep_doc", reason } };
+    }
+  }
+}
+
+/** A re-created database has another uuid, and so its documents have other jobs. */
+export function persistentJobId(databaseUuid: string, documentId: string): string {
+  return `${databaseUuid}|${documentId}`;
+}
+
+/** Equal in everything that matters for the run; credentials included, since a new password must be taken up. */
+export function sameReplication(left: Replication | undefined, right: Replication): boolean {
+  return left !== undefined && JSON.stringify(left) === JSON.stringify(right);
+}
+
+function withOwner(body: JsonText, userName: string | null): JsonText {
+  const members = splitObject(body);
+  if (members.some(({ name }) => name === "owner")) return body;
+  return joinObject([...members, { name: "owner", value: JSON.stringify(userName) }]);
+}

@@ -1,0 +1,360 @@
+/**
+ * One replication job in the hands of a node: from acceptance to the transaction that gives it back (RFC 016).
+ *
+ * Every write goes through the queue with the job's lock; a job that lost it ends without a word.
+ *
+ *   accepted → running → completed            a one-shot came to its end
+ *                      → pending              it was asked to stop
+ *                      → crashing             it failed and is due again after a pause
+ *                      → failed               it failed for good
+ */
+import { errorCode, type Runtime, runTogether } from "../base/index.ts";
+import type { DatabaseRegistry } from "../databases/index.ts";
+import type { HeldJob, Jobs } from "../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import { EndpointError } from "./endpoint.ts";
+import type { Endpoints } from "./endpoints.ts";
+import { describeFailure } from "./failure.ts";
+import {
+  type JobEvent,
+  type ReplicationFailure,
+  type ReplicationJobData,
+  toJobData,
+  withEvents,
+} from "./job-data.ts";
+import { penaltySec } from "./penalty.ts";
+import type { Replication } from "./replication.ts";
+import { writeDocumentState } from "./replication-document.ts";
+import {
+  type ReplicationId,
+  type ReplicationIdContext,
+  replicationId,
+  userFilter,
+} from "./replication-id.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+import { type ReplicationEnding, ReplicationRun } from "./replication-run.ts";
+import { NO_STATISTICS } from "./replication-statistics.ts";
+import type { ReplicatorConfig } from "./replicator-config.ts";
+
+/** Signs of life in one activity timeout. */
+const UPDATES_PER_TIMEOUT = 4;
+
+export interface ReplicationJobParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly databases: DatabaseRegistry;
+  readonly endpoints: Endpoints;
+  readonly ownership: ReplicationOwnership;
+  readonly ids: ReplicationIdContext;
+  readonly config: ReplicatorConfig;
+  /** `name@host`, as `_scheduler` shows it. */
+  readonly nodeName: string;
+  readonly processId: string;
+}
+
+export class ReplicationJob {
+  readonly #parts: ReplicationJobParts;
+  readonly #held: HeldJob;
+  #data: ReplicationJobData;
+
+  constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
+    this.#parts = parts;
+    this.#held = held;
+    this.#data = data;
+  }
+
+  get isContinuous(): boolean {
+    return this.#data.replication?.continuous === true;
+  }
+
+  /** Runs the job and gives it back. Rejects only when the store fails; the job is then found by its silence. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { replication } = this.#data;
+    try {
+      if (replication === undefined) {
+        await this.#fail(this.#data.failure ?? { error: "error", reason: "malformed document" });
+        return;
+      }
+      await this.#runReplication(replication, signal);
+    } catch (error) {
+      if (errorCode(error) === "JOBS_HALTED") {
+        this.#parts.runtime.trace.event("replication.halted", { id: this.#held.id });
+        return;
+      }
+      throw error;
+    }
+  }
+
+  async #runReplication(replication: Replication, signal: AbortSignal): Promise<void> {
+    let ending: ReplicationEnding;
+    try {
+      const ids = await this.#ids(replication, signal);
+      if (!(await this.#begin(ids))) return;
+      ending = await this.#copy(replication, ids, signal);
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === "JOBS_HALTED" || code?.startsWith("KV_") === true) throw error;
+      if (errorCode(signal.reason) === "REPLICATOR_STOPPED") await this.#giveBack();
+      else await this.#crash(describeFailure(error), replication);
+      return;
+    }
+    if (ending.kind === "stopped") await this.#giveBack();
+    else await this.#complete(ending.result);
+  }
+
+  /** The replication's ids; a user filter's code is part of them and is read from the source. */
+  async #ids(replication: Replication, signal: AbortSignal): Promise<ReplicationId> {
+    const filter = userFilter(replication.selection);
+    if (filter === undefined) return replicationId(this.#parts.ids, replication);
+    const source = this.#open(replication, "source");
+    const id = `_design/${filter.designDocument}`;
+    const text = await source.readDocument(id, signal);
+    if (text === undefined) {
+      throw new EndpointError(
+        "filter_fetch_error",
+        `Couldn't open document \`${id}\` from source database \`${source.shownUrl}\`: not_found`,
+      );
+    }
+    const code = JSON.parse(text)?.filters?.[filter.filterName];
+    if (typeof code !== "string") {
+      throw new EndpointError(
+        "filter_fetch_error",
+        `Couldn't parse filter code from document ${id} on \`${source.shownUrl}\``,
+      );
+    }
+    return replicationId(this.#parts.ids, replication, code);
+  }
+
+  /** Marks the job as running, if no other job runs the same replication. */
+  async #begin({ id }: ReplicationId): Promise<boolean> {
+    const { runtime, kv, ownership, jobs, nodeName, processId } = this.#parts;
+    const nowMs = runtime.clock.nowMs();
+    const moved = this.#data.replicationId !== undefined && this.#data.replicationId !== id;
+    const started: ReplicationJobData = {
+      ...this.#data,
+      replicationId: id,
+      state: "running",
+      failure: undefined,
+      // Another id is another replication: its figures begin anew.
+      statistics: moved ? NO_STATISTICS : this.#data.statistics,
+      history: withEvents(moved ? [] : this.#data.history, { type: "started", timeMs: nowMs }),
+      lastStartMs: nowMs,
+      lastUpdatedMs: nowMs,
+      node: nodeName,
+      processId,
+    };
+    const claim = await kv.transact(async (tx) => {
+      await jobs.verify(tx, this.#held);
+      if (moved) await ownership.release(tx, this.#data.replicationId, this.#held.id);
+      const claimed = await ownership.claim(tx, id, this.#held.id);
+      if (claimed.kind === "owner") await jobs.update(tx, this.#held, toJobData(started));
+      return claimed;
+    });
+    if (claim.kind === "owner") {
+      this.#data = started;
+      runtime.trace.event("replication.started", { id, jobId: this.#held.id });
+      return true;
+    }
+    const failure = {
+      error: "duplicate_job",
+      reason: `Duplicate job running: ${claim.otherJobId}`,
+    };
+    const isPersistent = this.#data.document !== undefined;
+    if (isPersistent && !claim.otherIsPersistent) await this.#retryLater(failure);
+    else await this.#fail(failure);
+    return false;
+  }
+
+  async #copy(
+    replication: Replication,
+    { baseId }: ReplicationId,
+    signal: AbortSignal,
+  ): Promise<ReplicationEnding> {
+    const run = new ReplicationRun({
+      runtime: this.#parts.runtime,
+      source: this.#open(replication, "source"),
+      target: this.#open(replication, "target"),
+      replication,
+      baseId,
+      statistics: this.#data.statistics,
+      mayWrite: () => this.#update(run),
+      onRefused: (failures) => {
+        for (const { id, error, reason } of failures) {
+          this.#parts.runtime.trace.event("replication.refused", { id, error, reason });
+        }
+      },
+    });
+    let ending: ReplicationEnding | undefined;
+    const ended = new AbortController();
+    await runTogether(signal, [
+      async (runSignal) => {
+        try {
+          ending = await run.run(runSignal);
+        } finally {
+          this.#observe(run);
+          ended.abort();
+        }
+      },
+      () => this.#showLife(run, ended.signal),
+    ]);
+    return ending ?? { kind: "stopped" };
+  }
+
+  #open(replication: Replication, side: "source" | "target") {
+    return this.#parts.endpoints.open(replication[side], replication.options, this.#data.userName);
+  }
+
+  /** Updates the job while it runs, and notices at once when it was taken away. */
+  async #showLife(run: ReplicationRun, ended: AbortSignal): Promise<void> {
+    const { kv, jobs, config } = this.#parts;
+    const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+    const { clock } = this.#parts.runtime;
+    while (!ended.aborted) {
+      await this.#update(run);
+      const watch = await kv.transact(async (tx) => {
+        await jobs.verify(tx, this.#held);
+        return jobs.watch(tx, this.#held);
+      });
+      const waited = new AbortController();
+      const onEnd = (): void => waited.abort();
+      ended.addEventListener("abort", onEnd, { once: true });
+      if (ended.aborted) waited.abort();
+      await Promise.race([
+        watch.fired(waited.signal).catch(() => {}),
+        clock.sleep(intervalMs, waited.signal).catch(() => {}),
+      ]);
+      ended.removeEventListener("abort", onEnd);
+      waited.abort();
+      watch.cancel();
+      if (!ended.aborted) await kv.read((tx) => jobs.verify(tx, this.#held));
+    }
+  }
+
+  async #update(run: ReplicationRun): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    this.#observe(run);
+    await kv.transact((tx) => jobs.update(tx, this.#held, toJobData(this.#data)));
+  }
+
+  /** Takes over the run's figures; a run that has lasted makes earlier failures forgotten. */
+  #observe(run: ReplicationRun): void {
+    const { config, runtime } = this.#parts;
+    const { statistics, checkpointedSequence, throughSequence, highestSequence } = run.progress;
+    const nowMs = runtime.clock.nowMs();
+    const healthy = nowMs - this.#data.lastStartMs > config.healthThresholdSec * 1000;
+    this.#data = {
+      ...this.#data,
+      statistics,
+      checkpointedSequence,
+      throughSequence,
+      sourceSequence: highestSequence,
+      errorCount: healthy ? 0 : this.#data.errorCount,
+      lastUpdatedMs: nowMs,
+    };
+  }
+
+  async #complete(result: Readonly<Record<string, unknown>>): Promise<void> {
+    await this.#end({ state: "completed", result, events: [{ type: "stopped" }] });
+  }
+
+  /** Back to the queue, due at once: another node may go on where the last checkpoint stands. */
+  async #giveBack(): Promise<void> {
+    await this.#end({
+      state: "pending",
+      dueAtSec: this.#nowSec(),
+      events: [{ type: "stopped" }, { type: "pending" }],
+    });
+  }
+
+  /**
+   * A persistent job is tried again, and so is a continuous transient one: nobody waits for it, and whoever started it counts
+   * on it. A one-shot transient job fails, because its caller waits for the answer.
+   */
+  async #crash(failure: ReplicationFailure, { continuous }: Replication): Promise<void> {
+    if (this.#data.document === undefined && !continuous) await this.#fail(failure);
+    else await this.#retryLater(failure);
+  }
+
+  async #retryLater(failure: ReplicationFailure): Promise<void> {
+    const { config, runtime } = this.#parts;
+    const errorCount = this.#data.errorCount + 1;
+    const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
+    const pauseSec = penaltySec(errorCount, limits, runtime.random);
+    runtime.trace.event("replication.crashed", { jobId: this.#held.id, pauseSec, ...failure });
+    await this.#end({
+      state: "crashing",
+      failure,
+      errorCount,
+      dueAtSec: this.#nowSec() + pauseSec,
+      events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
+    });
+  }
+
+  async #fail(failure: ReplicationFailure): Promise<void> {
+    this.#parts.runtime.trace.event("replication.failed", { jobId: this.#held.id, ...failure });
+    await this.#end({
+      state: "failed",
+      failure,
+      errorCount: this.#data.errorCount + 1,
+      events: [{ type: "crashed", reason: reasonOf(failure) }],
+    });
+  }
+
+  /** The one transaction that ends a run: the job, and with it the state in its document. */
+  async #end(ending: {
+    readonly state: ReplicationJobData["state"];
+    readonly events: readonly Omit<JobEvent, "timeMs">[];
+    readonly failure?: ReplicationFailure;
+    readonly errorCount?: number;
+    readonly result?: Readonly<Record<string, unknown>>;
+    readonly dueAtSec?: number;
+  }): Promise<void> {
+    const { runtime, kv, jobs } = this.#parts;
+    const nowMs = runtime.clock.nowMs();
+    const events = ending.events.map((event) => ({ ...event, timeMs: nowMs }));
+    const data: ReplicationJobData = {
+      ...this.#data,
+      state: ending.state,
+      failure: ending.failure,
+      errorCount: ending.errorCount ?? (ending.state === "completed" ? 0 : this.#data.errorCount),
+      result: ending.result,
+      history: withEvents(this.#data.history, ...events),
+      lastUpdatedMs: nowMs,
+      node: undefined,
+      processId: undefined,
+    };
+    await kv.transact(async (tx) => {
+      if (ending.dueAtSec !== undefined) await jobs.resubmit(tx, this.#held, ending.dueAtSec);
+      await jobs.finish(tx, this.#held, toJobData(data));
+      const ended = data.state === "completed" || data.state === "failed";
+      if (ended) await this.#writeDocumentState(tx, data, nowMs);
+    });
+    this.#data = data;
+    runtime.trace.event("replication.ended", { jobId: this.#held.id, state: data.state });
+  }
+
+  async #writeDocumentState(
+    tx: Transaction,
+    data: ReplicationJobData,
+    nowMs: number,
+  ): Promise<void> {
+    if (data.document === undefined) return;
+    const database = await this.#parts.databases
+      .open(tx, data.document.database)
+      .catch((error: unknown) => {
+        if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+        throw error;
+      });
+    if (database?.uuid !== data.document.databaseUuid) return;
+    await writeDocumentState(tx, database, data, nowMs);
+  }
+
+  #nowSec(): number {
+    return Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
+  }
+}
+
+function reasonOf({ error, reason }: ReplicationFailure): string {
+  return `${error}: ${reason}`;
+}

@@ -1,0 +1,252 @@
+/**
+ * One run of a replication: from the common checkpoint to the end of the changes, or until it is stopped.
+ *
+ *   changes reader → bounded queue → workers (missing revisions, read, write) → through sequence → checkpoints
+ *
+ * It knows no jobs: the queue's job runs it (`replication-job.ts`), and so does the command line. All that it does ends with
+ * its signal; a stop that was asked for is answered with a last checkpoint.
+ */
+import {
+  BoundedQueue,
+  errorCode,
+  OperationalError,
+  type Runtime,
+  randomHex,
+  runTogether,
+} from "../base/index.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import { BatchCopier } from "./copy-batch.ts";
+import type {
+  ChangedDocument,
+  ChangesItem,
+  Endpoint,
+  SourceSequence,
+  WriteFailure,
+} from "./endpoint.ts";
+import { readChanges } from "./read-changes.ts";
+import type { Replication } from "./replication.ts";
+import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
+import {
+  addStatistics,
+  maxStatistics,
+  type ReplicationStatistics,
+} from "./replication-statistics.ts";
+import { ThroughSequence } from "./through-sequence.ts";
+
+/** Bytes of changes that are queued per worker; CouchDB's figure. */
+const QUEUE_BYTES_PER_WORKER = 102_400;
+/** How long the last checkpoint of a stopped run may take. */
+const LAST_CHECKPOINT_MS_MAX = 5000;
+
+/** The reason to abort a run with when it shall stop in good order. Any other reason ends it at once, without a checkpoint. */
+export class StopRequest extends OperationalError {
+  override readonly name = "StopRequest";
+
+  constructor() {
+    super("REPLICATOR_STOPPED", "The replication was asked to stop");
+  }
+}
+
+export interface ReplicationRunParts {
+  readonly runtime: Runtime;
+  readonly source: Endpoint;
+  readonly target: Endpoint;
+  readonly replication: Replication;
+  readonly baseId: string;
+  /** What earlier runs of the job had counted. */
+  readonly statistics: ReplicationStatistics;
+  /** Called before checkpoints are written: throws when the run has lost the right to. */
+  readonly mayWrite: () => Promise<void>;
+  readonly onRefused: (failures: readonly WriteFailure[]) => void;
+}
+
+/** Where a run is; sequences are the source's. */
+export interface ReplicationProgress {
+  readonly statistics: ReplicationStatistics;
+  readonly checkpointedSequence: SourceSequence;
+  readonly throughSequence: SourceSequence;
+  readonly highestSequence: SourceSequence;
+}
+
+/** How a run ended. `result` is what `_replicate` answers. */
+export type ReplicationEnding =
+  | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
+  | { readonly kind: "stopped" };
+
+export class ReplicationRun {
+  readonly #parts: ReplicationRunParts;
+  readonly #sessionId: string;
+  readonly #startTimeMs: number;
+  #statistics: ReplicationStatistics;
+  #sequence = new ThroughSequence(0);
+  #committed: SourceSequence = 0;
+  #changed = false;
+  #log: ReplicationLog | undefined;
+
+  constructor(parts: ReplicationRunParts) {
+    this.#parts = parts;
+    this.#statistics = parts.statistics;
+    this.#sessionId = randomHex(parts.runtime.random);
+    this.#startTimeMs = parts.runtime.clock.nowMs();
+  }
+
+  get progress(): ReplicationProgress {
+    return {
+      statistics: this.#statistics,
+      checkpointedSequence: this.#committed,
+      throughSequence: this.#sequence.through,
+      highestSequence: this.#sequence.highest,
+    };
+  }
+
+  /** Runs to the end. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
+  async run(signal: AbortSignal): Promise<ReplicationEnding> {
+    const { source, target, replication, baseId } = this.#parts;
+    let checkpoints: Checkpoints | undefined;
+    try {
+      if (replication.createTarget) {
+        await target.create(replication.createTargetParameters, signal);
+      }
+      checkpoints = await Checkpoints.find({ source, target }, baseId, signal);
+      this.#begin(checkpoints);
+      const found = checkpoints;
+      const copied = new AbortController();
+      await runTogether(signal, [
+        (taskSignal) => this.#copyAll(taskSignal).finally(() => copied.abort()),
+        (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
+      ]);
+    } catch (error) {
+      if (!isStopRequest(error) && !isStopRequest(signal.reason)) throw error;
+      if (checkpoints !== undefined) await this.#lastCheckpoint(checkpoints);
+      return { kind: "stopped" };
+    }
+    await this.#checkpoint(checkpoints, signal);
+    return { kind: "completed", result: this.#result(checkpoints) };
+  }
+
+  #begin({ ancestry }: Checkpoints): void {
+    const { sinceSequence } = this.#parts.replication;
+    const start =
+      ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
+    this.#sequence = new ThroughSequence(start);
+    this.#committed = start;
+    this.#statistics = maxStatistics(this.#statistics, recordedStatistics(ancestry.history));
+  }
+
+  /** The pipeline. Resolves when the feed has ended and all of it is copied. */
+  async #copyAll(signal: AbortSignal): Promise<void> {
+    const { source, target, replication, runtime } = this.#parts;
+    const { options, selection, continuous, winningRevisionsOnly } = replication;
+    const queue = new BoundedQueue<ChangesItem>({
+      itemCountMax: options.workerBatchSize * options.workerProcesses * 2,
+      weightMax: QUEUE_BYTES_PER_WORKER * options.workerProcesses,
+    });
+    const copier = new BatchCopier(runtime, { source, target }, options, {
+      count: (more) => {
+        this.#statistics = addStatistics(this.#statistics, more);
+      },
+      refused: this.#parts.onRefused,
+    });
+    const since = this.#sequence.through;
+    const request = { since, continuous, selection, winningRevisionsOnly };
+    const worker = (workerSignal: AbortSignal): Promise<void> =>
+      this.#work(queue, copier, workerSignal);
+    await runTogether(signal, [
+      (readerSignal) => readChanges(source, request, queue, readerSignal),
+      ...Array.from({ length: options.workerProcesses }, () => worker),
+    ]);
+  }
+
+  async #work(
+    queue: BoundedQueue<ChangesItem>,
+    copier: BatchCopier,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { workerBatchSize } = this.#parts.replication.options;
+    for (;;) {
+      let number = 0;
+      // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
+      const items = await queue.takeUpTo(workerBatchSize, (batch) => {
+        const last = batch.at(-1) as ChangesItem;
+        number = this.#sequence.start(
+          last.kind === "change" ? last.change.sequence : last.sequence,
+        );
+      });
+      if (items === undefined) return;
+      const changes: ChangedDocument[] = [];
+      for (const item of items) if (item.kind === "change") changes.push(item.change);
+      await copier.copy(changes, signal);
+      if (changes.length > 0) this.#changed = true;
+      this.#sequence.finish(number);
+    }
+  }
+
+  async #checkpointRegularly(
+    checkpoints: Checkpoints,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, random } = this.#parts.runtime;
+    const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
+    while (!copied.aborted) {
+      // 75 to 100 % of the interval, so that jobs started together do not write together.
+      await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
+      signal.throwIfAborted();
+      if (!copied.aborted) await this.#checkpoint(checkpoints, signal);
+    }
+  }
+
+  /** Records the through sequence on both sides, when it moved and something was copied. */
+  async #checkpoint(checkpoints: Checkpoints, signal: AbortSignal): Promise<void> {
+    const { runtime, replication } = this.#parts;
+    const through = this.#sequence.through;
+    if (!replication.options.useCheckpoints) return;
+    if (through === this.#committed) return;
+    const log = nextLog({
+      sessionId: this.#sessionId,
+      startTimeMs: this.#startTimeMs,
+      nowMs: runtime.clock.nowMs(),
+      startSequence: checkpoints.ancestry.sequence,
+      throughSequence: through,
+      statistics: this.#statistics,
+      earlier: checkpoints.ancestry.history,
+      byDocumentIds: replication.selection.kind === "doc-ids",
+    });
+    await this.#parts.mayWrite();
+    await checkpoints.write(log, signal);
+    this.#log = log;
+    this.#committed = through;
+    runtime.trace.event("replication.checkpoint", { source: this.#parts.source.shownUrl });
+  }
+
+  /** The run is over either way; a checkpoint that fails now costs only that some changes are looked at again. */
+  async #lastCheckpoint(checkpoints: Checkpoints): Promise<void> {
+    const { clock, trace } = this.#parts.runtime;
+    const limit = new AbortController();
+    const done = new AbortController();
+    const timer = clock.sleep(LAST_CHECKPOINT_MS_MAX, done.signal).then(
+      () => limit.abort(new StopRequest()),
+      () => {},
+    );
+    try {
+      await this.#checkpoint(checkpoints, limit.signal);
+    } catch (error) {
+      trace.event("replication.last-checkpoint-failed", { error: String(error) });
+    } finally {
+      done.abort();
+      await timer;
+    }
+  }
+
+  #result(checkpoints: Checkpoints): Readonly<Record<string, unknown>> {
+    if (!this.#parts.replication.options.useCheckpoints) return { use_checkpoints: false };
+    if (!this.#changed || this.#log === undefined) {
+      return { no_changes: true, ...checkpoints.sourceLog };
+    }
+    return { ...this.#log };
+  }
+}
+
+function isStopRequest(error: unknown): boolean {
+  return errorCode(error) === "REPLICATOR_STOPPED";
+}

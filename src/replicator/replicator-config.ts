@@ -1,0 +1,29 @@
+/** The settings of a node's replicator; names and defaults are CouchDB 4's `[replicator]`, except where a reason stands. */
+import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "./replication.ts";
+
+export interface ReplicatorConfig {
+  /** `max_jobs`: jobs that a node runs at once. */
+  readonly jobsMax: number;
+  /** `min_backoff_penalty_sec`. */
+  readonly penaltySecMin: number;
+  /** `max_backoff_penalty_sec`. CouchDB: two days, which an operator sees as a dead job after an outage. */
+  readonly penaltySecMax: number;
+  /** `health_threshold_sec`: a run that lasted longer makes earlier failures forgotten. */
+  readonly healthThresholdSec: number;
+  /** `activity_timeout_sec`: silence after which a job is taken from its node. CouchDB: 61. */
+  readonly activityTimeoutSec: number;
+  /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
+  readonly transientJobAgeSecMax: number;
+  /** Defaults of each job. */
+  readonly options: ReplicationOptions;
+}
+
+export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
+  jobsMax: 500,
+  penaltySecMin: 2,
+  penaltySecMax: 600,
+  healthThresholdSec: 120,
+  activityTimeoutSec: 20,
+  transientJobAgeSecMax: 86_400,
+  options: REPLICATION_OPTIONS_DEFAULT,
+};

@@ -1,0 +1,89 @@
+/** Between a document as it is stored and as it stands on the wire. */
+import type { JsonMember } from "../base/index.ts";
+import type { Attachment, AttachmentEdit, Document, DocumentEdit } from "../databases/index.ts";
+import {
+  badRequest,
+  formatRevision,
+  parseRevision,
+  renderWireDocument,
+  type WireAttachment,
+  type WireDocument,
+} from "../protocol/index.ts";
+
+/** How an attachment stands in the text: `stub`, `follows`, or its bytes in base64. */
+export type AttachmentForm = WireAttachment["content"];
+
+export interface RenderOptions {
+  /** With `_revisions`. */
+  readonly revisions?: boolean;
+  readonly extras?: readonly JsonMember[];
+  /** The form of each attachment; `stub` for all when absent. */
+  readonly attachmentForm?: (attachment: Attachment) => AttachmentForm;
+  /** With `encoding` and `encoded_length` of compressed attachments, as replication needs them. */
+  readonly encodingInfo?: boolean;
+}
+
+/** The text of a stored document. */
+export function renderStoredDocument(document: Document, options: RenderOptions = {}): string {
+  const { revisions, extras, attachmentForm, encodingInfo = false } = options;
+  return renderWireDocument({
+    id: document.id,
+    revision: document.revision,
+    deleted: document.deleted,
+    body: document.body,
+    ...(revisions === true ? { revisions: document.revisions } : {}),
+    ...(extras === undefined ? {} : { extras }),
+    attachments: document.attachments.map((attachment) => ({
+      name: attachment.name,
+      content: attachmentForm?.(attachment) ?? { kind: "stub" },
+      contentType: attachment.contentType,
+      revisionPosition: attachment.revisionPosition,
+      digest: attachment.digest,
+      length: attachment.length,
+      encoding: encodingInfo ? attachment.encoding : undefined,
+      encodedLength: encodingInfo ? attachment.encodedLength : undefined,
+    })),
+  });
+}
+
+/**
+ * The attachments that a peer lacks which has the revisions `ancestors`: those added after the newest ancestor that this
+ * document descends from (`atts_since`).
+ */
+export function attachmentsSince(
+  { revisions, attachments }: Document,
+  ancestors: readonly string[],
+): ReadonlySet<string> {
+  const known = new Set(ancestors);
+  const place = revisions.hashes.findIndex((hash, index) =>
+    known.has(formatRevision(revisions.start - index, hash)),
+  );
+  const since = place < 0 ? 0 : revisions.start - place;
+  return new Set(
+    attachments.filter(({ revisionPosition }) => revisionPosition > since).map(({ name }) => name),
+  );
+}
+
+/** A document with its ancestors, to be grafted (`new_edits: false`). Throws a ProtocolError when it has no revision. */
+export function replicatedEdit(
+  { id, revision, revisions, deleted, body }: WireDocument,
+  attachments: readonly AttachmentEdit[],
+): DocumentEdit {
+  if (id === undefined) throw badRequest("Document id must be a string");
+  const parsed = revision === undefined ? undefined : parseRevision(revision);
+  const path = revisions ?? (parsed && { start: parsed.generation, hashes: [parsed.hash] });
+  if (path === undefined || path.hashes.length === 0) {
+    throw badRequest("A document that is replicated needs _rev or _revisions");
+  }
+  return { mode: "replicated", id, deleted, body, attachments, revisions: path };
+}
+
+/** An attachment that stays as it is stored. */
+export function stubEdit({ name, digest, revisionPosition }: WireAttachment): AttachmentEdit {
+  return {
+    kind: "stub",
+    name,
+    ...(digest === undefined ? {} : { digest }),
+    ...(revisionPosition === undefined ? {} : { revisionPosition }),
+  };
+}

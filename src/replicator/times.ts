@@ -1,0 +1,18 @@
+/** Times as CouchDB writes them. */
+
+const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** RFC 1123, such as `Thu, 10 Oct 2013 05:56:38 GMT`. */
+export function httpDate(timeMs: number): string {
+  const date = new Date(timeMs);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const day = `${DAYS[date.getUTCDay()]}, ${two(date.getUTCDate())} ${MONTHS[date.getUTCMonth()]}`;
+  const time = [date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()].map(two).join(":");
+  return `${day} ${date.getUTCFullYear()} ${time} GMT`;
+}
+
+/** `YYYY-MM-DDTHH:MM:SSZ`. */
+export function isoTime(timeMs: number): string {
+  return `${new Date(timeMs).toISOString().slice(0, 19)}Z`;
+}
