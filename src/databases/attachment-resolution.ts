@@ -1,10 +1,9 @@
 /** From the attachments that an edit names to those that the new revision has. */
-import { assert, OperationalError } from "../base/index.ts";
+import { assert } from "../base/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import { digestBytes } from "./body-record.ts";
-import { decodeContentId, decodeContentRecord } from "./content-record.ts";
+import { sharedContent } from "./content.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
-import type { Attachment, AttachmentEdit, StagedContent } from "./document.ts";
+import type { Attachment, AttachmentEdit } from "./document.ts";
 import { checkAttachmentName } from "./names.ts";
 
 export type Resolution =
@@ -56,29 +55,4 @@ function resolveStub(
     if (found !== undefined) return found;
   }
   return undefined;
-}
-
-/**
- * The content that stands for the staged one: itself, or an earlier one with the same bytes. Reading its record makes the
- * transaction conflict with a reclaim of it. Throws STORE_ATTACHMENT_CONTENT_GONE when it was reclaimed already.
- */
-async function sharedContent(
-  tx: ReadTransaction,
-  keys: DatabaseKeys,
-  staged: StagedContent,
-): Promise<StagedContent> {
-  const { digest, encoding, length, encodedLength } = staged;
-  const sharedId = await tx.get(keys.contentByDigest(digestBytes(digest), encoding, encodedLength));
-  const contentId = sharedId === undefined ? staged.contentId : decodeContentId(sharedId);
-  const record = await tx.get(keys.content(contentId));
-  if (record === undefined) {
-    throw new OperationalError(
-      "STORE_ATTACHMENT_CONTENT_GONE",
-      "The staged bytes of an attachment waited too long for their document",
-      { contentId },
-    );
-  }
-  const stored = decodeContentRecord(record);
-  assert(stored.digest === digest, "A content has the digest that its document names");
-  return { contentId, digest, encoding, length, encodedLength };
 }

@@ -1,5 +1,5 @@
 /** Every key of one database, and those of the registry above them. */
-import { hexDecode } from "../base/index.ts";
+import { hexDecode, hexEncode } from "../base/index.ts";
 import {
   type Key,
   type KeyShape,
@@ -230,6 +230,14 @@ export class DatabaseKeys {
     return this.#database.range([CONTENT_CHUNK, contentBytes(contentId)]);
   }
 
+  allContentChunks(): Range {
+    return this.#database.range([CONTENT_CHUNK]);
+  }
+
+  chunkContent(key: Key): string {
+    return hexEncode(this.#database.unpack(key)[1] as Uint8Array);
+  }
+
   reference(contentId: string, id: string, revision: RevisionParts, name: string): Key {
     const items = [contentBytes(contentId), id, ...revisionItems(revision), name];
     return this.#database.pack([REFERENCE, ...items]);
@@ -254,8 +262,8 @@ export class DatabaseKeys {
     };
   }
 
-  unreferencedContent(key: Key): Uint8Array {
-    return this.#database.unpack(key)[2] as Uint8Array;
+  unreferencedContent(key: Key): string {
+    return hexEncode(this.#database.unpack(key)[2] as Uint8Array);
   }
 
   newBoundary(userVersion: number): VersionstampedBytes {

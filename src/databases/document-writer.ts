@@ -241,14 +241,7 @@ export class DocumentWriter {
     for (const { name, contentId } of attachments) {
       tx.set(this.#keys.reference(contentId, edit.id, revision, name), NOTHING);
     }
-    const staged = edit.attachments.flatMap((attachment) =>
-      attachment.kind === "staged" ? [attachment.name] : [],
-    );
-    for (const attachment of attachments.filter(({ name }) => staged.includes(name))) {
-      const { contentId, digest, encoding, encodedLength } = attachment;
-      const key = this.#keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
-      tx.set(key, encodeContentId(contentId));
-    }
+    this.#shareStaged(tx, edit, attachments);
     return {
       deleted: edit.deleted,
       bodyChunkCount: body.chunks.length,
@@ -257,6 +250,23 @@ export class DocumentWriter {
       attachmentBytes: sum(attachments.map(({ length }) => length)),
       attachmentEncodedBytes: sum(attachments.map(({ encodedLength }) => encodedLength)),
     };
+  }
+
+  /** Makes staged contents the ones that stand for their bytes; drops those for which another stands already. */
+  #shareStaged(tx: Transaction, edit: DocumentEdit, attachments: readonly Attachment[]): void {
+    const resolved = new Map(attachments.map((attachment) => [attachment.name, attachment]));
+    for (const attachment of edit.attachments) {
+      if (attachment.kind !== "staged") continue;
+      const { contentId, digest, encoding, encodedLength } = attachment.content;
+      const sharedId = (resolved.get(attachment.name) as Attachment).contentId;
+      if (sharedId === contentId) {
+        const key = this.#keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
+        tx.set(key, encodeContentId(contentId));
+      } else {
+        tx.clear(this.#keys.content(contentId));
+        tx.clearRange(this.#keys.contentChunks(contentId));
+      }
+    }
   }
 
   /** Clears what a leaf had that is an ancestor now. */

@@ -3,6 +3,8 @@
  * jobs nor replication. Begin with `DatabaseRegistry`, which opens a `Database` in a transaction of the caller's.
  */
 export type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
+export type { ReadContentOptions, Reclaimed, StageOptions } from "./attachment-store.ts";
+export { AttachmentStore } from "./attachment-store.ts";
 export type { ChangesOptions } from "./changes-feed.ts";
 export type { MissingRevisions, RevisionStatus } from "./database.ts";
 export { Database } from "./database.ts";
