@@ -4,9 +4,11 @@ export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
 export { bytesPart, multipartLength, writeMultipart } from "./multipart.ts";
+export { normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
 export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
+export { compareJson, compileSelector } from "./selector.ts";
 export {
   encodeAttachmentName,
   encodeDatabaseName,

@@ -4,7 +4,9 @@
  * `baseId` names the checkpoints on both sides: what influences the result goes into it, and nothing else. `+continuous` and
  * `+create_target` make the full id of a job; they never move a checkpoint. A password is never part of an id.
  */
+
 import { type Digests, hexEncode } from "../base/index.ts";
+import { normalizeSelector } from "../protocol/index.ts";
 import type { Selection } from "./endpoint.ts";
 import {
   atom,
@@ -16,7 +18,7 @@ import {
   type Term,
   tuple,
 } from "./external-term.ts";
-import { normalizeSelector } from "./normalize-selector.ts";
+
 import type { EndpointAddress, Replication } from "./replication.ts";
 
 export const REPLICATION_ID_VERSION = 4;

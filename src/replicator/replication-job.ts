@@ -171,7 +171,7 @@ export class ReplicationJob {
     { baseId }: ReplicationId,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
-    const run = new ReplicationRun({
+    const run: ReplicationRun = new ReplicationRun({
       runtime: this.#parts.runtime,
       source: this.#open(replication, "source"),
       target: this.#open(replication, "target"),

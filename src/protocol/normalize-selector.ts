@@ -4,7 +4,7 @@
  * of every object are sorted.
  */
 
-type Selector = Readonly<Record<string, unknown>>;
+export type Selector = Readonly<Record<string, unknown>>;
 
 const NEGATED: Readonly<Record<string, string>> = {
   $lt: "$gte",
@@ -23,7 +23,7 @@ export function normalizeSelector(selector: Selector): unknown {
 
 /** Explicit operators everywhere: `{a: 1, b: 2}` is `{$and: [{a: {$eq: 1}}, {b: {$eq: 2}}]}`. */
 function operators(value: unknown): unknown {
-  if (!isObject(value)) return { $eq: value };
+  if (!isSelectorObject(value)) return { $eq: value };
   const entries = Object.entries(value);
   if (entries.length === 0) return {};
   const terms = entries.map(([name, item]) => operator(name, item));
@@ -43,7 +43,7 @@ function operator(name: string, value: unknown): unknown {
 
 /** Dotted names on the fields, operators below them. */
 function fields(value: unknown, path = ""): unknown {
-  if (!isObject(value)) return value;
+  if (!isSelectorObject(value)) return value;
   const entries = Object.entries(value);
   if (entries.length === 0) return path === "" ? {} : { [path]: {} };
   const [name, item] = entries[0] as [string, unknown];
@@ -60,38 +60,39 @@ function fields(value: unknown, path = ""): unknown {
 
 /** `$not` disappears where its opposite can be said (De Morgan, and the comparison's complement). */
 function negations(value: unknown): unknown {
-  if (!isObject(value)) return value;
+  if (!isSelectorObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).flatMap(([name, item]): [string, unknown][] => {
-      if (name === "$not") return Object.entries(negate(item) as Selector);
+      if (name === "$not") return Object.entries(negateSelector(item) as Selector);
       if (["$and", "$or", "$nor"].includes(name) && Array.isArray(item)) {
         return [[name, item.map(negations)]];
       }
-      return [[name, isObject(item) ? negations(item) : item]];
+      return [[name, isSelectorObject(item) ? negations(item) : item]];
     }),
   );
 }
 
-function negate(value: unknown): unknown {
-  if (!isObject(value)) return { $not: value };
+/** The opposite of a normal form. */
+export function negateSelector(value: unknown): unknown {
+  if (!isSelectorObject(value)) return { $not: value };
   const [name, item] = Object.entries(value)[0] ?? ["", undefined];
-  if (name === "$and" && Array.isArray(item)) return { $or: item.map(negate) };
-  if (name === "$or" && Array.isArray(item)) return { $and: item.map(negate) };
+  if (name === "$and" && Array.isArray(item)) return { $or: item.map(negateSelector) };
+  if (name === "$or" && Array.isArray(item)) return { $and: item.map(negateSelector) };
   if (name === "$nor" && Array.isArray(item)) return { $or: item.map(negations) };
   if (name === "$not") return negations(item);
   const opposite = NEGATED[name];
   if (opposite !== undefined) return { [opposite]: item };
   if (name.startsWith("$")) return { $not: value };
-  return { [name]: negate(item) };
+  return { [name]: negateSelector(item) };
 }
 
 function sortMembers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortMembers);
-  if (!isObject(value)) return value;
+  if (!isSelectorObject(value)) return value;
   const sorted = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
   return Object.fromEntries(sorted.map(([name, item]) => [name, sortMembers(item)]));
 }
 
-function isObject(value: unknown): value is Selector {
+export function isSelectorObject(value: unknown): value is Selector {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { compileSelector } from "./selector.ts";
+
+interface Recorded {
+  readonly documents: readonly { readonly _id: string }[];
+  readonly cases: readonly {
+    readonly name: string;
+    readonly selector: Readonly<Record<string, unknown>>;
+    /** The ids that passed, or nothing when CouchDB refused the selector. */
+    readonly changes: readonly string[] | string | null;
+  }[];
+}
+
+const fixture = new URL("../../test/fixtures/selector-cases.json", import.meta.url);
+const { documents, cases }: Recorded = JSON.parse(readFileSync(fixture, "utf8"));
+
+test.each(cases.map((row) => [row.name, row] as const))(
+  "passes the documents that a CouchDB 3.5 passed: %s",
+  (_, { selector, changes }) => {
+    if (!Array.isArray(changes)) {
+      expect(() => compileSelector(selector)).toThrow();
+      return;
+    }
+    const matches = compileSelector(selector);
+    expect(documents.filter(matches).map(({ _id }) => _id)).toEqual(changes);
+  },
+);

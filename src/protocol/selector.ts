@@ -1,0 +1,245 @@
+/**
+ * Mango selectors, as CouchDB's `_changes?filter=_selector` and replications use them.
+ *
+ * What differs from MongoDB's language, seen on a CouchDB 3.5: a missing field fails everything but `$exists: false`, negations
+ * included; comparisons cross types (null < boolean < number < string < array < object) and strings compare by Unicode
+ * collation; arrays are not searched implicitly.
+ */
+
+import {
+  isSelectorObject,
+  negateSelector,
+  normalizeSelector,
+  type Selector,
+} from "./normalize-selector.ts";
+import { badRequest } from "./protocol-error.ts";
+
+type Matcher = (value: unknown) => boolean;
+
+/** The selector as a function of a document. Throws a ProtocolError that names an operator it does not know. */
+export function compileSelector(selector: Selector): (document: unknown) => boolean {
+  return compile(normalizeSelector(selector));
+}
+
+const COMBINATIONS = ["$and", "$or", "$nor"];
+
+function compile(condition: unknown): Matcher {
+  if (!isSelectorObject(condition)) throw badRequest("Selector must be a JSON object");
+  const [name, argument] = Object.entries(condition)[0] ?? [];
+  if (name === undefined) return () => true;
+  if (COMBINATIONS.includes(name)) return combination(name, argument);
+  if (name === "$not") {
+    const inner = compile(argument);
+    return (value) => !inner(value);
+  }
+  const operators = isSelectorObject(argument) ? argument : { $eq: argument };
+  const [operator, operand] = Object.entries(operators)[0] ?? ["$eq", {}];
+  return fieldMatcher(name, operator, operand);
+}
+
+function combination(name: string, argument: unknown): Matcher {
+  if (!Array.isArray(argument)) throw badRequest(`Bad argument for operator ${name}: not an array`);
+  // Each branch is negated by itself, so that a missing field fails `$nor`, too.
+  const branches = name === "$nor" ? argument.map(negateSelector) : argument;
+  const matchers = branches.map(compile);
+  // An empty list lets everything pass, whatever the combination, as CouchDB's filter has it.
+  if (matchers.length === 0) return () => true;
+  if (name !== "$or") return (value) => matchers.every((matches) => matches(value));
+  return (value) => matchers.some((matches) => matches(value));
+}
+
+function fieldMatcher(field: string, operator: string, operand: unknown): Matcher {
+  const path = field === "" ? [] : splitPath(field);
+  if (operator === "$exists") {
+    if (typeof operand !== "boolean") throw badArgument(operator, operand);
+    return (document) => (valueAt(document, path) !== undefined) === operand;
+  }
+  if (operator === "$not" && isSelectorObject(operand) && typeof operand.$exists === "boolean") {
+    return fieldMatcher(field, "$exists", !operand.$exists);
+  }
+  const matches = operatorMatcher(operator, operand);
+  return (document) => {
+    const value = valueAt(document, path);
+    return value !== undefined && matches(value);
+  };
+}
+
+/** The segments of `a.b\.c`. */
+function splitPath(field: string): string[] {
+  const segments: string[] = [];
+  let segment = "";
+  for (let at = 0; at < field.length; at++) {
+    if (field[at] === "\\" && field[at + 1] === ".") {
+      segment += ".";
+      at++;
+    } else if (field[at] === ".") {
+      segments.push(segment);
+      segment = "";
+    } else segment += field[at];
+  }
+  return [...segments, segment];
+}
+
+function valueAt(document: unknown, path: readonly string[]): unknown {
+  let value = document;
+  for (const segment of path) {
+    if (Array.isArray(value)) value = /^\d+$/.test(segment) ? value[Number(segment)] : undefined;
+    else if (isSelectorObject(value) && Object.hasOwn(value, segment)) value = value[segment];
+    else return undefined;
+  }
+  return value;
+}
+
+function operatorMatcher(operator: string, operand: unknown): Matcher {
+  switch (operator) {
+    case "$eq":
+      return (value) => compareJson(value, operand) === 0;
+    case "$ne":
+      return (value) => compareJson(value, operand) !== 0;
+    case "$lt":
+      return (value) => compareJson(value, operand) < 0;
+    case "$lte":
+      return (value) => compareJson(value, operand) <= 0;
+    case "$gt":
+      return (value) => compareJson(value, operand) > 0;
+    case "$gte":
+      return (value) => compareJson(value, operand) >= 0;
+    case "$not":
+      return negated(operand);
+    default:
+      return listMatcher(operator, operand) ?? textMatcher(operator, operand);
+  }
+}
+
+function negated(operand: unknown): Matcher {
+  const [operator, inner] = Object.entries(operand as Selector)[0] ?? ["$eq", {}];
+  const matches = operatorMatcher(operator, inner);
+  return (value) => !matches(value);
+}
+
+/** The operators that look into arrays. */
+function listMatcher(operator: string, operand: unknown): Matcher | undefined {
+  if (operator === "$elemMatch" || operator === "$allMatch") {
+    const matches = compile(operand);
+    const all = operator === "$allMatch";
+    return (value) =>
+      Array.isArray(value) &&
+      (all ? value.length > 0 && value.every(matches) : value.some(matches));
+  }
+  if (operator === "$keyMapMatch") {
+    const matches = compile(operand);
+    return (value) => isSelectorObject(value) && Object.keys(value).some(matches);
+  }
+  if (operator === "$size") {
+    if (!Number.isInteger(operand) || Number(operand) < 0) throw badArgument(operator, operand);
+    return (value) => Array.isArray(value) && value.length === operand;
+  }
+  if (operator !== "$in" && operator !== "$nin" && operator !== "$all") return undefined;
+  if (!Array.isArray(operand)) throw badArgument(operator, operand);
+  const holds = (value: unknown, wanted: unknown): boolean =>
+    Array.isArray(value)
+      ? value.some((item) => compareJson(item, wanted) === 0)
+      : compareJson(value, wanted) === 0;
+  if (operator === "$in") return (value) => operand.some((wanted) => holds(value, wanted));
+  if (operator === "$nin") return (value) => !operand.some((wanted) => holds(value, wanted));
+  return (value) =>
+    Array.isArray(value) &&
+    operand.length > 0 &&
+    (operand.every((wanted) => holds(value, wanted)) ||
+      (operand.length === 1 && compareJson(value, operand[0]) === 0));
+}
+
+function textMatcher(operator: string, operand: unknown): Matcher {
+  // It concerns only text indexes, which are not consulted here.
+  if (operator === "$text") return () => true;
+  if (operator === "$regex" && typeof operand === "string") {
+    const expression = compileExpression(operand);
+    return (value) => typeof value === "string" && expression.test(value);
+  }
+  if (operator === "$beginsWith" && typeof operand === "string") {
+    return (value) => typeof value === "string" && value.startsWith(operand);
+  }
+  if (operator === "$type" && typeof operand === "string") {
+    return (value) => typeName(value) === operand;
+  }
+  if (operator === "$mod" && Array.isArray(operand)) {
+    const [divisor, remainder] = operand;
+    if (!Number.isInteger(divisor) || divisor === 0 || !Number.isInteger(remainder)) {
+      throw badArgument(operator, operand);
+    }
+    return (value) =>
+      typeof value === "number" && Number.isInteger(value) && value % divisor === remainder;
+  }
+  if (["$regex", "$beginsWith", "$type", "$mod"].includes(operator)) {
+    throw badArgument(operator, operand);
+  }
+  throw badRequest(`Invalid operator: ${operator}`);
+}
+
+const POSIX_CLASSES: Readonly<Record<string, string>> = {
+  alpha: "\\p{L}",
+  digit: "0-9",
+  alnum: "\\p{L}\\p{N}",
+  upper: "\\p{Lu}",
+  lower: "\\p{Ll}",
+  space: "\\s",
+  punct: "\\p{P}\\p{S}",
+};
+
+/** A PCRE in JavaScript's dialect: leading inline flags, and POSIX classes. */
+function compileExpression(text: string): RegExp {
+  const inline = /^\(\?([imsx]+)\)/.exec(text);
+  const flags = [...new Set((inline?.[1] ?? "").replace("x", ""))].join("");
+  const source = text
+    .slice(inline?.[0].length ?? 0)
+    .replace(/\[:(\w+):\]/g, (whole, name: string) => POSIX_CLASSES[name] ?? whole);
+  try {
+    return new RegExp(source, `u${flags}`);
+  } catch {
+    try {
+      return new RegExp(source, flags);
+    } catch {
+      throw badRequest(`Bad argument for operator $regex: ${JSON.stringify(text)}`);
+    }
+  }
+}
+
+function badArgument(operator: string, operand: unknown): Error {
+  return badRequest(`Bad argument for operator ${operator}: ${JSON.stringify(operand)}`);
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+}
+
+const TYPE_ORDER = ["null", "boolean", "number", "string", "array", "object"];
+const collator = new Intl.Collator("und");
+
+/** CouchDB's view order of JSON values. */
+export function compareJson(left: unknown, right: unknown): number {
+  const leftType = typeName(left);
+  const byType = TYPE_ORDER.indexOf(leftType) - TYPE_ORDER.indexOf(typeName(right));
+  if (byType !== 0 || leftType === "null") return byType;
+  if (leftType === "boolean" || leftType === "number") return Number(left) - Number(right);
+  if (leftType === "string") return compareText(left as string, right as string);
+  if (leftType === "array") return compareLists(left as unknown[], right as unknown[]);
+  const [leftItems, rightItems] = [left, right].map((value) => Object.entries(value as Selector));
+  return compareLists(leftItems as unknown[], rightItems as unknown[]);
+}
+
+function compareText(left: string, right: string): number {
+  const order = collator.compare(left, right);
+  // A few distinct texts collate alike; they are still not equal.
+  if (order !== 0 || left === right) return order;
+  return left < right ? -1 : 1;
+}
+
+function compareLists(left: readonly unknown[], right: readonly unknown[]): number {
+  for (const [index, item] of left.entries()) {
+    if (index >= right.length) return 1;
+    const order = compareJson(item, right[index]);
+    if (order !== 0) return order;
+  }
+  return left.length - right.length;
+}
