@@ -1,0 +1,185 @@
+/**
+ * A database against a naive model: random edits of a few documents, in batches, some in one transaction, some side by side.
+ * After each step every view of the database has to tell the same as the model.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { DocumentEdit, Leaf, WriteOutcome } from "./document.ts";
+import { interactive, type OpenStore, openStore, replicated } from "./store.fixture.ts";
+
+const IDS = ["a", "b", "é", "a\0b", "_design/d", "~"];
+
+type Step =
+  | {
+      readonly kind: "follow";
+      readonly id: string;
+      readonly leaf: number;
+      readonly deleted: boolean;
+      readonly n: number;
+    }
+  | { readonly kind: "create"; readonly id: string; readonly deleted: boolean; readonly n: number }
+  | {
+      readonly kind: "graft";
+      readonly id: string;
+      readonly path: readonly string[];
+      readonly deleted: boolean;
+    };
+
+const id = fc.constantFrom(...IDS);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({
+    kind: fc.constant("follow" as const),
+    id,
+    leaf: fc.nat(3),
+    deleted: fc.boolean(),
+    n: fc.nat(3),
+  }),
+  fc.record({ kind: fc.constant("create" as const), id, deleted: fc.boolean(), n: fc.nat(3) }),
+  fc.record({
+    kind: fc.constant("graft" as const),
+    id,
+    // One small tree of names: "2-ab" follows "1-a", so that paths meet.
+    path: fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }).chain((letters) =>
+      fc.integer({ min: 1, max: letters.length }).map((length) =>
+        Array.from({ length }, (_, depth) => {
+          const generation = letters.length - depth;
+          return `${generation}-${letters.slice(0, generation).join("")}`;
+        }),
+      ),
+    ),
+    deleted: fc.boolean(),
+  }),
+);
+
+async function editOf(store: OpenStore, drawn: Step): Promise<DocumentEdit> {
+  if (drawn.kind === "graft") return replicated(drawn.id, drawn.path, { deleted: drawn.deleted });
+  const body = `{"n":${drawn.n}}`;
+  if (drawn.kind === "create") {
+    return interactive(drawn.id, undefined, { body, deleted: drawn.deleted });
+  }
+  const leaves = await store.read((tx, database) => database.leaves(tx, drawn.id));
+  const parent = leaves[drawn.leaf % Math.max(1, leaves.length)]?.revision ?? "1-unknown";
+  return interactive(drawn.id, parent, { body, deleted: drawn.deleted });
+}
+
+/** What each view says, in one form. */
+async function views(store: OpenStore) {
+  return store.read(async (tx, database) => {
+    const leaves = new Map<string, Leaf[]>();
+    for (const name of IDS) {
+      const found = await database.leaves(tx, name);
+      if (found.length > 0) leaves.set(name, found);
+    }
+    const all = await database.allDocuments(tx, { withDocument: true });
+    const changes = await database.changes(tx, {});
+    const pending = await Promise.all(
+      changes.entries.map(({ sequence }) => database.pendingChanges(tx, sequence)),
+    );
+    const info = await database.info(tx);
+    const bodies = await Promise.all(IDS.map((name) => database.readLeaves(tx, name)));
+    return {
+      leaves,
+      all: all.entries,
+      changes: changes.entries,
+      pending,
+      info,
+      bodies: bodies.flat(),
+    };
+  });
+}
+
+async function expectConsistent(store: OpenStore): Promise<void> {
+  const { leaves, all, changes, pending, info, bodies } = await views(store);
+  const alive = [...leaves].filter(([, [winner]]) => winner?.deleted === false);
+  const sorted = alive
+    .map(([name]) => name)
+    .sort((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
+  expect(all.map((row) => row.id)).toEqual(sorted);
+  for (const row of all) {
+    expect(row.revision).toBe(leaves.get(row.id)?.[0]?.revision);
+    expect(row.document?.revision).toBe(row.revision);
+  }
+  expect(changes.map((change) => change.id).sort()).toEqual([...leaves.keys()].sort());
+  for (const change of changes) {
+    expect(change.leaves).toEqual(leaves.get(change.id));
+    expect(change.winner).toBe(change.leaves[0]?.revision);
+    expect(change.deleted).toBe(change.leaves[0]?.deleted);
+  }
+  expect(pending).toEqual(changes.map((_, index) => changes.length - 1 - index));
+  expect(info.documentCount).toBe(alive.length);
+  expect(info.deletedDocumentCount).toBe(leaves.size - alive.length);
+  expect(info.updateSequence).toBe(changes.at(-1)?.sequence ?? "0");
+  expect(bodies.length).toBe([...leaves.values()].flat().length);
+  expect(info.sizes.external).toBe(
+    bodies.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0),
+  );
+}
+
+describe("a database", () => {
+  test("tells the same in all of its views after any edits", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 8 }),
+        async (batches) => {
+          const store = await openStore();
+          for (const batch of batches) {
+            const edits: DocumentEdit[] = [];
+            for (const drawn of batch) edits.push(await editOf(store, drawn));
+            await store.edit(...edits);
+            await expectConsistent(store);
+          }
+          await store.kv.close();
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test("a batch has the outcomes of its edits one by one", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (drawn) => {
+        const together = await openStore();
+        const alone = await openStore();
+        const edits: DocumentEdit[] = [];
+        for (const one of drawn) edits.push(await editOf(alone, one));
+        const outcomes: WriteOutcome[] = [];
+        for (const edit of edits) outcomes.push(...(await alone.edit(edit)));
+        expect(await together.edit(...edits)).toEqual(outcomes);
+        const [left, right] = [await views(together), await views(alone)];
+        expect(left.leaves).toEqual(right.leaves);
+        expect(left.all).toEqual(right.all);
+        await expectConsistent(together);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("replicated edits converge in any order, written side by side", async () => {
+    const grafts = fc.array(
+      step.filter((drawn) => drawn.kind === "graft"),
+      { minLength: 1, maxLength: 12 },
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        grafts.chain((drawn) =>
+          fc.tuple(fc.constant(drawn), fc.shuffledSubarray(drawn, { minLength: drawn.length })),
+        ),
+        async ([drawn, shuffled]) => {
+          // A revision is one thing: drawn as deleted or not by its name.
+          const honest = (one: Step): Step =>
+            one.kind === "graft"
+              ? { ...one, deleted: (one.path[0] as string).endsWith("bb") }
+              : one;
+          const [left, right] = [await openStore(), await openStore()];
+          for (const one of drawn) await left.edit(await editOf(left, honest(one)));
+          await Promise.all(
+            shuffled.map(async (one) => right.edit(await editOf(right, honest(one)))),
+          );
+          expect((await views(right)).leaves).toEqual((await views(left)).leaves);
+          await expectConsistent(right);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
