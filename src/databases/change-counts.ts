@@ -11,7 +11,7 @@
  * who write at that moment; therefore it is rare, and left to chance among those who could. Whoever moves an older change
  * reads where the last boundary is, and so is retried when one was drawn meanwhile.
  */
-import type { Random } from "../base/index.ts";
+import { assert, type Random } from "../base/index.ts";
 import {
   firstGreaterOrEqual,
   firstGreaterThan,
@@ -85,8 +85,17 @@ export class ChangeCounts {
     state.lastBoundary ??= this.#readLastBoundary(tx);
     const last = await state.lastBoundary;
     if (last === undefined || versionstamp.compare(last) > 0) return { kind: "open" };
-    const key = await tx.snapshot.getKey(firstGreaterOrEqual(this.#keys.boundary(versionstamp)));
-    return { kind: "boundary", key };
+    // Not beyond the last one: where this transaction's own boundary will stand, nothing can be read.
+    const page = await tx.snapshot.getRangePage(
+      {
+        begin: this.#keys.boundary(versionstamp),
+        end: firstGreaterThan(this.#keys.boundary(last)),
+      },
+      { limit: 1 },
+    );
+    const [boundary] = page.entries;
+    assert(boundary !== undefined, "The last boundary is one");
+    return { kind: "boundary", key: boundary.key };
   }
 
   /** Counts a change at the end of the sequence. */

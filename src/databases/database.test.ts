@@ -1,5 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { CONTEXT, interactive, openStore, replicated, revisionOf } from "./store.fixture.ts";
+import type { Runtime } from "../base/index.ts";
+import { createSystemRuntime } from "../host/index.ts";
+import type { Database } from "./database.ts";
+import type { DocumentEdit } from "./document.ts";
+import { newRevisionHash } from "./new-revision.ts";
+import {
+  CONTEXT,
+  interactive,
+  type OpenStore,
+  openStore,
+  replicated,
+  revisionOf,
+} from "./store.fixture.ts";
 
 describe("interactive edits", () => {
   test("a document is created, updated and deleted", async () => {
@@ -76,5 +88,451 @@ describe("interactive edits", () => {
     expect(info).toMatchObject({ documentCount: 1 });
     const page = await store.read((tx, database) => database.changes(tx, {}));
     expect(page.entries).toHaveLength(1);
+  });
+});
+
+describe("new revisions", () => {
+  const { digests } = createSystemRuntime();
+  const attachment = {
+    name: "x",
+    contentType: "text/plain",
+    revisionPosition: 1,
+    digest: "md5-XUFAKrxLKna5cZ2REBfFkg==",
+    length: 5,
+    encoding: undefined,
+    encodedLength: 5,
+    contentId: "00".repeat(16),
+  };
+
+  // Stored revisions and other nodes hold such names: a change of these vectors is a change of the protocol between nodes.
+  test.each([
+    [
+      { deleted: false, parent: undefined, body: "{}", attachments: [] },
+      "5b3f680fbade19f08dcd1fefa566aaff",
+    ],
+    [
+      {
+        deleted: true,
+        parent: { generation: 2, hash: "917fa2381192822767f010b95b45325b" },
+        body: '{"n":1.0,"é":12345678901234567890}',
+        attachments: [],
+      },
+      "a4ab13fc20643257eb5248fa433e47cb",
+    ],
+    [
+      { deleted: false, parent: undefined, body: "{}", attachments: [attachment] },
+      "d4915ccba823b8a5ed0e0cf3d6dc6684",
+    ],
+  ])("are named by their content: %#", (revision, hash) => {
+    expect(newRevisionHash(digests, revision)).toBe(hash);
+  });
+
+  test("are named by all of their content", () => {
+    const base = { deleted: false, parent: undefined, body: "{}", attachments: [attachment] };
+    const variants = [
+      base,
+      { ...base, deleted: true },
+      { ...base, body: "{ }" },
+      { ...base, parent: { generation: 1, hash: "a" } },
+      { ...base, attachments: [] },
+      { ...base, attachments: [{ ...attachment, name: "y" }] },
+      { ...base, attachments: [{ ...attachment, contentType: "text/html" }] },
+      { ...base, attachments: [{ ...attachment, encoding: "gzip" as const }] },
+      { ...base, attachments: [{ ...attachment, digest: "md5-AAAAAAAAAAAAAAAAAAAAAA==" }] },
+    ];
+    const hashes = new Set(variants.map((variant) => newRevisionHash(digests, variant)));
+    expect(hashes.size).toBe(variants.length);
+    const elsewhere = { ...attachment, contentId: "11".repeat(16), revisionPosition: 7 };
+    expect(newRevisionHash(digests, { ...base, attachments: [elsewhere] })).toBe(
+      newRevisionHash(digests, base),
+    );
+  });
+
+  test("of the same edit on two nodes are the same, and known when they meet", async () => {
+    const [here, there] = [await openStore(), await openStore()];
+    const first = revisionOf(
+      (await here.edit(interactive("a", undefined, { body: '{"n":1}' })))[0],
+    );
+    expect(await there.edit(replicated("a", [first], { body: '{"n":1}' }))).toMatchObject([
+      { kind: "written" },
+    ]);
+    const update = interactive("a", first, { body: '{"n":2}' });
+    const second = revisionOf((await here.edit(update))[0]);
+    expect(revisionOf((await there.edit(update))[0])).toBe(second);
+    expect(await there.edit(replicated("a", [second, first]))).toMatchObject([{ kind: "known" }]);
+  });
+});
+
+describe("replicated edits", () => {
+  test("the winner is undeleted, then longest, then of the largest hash", async () => {
+    const store = await openStore();
+    await store.edit(
+      replicated("a", ["2-b", "1-a"]),
+      replicated("a", ["2-c", "1-a"]),
+      replicated("a", ["3-z", "2-y", "1-a"], { deleted: true }),
+    );
+    const leaves = await store.read((tx, database) => database.leaves(tx, "a"));
+    expect(leaves.map(({ revision }) => revision)).toEqual(["2-c", "2-b", "3-z"]);
+    const latest = await store.read((tx, database) =>
+      database.readRevision(tx, "a", "1-a", { latest: true }),
+    );
+    expect(latest.map(({ revision }) => revision)).toEqual(["2-c", "2-b", "3-z"]);
+    const gone = await store.read((tx, database) => database.readRevision(tx, "a", "1-a"));
+    expect(gone).toEqual([]);
+  });
+
+  test("missing revisions and their possible ancestors are told", async () => {
+    const store = await openStore();
+    await store.edit(replicated("a", ["3-c", "2-b", "1-a"]), replicated("a", ["2-x", "1-a"]));
+    const ask = (id: string, revisions: string[]) =>
+      store.read((tx, database) => database.missingRevisions(tx, id, revisions));
+    expect(await ask("a", ["2-b", "3-c"])).toEqual({ missing: [], possibleAncestors: [] });
+    expect(await ask("a", ["4-d", "2-b"])).toEqual({
+      missing: ["4-d"],
+      possibleAncestors: ["3-c", "2-x"],
+    });
+    expect(await ask("a", ["3-d"])).toEqual({ missing: ["3-d"], possibleAncestors: ["2-x"] });
+    expect(await ask("b", ["1-a"])).toEqual({ missing: ["1-a"], possibleAncestors: [] });
+  });
+
+  test("bodies stay as they came, whatever they hold", async () => {
+    const store = await openStore();
+    const body =
+      '{"n":12345678901234567890, "f":1.0,"e":1e2,"z":-0,"d":0.1000,"o":{"__proto__":1,"constructor":2},"t":"\\u00e9é\\ud800"}';
+    await store.edit(replicated("a", ["1-a"], { body }));
+    expect((await store.read((tx, database) => database.read(tx, "a")))?.body).toBe(body);
+  });
+
+  test("revisions that are none are refused", async () => {
+    const store = await openStore();
+    const invalid = { code: "STORE_REVISION_INVALID" };
+    await expect(store.edit(replicated("a", ["0-a"]))).rejects.toMatchObject(invalid);
+    await expect(store.edit(replicated("a", ["1-a", "0-b"]))).rejects.toMatchObject(invalid);
+    await expect(store.edit(interactive("a", "abc"))).rejects.toMatchObject(invalid);
+    await expect(store.edit(interactive("a", "-1-abc"))).rejects.toMatchObject(invalid);
+  });
+
+  test("no more ancestors are kept than the limit says", async () => {
+    const store = await openStore();
+    await store.write((tx, database) => database.setRevisionLimit(tx, 3));
+    expect(await store.read((tx, database) => database.revisionLimit(tx))).toBe(3);
+    const path = Array.from({ length: 10 }, (_, index) => `${10 - index}-r`);
+    expect((await store.edit(replicated("a", path)))[0]?.kind).toBe("written");
+    const document = await store.read((tx, database) => database.read(tx, "a"));
+    expect(document?.revisions).toEqual({ start: 10, hashes: ["r", "r", "r"] });
+    expect((await store.edit(replicated("a", path)))[0]?.kind).toBe("known");
+    expect((await store.edit(replicated("a", path.slice(1))))[0]?.kind).toBe("known");
+    await expect(
+      store.write((tx, database) => database.setRevisionLimit(tx, 0)),
+    ).rejects.toMatchObject({ code: "STORE_REVISION_LIMIT_INVALID" });
+  });
+
+  test("long histories of many branches are kept in chunks", async () => {
+    const store = await openStore();
+    const hash = (text: string) => text.padEnd(32, "0");
+    const trunk = (letter: string) =>
+      Array.from(
+        { length: 1000 },
+        (_, index) => `${1000 - index}-${hash(letter + index.toString(16))}`,
+      );
+    for (const letter of "abcdefgh") {
+      expect((await store.edit(replicated("doc", trunk(letter))))[0]?.kind).toBe("written");
+    }
+    const document = await store.read((tx, database) => database.readLeaves(tx, "doc"));
+    expect(document.map(({ revisions }) => revisions.hashes.length)).toEqual(
+      new Array(8).fill(1000),
+    );
+    await store.write((tx, database) => database.setRevisionLimit(tx, 5));
+    await store.edit(replicated("doc", [`1001-${hash("a")}`, ...trunk("a")]));
+    const stemmed = await store.read((tx, database) => database.readLeaves(tx, "doc"));
+    expect(stemmed.map(({ revisions }) => revisions.hashes.length)).toEqual(new Array(8).fill(5));
+  });
+
+  test("a document with hundreds of conflicts shows all of them in the feed", async () => {
+    const store = await openStore();
+    const edits = Array.from({ length: 210 }, (_, index) => replicated("a", [`1-${index}`]));
+    await store.edit(...edits);
+    const page = await store.read((tx, database) => database.changes(tx, {}));
+    expect(page.entries[0]?.leaves).toHaveLength(210);
+  });
+});
+
+describe("documents", () => {
+  test("bodies of up to 8 MiB are kept in chunks, larger ones are refused", async () => {
+    const store = await openStore();
+    const body = JSON.stringify({ text: "é".repeat(4_000_000) });
+    const first = revisionOf((await store.edit(interactive("a", undefined, { body })))[0]);
+    expect((await store.read((tx, database) => database.read(tx, "a")))?.body).toBe(body);
+    await store.edit(interactive("a", first));
+    const info = await store.read((tx, database) => database.info(tx));
+    expect(info.sizes.external).toBe(2);
+    const larger = JSON.stringify({ text: "x".repeat(8 * 1024 * 1024) });
+    await expect(store.edit(interactive("b", undefined, { body: larger }))).rejects.toMatchObject({
+      code: "STORE_DOCUMENT_TOO_LARGE",
+    });
+  });
+
+  test.each([
+    "simple",
+    "with space",
+    "a/b?c#d%25&e=f+g",
+    '"quoted\\"',
+    "zero\0byte",
+    "line\nbreak\ttab",
+    "é\u0301\u200d😀",
+    "\uffff",
+    "_design/films",
+    "x".repeat(7_000),
+  ])("an id is kept: %#", async (id) => {
+    const store = await openStore();
+    const revision = revisionOf((await store.edit(interactive(id)))[0]);
+    await store.edit(replicated(id, [`9-${"h".repeat(500)}`]));
+    const leaves = await store.read((tx, database) => database.leaves(tx, id));
+    expect(leaves[1]?.revision).toBe(revision);
+    const all = await store.read((tx, database) =>
+      database.allDocuments(tx, { withDocument: true }),
+    );
+    expect(all.entries.map((row) => row.document?.id)).toEqual([id]);
+    const page = await store.read((tx, database) => database.changes(tx, {}));
+    expect(page.entries[0]?.id).toBe(id);
+  });
+
+  test.each([
+    "",
+    "_x",
+    "_design/",
+    "_local/",
+    "_designs",
+    "\ud800",
+    "x".repeat(7_001),
+    "é".repeat(3_501),
+  ])("an id is refused: %#", async (id) => {
+    const store = await openStore();
+    for (const edit of [interactive(id), replicated(id, ["1-a"])]) {
+      await expect(store.edit(edit)).rejects.toMatchObject({ code: "STORE_DOCUMENT_ID_INVALID" });
+    }
+  });
+
+  test("all documents come in byte order, between bounds, both ways", async () => {
+    const store = await openStore();
+    const ids = ["a", "a\0", "aa", "b", "é", "\uffff", "😀"];
+    await store.edit(...[...ids].reverse().map((id) => interactive(id)));
+    await store.edit(replicated("gone", ["1-a"], { deleted: true }));
+    const list = async (options: Parameters<Database["allDocuments"]>[1]) => {
+      const page = await store.read((tx, database) => database.allDocuments(tx, options));
+      return page.entries.map(({ id }) => id);
+    };
+    expect(await list({})).toEqual(ids);
+    expect(await list({ descending: true })).toEqual([...ids].reverse());
+    expect(await list({ startId: "aa", endId: "é" })).toEqual(["aa", "b", "é"]);
+    expect(await list({ startId: "aa", endId: "é", inclusiveEnd: false })).toEqual(["aa", "b"]);
+    expect(await list({ startId: "é", endId: "aa", descending: true })).toEqual(["é", "b", "aa"]);
+    expect(
+      await list({ startId: "é", endId: "aa", descending: true, inclusiveEnd: false }),
+    ).toEqual(["é", "b"]);
+    expect(await list({ limit: 2, skip: 1 })).toEqual(["a\0", "aa"]);
+    expect(await list({ limit: 0 })).toEqual([]);
+    expect(await list({ startId: "z", endId: "a" })).toEqual([]);
+  });
+});
+
+describe("changes", () => {
+  async function loaded(count: number): Promise<OpenStore> {
+    const store = await openStore();
+    for (let at = 0; at < count; at += 500) {
+      await store.edit(
+        ...Array.from({ length: Math.min(500, count - at) }, (_, index) =>
+          interactive(`d${at + index}`),
+        ),
+      );
+    }
+    return store;
+  }
+
+  test("an empty database has a sequence that can be gone on from", async () => {
+    const store = await openStore();
+    const since = await store.read((tx, database) => database.updateSequence(tx));
+    expect(since).toBe("0");
+    await store.edit(interactive("a"));
+    const page = await store.read((tx, database) => database.changes(tx, { since }));
+    expect(page).toMatchObject({ stoppedBy: "exhausted", entries: [{ id: "a" }] });
+    expect(await store.read((tx, database) => database.updateSequence(tx))).toBe(
+      page.entries[0]?.sequence,
+    );
+  });
+
+  test("pages follow each other, both ways", async () => {
+    const store = await loaded(25);
+    for (const descending of [false, true]) {
+      const ids: string[] = [];
+      let at: string | undefined;
+      for (;;) {
+        const bound = at === undefined ? {} : descending ? { before: at } : { since: at };
+        const page = await store.read((tx, database) =>
+          database.changes(tx, { ...bound, limit: 10, descending }),
+        );
+        ids.push(...page.entries.map(({ id }) => id));
+        at = page.entries.at(-1)?.sequence;
+        if (page.stoppedBy === "exhausted") break;
+      }
+      const expected = Array.from({ length: 25 }, (_, index) => `d${index}`);
+      expect(ids).toEqual(descending ? expected.reverse() : expected);
+    }
+    const none = await store.read((tx, database) => database.changes(tx, { limit: 0 }));
+    expect(none).toEqual({ entries: [], stoppedBy: "row-limit" });
+  });
+
+  test.each([
+    "",
+    "1",
+    "abc",
+    "0-",
+    "1-000000000000000000000000",
+    "-1",
+    "0-00000000000000000000000G",
+  ])("%j is no sequence", async (since) => {
+    const store = await openStore();
+    const invalid = { code: "STORE_SEQUENCE_INVALID" };
+    await expect(
+      store.read((tx, database) => database.changes(tx, { since })),
+    ).rejects.toMatchObject(invalid);
+    await expect(
+      store.read((tx, database) => database.pendingChanges(tx, since)),
+    ).rejects.toMatchObject(invalid);
+  });
+
+  test("what is pending is right at every place of a long and busy sequence", async () => {
+    const store = await loaded(4_000);
+    // Old documents leave their places, several writers at once; boundaries are drawn meanwhile.
+    for (let round = 0; round < 6; round++) {
+      await Promise.all(
+        [0, 1, 2].map((writer) =>
+          store.write(async (tx, database) => {
+            const ids = Array.from(
+              { length: 150 },
+              (_, index) => `d${(round * 97 + index * 13 + writer * 1_311) % 4_000}`,
+            );
+            const edits: DocumentEdit[] = [];
+            for (const id of new Set(ids)) {
+              edits.push(interactive(id, (await database.leaves(tx, id))[0]?.revision));
+            }
+            await database.writeMany(tx, edits, CONTEXT);
+          }),
+        ),
+      );
+    }
+    const { sequences, pending, boundaries } = await store.read(async (tx, database) => {
+      const page = await database.changes(tx, {});
+      const every = page.entries.map(({ sequence }) => sequence);
+      const sampled = every.filter((_, index) => index % 37 === 0 || index > 3_950);
+      const counted = await Promise.all(
+        ["0", ...sampled].map((sequence) => database.pendingChanges(tx, sequence)),
+      );
+      const drawn = await tx.getRangePage(database.keys.boundaries());
+      return {
+        sequences: ["0", ...every],
+        pending: new Map(["0", ...sampled].map((sequence, index) => [sequence, counted[index]])),
+        boundaries: drawn.entries.length,
+      };
+    });
+    expect(sequences).toHaveLength(4_001);
+    expect(boundaries).toBeGreaterThan(0);
+    for (const [sequence, count] of pending) {
+      expect(count).toBe(4_000 - sequences.indexOf(sequence));
+    }
+  });
+
+  test("a watch fires when a document is written, and only here", async () => {
+    const store = await openStore();
+    const watch = await store.write(async (tx, database) => database.watchChanges(tx));
+    let fired = false;
+    const firing = watch.fired().then(() => {
+      fired = true;
+    });
+    await store.write((tx, database) =>
+      database.writeLocal(tx, { id: "_local/x", parent: undefined, body: "{}" }),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(fired).toBe(false);
+    await store.edit(interactive("a"));
+    await firing;
+    expect(fired).toBe(true);
+  });
+
+  test("writers of different documents do not conflict", async () => {
+    let retryCount = 0;
+    const system = createSystemRuntime();
+    const runtime: Runtime = {
+      ...system,
+      trace: {
+        event: (name) => {
+          if (name === "kv.retry") retryCount++;
+        },
+      },
+    };
+    const store = await openStore({ runtime });
+    await Promise.all(
+      Array.from({ length: 100 }, (_, index) => store.edit(interactive(`d${index}`))),
+    );
+    const leaves = await store.read((tx, database) => database.leaves(tx, "d0"));
+    await Promise.all(
+      Array.from({ length: 100 }, async (_, index) =>
+        store.edit(interactive(`d${index}`, leaves[0]?.revision, { body: '{"n":2}' })),
+      ),
+    );
+    expect(retryCount).toBe(0);
+    const info = await store.read((tx, database) => database.info(tx));
+    expect(info.documentCount).toBe(100);
+  });
+});
+
+describe("local documents and settings", () => {
+  test("a local document is written without a look at what is there", async () => {
+    const store = await openStore();
+    const id = "_local/checkpoint";
+    const write = (parent: string | undefined, body: string) =>
+      store.write((tx, database) => database.writeLocal(tx, { id, parent, body }));
+    const read = () => store.read((tx, database) => database.readLocal(tx, id));
+    expect(await read()).toBeUndefined();
+    expect(revisionOf(await write(undefined, '{"n":1}'))).toBe("0-1");
+    const large = `{"n":"${"x".repeat(300_000)}"}`;
+    expect(revisionOf(await write("0-1", large))).toBe("0-2");
+    expect(await read()).toEqual({ id, revision: "0-2", body: large });
+    expect(revisionOf(await write("0-2", '{"n":3}'))).toBe("0-3");
+    expect(await read()).toEqual({ id, revision: "0-3", body: '{"n":3}' });
+    expect(await store.read((tx, database) => database.updateSequence(tx))).toBe("0");
+    const remove = () => store.write((tx, database) => database.deleteLocal(tx, id, "0-3"));
+    expect(await remove()).toEqual({ kind: "written", id, revision: "0-0" });
+    expect(await remove()).toEqual({ kind: "conflict", id });
+    expect(await read()).toBeUndefined();
+    await expect(write("1-abc", "{}")).rejects.toMatchObject({ code: "STORE_REVISION_INVALID" });
+  });
+
+  test("local documents come in order, between bounds, both ways", async () => {
+    const store = await openStore();
+    const ids = ["_local/a", "_local/a\0", "_local/b", "_local/c"];
+    await store.edit(...ids.map((id) => interactive(id)));
+    const list = async (options: Parameters<Database["localDocuments"]>[1]) => {
+      const page = await store.read((tx, database) => database.localDocuments(tx, options));
+      return page.entries.map(({ id }) => id);
+    };
+    expect(await list({})).toEqual(ids);
+    expect(await list({ descending: true, limit: 2 })).toEqual(["_local/c", "_local/b"]);
+    expect(await list({ startId: "_local/a", endId: "_local/b" })).toEqual(ids.slice(0, 3));
+    expect(await list({ startId: "_local/a\0", endId: "_local/c", inclusiveEnd: false })).toEqual(
+      ids.slice(1, 3),
+    );
+    expect(
+      await list({ startId: "_local/c", endId: "_local/a", inclusiveEnd: false, descending: true }),
+    ).toEqual(["_local/c", "_local/b", "_local/a\0"]);
+  });
+
+  test("the security object is kept as text, of any length", async () => {
+    const store = await openStore();
+    expect(await store.read((tx, database) => database.security(tx))).toBe("{}");
+    for (const text of [`{"members":{"names":["${"x".repeat(200_000)}"]}}`, '{ "admins": {} }']) {
+      await store.write((tx, database) => database.setSecurity(tx, text));
+      expect(await store.read((tx, database) => database.security(tx))).toBe(text);
+    }
   });
 });

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { isDatabaseName } from "./names.ts";
+import { CONTEXT, interactive, openStore } from "./store.fixture.ts";
+
+describe("the registry", () => {
+  test.each([
+    ["films", true],
+    ["a", true],
+    ["a/b+c$(d)-e_1", true],
+    ["_users", true],
+    ["_replicator", true],
+    ["_global_changes", true],
+    ["team/_replicator", true],
+    ["team/_users", true],
+    ["a".repeat(238), true],
+    ["a".repeat(239), false],
+    ["", false],
+    ["Films", false],
+    ["1a", false],
+    ["_other", false],
+    ["a b", false],
+    ["films\n", false],
+    ["é", false],
+  ])("%j as a database name: %s", (name, allowed) => {
+    expect(isDatabaseName(name)).toBe(allowed);
+  });
+
+  test("a database is created once, and is gone when it is removed", async () => {
+    const { kv, registry } = await openStore();
+    const create = (name: string) => kv.transact((tx) => registry.create(tx, name));
+    await expect(create("films")).rejects.toMatchObject({ code: "STORE_DATABASE_EXISTS" });
+    await expect(create("Films")).rejects.toMatchObject({ code: "STORE_DATABASE_NAME_INVALID" });
+    await kv.transact((tx) => registry.remove(tx, "films"));
+    await expect(kv.read((tx) => registry.open(tx, "films"))).rejects.toMatchObject({
+      code: "STORE_DATABASE_NOT_FOUND",
+    });
+    await expect(kv.transact((tx) => registry.remove(tx, "films"))).rejects.toMatchObject({
+      code: "STORE_DATABASE_NOT_FOUND",
+    });
+  });
+
+  test("a re-created database is another one, and empty", async () => {
+    const store = await openStore();
+    await store.edit(interactive("a"), interactive("_local/l"));
+    const old = await store.read(async (_tx, database) => database);
+    await store.kv.transact(async (tx) => {
+      await store.registry.remove(tx, "films");
+      await store.registry.create(tx, "films");
+    });
+    const info = await store.read((tx, database) => database.info(tx));
+    expect(info).toMatchObject({ documentCount: 0, updateSequence: "0" });
+    expect(info.uuid).not.toBe(old.uuid);
+    expect(info.instanceStartTime).not.toBe(old.instanceStartTime);
+    expect(await store.read((tx, database) => database.readLocal(tx, "_local/l"))).toBeUndefined();
+    const write = store.kv.transact((tx) => old.write(tx, interactive("b"), CONTEXT));
+    await expect(write).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
+  });
+
+  test("nothing of a removed database is left in the store", async () => {
+    const store = await openStore();
+    const keyCount = () =>
+      store.kv.read(async (tx) => {
+        const range = { begin: new Uint8Array(0), end: new Uint8Array([0xff]) };
+        return (await tx.getRangePage(range)).entries.length;
+      });
+    const before = await keyCount();
+    await store.kv.transact((tx) => store.registry.create(tx, "other"));
+    await store.kv.transact(async (tx) => {
+      const database = await store.registry.open(tx, "other");
+      await database.writeMany(tx, [interactive("a"), interactive("_local/l")], CONTEXT);
+      await database.setSecurity(tx, '{"admins":{}}');
+    });
+    expect(await keyCount()).toBeGreaterThan(before);
+    await store.kv.transact((tx) => store.registry.remove(tx, "other"));
+    expect(await keyCount()).toBe(before);
+  });
+
+  test("names come in order, within bounds", async () => {
+    const { kv, registry } = await openStore();
+    for (const name of ["b", "a/x", "a", "_users"]) {
+      await kv.transact((tx) => registry.create(tx, name));
+    }
+    const names = (options = {}) => kv.read((tx) => registry.names(tx, options));
+    expect(await names()).toEqual(["_users", "a", "a/x", "b", "films"]);
+    expect(await names({ startName: "a", endName: "b" })).toEqual(["a", "a/x", "b"]);
+    expect(await names({ descending: true, limit: 2 })).toEqual(["films", "b"]);
+    expect(await names({ descending: true, startName: "b", endName: "a" })).toEqual([
+      "b",
+      "a/x",
+      "a",
+    ]);
+    expect(await names({ limit: 0 })).toEqual([]);
+  });
+});
+
+describe("hooks", () => {
+  test("a refused edit is not written, a changed one is written as changed, others are left alone", async () => {
+    const store = await openStore({
+      hooks: [
+        {
+          appliesTo: () => false,
+          beforeWrite: async () => ({ rejected: "forbidden", reason: "no" }),
+        },
+        {
+          appliesTo: (name) => name === "films",
+          beforeWrite: async (_tx, _database, edit) =>
+            edit.id === "bad"
+              ? { rejected: "forbidden", reason: "bad is bad" }
+              : { edit: { ...edit, body: '{"changed":true}' } },
+        },
+      ],
+    });
+    const outcomes = await store.edit(interactive("bad"), interactive("good"), interactive("good"));
+    expect(outcomes).toMatchObject([
+      { kind: "rejected", id: "bad", error: "forbidden", reason: "bad is bad" },
+      { kind: "written", id: "good" },
+      { kind: "conflict", id: "good" },
+    ]);
+    const good = await store.read((tx, database) => database.read(tx, "good"));
+    expect(good?.body).toBe('{"changed":true}');
+    expect(await store.read((tx, database) => database.read(tx, "bad"))).toBeUndefined();
+  });
+
+  test("a hook follows each written edit in the same transaction, and may write itself", async () => {
+    const seen: string[] = [];
+    const store = await openStore({
+      hooks: [
+        {
+          appliesTo: (name) => name === "films",
+          afterWrite: async (tx, database, winner, context) => {
+            seen.push(`${winner.id} ${winner.body}`);
+            if (winner.id.startsWith("log-") || winner.id === "b") return;
+            const log = interactive(`log-${winner.id}`, undefined, { body: winner.body });
+            await database.write(tx, log, context);
+            // An update of a document that comes later in the batch.
+            await database.write(
+              tx,
+              interactive("b", undefined, { body: '{"by":"hook"}' }),
+              context,
+            );
+          },
+        },
+      ],
+    });
+    const outcomes = await store.edit(
+      interactive("a", undefined, { body: '{"n":1}' }),
+      interactive("b"),
+      interactive("_local/x"),
+    );
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["written", "conflict", "written"]);
+    expect(seen).toEqual(['a {"n":1}', 'log-a {"n":1}', 'b {"by":"hook"}']);
+    const failing = store.write(async (tx, database) => {
+      await database.write(tx, interactive("c"), CONTEXT);
+      throw new Error("given up");
+    });
+    await expect(failing).rejects.toThrow("given up");
+    expect(await store.read((tx, database) => database.read(tx, "log-c"))).toBeUndefined();
+  });
+});
