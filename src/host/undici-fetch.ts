@@ -1,0 +1,99 @@
+/** The `Fetch` port on undici: one agent, so that jobs share the connections of an origin. */
+import { Readable } from "node:stream";
+import { errors, Agent, request as undiciRequest } from "undici";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  RequestFailedError,
+} from "../http-client/index.ts";
+import { stripCredentials } from "../protocol/index.ts";
+
+/** How long an unused connection is kept: CouchDB's `connection_close_interval`. */
+const IDLE_MS_MAX = 90_000;
+/** Connections to one origin, shared by all jobs of the process. */
+const CONNECTIONS_MAX = 200;
+
+export interface UndiciFetch {
+  readonly fetch: Fetch;
+  /** Closes all connections. */
+  close(): Promise<void>;
+}
+
+export function openUndiciFetch(): UndiciFetch {
+  const agent = new Agent({
+    connections: CONNECTIONS_MAX,
+    keepAliveTimeout: IDLE_MS_MAX,
+    keepAliveMaxTimeout: IDLE_MS_MAX,
+    pipelining: 1,
+  });
+  return {
+    fetch: (request) => send(agent, request),
+    close: () => agent.destroy(),
+  };
+}
+
+async function send(agent: Agent, request: FetchRequest): Promise<FetchResponse> {
+  const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
+  signal.throwIfAborted();
+  const sent = bodyOf(body);
+  const sentHeaders: Record<string, string> = { ...headers };
+  if (body === undefined && (method === "PUT" || method === "POST")) {
+    sentHeaders["content-length"] = "0";
+  } else if (typeof body === "object" && !(body instanceof Uint8Array)) {
+    sentHeaders["content-length"] = String(body.length);
+  }
+  try {
+    const answer = await undiciRequest(url, {
+      dispatcher: agent,
+      method,
+      headers: sentHeaders,
+      body: sent ?? null,
+      headersTimeout: inactivityTimeoutMs,
+      bodyTimeout: inactivityTimeoutMs,
+      signal,
+    });
+    const received = new Map<string, string>();
+    for (const [name, value] of Object.entries(answer.headers)) {
+      if (value !== undefined) received.set(name, Array.isArray(value) ? value.join(", ") : value);
+    }
+    return {
+      status: answer.statusCode,
+      headers: received,
+      body: readBody(request, answer.body),
+      discard: () => {
+        // An error may follow the early end; nobody is left to hear it.
+        answer.body.on("error", () => {}).destroy();
+      },
+    };
+  } catch (error) {
+    throw failureOf(request, error);
+  }
+}
+
+async function* readBody(request: FetchRequest, body: Readable): AsyncIterable<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    throw failureOf(request, error);
+  }
+}
+
+function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | undefined {
+  if (typeof body !== "object" || body instanceof Uint8Array) return body;
+  return Readable.from(body.stream(), { objectMode: false, highWaterMark: 65_536 });
+}
+
+/** The signal's reason if it was aborted; else what the system said. */
+function failureOf({ method, url, signal }: FetchRequest, error: unknown): unknown {
+  if (signal.aborted) return signal.reason;
+  const cause = error instanceof errors.UndiciError || hasCode(error) ? String(error.code) : undefined;
+  // An error of the body that we send is the sender's own and tells more.
+  if (cause === undefined) return error;
+  const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
+  return new RequestFailedError({ method, url: shownUrl, cause }, { cause: error });
+}
+
+function hasCode(error: unknown): error is Error & { code: string } {
+  return error instanceof Error && typeof (error as { code?: unknown }).code === "string";
+}
