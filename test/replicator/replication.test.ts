@@ -1,0 +1,180 @@
+import { afterEach, expect, test } from "vitest";
+import { MemoryStorage } from "../../src/kv/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+const USER = { userName: null, isAdmin: true };
+const FOREVER = new AbortController().signal;
+const nodes: Node[] = [];
+
+async function open(options: Parameters<typeof openNode>[0] = {}): Promise<Node> {
+  const node = await openNode(options);
+  nodes.push(node);
+  return node;
+}
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+async function fill(node: Node, database: string, count: number): Promise<void> {
+  await node.createDatabase(database);
+  for (let number = 0; number < count; number++) {
+    await node.put(database, `doc-${String(number).padStart(4, "0")}`, `{"n":${number}}`);
+  }
+}
+
+test("a one-shot replication copies everything, and a second one finds no changes", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 120);
+  await node.put("a", "doc-0007", "{}", true);
+  const replication = parseReplication({ source: "a", target: "b", create_target: true });
+  const first = await node.replicator.ended(
+    await node.replicator.start(replication, USER),
+    FOREVER,
+  );
+  expect(first).toMatchObject({
+    kind: "completed",
+    result: {
+      replication_id_version: 4,
+      history: [{ docs_written: 120, docs_read: 120, missing_found: 120, start_last_seq: 0 }],
+    },
+  });
+  expect(await node.content("b")).toEqual(await node.content("a"));
+  const second = await node.replicator.ended(
+    await node.replicator.start(replication, USER),
+    FOREVER,
+  );
+  expect(second).toMatchObject({ kind: "completed", result: { no_changes: true } });
+});
+
+test("a body arrives byte for byte", async () => {
+  const node = await open();
+  node.start();
+  await node.createDatabase("a");
+  const body =
+    '{"z":12345678901234567890,"a":1.0,"e":1e2,"zero":-0,"tail":0.1000,"o":{"__proto__":{"x":1},"constructor":2}}';
+  await node.put("a", "numbers", body);
+  const replication = parseReplication({ source: "a", target: "b", create_target: true });
+  await node.replicator.ended(await node.replicator.start(replication, USER), FOREVER);
+  expect((await node.read("b", "numbers"))?.body).toBe(body);
+});
+
+test("a document starts a job in its own transaction, and is told of its end", async () => {
+  const node = await open();
+  await fill(node, "a", 10);
+  await node.createDatabase("_replicator");
+  await node.put("_replicator", "copy", '{"source":"a","target":"b","create_target":true}');
+  node.start();
+  await node.event("replication.ended", ({ state }) => state === "completed");
+  const document = JSON.parse((await node.read("_replicator", "copy"))?.body ?? "{}");
+  expect(document).toMatchObject({
+    source: "a",
+    owner: null,
+    _replication_state: "completed",
+    _replication_stats: { docs_written: 10, doc_write_failures: 0 },
+  });
+  expect(await node.content("b")).toEqual(await node.content("a"));
+});
+
+test("a document that could never run is refused with the field's name", async () => {
+  const node = await open();
+  await node.createDatabase("_replicator");
+  const refused = node.put("_replicator", "bad", '{"source":"a","target":7}');
+  await expect(refused).rejects.toThrow("`target` must be a string or an object");
+  expect(await node.read("_replicator", "bad")).toBeUndefined();
+});
+
+test("a continuous job follows its source until it is cancelled", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 5);
+  const body = { source: "a", target: "b", create_target: true, continuous: true };
+  const jobId = await node.replicator.start(parseReplication(body), USER);
+  const replicationId = await node.replicator.started(jobId, FOREVER);
+  await node.put("a", "later", "{}");
+  await expect.poll(async () => (await node.content("b")).later).toBeDefined();
+  expect(await node.replicator.cancel(String(replicationId), USER)).toBe(replicationId);
+  await node.event("replication.halted");
+  expect(await node.replicator.find(jobId)).toBeUndefined();
+});
+
+test("a job whose source is not there crashes, waits, and goes on when the source appears", async () => {
+  const node = await open();
+  node.start();
+  await node.createDatabase("b");
+  await node.createDatabase("_replicator");
+  await node.put("_replicator", "early", '{"source":"late","target":"b"}');
+  const crash = await node.event("replication.crashed");
+  expect(crash).toMatchObject({ error: "db_not_found" });
+  await fill(node, "late", 3);
+  await node.event("replication.ended", ({ state }) => state === "completed");
+  expect(await node.content("b")).toEqual(await node.content("late"));
+});
+
+test("a one-shot transient job that fails tells its caller why", async () => {
+  const node = await open();
+  node.start();
+  const replication = parseReplication({ source: "nowhere", target: "b" });
+  const outcome = await node.replicator.ended(
+    await node.replicator.start(replication, USER),
+    FOREVER,
+  );
+  expect(outcome).toEqual({
+    kind: "failed",
+    failure: { error: "db_not_found", reason: "could not open http://127.0.0.1:5984/nowhere/" },
+  });
+});
+
+test("a node that stops hands its job to the next one, which goes on from the checkpoint", async () => {
+  const storage = new MemoryStorage();
+  const first = await open({ storage });
+  first.start();
+  await fill(first, "a", 50);
+  const body = { source: "a", target: "b", create_target: true, continuous: true };
+  const jobId = await first.replicator.start(parseReplication(body), USER);
+  await expect
+    .poll(async () => Object.keys(await first.content("b").catch(() => ({}))).length)
+    .toBe(50);
+  await first.stop();
+  await first.event("replication.ended", ({ state }) => state === "pending");
+  const second = await open({ storage });
+  await second.put("a", "one-more", "{}");
+  second.start();
+  await expect.poll(async () => (await second.content("b"))["one-more"]).toBeDefined();
+  await second.stop();
+  const { data } = (await second.replicator.find(jobId)) ?? {};
+  expect(data?.statistics.missingChecked).toBe(51);
+});
+
+test("deleting the document stops its job", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 5);
+  await node.createDatabase("_replicator");
+  const body = '{"source":"a","target":"b","create_target":true,"continuous":true}';
+  await node.put("_replicator", "follow", body);
+  await node.event("replication.started");
+  await node.put("_replicator", "follow", "{}", true);
+  await node.event("replication.halted");
+  const left = [];
+  for await (const entry of node.replicator.entries()) left.push(entry);
+  expect(left).toEqual([]);
+});
+
+test("two jobs never run the same replication", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 5);
+  await node.createDatabase("_replicator");
+  const body = '{"source":"a","target":"b","create_target":true,"continuous":true}';
+  await node.put("_replicator", "first", body);
+  await node.event("replication.started");
+  await node.put("_replicator", "second", body);
+  const failure = await node.event("replication.failed");
+  await node.event("replication.ended", ({ state }) => state === "failed");
+  expect(failure.reason).toMatch(/^Duplicate job running: .*\|first$/);
+  const document = JSON.parse((await node.read("_replicator", "second"))?.body ?? "{}");
+  expect(document._replication_state).toBe("failed");
+});

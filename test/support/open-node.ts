@@ -1,0 +1,138 @@
+/** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
+import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { Jobs } from "../../src/jobs/index.ts";
+import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
+import {
+  Endpoints,
+  REPLICATOR_CONFIG_DEFAULT,
+  ReplicationHook,
+  ReplicationOwnership,
+  Replicator,
+  type ReplicatorConfig,
+  Scheduler,
+} from "../../src/replicator/index.ts";
+
+export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
+
+export async function openNode({
+  storage = new MemoryStorage(),
+  config = {},
+}: {
+  readonly storage?: MemoryStorage;
+  readonly config?: Partial<ReplicatorConfig>;
+} = {}) {
+  const events: { name: string; fields: Readonly<Record<string, unknown>> }[] = [];
+  const listeners = new Set<() => void>();
+  const runtime = createSystemRuntime({
+    event: (name, fields = {}) => {
+      events.push({ name, fields });
+      for (const listener of listeners) listener();
+    },
+  });
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
+  const settings = { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, ...config };
+  const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
+  const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
+  const hook = new ReplicationHook({ runtime, jobs, ownership, config: settings });
+  const databases = new DatabaseRegistry({
+    runtime,
+    root: Subspace.fromTuple(["databases"]),
+    hooks: [hook],
+  });
+  const attachments = new AttachmentStore({ runtime, kv });
+  const serverUrl = "http://127.0.0.1:5984/";
+  const ids = { digests: runtime.digests, serverUuid: "0".repeat(32), serverUrl };
+  const endpoints = new Endpoints({
+    runtime,
+    kv,
+    databases,
+    attachments,
+    serverUrl,
+    fetch: async () => {
+      throw new Error("No network here");
+    },
+    parseMultipart: async function* () {},
+    userAgent: "Tandem",
+    healthThresholdSec: settings.healthThresholdSec,
+  });
+  const replicator = new Replicator({ runtime, kv, jobs, ownership, ids, config: settings });
+  const scheduler = new Scheduler(
+    {
+      runtime,
+      kv,
+      jobs,
+      databases,
+      endpoints,
+      ownership,
+      ids,
+      config: settings,
+      nodeName: "tandem@test",
+      processId: "1",
+    },
+    replicator,
+  );
+  await replicator.prepare();
+  const stopping = new AbortController();
+  let running: Promise<void> | undefined;
+  return {
+    runtime,
+    kv,
+    jobs,
+    databases,
+    replicator,
+    events,
+    start(): void {
+      running = scheduler.run(stopping.signal);
+    },
+    async stop(): Promise<void> {
+      stopping.abort(new Error("The test is over"));
+      await running;
+    },
+    /** Resolves with the first event of this name, past or future, that passes. */
+    async event(
+      name: string,
+      passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
+    ): Promise<Readonly<Record<string, unknown>>> {
+      for (;;) {
+        const found = events.find((event) => event.name === name && passes(event.fields));
+        if (found !== undefined) return found.fields;
+        await new Promise<void>((resolve) => {
+          const listener = (): void => {
+            listeners.delete(listener);
+            resolve();
+          };
+          listeners.add(listener);
+        });
+      }
+    },
+    async createDatabase(name: string): Promise<void> {
+      await kv.transact((tx) => databases.create(tx, name));
+    },
+    /** Writes a document over its winner, or creates it. */
+    async put(database: string, id: string, body: string, deleted = false): Promise<void> {
+      const outcome = await kv.transact(async (tx) => {
+        const opened = await databases.open(tx, database);
+        const parent = (await opened.read(tx, id))?.revision;
+        const edit = { mode: "interactive", id, parent, deleted, body, attachments: [] } as const;
+        return opened.write(tx, edit, ADMIN);
+      });
+      if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
+    },
+    async read(database: string, id: string) {
+      return kv.read(async (tx) => (await databases.open(tx, database)).read(tx, id));
+    },
+    /** Every document with its leaves: what two equal databases have in common. */
+    async content(database: string): Promise<Record<string, string[]>> {
+      const page = await kv.read(async (tx) =>
+        (await databases.open(tx, database)).changes(tx, { limit: 100_000 }),
+      );
+      const rows = page.entries.map(
+        ({ id, leaves }) => [id, leaves.map(({ revision }) => revision)] as const,
+      );
+      return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
+    },
+  };
+}
+
+export type Node = Awaited<ReturnType<typeof openNode>>;
