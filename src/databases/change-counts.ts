@@ -11,10 +11,11 @@
  * who write at that moment; therefore it is rare, and left to chance among those who could. Whoever moves an older change
  * reads where the last boundary is, and so is retried when one was drawn meanwhile.
  */
-import { assert, type Random } from "../base/index.ts";
+import type { Random } from "../base/index.ts";
 import {
   firstGreaterOrEqual,
   firstGreaterThan,
+  type Key,
   type KeyRange,
   type ReadTransaction,
   type Transaction,
@@ -68,39 +69,47 @@ export class ChangeCounts {
 
   /** Takes a change from the count of the place it leaves, which `prepareLeave` found. */
   leave(tx: Transaction, state: TransactionState, place: LeftPlace, deltas: CounterDeltas): void {
-    if (place.kind === "boundary") deltas.add(place.key, -1);
-    else if (state.boundary === undefined) deltas.add(this.#keys.counter("openChanges"), -1);
+    if (place.kind === "boundary") deltas.addAt(place.key, -1);
+    else if (state.boundary === undefined) deltas.add("openChanges", -1);
     else {
       state.boundary.changeCount--;
       this.#setBoundary(tx, state.boundary);
     }
   }
 
-  /** Finds the counter that counts a stored change. */
+  /** Finds the counters that count stored changes: in the order of the arguments. */
   async prepareLeave(
     tx: Transaction,
     state: TransactionState,
-    versionstamp: Versionstamp,
-  ): Promise<LeftPlace> {
+    versionstamps: readonly (Versionstamp | undefined)[],
+  ): Promise<(LeftPlace | undefined)[]> {
+    const places: (LeftPlace | undefined)[] = versionstamps.map(() => undefined);
+    const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
+      versionstamp === undefined ? [] : [{ index, versionstamp }],
+    );
+    if (leaving.length === 0) return places;
+    // In order, those that leave from between two boundaries follow each other, and share one read.
+    leaving.sort((left, right) => left.versionstamp.compare(right.versionstamp));
     state.lastBoundary ??= this.#readLastBoundary(tx);
     const last = await state.lastBoundary;
-    if (last === undefined || versionstamp.compare(last) > 0) return { kind: "open" };
-    // Not beyond the last one: where this transaction's own boundary will stand, nothing can be read.
-    const page = await tx.snapshot.getRangePage(
-      {
-        begin: this.#keys.boundary(versionstamp),
-        end: firstGreaterThan(this.#keys.boundary(last)),
-      },
-      { limit: 1 },
-    );
-    const [boundary] = page.entries;
-    assert(boundary !== undefined, "The last boundary is one");
-    return { kind: "boundary", key: boundary.key };
+    let boundary: { readonly key: Key; readonly versionstamp: Versionstamp } | undefined;
+    for (const { index, versionstamp } of leaving) {
+      if (last === undefined || versionstamp.compare(last) > 0) {
+        places[index] = { kind: "open" };
+        continue;
+      }
+      if (boundary === undefined || versionstamp.compare(boundary.versionstamp) > 0) {
+        const key = await this.#boundaryBehind(tx, versionstamp, last);
+        boundary = { key, versionstamp: this.#keys.boundaryVersionstamp(key) };
+      }
+      places[index] = { kind: "boundary", key: boundary.key };
+    }
+    return places;
   }
 
   /** Counts a change at the end of the sequence. */
   enter(deltas: CounterDeltas): void {
-    deltas.add(this.#keys.counter("openChanges"), 1);
+    deltas.add("openChanges", 1);
   }
 
   /** How many changes stand behind the versionstamp; all without one. */
@@ -134,6 +143,19 @@ export class ChangeCounts {
   #setBoundary(tx: Transaction, boundary: { userVersion: number; changeCount: number }): void {
     const key = this.#keys.newBoundary(boundary.userVersion);
     tx.setVersionstampedKey(key, encodeCounter(boundary.changeCount));
+  }
+
+  /** The boundary at or behind a change that does not stand behind the last one. */
+  async #boundaryBehind(
+    tx: Transaction,
+    versionstamp: Versionstamp,
+    last: Versionstamp,
+  ): Promise<Key> {
+    // Short of the last one: from there on, this transaction's own boundary makes the store unreadable.
+    const lastKey = this.#keys.boundary(last);
+    const range = { begin: this.#keys.boundary(versionstamp), end: lastKey };
+    const page = await tx.snapshot.getRangePage(range, { limit: 1 });
+    return page.entries[0]?.key ?? lastKey;
   }
 
   async #readLastBoundary(tx: ReadTransaction): Promise<Versionstamp | undefined> {

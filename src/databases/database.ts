@@ -5,7 +5,7 @@
  * reads of a removed database find nothing.
  */
 import { type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
-import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
+import type { ReadTransaction, Transaction, Versionstamp, Watch } from "../kv/index.ts";
 import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
 import { ChangeCounts } from "./change-counts.ts";
 import { ChangesFeed, type ChangesOptions } from "./changes-feed.ts";
@@ -29,7 +29,7 @@ import type {
   WriteOutcome,
 } from "./document.ts";
 import { DocumentReader } from "./document-reader.ts";
-import { DocumentWriter } from "./document-writer.ts";
+import { DocumentWriter, type Prepared } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
@@ -337,9 +337,11 @@ export class Database {
     const prepared = await Promise.all(
       round.map(({ edit }) => this.#prepare(tx, state, edit, context)),
     );
-    const deltas = new CounterDeltas();
-    const outcomes = prepared.map((entry) => {
-      return "kind" in entry ? entry : this.#writer.carryOut(tx, state, entry, deltas);
+    const lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
+    const deltas = new CounterDeltas(this.keys);
+    const outcomes = prepared.map((entry, index) => {
+      if ("kind" in entry) return entry;
+      return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] });
     });
     deltas.apply(tx);
     for (const outcome of outcomes) {
@@ -355,7 +357,7 @@ export class Database {
     state: TransactionState,
     edit: DocumentEdit,
     context: WriteContext,
-  ) {
+  ): Promise<Prepared | WriteOutcome> {
     if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
     const judged = await this.#writer.judge(tx, state, edit);
     if (judged.kind === "outcome") return judged.outcome;
@@ -369,7 +371,7 @@ export class Database {
       }
       accepted = verdict.edit;
     }
-    return this.#writer.prepare(tx, state, accepted, judged);
+    return this.#writer.prepare(tx, accepted, judged);
   }
 
   async #announce(tx: Transaction, id: string, context: WriteContext): Promise<void> {
@@ -395,4 +397,11 @@ export class Database {
     }
     return record as DatabaseRecord;
   }
+}
+
+/** The place that a document leaves when it is written. */
+function storedPlace(entry: Prepared | WriteOutcome): Versionstamp | undefined {
+  if ("kind" in entry) return undefined;
+  const { place } = entry.judged.loaded;
+  return place.kind === "stored" ? place.versionstamp : undefined;
 }

@@ -51,7 +51,12 @@ export interface Prepared {
   readonly attachments: readonly Attachment[];
   /** What leaves that may be replaced refer to. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
-  /** Where the document's change was counted. */
+}
+
+/** What carrying out adds to, and what it takes from. */
+export interface Counting {
+  readonly deltas: CounterDeltas;
+  /** Where the document's change was counted, when it is stored. */
   readonly left: LeftPlace | undefined;
 }
 
@@ -94,32 +99,27 @@ export class DocumentWriter {
   /** Reads what carrying out needs; an outcome when it turns out that nothing is to be written. */
   async prepare(
     tx: Transaction,
-    state: TransactionState,
     edit: DocumentEdit,
     judged: Writable,
   ): Promise<Prepared | WriteOutcome> {
-    const { place } = judged.loaded;
-    const left =
-      place.kind === "stored"
-        ? await this.#counts.prepareLeave(tx, state, place.versionstamp)
-        : undefined;
     const leafAttachments = await this.#attachmentsOfLeaves(tx, edit.id, judged);
     const resolution = await this.#resolve(tx, edit, judged, leafAttachments);
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
     }
-    return { edit, judged, attachments: resolution.attachments, leafAttachments, left };
+    return { edit, judged, attachments: resolution.attachments, leafAttachments };
   }
 
   /** Writes; synchronous, so that nothing comes between what it read of the transaction's state and what it leaves. */
   carryOut(
     tx: Transaction,
     state: TransactionState,
-    { edit, judged, attachments, leafAttachments, left }: Prepared,
-    deltas: CounterDeltas,
+    { edit, judged, attachments, leafAttachments }: Prepared,
+    counting: Counting,
   ): WriteOutcome & { readonly kind: "written" } {
     const { loaded } = judged;
     const { tree } = loaded;
+    const { deltas } = counting;
     const before = new Map(tree.leaves.map((leaf) => [leaf, leaf.leaf]));
     const winnerBefore = tree.winner;
     const wasDeleted = winnerBefore?.leaf.deleted;
@@ -138,18 +138,15 @@ export class DocumentWriter {
     }
     for (const leaf of tree.leaves) if (!before.has(leaf)) addBytes(bytes, leaf.leaf, 1);
 
-    this.#move(tx, state, { id: edit.id, loaded, left, deltas });
+    this.#move(tx, state, { id: edit.id, loaded, counting });
     const winner = tree.winner as LeafNode;
     if (!winner.leaf.deleted) {
       if (winner !== winnerBefore) tx.set(this.#keys.winner(edit.id), encodeWinnerRecord(winner));
     } else if (wasDeleted === false) tx.clear(this.#keys.winner(edit.id));
-    deltas.add(this.#keys.counter("documents"), alive(winner.leaf.deleted) - alive(wasDeleted));
-    deltas.add(
-      this.#keys.counter("deletedDocuments"),
-      dead(winner.leaf.deleted) - dead(wasDeleted),
-    );
-    deltas.add(this.#keys.counter("externalBytes"), bytes.external);
-    deltas.add(this.#keys.counter("activeBytes"), bytes.active);
+    deltas.add("documents", alive(winner.leaf.deleted) - alive(wasDeleted));
+    deltas.add("deletedDocuments", dead(winner.leaf.deleted) - dead(wasDeleted));
+    deltas.add("externalBytes", bytes.external);
+    deltas.add("activeBytes", bytes.active);
     return { kind: "written", id: edit.id, revision: formatRevision(revision) };
   }
 
@@ -292,8 +289,9 @@ export class DocumentWriter {
   }
 
   /** Gives the document the place at the end of the update sequence. */
-  #move(tx: Transaction, state: TransactionState, { id, loaded, left, deltas }: Move): void {
+  #move(tx: Transaction, state: TransactionState, { id, loaded, counting }: Move): void {
     const { place, tree } = loaded;
+    const { deltas, left } = counting;
     const userVersion = place.kind === "written" ? place.userVersion : tx.nextUserVersion();
     if (place.kind !== "written") this.#counts.enter(deltas);
     if (place.kind === "stored") {
@@ -324,9 +322,7 @@ export class DocumentWriter {
 interface Move {
   readonly id: string;
   readonly loaded: LoadedDocument;
-  /** Of a document that was stored before. */
-  readonly left: LeftPlace | undefined;
-  readonly deltas: CounterDeltas;
+  readonly counting: Counting;
 }
 
 const NOTHING = new Uint8Array(0);

@@ -4,7 +4,7 @@
  * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
  * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
  */
-import { compareBytes, hexDecode, OperationalError, utf8Encode } from "../base/index.ts";
+import { compareBytes, OperationalError, utf8Encode } from "../base/index.ts";
 import type { Revision, RevisionPath } from "./document.ts";
 
 export interface RevisionParts {
@@ -17,6 +17,13 @@ export const HASH_BYTES_MAX = 500;
 
 const REVISION = /^([1-9][0-9]{0,14})-(.+)$/s;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
+/** The value of each digit by its character code; -1 for other characters. */
+const HEX_VALUES = new Int8Array(128).fill(-1);
+for (let value = 0; value < 16; value++) {
+  const digit = value.toString(16);
+  HEX_VALUES[digit.charCodeAt(0)] = value;
+  HEX_VALUES[digit.toUpperCase().charCodeAt(0)] = value;
+}
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 export function formatRevision({ generation, hash }: RevisionParts): Revision {
@@ -39,9 +46,17 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
   return { start, hashes: hashes.map(canonicalHash) };
 }
 
-/** The 16 bytes of a hash of the usual form; undefined for a foreign one. */
+/** The 16 bytes of a hash of the usual form; undefined for a foreign one. Every key of a leaf asks. */
 export function hashDigest(hash: string): Uint8Array | undefined {
-  return hash.length === 32 ? hexDecode(hash) : undefined;
+  if (hash.length !== 32) return undefined;
+  const digest = new Uint8Array(16);
+  for (let index = 0; index < 16; index++) {
+    const high = HEX_VALUES[hash.charCodeAt(index * 2)] ?? -1;
+    const low = HEX_VALUES[hash.charCodeAt(index * 2 + 1)] ?? -1;
+    if (high < 0 || low < 0) return undefined;
+    digest[index] = high * 16 + low;
+  }
+  return digest;
 }
 
 /** CouchDB's order of hashes within a generation. */
