@@ -1,11 +1,14 @@
 /** Serves an `Api` over HTTP on node:http. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Trace } from "../base/index.ts";
 import type { Api, ApiRequest, ApiResponse } from "../api/index.ts";
+import type { Trace } from "../base/index.ts";
 
 /** Long `startkey`, `open_revs` and `atts_since` stand in request lines; Node's own limit is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
+
+/** How long answers that are under way may take when the server stops. */
+const CLOSE_MS_MAX = 3000;
 
 export interface NodeServerOptions {
   readonly port: number;
@@ -40,6 +43,8 @@ export async function openNodeServer(options: NodeServerOptions): Promise<NodeSe
         stopping.abort(new Error("The server is stopping"));
         server.close(() => resolve());
         server.closeIdleConnections();
+        // A client that does not read its answer must not hold the stop up.
+        setTimeout(() => server.closeAllConnections(), CLOSE_MS_MAX).unref();
       }),
   };
 }

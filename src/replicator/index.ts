@@ -3,6 +3,8 @@
  *
  * Reading order: replication.ts, endpoint.ts, replication-run.ts, replication-job.ts, scheduler.ts.
  */
+export type { Comparison } from "./compare-databases.ts";
+export { compareDatabases } from "./compare-databases.ts";
 export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
 export { EndpointError } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";

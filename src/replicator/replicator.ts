@@ -62,10 +62,6 @@ export class Replicator {
     return this.#parts.config;
   }
 
-  get serverUrl(): string {
-    return this.#parts.ids.serverUrl;
-  }
-
   /** Registers the job type, so that jobs can be added. Once, at the start of every node. */
   async prepare(): Promise<void> {
     const { kv, jobs, config } = this.#parts;

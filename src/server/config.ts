@@ -81,7 +81,9 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     options.replicationProcesses ??
     integer("TANDEM_REPLICATION_PROCESSES", environment.TANDEM_REPLICATION_PROCESSES, 0);
   if (processes !== undefined && processes > 0) {
-    throw new ConfigError("--replication-processes is not there yet: start further nodes on the same data folder instead");
+    throw new ConfigError(
+      "--replication-processes is not there yet: start further nodes on the same data folder instead",
+    );
   }
   if (config.admins.size === 0 && !LOOPBACK.has(config.bindAddress)) {
     throw new ConfigError(

@@ -15,7 +15,9 @@ test("sections, values with semicolons, comments and continuations are read as C
     ].join("\n"),
   );
   expect(sections.get("replicator.shares")?.get("a/_replicator")).toBe("200");
-  expect(sections.get("chttpd")?.get("authentication_handlers")).toBe("{one, cookie}, {two, default}");
+  expect(sections.get("chttpd")?.get("authentication_handlers")).toBe(
+    "{one, cookie}, {two, default}",
+  );
   expect(sections.get("chttpd")?.get("key")).toBe("a;b");
   expect(sections.get("chttpd")?.get("empty")).toBe("");
 });

@@ -27,7 +27,9 @@ export function parseIni(text: string): IniSections {
     }
     const equals = content.indexOf("=");
     if (equals < 0 || section === undefined) {
-      throw new Error(`line ${index + 1}: expected [section] or key = value, found ${content.trim()}`);
+      throw new Error(
+        `line ${index + 1}: expected [section] or key = value, found ${content.trim()}`,
+      );
     }
     lastKey = content.slice(0, equals).trim();
     section.set(lastKey, content.slice(equals + 1).trim());

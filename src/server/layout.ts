@@ -1,0 +1,50 @@
+/** Where each layer keeps its keys, and what the store says of itself. */
+import { type Runtime, randomHex, utf8Decode, utf8Encode } from "../base/index.ts";
+import { type KeyShape, type KeyValueStore, Subspace } from "../kv/index.ts";
+
+/** The version of all stored formats together. A program that knows only an older one must not write. */
+const LAYOUT_VERSION = 1;
+
+const ROOT = Subspace.fromTuple(["tandem"]);
+const SERVER = ROOT.subspace(0);
+
+export const SUBSPACES = {
+  jobs: ROOT.subspace(1),
+  databases: ROOT.subspace(2),
+  replicator: ROOT.subspace(3),
+} as const;
+
+const LAYOUT_KEY = SERVER.pack([0]);
+const UUID_KEY = SERVER.pack([1]);
+
+export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
+  { key: '("tandem", 0, 0)', value: "text", note: "the version of the layout" },
+  { key: '("tandem", 0, 1)', value: "text", note: "the uuid of the cluster" },
+];
+
+/** Refuses a store that a newer program wrote; returns the cluster's uuid, drawn once. */
+export async function openLayout(
+  { random }: Runtime,
+  kv: KeyValueStore,
+  configuredUuid: string | undefined,
+): Promise<string> {
+  return kv.transact(
+    async (tx) => {
+      const layout = await tx.get(LAYOUT_KEY);
+      const version = layout === undefined ? LAYOUT_VERSION : Number(utf8Decode(layout));
+      if (version > LAYOUT_VERSION) {
+        throw new Error(
+          `The store has layout version ${version}, and this program knows ${LAYOUT_VERSION}: use the version of Tandem that wrote it, or a newer one`,
+        );
+      }
+      if (layout === undefined) tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));
+      if (configuredUuid !== undefined) return configuredUuid;
+      const stored = await tx.get(UUID_KEY);
+      if (stored !== undefined) return utf8Decode(stored);
+      const uuid = randomHex(random);
+      tx.set(UUID_KEY, utf8Encode(uuid));
+      return uuid;
+    },
+    { whenUnknown: "retry" },
+  );
+}

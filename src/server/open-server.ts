@@ -1,0 +1,173 @@
+/**
+ * The composition root: makes the parts of a node, joins them, starts and stops them in order.
+ *
+ * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new requests and no new jobs;
+ * running jobs write a last checkpoint and go back to the queue; then the store.
+ */
+import { createApi } from "../api/index.ts";
+import { errorCode, type Runtime, type Trace } from "../base/index.ts";
+import { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
+import {
+  createSystemRuntime,
+  type NodeServer,
+  openNodeServer,
+  openUndiciFetch,
+  parseMultipart,
+} from "../host/index.ts";
+import { ActivityMonitor, Jobs } from "../jobs/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import {
+  Endpoints,
+  REPLICATION_JOB_TYPE,
+  ReplicationHook,
+  ReplicationOwnership,
+  Replicator,
+  Scheduler,
+} from "../replicator/index.ts";
+import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
+import { Authentication } from "./authentication.ts";
+import type { ServerConfig } from "./config.ts";
+import { openLayout, SUBSPACES } from "./layout.ts";
+import { openStore } from "./open-store.ts";
+import { routes } from "./routes.ts";
+import { type Service, supervise } from "./supervise.ts";
+import { VERSION } from "./version.ts";
+
+/** Databases that are always there, as CouchDB's set-up makes them. */
+const SYSTEM_DATABASES = ["_replicator", "_users"];
+/** CouchDB's API version that we answer with. */
+const COUCHDB_VERSION = "3.5.0";
+
+export interface RunningServer {
+  /** `http://HOST:PORT`; undefined for a node that serves no API. */
+  readonly url: string | undefined;
+  readonly administrators: boolean;
+  /** Stops in good order. Safe to call twice. */
+  stop(): Promise<void>;
+}
+
+export async function openServer(config: ServerConfig, trace: Trace): Promise<RunningServer> {
+  const runtime = createSystemRuntime(trace);
+  const kv = await openStore(runtime, config);
+  try {
+    return await startNode(runtime, kv, config);
+  } catch (error) {
+    await kv.close();
+    throw error;
+  }
+}
+
+async function startNode(
+  runtime: Runtime,
+  kv: KeyValueStore,
+  config: ServerConfig,
+): Promise<RunningServer> {
+  const serverUuid = await openLayout(runtime, kv, config.serverUuid);
+  const jobs = new Jobs(runtime, SUBSPACES.jobs);
+  const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
+  const hook = new ReplicationHook({ runtime, jobs, ownership, config: config.replicator });
+  const databases = new DatabaseRegistry({ runtime, root: SUBSPACES.databases, hooks: [hook] });
+  const attachments = new AttachmentStore({ runtime, kv });
+  const authentication = new Authentication(config.admins, runtime.clock);
+  const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
+  // Ids must not change from start to start, so a port that the system picks is no part of them.
+  const ids = {
+    digests: runtime.digests,
+    serverUuid,
+    serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
+  };
+  let shownUrl = ids.serverUrl;
+  const replicator = new Replicator({
+    runtime,
+    kv,
+    jobs,
+    ownership,
+    ids,
+    config: config.replicator,
+  });
+  await replicator.prepare();
+  for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, databases, name);
+
+  let nodeServer: NodeServer | undefined;
+  if (config.nodeTypes.has("api_frontend")) {
+    const api = createApi({
+      runtime,
+      kv,
+      databases,
+      attachments,
+      parseMultipart,
+      authenticate: (request) => authentication.authenticate(request),
+      server: {
+        version: COUCHDB_VERSION,
+        vendor: { name: "Tandem", version: VERSION },
+        uuid: serverUuid,
+      },
+      isUp: () => true,
+      routes: routes({ kv, databases, replicator, authentication, shownUrl: () => shownUrl }),
+    });
+    const { port, bindAddress } = config;
+    nodeServer = await openNodeServer({ port, bindAddress, api, trace: runtime.trace });
+    shownUrl = urlOf(nodeServer.port);
+  }
+
+  const undici = openUndiciFetch();
+  const endpoints = new Endpoints({
+    runtime,
+    kv,
+    databases,
+    attachments,
+    serverUrl: shownUrl,
+    fetch: undici.fetch,
+    parseMultipart,
+    userAgent: `Tandem/${VERSION}`,
+    healthThresholdSec: config.replicator.healthThresholdSec,
+  });
+  const services: Service[] = [
+    new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
+    new AttachmentReclaimer(runtime, kv, databases, attachments),
+  ];
+  if (config.nodeTypes.has("replication")) {
+    const parts = {
+      runtime,
+      kv,
+      jobs,
+      databases,
+      endpoints,
+      ownership,
+      ids,
+      config: config.replicator,
+      nodeName: config.nodeName,
+      processId: String(process.pid),
+    };
+    services.push(new Scheduler(parts, replicator));
+  }
+  const stopping = new AbortController();
+  const supervised = supervise(runtime, services, stopping.signal);
+  let stopped: Promise<void> | undefined;
+  return {
+    url: nodeServer && shownUrl.replace(/\/$/, ""),
+    administrators: config.admins.size > 0,
+    stop: () => {
+      stopped ??= (async () => {
+        stopping.abort(new Error("The node is stopping"));
+        await nodeServer?.close();
+        await supervised;
+        await undici.close();
+        await kv.close();
+      })();
+      return stopped;
+    },
+  };
+}
+
+async function ensureDatabase(
+  kv: KeyValueStore,
+  databases: DatabaseRegistry,
+  name: string,
+): Promise<void> {
+  try {
+    await kv.transact((tx) => databases.create(tx, name));
+  } catch (error) {
+    if (errorCode(error) !== "STORE_DATABASE_EXISTS") throw error;
+  }
+}

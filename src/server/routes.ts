@@ -1,0 +1,24 @@
+/** The resources of the API that are about jobs and sessions. */
+import {
+  type Route,
+  replicateRoutes,
+  type SchedulerParts,
+  schedulerRoutes,
+  sessionRoutes,
+} from "../api/index.ts";
+import { type Authentication, SESSION_SEC_MAX } from "./authentication.ts";
+
+export function routes(
+  parts: SchedulerParts & { readonly authentication: Authentication },
+): readonly Route[] {
+  const { authentication } = parts;
+  return [
+    ...replicateRoutes(parts.replicator),
+    ...schedulerRoutes(parts),
+    ...sessionRoutes({
+      isAdmin: (name, password) => authentication.isAdmin(name, password),
+      cookie: (name) => authentication.cookie(name),
+      sessionSecMax: SESSION_SEC_MAX,
+    }),
+  ];
+}
