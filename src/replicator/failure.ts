@@ -8,7 +8,10 @@ export function describeFailure(error: unknown): ReplicationFailure {
   if (error instanceof EndpointError) return { error: error.error, reason: error.reason };
   if (error instanceof ProtocolError) return { error: error.error, reason: error.reason };
   if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };
-  if (error.code !== "HTTP_REQUEST_FAILED") return { error: error.code, reason: error.message };
+  if (error.code !== "HTTP_REQUEST_FAILED") {
+    const { reason } = error.details;
+    return { error: error.code, reason: typeof reason === "string" ? reason : error.message };
+  }
   const { method, url, cause } = error.details;
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") {
     return { error: "nxdomain", reason: `could not resolve ${url}` };

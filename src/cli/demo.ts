@@ -1,0 +1,145 @@
+/**
+ * `npm run demo`: the main job from end to end, on a node with the embedded store in a temporary folder.
+ *
+ * Loads the sample data over HTTP, replicates one database by `POST /_replicate` and one by a `_replicator` document, compares
+ * the copies with their sources, and prints the figures.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { createLogWriter } from "../host/index.ts";
+import { type Comparison, compareDatabases, parseReplication } from "../replicator/index.ts";
+import { openServer, readConfig, VERSION } from "../server/index.ts";
+import { openConnections } from "./connections.ts";
+import { Progress } from "./progress.ts";
+import { describe } from "./verify.ts";
+
+/** Two folders up, from `src/cli` as from `dist/cli`. */
+const DATA = new URL("../../demo/data/", import.meta.url);
+const BULK_ROWS = 500;
+const POLL_MS = 100;
+
+interface Statistics {
+  readonly docs_written: number;
+  readonly missing_revisions_found: number;
+}
+
+const directory = mkdtempSync(join(tmpdir(), "tandem-demo-"));
+const config = readConfig({ port: 0, dataDirectory: directory }, {});
+const server = await openServer(config, createLogWriter("warn"));
+const url = server.url as string;
+
+process.stdout.write(`Tandem ${VERSION}, a node on the embedded store in ${directory}\n`);
+process.stdout.write(`listening on ${url}\n\n`);
+try {
+  const filmCount = await load("films");
+  await load("countries");
+  await replicateTransient(filmCount);
+  await replicatePersistent();
+  const same = [await compare("films"), await compare("countries")];
+  process.stdout.write(`\nthe queue's jobs: ${url}/_scheduler/docs\n`);
+  process.exitCode = same.every((isSame) => isSame) ? 0 : 1;
+  if (process.stdout.isTTY) await interrupted();
+} finally {
+  await server.stop();
+  rmSync(directory, { recursive: true, force: true });
+}
+
+/** Loads a file of sample documents in bulk; returns how many there are. */
+async function load(database: string): Promise<number> {
+  const packed = readFileSync(new URL(`${database}.ndjson.gz`, DATA));
+  const lines = gunzipSync(packed).toString("utf8").trimEnd().split("\n");
+  await call("PUT", `/${database}`);
+  const progress = new Progress(`loading ${database}`);
+  for (let start = 0; start < lines.length; start += BULK_ROWS) {
+    const docs = lines.slice(start, start + BULK_ROWS).join(",");
+    const rows = await call("POST", `/${database}/_bulk_docs`, `{"docs":[${docs}]}`);
+    const refused = (rows as { error?: string }[]).find(({ error }) => error !== undefined);
+    if (refused !== undefined) throw new Error(`loading ${database}: ${JSON.stringify(refused)}`);
+    progress.show(Math.min(start + BULK_ROWS, lines.length), lines.length);
+  }
+  progress.end(lines.length);
+  return lines.length;
+}
+
+/** By `POST /_replicate`, between two local databases, named without a URL. */
+async function replicateTransient(documentCount: number): Promise<void> {
+  const progress = new Progress("POST /_replicate films");
+  const body = { source: "films", target: "films-copy", create_target: true };
+  let ended = false;
+  const answered = call("POST", "/_replicate", JSON.stringify(body)).finally(() => {
+    ended = true;
+  });
+  const watching = (async () => {
+    while (!ended) {
+      const [task] = (await call("GET", "/_active_tasks")) as Statistics[];
+      if (task !== undefined) progress.show(task.docs_written, documentCount);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  })();
+  const answer = (await answered) as { history: readonly { docs_written: number }[] };
+  await watching;
+  progress.end(answer.history[0]?.docs_written ?? 0);
+}
+
+/** By a `_replicator` document, between two URLs, attachments included. */
+async function replicatePersistent(): Promise<void> {
+  const progress = new Progress("_replicator/countries");
+  const body = {
+    source: `${url}/countries`,
+    target: `${url}/countries-copy`,
+    create_target: true,
+  };
+  await call("PUT", "/_replicator/countries", JSON.stringify(body));
+  for (;;) {
+    const job = (await call("GET", "/_scheduler/docs/_replicator/countries")) as {
+      readonly state: string;
+      readonly info: (Statistics & { error?: string }) | null;
+    };
+    const { docs_written: done = 0, missing_revisions_found: total = 0 } = job.info ?? {};
+    if (job.state === "completed") {
+      progress.end(done);
+      return;
+    }
+    if (job.info?.error !== undefined) throw new Error(job.info.error);
+    progress.show(done, total);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+async function compare(database: string): Promise<boolean> {
+  const connections = openConnections(`Tandem/${VERSION}`);
+  try {
+    const source = `${url}/${database}`;
+    const replication = parseReplication({ source, target: `${source}-copy` });
+    const comparison: Comparison = await compareDatabases(
+      connections.open(replication, "source"),
+      connections.open(replication, "target"),
+      new AbortController().signal,
+    );
+    process.stdout.write(`${database}: ${describe(comparison)}`);
+    return comparison.differenceCount === 0;
+  } finally {
+    await connections.close();
+  }
+}
+
+async function call(method: string, path: string, body?: string): Promise<unknown> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body }),
+  });
+  const answer: unknown = await response.json();
+  if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+function interrupted(): Promise<void> {
+  process.stdout.write(`the node stays up at ${url} until Ctrl-C\n`);
+  return new Promise((resolve) => {
+    process.once("SIGINT", resolve);
+    process.once("SIGTERM", resolve);
+  });
+}

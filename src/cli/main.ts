@@ -1,0 +1,54 @@
+#!/usr/bin/env node
+/** The command `tandem`. */
+import { Command, InvalidArgumentError } from "commander";
+import { VERSION } from "../server/index.ts";
+import { replicate } from "./replicate.ts";
+import { serve } from "./serve.ts";
+import { verify } from "./verify.ts";
+
+function integer(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("expected a non-negative integer");
+  return Number(text);
+}
+
+const program = new Command("tandem")
+  .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
+  .version(VERSION)
+  .showHelpAfterError();
+
+program
+  .command("serve")
+  .description("run a node until it is told to stop (each option also as TANDEM_…)")
+  .option("--port <number>", "port to listen on, 0 for any (default 5984)", integer)
+  .option("--bind-address <address>", "address to listen on (default 127.0.0.1)")
+  .option("--data-dir <folder>", "where the embedded store keeps its files (default ./data)")
+  .option("--config <file>", "configuration in CouchDB's INI format")
+  .option("--store <name>", "lmdb, memory or foundationdb (default lmdb)")
+  .option("--cluster-file <file>", "cluster file of FoundationDB")
+  .option("--node-type <types>", "api_frontend, replication, or both (default both)")
+  .option("--replication-processes <number>", "replication nodes beside the API", integer)
+  .action(serve);
+
+program
+  .command("replicate")
+  .description("copy a database, without a server; exit code 0 only if nothing was left behind")
+  .argument("<source>", "URL of a database")
+  .argument("<target>", "URL of a database")
+  .option("--create-target", "create the target first")
+  .option("--continuous", "go on until interrupted")
+  .option("--selector <json>", "copy what this Mango selector matches")
+  .option("--doc-ids <file>", "copy these documents: a file with one id a line, or a JSON array")
+  .option("--filter <name>", "copy what this filter of the source lets pass")
+  .option("--since <seq>", "begin behind this update sequence")
+  .option("--json", "print one JSON object at the end")
+  .action(replicate);
+
+program
+  .command("verify")
+  .description("compare two databases: documents, leaf revisions, attachments")
+  .argument("<source>", "URL of a database")
+  .argument("<target>", "URL of a database")
+  .option("--json", "print one JSON object")
+  .action(verify);
+
+await program.parseAsync();

@@ -1,0 +1,132 @@
+/** `tandem replicate`: one replication in this process, with the same parts that a node runs. */
+import { readFileSync } from "node:fs";
+import {
+  describeFailure,
+  NO_STATISTICS,
+  parseReplication,
+  ReplicationInvalidError,
+  ReplicationRun,
+  replicationId,
+  StopRequest,
+  type WriteFailure,
+} from "../replicator/index.ts";
+import { VERSION } from "../server/index.ts";
+import { openConnections } from "./connections.ts";
+import { Progress } from "./progress.ts";
+
+/** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */
+const SHELL_UUID = "0".repeat(32);
+const FAILURES_SHOWN_MAX = 20;
+
+interface ReplicateFlags {
+  readonly createTarget?: boolean;
+  readonly continuous?: boolean;
+  readonly selector?: string;
+  readonly docIds?: string;
+  readonly filter?: string;
+  readonly since?: string;
+  readonly json?: boolean;
+}
+
+export async function replicate(
+  source: string,
+  target: string,
+  flags: ReplicateFlags,
+): Promise<void> {
+  const connections = openConnections(`Tandem/${VERSION}`);
+  const { runtime } = connections;
+  const stopping = new AbortController();
+  const stop = (): void => stopping.abort(new StopRequest());
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+  const failures: WriteFailure[] = [];
+  try {
+    const replication = parseReplication(bodyOf(source, target, flags));
+    if (replication.selection.kind === "filter" && !replication.selection.name.startsWith("_")) {
+      throw new ReplicationInvalidError(
+        "a filter function of a design document is not supported yet from the shell",
+      );
+    }
+    const ids = { digests: runtime.digests, serverUuid: SHELL_UUID, serverUrl: "" };
+    const run = new ReplicationRun({
+      runtime,
+      source: connections.open(replication, "source"),
+      target: connections.open(replication, "target"),
+      replication,
+      baseId: replicationId(ids, replication).baseId,
+      statistics: NO_STATISTICS,
+      mayWrite: async () => {},
+      onRefused: (refused) => failures.push(...refused),
+    });
+    const progress = new Progress("copying", process.stderr);
+    const timer = setInterval(() => {
+      const { missingFound, docsWritten } = run.progress.statistics;
+      if (flags.json !== true) progress.show(docsWritten, missingFound);
+    }, 100);
+    const ending = await run.run(stopping.signal).finally(() => clearInterval(timer));
+    const { docsWritten } = run.progress.statistics;
+    if (flags.json !== true) progress.end(docsWritten);
+    report(ending.kind === "completed" ? ending.result : {}, failures, flags.json === true);
+    process.exitCode = failures.length > 0 ? 1 : 0;
+  } catch (error) {
+    const { error: name, reason } = describeFailure(error);
+    if (flags.json === true) process.stdout.write(`${JSON.stringify({ error: name, reason })}\n`);
+    else process.stderr.write(`tandem: ${reasonOf(error, `${name}: ${reason}`)}\n`);
+    process.exitCode = error instanceof ReplicationInvalidError ? 2 : 1;
+  } finally {
+    await connections.close();
+  }
+}
+
+function bodyOf(source: string, target: string, flags: ReplicateFlags): Record<string, unknown> {
+  return {
+    source,
+    target,
+    create_target: flags.createTarget === true,
+    continuous: flags.continuous === true,
+    ...(flags.selector === undefined ? {} : { selector: parseJson("--selector", flags.selector) }),
+    ...(flags.docIds === undefined ? {} : { doc_ids: readIds(flags.docIds) }),
+    ...(flags.filter === undefined ? {} : { filter: flags.filter }),
+    ...(flags.since === undefined ? {} : { since_seq: flags.since }),
+  };
+}
+
+function parseJson(option: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ReplicationInvalidError(`${option} ${text}: expected JSON`);
+  }
+}
+
+function readIds(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new ReplicationInvalidError(`--doc-ids ${file}: ${(error as Error).message}`);
+  }
+  if (text.trimStart().startsWith("[")) return parseJson("--doc-ids", text);
+  return text.split(/\r?\n/).filter((line) => line !== "");
+}
+
+function report(
+  result: Readonly<Record<string, unknown>>,
+  failures: readonly WriteFailure[],
+  asJson: boolean,
+): void {
+  if (asJson) {
+    process.stdout.write(`${JSON.stringify({ ok: failures.length === 0, ...result, failures })}\n`);
+    return;
+  }
+  if (result.no_changes === true) process.stdout.write("no changes\n");
+  if (failures.length === 0) return;
+  process.stdout.write(`${failures.length} revisions were left behind:\n`);
+  for (const { id, revision, error, reason } of failures.slice(0, FAILURES_SHOWN_MAX)) {
+    process.stdout.write(`  ${id} ${revision}: ${error}: ${reason}\n`);
+  }
+}
+
+function reasonOf(error: unknown, otherwise: string): string {
+  return error instanceof ReplicationInvalidError ? error.reason : otherwise;
+}
