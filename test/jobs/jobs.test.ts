@@ -1,0 +1,207 @@
+/** The queue's calls, after the list of CouchDB's tests of `couch_jobs`. */
+import { beforeEach, expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import {
+  type Acceptance,
+  ActivityMonitor,
+  type HeldJob,
+  type Job,
+  JobHaltedError,
+  Jobs,
+  UnknownJobTypeError,
+} from "../../src/jobs/index.ts";
+import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
+
+const TYPE = "test";
+const J1 = { type: TYPE, id: "j1" };
+const J2 = { type: TYPE, id: "j2" };
+const runtime = createSystemRuntime();
+
+let kv: KeyValueStore;
+let jobs: Jobs;
+
+beforeEach(async () => {
+  kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
+  await kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, 1));
+  return () => kv.close();
+});
+
+const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> => kv.transact(body);
+const get = (name: { type: string; id: string }) => kv.read((tx) => jobs.get(tx, name));
+
+async function accept(dueBySec = 2 ** 36, countMax = 1): Promise<Acceptance> {
+  return transact((tx) => jobs.accept(tx, TYPE, { dueBySec, countMax }));
+}
+
+async function acceptOne(dueBySec?: number): Promise<{ held: HeldJob; job: Job }> {
+  const acceptance = await accept(dueBySec);
+  if (acceptance.kind === "none-due") throw new Error("No job is due");
+  return { held: acceptance.held[0] as HeldJob, job: acceptance.jobs[0] as Job };
+}
+
+test("a pending job can be looked at and removed", async () => {
+  await transact((tx) => jobs.add(tx, J1, { x: 42 }));
+  expect(await get(J1)).toMatchObject({ state: "pending", data: { x: 42 } });
+  expect(await transact((tx) => jobs.remove(tx, J1))).toBe(true);
+  expect(await get(J1)).toBeUndefined();
+  expect(await transact((tx) => jobs.remove(tx, J1))).toBe(false);
+  expect((await accept()).kind).toBe("none-due");
+});
+
+test("a job of a type without a timeout is refused", async () => {
+  const adding = transact((tx) => jobs.add(tx, { type: "other", id: "x" }, {}));
+  await expect(adding).rejects.toThrow(UnknownJobTypeError);
+  await transact((tx) => jobs.clearTypeTimeout(tx, TYPE));
+  await expect(transact((tx) => jobs.add(tx, J1, {}))).rejects.toThrow(UnknownJobTypeError);
+});
+
+test("a repeated identical add writes nothing", async () => {
+  await transact((tx) => jobs.add(tx, J1, { a: 1 }, 5));
+  let versionstamp: unknown = "unset";
+  await transact(async (tx) => {
+    await jobs.add(tx, J1, { a: 1 }, 5);
+    tx.afterCommit((commit) => {
+      versionstamp = commit.versionstamp;
+    });
+  });
+  expect(versionstamp).toBeUndefined();
+});
+
+test("new data of a pending job is kept, at the same time or another", async () => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  await transact((tx) => jobs.add(tx, J1, { n: 2 }));
+  expect(await get(J1)).toMatchObject({ scheduledAtSec: 0, data: { n: 2 } });
+  await transact((tx) => jobs.add(tx, J1, { n: 3 }, 6));
+  expect(await get(J1)).toMatchObject({ scheduledAtSec: 6, data: { n: 3 } });
+  const { job } = await acceptOne();
+  expect(job.data).toEqual({ n: 3 });
+  expect((await accept()).kind).toBe("none-due");
+});
+
+test("a running job that is added again runs again, with the data that was given meanwhile", async () => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  const { held } = await acceptOne();
+  await transact((tx) => jobs.add(tx, J1, { n: 2 }, 17));
+  expect(await get(J1)).toMatchObject({ state: "running", scheduledAtSec: 17, data: { n: 1 } });
+  expect(await kv.read((tx) => jobs.isResubmitted(tx, held))).toBe(true);
+  await transact((tx) => jobs.finish(tx, held, { done: true }));
+  expect(await get(J1)).toMatchObject({ state: "pending", scheduledAtSec: 17, data: { n: 2 } });
+});
+
+test("a job is accepted, updated and finished by its holder", async () => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  const { held } = await acceptOne();
+  expect((await get(J1))?.state).toBe("running");
+  await transact((tx) => jobs.update(tx, held, { n: 2 }));
+  await transact((tx) => jobs.update(tx, held));
+  expect((await get(J1))?.data).toEqual({ n: 2 });
+  await transact((tx) => jobs.finish(tx, held, { n: 3 }));
+  expect(await get(J1)).toMatchObject({ state: "finished", data: { n: 3 } });
+  await transact((tx) => jobs.add(tx, J1, { n: 4 }));
+  expect((await acceptOne()).job.data).toEqual({ n: 4 });
+});
+
+test("resubmit and finish in one transaction run a job again later", async () => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }, 7));
+  const { held } = await acceptOne();
+  await transact(async (tx) => {
+    await jobs.resubmit(tx, held, 9);
+    await jobs.finish(tx, held, { n: 2 });
+  });
+  expect(await get(J1)).toMatchObject({ state: "pending", scheduledAtSec: 9, data: { n: 2 } });
+});
+
+test("only jobs that are due are accepted", async () => {
+  await transact((tx) => jobs.add(tx, J1, {}, 5000));
+  await transact((tx) => jobs.add(tx, J2, {}, 3000));
+  expect((await accept(1000)).kind).toBe("none-due");
+  expect((await acceptOne(3000)).job.id).toBe("j2");
+  expect((await acceptOne(9000)).job.id).toBe("j1");
+});
+
+test("an acceptor that found nothing is woken by the next job", async () => {
+  const acceptance = await accept();
+  if (acceptance.kind !== "none-due") throw new Error("A job was due");
+  const woken = acceptance.enqueued.fired();
+  await transact((tx) => jobs.add(tx, J1, {}));
+  await woken;
+  expect((await acceptOne()).job.id).toBe("j1");
+});
+
+test("concurrent acceptors share the jobs out, each once", async () => {
+  for (let number = 0; number < 60; number++) {
+    await transact((tx) => jobs.add(tx, { type: TYPE, id: `job-${number}` }, {}));
+  }
+  const acceptors = Array.from({ length: 6 }, async () => {
+    const ids: string[] = [];
+    for (;;) {
+      const acceptance = await accept(0, 3);
+      if (acceptance.kind === "none-due") return ids;
+      ids.push(...acceptance.jobs.map(({ id }) => id));
+    }
+  });
+  const accepted = (await Promise.all(acceptors)).flat();
+  expect(accepted.length).toBe(60);
+  expect(new Set(accepted).size).toBe(60);
+});
+
+test("a removed job halts its holder", async () => {
+  await transact((tx) => jobs.add(tx, J1, {}));
+  const { held } = await acceptOne();
+  await transact((tx) => jobs.remove(tx, J1));
+  await expect(transact((tx) => jobs.update(tx, held))).rejects.toThrow(JobHaltedError);
+  await expect(transact((tx) => jobs.finish(tx, held))).rejects.toThrow(JobHaltedError);
+});
+
+test("a holder that lost its job cannot write anything else in the same transaction", async () => {
+  await transact((tx) => jobs.add(tx, J1, {}));
+  const { held } = await acceptOne();
+  await transact((tx) => jobs.remove(tx, J1));
+  const key = Subspace.fromTuple(["elsewhere"]).pack([1]);
+  const writing = transact(async (tx) => {
+    tx.set(key, new Uint8Array([1]));
+    await jobs.verify(tx, held);
+  });
+  await expect(writing).rejects.toThrow(JobHaltedError);
+  expect(await kv.read((tx) => tx.get(key))).toBeUndefined();
+});
+
+test("a job whose processor went silent is pending again, and the former holder is halted", async () => {
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  const { held } = await acceptOne();
+  const stopping = new AbortController();
+  const monitor = new ActivityMonitor(runtime, kv, jobs, TYPE).run(stopping.signal);
+  for (;;) {
+    const { state, watch } = await transact(async (tx) => ({
+      state: (await jobs.get(tx, J1))?.state,
+      watch: jobs.watch(tx, J1),
+    }));
+    if (state === "pending") {
+      watch.cancel();
+      break;
+    }
+    await watch.fired();
+  }
+  stopping.abort(new Error("The test is over"));
+  await monitor;
+  await expect(transact((tx) => jobs.update(tx, held))).rejects.toThrow(JobHaltedError);
+  expect((await acceptOne()).job.data).toEqual({ n: 1 });
+});
+
+test("data larger than a value of the store is kept whole", async () => {
+  const data = { ids: Array.from({ length: 20_000 }, (_, number) => `document-${number}`) };
+  await transact((tx) => jobs.add(tx, J1, data));
+  expect((await get(J1))?.data).toEqual(data);
+  await transact((tx) => jobs.add(tx, J1, { small: true }));
+  expect((await get(J1))?.data).toEqual({ small: true });
+});
+
+test("jobs are listed page by page in order of their ids", async () => {
+  for (const id of ["c", "a", "b"]) await transact((tx) => jobs.add(tx, { type: TYPE, id }, {}));
+  const first = await kv.read((tx) => jobs.list(tx, TYPE, { limit: 2 }));
+  expect(first.entries.map(({ id }) => id)).toEqual(["a", "b"]);
+  const second = await kv.read((tx) => jobs.list(tx, TYPE, { afterId: "b", limit: 2 }));
+  expect(second.entries.map(({ id }) => id)).toEqual(["c"]);
+  expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec: 0, limit: 10 }))).toBe(3);
+});

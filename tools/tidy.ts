@@ -1,0 +1,82 @@
+/**
+ * Checks of the sources that neither compiler nor linter makes: who may import whom, that the core never reaches for clock or
+ * chance by itself, and marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative, sep } from "node:path";
+
+/** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
+export const EDGES: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  kv: ["base"],
+  jobs: ["base", "kv"],
+  databases: ["base", "kv"],
+  protocol: ["base"],
+  "http-client": ["base", "protocol"],
+  replicator: ["base", "kv", "jobs", "databases", "protocol", "http-client"],
+  api: ["base", "kv", "jobs", "databases", "protocol", "http-client", "replicator"],
+  host: ["base", "kv", "protocol", "http-client", "api"],
+  server: [
+    "base",
+    "kv",
+    "jobs",
+    "databases",
+    "protocol",
+    "http-client",
+    "replicator",
+    "api",
+    "host",
+  ],
+  cli: ["base", "kv", "databases", "protocol", "http-client", "replicator", "host", "server"],
+};
+
+/** Layers that may name the machine. */
+const OUTER = new Set(["host", "server", "cli"]);
+
+const CORE_BANS: readonly (readonly [RegExp, string])[] = [
+  [/\bDate\.now\b/, "Date.now: take a Clock"],
+  [/\bnew Date\(\)/, "new Date(): take a Clock"],
+  [/\bMath\.random\b/, "Math.random: take a Random"],
+];
+
+const BANS: readonly (readonly [RegExp, string])[] = [
+  [/\bconsole\./, "console: announce an event, or write to a stream"],
+  [/\b(FIXME|XXX)\b/, "a mark that must not stay"],
+  [/\bTODO\b(?! #\d+)/, "TODO without the number of an issue"],
+  [/\.only\(/, "a test that keeps the others from running"],
+  [/\bexport default\b/, "a default export"],
+  [/\bexport \*/, "a nameless re-export"],
+];
+
+/** What is wrong with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
+export function checkSource(path: string, text: string): string[] {
+  const layer = path.split("/")[0] as string;
+  const problems: string[] = [];
+  const isTest = /\.(test|fuzz|fixture)\.ts$/.test(path);
+  for (const [index, line] of text.split("\n").entries()) {
+    const report = (what: string): void => {
+      problems.push(`${path}:${index + 1}: ${what}`);
+    };
+    for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
+    if (isTest) continue;
+    if (!OUTER.has(layer)) {
+      for (const [pattern, what] of CORE_BANS) if (pattern.test(line)) report(what);
+    }
+    const other = /from "\.\.\/(?:\.\.\/)*([a-z-]+)\/([^"]+)"/.exec(line);
+    if (other === null || EDGES[other[1] as string] === undefined) continue;
+    const [, target, file] = other as unknown as [string, string, string];
+    if (!EDGES[layer]?.includes(target)) report(`${layer} may not import ${target}`);
+    if (file !== "index.ts") report(`${target} is entered by its index.ts only`);
+  }
+  return problems;
+}
+
+/** Checks every source below `folder`. */
+export function checkSources(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))
+    .flatMap((file) => {
+      const path = relative(folder, join(folder, file)).split(sep).join("/");
+      return checkSource(path, readFileSync(join(folder, file), "utf8"));
+    });
+}
