@@ -1,4 +1,6 @@
 /** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
+export type { LmdbOptions } from "./lmdb-engine.ts";
+export { LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";
 export { systemClock } from "./system-clock.ts";
 export { systemCompression } from "./system-compression.ts";
 export { systemDigests } from "./system-digests.ts";

@@ -4,7 +4,7 @@
  */
 import { assert, type Clock, compareBytes, type Page } from "../base/index.ts";
 import type { CommitEffect, EngineTransaction } from "./engine.ts";
-import { keyAfter } from "./key-bytes.ts";
+import { copyBytes, keyAfter } from "./key-bytes.ts";
 import type { KeySelector } from "./key-selector.ts";
 import { KeyValueError } from "./kv-error.ts";
 import {
@@ -100,10 +100,10 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     const write = this.#buffer.isEmpty ? undefined : this.#buffer.find(key);
     if (write === "cleared") return undefined;
     if (write !== undefined && write.kind !== "operations")
-      return valueAfter(write, undefined)?.slice();
-    if (remembered) this.#remember(key.slice(), undefined);
+      return ownCopy(valueAfter(write, undefined));
+    if (remembered) this.#remember(key, undefined);
     const stored = view.snapshot.get(key);
-    return write === undefined ? stored : valueAfter(write, stored)?.slice();
+    return write === undefined ? stored : ownCopy(valueAfter(write, stored));
   }
 
   async readKey(selector: KeySelector, remembered: boolean): Promise<Key> {
@@ -113,7 +113,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     if (remembered) {
       const from = compareBytes(key, selector.key) < 0 ? key : selector.key;
       const to = from === key ? selector.key : key;
-      this.#remember(from.slice(), keyAfter(to));
+      this.#remember(from, keyAfter(to));
     }
     return key;
   }
@@ -133,7 +133,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
       const last = page.entries[page.entries.length - 1];
       // Of a page that ended early only what was looked at counts.
       if (page.stoppedBy === "exhausted" || last === undefined) this.#remember(begin, end);
-      else if (options.reverse) this.#remember(last.key.slice(), end);
+      else if (options.reverse) this.#remember(last.key, end);
       else this.#remember(begin, keyAfter(last.key));
     }
     return page;
@@ -192,27 +192,27 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   addReadConflictKey(key: Key): void {
     this.#checkWrite(key);
     this.#openNow();
-    this.#remember(key.slice(), undefined);
+    this.#remember(key, undefined);
   }
 
   addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     this.#assertOpen();
     checkRange(begin, end);
     this.#openNow();
-    this.#remember(begin.slice(), end.slice());
+    this.#remember(begin, end);
   }
 
   addWriteConflictKey(key: Key): void {
     this.#checkWrite(key);
     this.#conflictByteCount += key.length;
-    this.#writes.push({ begin: key.slice(), end: undefined });
+    this.#writes.push({ begin: copyBytes(key), end: undefined });
   }
 
   addWriteConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     this.#assertOpen();
     checkRange(begin, end);
     this.#conflictByteCount += begin.length + end.length;
-    this.#writes.push({ begin: begin.slice(), end: end.slice() });
+    this.#writes.push({ begin: copyBytes(begin), end: copyBytes(end) });
   }
 
   nextUserVersion(): number {
@@ -223,7 +223,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   watch(key: Key): Watch {
     this.#checkWrite(key);
     this.#openNow();
-    const watch = new PendingWatch(key.slice());
+    const watch = new PendingWatch(copyBytes(key));
     this.#watches.push(watch);
     return watch;
   }
@@ -326,7 +326,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   #remember(begin: Key, end: Key | undefined): void {
     this.#conflictByteCount += begin.length + (end?.length ?? 0);
-    this.#reads.push({ begin, end });
+    this.#reads.push({ begin: copyBytes(begin), end: end && copyBytes(end) });
   }
 
   /** The bound that a selector means. Those that move by no key need no look at the store. */
@@ -401,6 +401,10 @@ class PendingWatch implements Watch {
     this.#cancelled = true;
     if (this.#state.kind === "armed") this.#state.watch.cancel();
   }
+}
+
+function ownCopy(value: Value | undefined): Value | undefined {
+  return value && copyBytes(value);
 }
 
 function isKey(bound: Key | KeySelector): bound is Key {

@@ -18,7 +18,7 @@ export function prefixEnd(prefix: Uint8Array): Key {
   let length = prefix.length;
   while (length > 0 && prefix[length - 1] === 0xff) length--;
   assert(length > 0, "A prefix has a byte below 0xff");
-  const end = prefix.slice(0, length);
+  const end = copyBytes(prefix.subarray(0, length));
   (end[length - 1] as number)++;
   return end;
 }
@@ -35,4 +35,9 @@ export function keyFromText(text: string): Key {
   const key = new Uint8Array(text.length);
   for (let index = 0; index < text.length; index++) key[index] = text.charCodeAt(index);
   return key;
+}
+
+/** A copy of its own. (`slice` would not do: that of Node's Buffer shares memory.) */
+export function copyBytes(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes);
 }

@@ -5,7 +5,7 @@
 import { type Clock, compareBytes, type Page, type Random, type Runtime } from "../base/index.ts";
 import { BufferedTransaction, type StoreCommit } from "./buffered-transaction.ts";
 import type { Engine, EngineTransaction } from "./engine.ts";
-import { keyText } from "./key-bytes.ts";
+import { copyBytes, keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
 import { READ_VERSION_AGE_MS_MAX } from "./limits.ts";
 import {
@@ -199,7 +199,8 @@ class MemorySnapshot implements StoreSnapshot {
   }
 
   get(key: Key): Value | undefined {
-    return this.#rows.get(keyText(key))?.value.slice();
+    const row = this.#rows.get(keyText(key));
+    return row && copyBytes(row.value);
   }
 
   page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
@@ -210,7 +211,7 @@ class MemorySnapshot implements StoreSnapshot {
       if (entries.length >= rowCountMax) stoppedBy = "row-limit";
       else if (byteCount >= byteCountMax) stoppedBy = "byte-limit";
       else {
-        entries.push({ key: key.slice(), value: value.slice() });
+        entries.push({ key: copyBytes(key), value: copyBytes(value) });
         byteCount += key.length + value.length;
         return true;
       }

@@ -1,5 +1,6 @@
 /** What a transaction asks the store to change, and what the atomic operations do to a stored value. */
 import { compareBytes } from "../base/index.ts";
+import { copyBytes } from "./key-bytes.ts";
 import type { Key, Value } from "./transaction.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 
@@ -87,7 +88,7 @@ export function completeVersionstamped(
   version: number,
   batchIndex: number,
 ): Uint8Array {
-  const bytes = stamped.bytes.slice();
+  const bytes = copyBytes(stamped.bytes);
   writeVersionstamp(bytes, stamped.offset, version, batchIndex);
   return bytes;
 }

@@ -1,6 +1,6 @@
 /** How a transaction sees the store: a snapshot, and its own writes above it. Everything here is synchronous. */
 import { EMPTY_BYTES, type Page } from "../base/index.ts";
-import { BEHIND_LAST_KEY, FIRST_KEY, keyAfter, keyText } from "./key-bytes.ts";
+import { BEHIND_LAST_KEY, copyBytes, FIRST_KEY, keyAfter, keyText } from "./key-bytes.ts";
 import type { KeySelector } from "./key-selector.ts";
 import type { Key, KeyValue, RangeOptions, Value } from "./transaction.ts";
 import { type BufferedWrite, valueAfter, type WriteBuffer } from "./write-buffer.ts";
@@ -123,5 +123,5 @@ function* mergeRows(
 
 function* ownRow(write: BufferedWrite, stored: Value | undefined): Iterable<KeyValue> {
   const value = valueAfter(write, stored);
-  if (value !== undefined) yield { key: write.key.slice(), value: value.slice() };
+  if (value !== undefined) yield { key: copyBytes(write.key), value: copyBytes(value) };
 }

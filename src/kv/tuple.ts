@@ -3,6 +3,7 @@
  * the bytes of every longer tuple that starts with its items. Specification: FoundationDB's `design/tuple.md`.
  */
 import { assert, concatBytes, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { copyBytes } from "./key-bytes.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
 /** A 64-bit floating-point number that is packed as one even when it is an integer. */
@@ -29,7 +30,7 @@ export class Uuid {
 
   constructor(bytes: Uint8Array) {
     assert(bytes.length === 16, "A uuid has 16 bytes");
-    this.bytes = bytes.slice();
+    this.bytes = copyBytes(bytes);
   }
 
   toString(): string {

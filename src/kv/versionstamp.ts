@@ -3,6 +3,7 @@
  * commit and within one by user version.
  */
 import { assert, compareBytes, hexEncode } from "../base/index.ts";
+import { copyBytes } from "./key-bytes.ts";
 
 const TRANSACTION_BYTES = 10;
 export const VERSIONSTAMP_BYTES = 12;
@@ -21,7 +22,7 @@ export class Versionstamp {
   /** A complete versionstamp from its 12 bytes. */
   static fromBytes(bytes: Uint8Array): Versionstamp {
     assert(bytes.length === VERSIONSTAMP_BYTES, "A versionstamp has 12 bytes");
-    return new Versionstamp(bytes.slice(), true);
+    return new Versionstamp(copyBytes(bytes), true);
   }
 
   /** A versionstamp that the commit completes. `userVersion` orders several of one transaction. */
@@ -37,7 +38,7 @@ export class Versionstamp {
   /** The same commit with another user version. */
   withUserVersion(userVersion: number): Versionstamp {
     assert(this.complete, "Only a complete versionstamp can change its user version");
-    const bytes = this.bytes.slice();
+    const bytes = copyBytes(this.bytes);
     bytes[10] = userVersion >> 8;
     bytes[11] = userVersion & 0xff;
     return new Versionstamp(bytes, true);

@@ -3,7 +3,7 @@
  * the entries; an entry always is newer than the clear around it.
  */
 import { assert } from "../base/index.ts";
-import { BEHIND_LAST_KEY, keyFromText, keyText } from "./key-bytes.ts";
+import { BEHIND_LAST_KEY, copyBytes, keyFromText, keyText } from "./key-bytes.ts";
 import { type AtomicOperation, applyAtomic, type Mutation } from "./mutation.ts";
 import { RangeSet } from "./range-set.ts";
 import { SortedMap } from "./sorted-map.ts";
@@ -41,12 +41,12 @@ export class WriteBuffer {
 
   set(key: Key, value: Value): void {
     this.#byteCount += key.length + value.length;
-    this.#writes.set(keyText(key), { kind: "set", key: key.slice(), value: value.slice() });
+    this.#writes.set(keyText(key), { kind: "set", key: copyBytes(key), value: copyBytes(value) });
   }
 
   clear(key: Key): void {
     this.#byteCount += key.length * 2 + 1;
-    this.#writes.set(keyText(key), { kind: "clear", key: key.slice() });
+    this.#writes.set(keyText(key), { kind: "clear", key: copyBytes(key) });
   }
 
   clearRange(begin: Key, end: Key): void {
@@ -62,8 +62,8 @@ export class WriteBuffer {
     const text = keyText(key);
     const known = this.#writes.get(text);
     assert(known?.kind !== "stamped", "A versionstamped value cannot be operated on");
-    const ownKey = known?.key ?? key.slice();
-    const ownOperand = operand.slice();
+    const ownKey = known?.key ?? copyBytes(key);
+    const ownOperand = copyBytes(operand);
     if (known?.kind === "operations") {
       const operations = [...known.operations, { kind, operand: ownOperand }];
       this.#writes.set(text, { kind: "operations", key: ownKey, operations });
@@ -79,20 +79,20 @@ export class WriteBuffer {
 
   setStampedValue(key: Key, value: VersionstampedBytes): void {
     this.#byteCount += key.length + value.bytes.length;
-    const own = { bytes: value.bytes.slice(), offset: value.offset };
-    this.#writes.set(keyText(key), { kind: "stamped", key: key.slice(), value: own });
+    const own = { bytes: copyBytes(value.bytes), offset: value.offset };
+    this.#writes.set(keyText(key), { kind: "stamped", key: copyBytes(key), value: own });
   }
 
   /** `versionMin`: the commit's version will not be lower. */
   setStampedKey(key: VersionstampedBytes, value: Value, versionMin: number): void {
     this.#byteCount += key.bytes.length + value.length;
-    const own = { bytes: key.bytes.slice(), offset: key.offset };
-    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: value.slice() });
-    const lowest = own.bytes.slice();
+    const own = { bytes: copyBytes(key.bytes), offset: key.offset };
+    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: copyBytes(value) });
+    const lowest = copyBytes(own.bytes);
     lowest.fill(0, own.offset, own.offset + 10);
     const view = new DataView(lowest.buffer);
     view.setBigUint64(own.offset, BigInt(versionMin));
-    const highest = own.bytes.slice();
+    const highest = copyBytes(own.bytes);
     highest.fill(0xff, own.offset, own.offset + 10);
     this.#unreadable.add(keyText(lowest), `${keyText(highest)}\0`);
   }

@@ -1,0 +1,111 @@
+/** Bytes that grow, and their reader: for what passes between the threads and for the commit log. */
+
+export class ByteWriter {
+  #bytes: Buffer;
+  #length = 0;
+
+  constructor(capacity = 4_096) {
+    this.#bytes = Buffer.from(new ArrayBuffer(capacity));
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  uint8(value: number): void {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value;
+  }
+
+  uint32(value: number): void {
+    this.#reserve(4);
+    this.#length = this.#bytes.writeUInt32LE(value, this.#length);
+  }
+
+  float64(value: number): void {
+    this.#reserve(8);
+    this.#length = this.#bytes.writeDoubleLE(value, this.#length);
+  }
+
+  /** The length, then the bytes. */
+  bytes(value: Uint8Array): void {
+    this.#reserve(4 + value.length);
+    this.#length = this.#bytes.writeUInt32LE(value.length, this.#length);
+    this.#bytes.set(value, this.#length);
+    this.#length += value.length;
+  }
+
+  /** As `bytes`, of a string with one character per byte. */
+  text(value: string): void {
+    this.#reserve(4 + value.length);
+    this.#length = this.#bytes.writeUInt32LE(value.length, this.#length);
+    this.#bytes.write(value, this.#length, "latin1");
+    this.#length += value.length;
+  }
+
+  /** Overwrites a `uint32` that was written before. */
+  patchUint32(offset: number, value: number): void {
+    this.#bytes.writeUInt32LE(value, offset);
+  }
+
+  /** What was written; shares the writer's memory. */
+  finish(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  #reserve(byteCount: number): void {
+    const needed = this.#length + byteCount;
+    if (needed <= this.#bytes.length) return;
+    const grown = Buffer.from(new ArrayBuffer(Math.max(this.#bytes.length * 2, needed)));
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+  }
+}
+
+export class ByteReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at >= this.#bytes.length;
+  }
+
+  get offset(): number {
+    return this.#at;
+  }
+
+  uint8(): number {
+    return this.#bytes[this.#at++] as number;
+  }
+
+  uint32(): number {
+    const value = this.#bytes.readUInt32LE(this.#at);
+    this.#at += 4;
+    return value;
+  }
+
+  float64(): number {
+    const value = this.#bytes.readDoubleLE(this.#at);
+    this.#at += 8;
+    return value;
+  }
+
+  /** A view, not a copy. */
+  bytes(): Buffer {
+    const end = this.#at + 4 + this.#bytes.readUInt32LE(this.#at);
+    const value = this.#bytes.subarray(this.#at + 4, end);
+    this.#at = end;
+    return value;
+  }
+
+  text(): string {
+    const end = this.#at + 4 + this.#bytes.readUInt32LE(this.#at);
+    const value = this.#bytes.toString("latin1", this.#at + 4, end);
+    this.#at = end;
+    return value;
+  }
+}

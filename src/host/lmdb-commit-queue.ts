@@ -1,0 +1,151 @@
+/**
+ * The engine's end of the committer thread: requests of one turn go out together, answers come back in their order. A thread
+ * that dies takes the requests under way with it (their fate is unknown), and another is started.
+ */
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import {
+  type CommitRequest,
+  KeyValueError,
+  type StoreCommit,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
+  writeVersionstamp,
+} from "../kv/index.ts";
+import { ByteWriter } from "./lmdb-byte-writer.ts";
+import type { CommitterThreadData } from "./lmdb-committer-thread.ts";
+import {
+  type CommitterAnswer,
+  type CommitterMessage,
+  OUTCOMES,
+  type Outcome,
+  writeRequest,
+} from "./lmdb-messages.ts";
+
+interface PendingCommit {
+  readonly resolve: (commit: StoreCommit) => void;
+  readonly reject: (error: KeyValueError) => void;
+}
+
+/** The thread runs built code, also when this file runs as its source under a test runner: build before testing. */
+const THREAD_FILE = fileURLToPath(
+  new URL(
+    import.meta.url.endsWith(".ts")
+      ? "../../dist/host/lmdb-committer-thread.js"
+      : "./lmdb-committer-thread.js",
+    import.meta.url,
+  ),
+);
+
+export class LmdbCommitQueue {
+  readonly #data: CommitterThreadData;
+  readonly #onCommitted: () => void;
+  #worker: Worker | undefined;
+  #outbox: ByteWriter | undefined;
+  /** Sent or in the outbox, in order. */
+  #pending: PendingCommit[] = [];
+  #closed = false;
+
+  /** `onCommitted` runs after each group of which something was committed. */
+  constructor(data: CommitterThreadData, onCommitted: () => void) {
+    this.#data = data;
+    this.#onCommitted = onCommitted;
+  }
+
+  /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
+  open(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#worker = this.#start(resolve, (reason) => {
+        reject(new KeyValueError("KV_UNAVAILABLE", { reason, directory: this.#data.directory }));
+      });
+    });
+  }
+
+  commit(request: CommitRequest): Promise<StoreCommit> {
+    if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    if (this.#outbox === undefined) {
+      this.#outbox = new ByteWriter();
+      // Not at once: what else commits in this turn goes along.
+      setImmediate(() => this.#send());
+    }
+    writeRequest(this.#outbox, request);
+    return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));
+  }
+
+  /** Lets the thread finish what it was sent, and ends it. */
+  async close(): Promise<void> {
+    this.#send();
+    this.#closed = true;
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+    worker.postMessage({ kind: "close" } satisfies CommitterMessage);
+    await exited;
+  }
+
+  #send(): void {
+    const outbox = this.#outbox;
+    if (outbox === undefined) return;
+    this.#outbox = undefined;
+    this.#worker ??= this.#start(
+      () => {},
+      () => {},
+    );
+    const requests = new Uint8Array(outbox.finish());
+    const message: CommitterMessage = { kind: "commit", requests };
+    this.#worker.postMessage(message, [requests.buffer]);
+  }
+
+  #start(onReady: () => void, onFailed: (reason: string) => void): Worker {
+    const worker = new Worker(THREAD_FILE, { workerData: this.#data });
+    let reason = "the committer thread ended";
+    worker.on("message", (answer: CommitterAnswer) => {
+      if (answer.kind === "group") this.#settle(answer);
+      else if (answer.kind === "ready") onReady();
+      else reason = answer.reason;
+    });
+    worker.on("error", (error) => {
+      reason = error.message;
+    });
+    worker.on("exit", () => {
+      if (this.#worker === worker) this.#worker = undefined;
+      onFailed(reason);
+      for (const { reject } of this.#pending.splice(0)) {
+        reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
+      }
+    });
+    return worker;
+  }
+
+  #settle({ version, outcomes, reason }: CommitterAnswer & { kind: "group" }): void {
+    const settled = this.#pending.splice(0, outcomes.length);
+    let batchIndex = 0;
+    for (const [index, { resolve, reject }] of settled.entries()) {
+      const outcome = OUTCOMES[outcomes[index] as number] as Outcome;
+      switch (outcome) {
+        case "committed":
+          resolve({ version, versionstamp: versionstamp(version, batchIndex++) });
+          break;
+        case "conflict":
+          reject(new KeyValueError("KV_CONFLICT"));
+          break;
+        case "too-old":
+          reject(new KeyValueError("KV_TOO_OLD"));
+          break;
+        case "unavailable":
+          reject(new KeyValueError("KV_UNAVAILABLE", { reason, directory: this.#data.directory }));
+          break;
+        case "unknown":
+          reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
+          break;
+      }
+    }
+    if (batchIndex > 0) this.#onCommitted();
+  }
+}
+
+function versionstamp(version: number, batchIndex: number): Versionstamp {
+  const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
+  writeVersionstamp(bytes, 0, version, batchIndex);
+  return Versionstamp.fromBytes(bytes);
+}

@@ -1,0 +1,85 @@
+/** Opening LMDB: the options that the tests of it ask for, and its failures as this layer's errors. */
+import { mkdirSync } from "node:fs";
+import { open, type RootDatabase } from "lmdb";
+import { errorCode } from "../base/index.ts";
+import { KeyValueError } from "../kv/index.ts";
+import { decodeVersion, FORMAT_KEY, FORMAT_VERSION, VERSION_KEY } from "./lmdb-layout.ts";
+
+export type LmdbDatabase = RootDatabase<Buffer, Buffer>;
+
+/**
+ * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
+ * others read. Where so much address space cannot be had, a smaller map is taken, and LMDB grows it.
+ */
+const MAP_BYTES = 2 ** 40;
+
+/** Slots for snapshots that are held at once, by all processes together. Fixed when the store is created; 64 bytes each. */
+const READER_COUNT_MAX = 4_096;
+
+/** Fixed when the store is created. Half as much would allow keys of 1,978 bytes only. */
+const PAGE_BYTES = 8_192;
+
+export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
+  try {
+    mkdirSync(directory, { recursive: true });
+    const database = open<Buffer, Buffer>({
+      path: directory,
+      keyEncoding: "binary",
+      encoding: "binary",
+      pageSize: PAGE_BYTES,
+      // With it a commit would be seen by others before it is on the disk.
+      overlappingSync: false,
+      maxReaders: READER_COUNT_MAX,
+      mapSize: mapBytes,
+    });
+    checkFormat(database, directory);
+    return database;
+  } catch (error) {
+    throw unavailable(error, directory);
+  }
+}
+
+export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
+  return decodeVersion(database.get(VERSION_KEY, options));
+}
+
+type ReadOptions = Parameters<LmdbDatabase["get"]>[1];
+
+/** A failure of the machine as KV_UNAVAILABLE; errors of this layer stay what they are. */
+export function unavailable(error: unknown, directory: string): Error {
+  if (errorCode(error) !== undefined) return error as Error;
+  return new KeyValueError(
+    "KV_UNAVAILABLE",
+    { reason: reasonOf(error), directory },
+    { cause: error },
+  );
+}
+
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = (error as { code?: unknown }).code;
+  if (code === 28 || /ENOSPC|No space left|MDB_MAP_FULL/.test(message)) {
+    return `the disk is full (${message})`;
+  }
+  if (code === 13 || code === 30 || /EACCES|EROFS|Permission denied|Read-only/.test(message)) {
+    return `the folder cannot be written (${message})`;
+  }
+  return message;
+}
+
+function checkFormat(database: LmdbDatabase, directory: string): void {
+  const stored = database.get(FORMAT_KEY)?.[0];
+  if (stored === FORMAT_VERSION) return;
+  if (stored !== undefined) {
+    throw new KeyValueError("KV_UNAVAILABLE", {
+      reason: `the store has format ${stored}, this program writes format ${FORMAT_VERSION}`,
+      directory,
+    });
+  }
+  database.transactionSync(() => {
+    // Another process may have been faster.
+    if (database.get(FORMAT_KEY) === undefined) {
+      database.putSync(FORMAT_KEY, Buffer.from([FORMAT_VERSION]));
+    }
+  });
+}

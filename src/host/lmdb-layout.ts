@@ -1,0 +1,117 @@
+/**
+ * How the store lies in LMDB's one tree of keys and values.
+ *
+ *   00 "f"               = format version, one byte
+ *   00 "l" version       = what the commits of this version wrote, and when (lmdb-log-record)
+ *   00 "v"               = the last version, eight bytes
+ *   01 key               = value, for keys below 4,000 bytes
+ *   01 key[0..4000]      = all longer keys that begin so, with their values, in order
+ *
+ * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in one
+ * record, so the order of the tree is the order of the keys.
+ */
+import { compareBytes, equalBytes } from "../base/index.ts";
+import type { Key, KeyValue, Value } from "../kv/index.ts";
+
+export const FORMAT_VERSION = 1;
+
+/** Beside LMDB's two files. Written to after each commit: the processes that watch are woken by it. */
+export const BELL_FILE = "bell";
+
+const SYSTEM = 0x00;
+const DATA = 0x01;
+
+export const FORMAT_KEY: Buffer = Buffer.from([SYSTEM, 0x66]);
+export const VERSION_KEY: Buffer = Buffer.from([SYSTEM, 0x76]);
+
+/** A key of so many bytes or more lies in the record of its first ones. */
+const SHARED_BYTES = 4_000;
+const SHARED_KEY_BYTES = SHARED_BYTES + 1;
+
+export function logKey(version: number): Buffer {
+  const key = Buffer.allocUnsafe(10);
+  key[0] = SYSTEM;
+  key[1] = 0x6c;
+  key.writeBigUInt64BE(BigInt(version), 2);
+  return key;
+}
+
+export function logKeyVersion(key: Uint8Array): number {
+  return Number(new DataView(key.buffer, key.byteOffset + 2, 8).getBigUint64(0));
+}
+
+export function encodeVersion(version: number): Buffer {
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeBigUInt64BE(BigInt(version));
+  return bytes;
+}
+
+export function decodeVersion(bytes: Buffer | undefined): number {
+  if (bytes === undefined) return 0;
+  return bytes.readUInt32BE(0) * 2 ** 32 + bytes.readUInt32BE(4);
+}
+
+/** Where LMDB has the key, or the record that would hold it. */
+export function storedKey(key: Key): Buffer {
+  const length = Math.min(key.length, SHARED_BYTES);
+  const stored = Buffer.allocUnsafe(length + 1);
+  stored[0] = DATA;
+  stored.set(length === key.length ? key : key.subarray(0, length), 1);
+  return stored;
+}
+
+/** Behind every record that may hold a key before `end`. */
+export function storedEnd(end: Key): Buffer {
+  if (end.length < SHARED_BYTES) return storedKey(end);
+  // The record of the first bytes may hold keys before `end` and is looked at too.
+  return Buffer.concat([storedKey(end), Buffer.from([0])]);
+}
+
+export function isShared(key: Key): boolean {
+  return key.length >= SHARED_BYTES;
+}
+
+export function isSharedRecord(stored: Uint8Array): boolean {
+  return stored.length === SHARED_KEY_BYTES;
+}
+
+/** The rows of a shared record, in order. */
+export function decodeShared(stored: Uint8Array, record: Uint8Array): KeyValue[] {
+  const rows: KeyValue[] = [];
+  const view = new DataView(record.buffer, record.byteOffset, record.byteLength);
+  for (let at = 0; at < record.length; ) {
+    const restLength = view.getUint16(at);
+    const valueLength = view.getUint32(at + 2);
+    const key = new Uint8Array(SHARED_BYTES + restLength);
+    key.set(stored.subarray(1));
+    key.set(record.subarray(at + 6, at + 6 + restLength), SHARED_BYTES);
+    at += 6 + restLength;
+    rows.push({ key, value: new Uint8Array(record.subarray(at, at + valueLength)) });
+    at += valueLength;
+  }
+  return rows;
+}
+
+export function encodeShared(rows: readonly KeyValue[]): Buffer {
+  const parts: Uint8Array[] = [];
+  for (const { key, value } of rows) {
+    const head = Buffer.allocUnsafe(6);
+    head.writeUInt16BE(key.length - SHARED_BYTES, 0);
+    head.writeUInt32BE(value.length, 2);
+    parts.push(head, key.subarray(SHARED_BYTES), value);
+  }
+  return Buffer.concat(parts);
+}
+
+/** The rows with `key` set to `value`, or without it when that is undefined. */
+export function replaceRow(
+  rows: readonly KeyValue[],
+  key: Key,
+  value: Value | undefined,
+): KeyValue[] {
+  const kept = rows.filter((row) => !equalBytes(row.key, key));
+  if (value === undefined) return kept;
+  const at = kept.findIndex((row) => compareBytes(row.key, key) > 0);
+  kept.splice(at < 0 ? kept.length : at, 0, { key, value });
+  return kept;
+}

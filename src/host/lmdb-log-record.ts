@@ -1,0 +1,38 @@
+/**
+ * What one version wrote, as the commit log keeps it: other processes judge their transactions by it, and watches fire from
+ * it. Time first, then keys and ranges until the end.
+ */
+import type { TextInterval } from "../kv/index.ts";
+import { ByteReader, ByteWriter } from "./lmdb-byte-writer.ts";
+
+export interface LogRecord {
+  /** Wall time, which all processes of a machine share. */
+  readonly committedAtMs: number;
+  readonly writes: readonly TextInterval[];
+}
+
+const KEY = 0;
+const RANGE = 1;
+
+export function encodeLogRecord({ committedAtMs, writes }: LogRecord): Buffer {
+  const writer = new ByteWriter();
+  writer.float64(committedAtMs);
+  for (const { begin, end } of writes) {
+    writer.uint8(end === undefined ? KEY : RANGE);
+    writer.text(begin);
+    if (end !== undefined) writer.text(end);
+  }
+  return writer.finish();
+}
+
+export function decodeLogRecord(bytes: Buffer): LogRecord {
+  const reader = new ByteReader(bytes);
+  const committedAtMs = reader.float64();
+  const writes: TextInterval[] = [];
+  while (!reader.isAtEnd) {
+    const isRange = reader.uint8() === RANGE;
+    const begin = reader.text();
+    writes.push({ begin, end: isRange ? reader.text() : undefined });
+  }
+  return { committedAtMs, writes };
+}

@@ -1,0 +1,125 @@
+/** Snapshots of the store for reading. Those of one version share one snapshot of LMDB, because its slots are counted. */
+import { compareBytes, type Page } from "../base/index.ts";
+import type { Key, KeyValue, PageOptions, StoreSnapshot, Value } from "../kv/index.ts";
+import { type LmdbDatabase, readLastVersion } from "./lmdb-environment.ts";
+import { decodeShared, isShared, isSharedRecord, storedEnd, storedKey } from "./lmdb-layout.ts";
+
+type LmdbTransaction = ReturnType<LmdbDatabase["useReadTransaction"]>;
+
+/** A snapshot of LMDB and how many of ours use it. */
+interface Shared {
+  readonly version: number;
+  readonly transaction: LmdbTransaction;
+  useCount: number;
+}
+
+export class LmdbSnapshots {
+  readonly #database: LmdbDatabase;
+  /** The newest one, while it is in use. */
+  #newest: Shared | undefined;
+
+  constructor(database: LmdbDatabase) {
+    this.#database = database;
+  }
+
+  /** A snapshot of all that any process committed before the call. */
+  take(): StoreSnapshot {
+    return new LmdbSnapshot(this.#database, this.#share(), this.#release);
+  }
+
+  /** The last version that any process committed. */
+  lastVersion(): number {
+    this.#database.resetReadTxn();
+    return readLastVersion(this.#database);
+  }
+
+  #share(): Shared {
+    const newest = this.#newest;
+    if (newest !== undefined && newest.version === this.lastVersion()) {
+      newest.useCount++;
+      return newest;
+    }
+    this.#database.resetReadTxn();
+    const transaction = this.#database.useReadTransaction();
+    const version = readLastVersion(this.#database, { transaction });
+    this.#newest = { version, transaction, useCount: 1 };
+    return this.#newest;
+  }
+
+  readonly #release = (shared: Shared): void => {
+    shared.useCount--;
+    if (shared.useCount > 0) return;
+    if (this.#newest === shared) this.#newest = undefined;
+    shared.transaction.done();
+  };
+}
+
+class LmdbSnapshot implements StoreSnapshot {
+  readonly version: number;
+  readonly #database: LmdbDatabase;
+  readonly #options: { readonly transaction: LmdbTransaction };
+  readonly #shared: Shared;
+  readonly #release: (shared: Shared) => void;
+  #released = false;
+
+  constructor(database: LmdbDatabase, shared: Shared, release: (shared: Shared) => void) {
+    this.version = shared.version;
+    this.#database = database;
+    this.#options = { transaction: shared.transaction };
+    this.#shared = shared;
+    this.#release = release;
+  }
+
+  get(key: Key): Value | undefined {
+    const stored = storedKey(key);
+    const value = this.#database.get(stored, this.#options);
+    if (value === undefined) return undefined;
+    if (!isShared(key)) return plainBytes(value);
+    return decodeShared(stored, value).find((row) => compareBytes(row.key, key) === 0)?.value;
+  }
+
+  page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
+    const entries: KeyValue[] = [];
+    if (compareBytes(begin, end) >= 0) return { entries, stoppedBy: "exhausted" };
+    let byteCount = 0;
+    const from = storedKey(begin);
+    const to = storedEnd(end);
+    const range = reverse
+      ? { start: to, end: from, reverse, exclusiveStart: true, inclusiveEnd: true }
+      : { start: from, end: to };
+    for (const { key, value } of this.#database.getRange({ ...range, ...this.#options })) {
+      if (isSharedRecord(key)) {
+        const rows = decodeShared(key, value).filter(
+          (row) => compareBytes(row.key, begin) >= 0 && compareBytes(row.key, end) < 0,
+        );
+        if (reverse) rows.reverse();
+        for (const row of rows) {
+          if (entries.length >= rowCountMax) return { entries, stoppedBy: "row-limit" };
+          if (byteCount >= byteCountMax) return { entries, stoppedBy: "byte-limit" };
+          entries.push(row);
+          byteCount += row.key.length + row.value.length;
+        }
+        continue;
+      }
+      if (entries.length >= rowCountMax) return { entries, stoppedBy: "row-limit" };
+      if (byteCount >= byteCountMax) return { entries, stoppedBy: "byte-limit" };
+      entries.push({
+        key: new Uint8Array(key.buffer, key.byteOffset + 1, key.length - 1),
+        value: plainBytes(value),
+      });
+      byteCount += key.length - 1 + value.length;
+    }
+    return { entries, stoppedBy: "exhausted" };
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#release(this.#shared);
+  }
+}
+
+/** LMDB's buffers are private copies; but a Buffer's `slice` shares memory where an array's copies, so none goes out. */
+function plainBytes(bytes: Buffer): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+}
