@@ -9,7 +9,8 @@
  * Boundaries are drawn by writers, before their own changes, when the open part has grown long: the open counter's value
  * becomes the boundary's, the transaction's versionstamp its place. This reads the open counter, so it conflicts with all
  * who write at that moment; therefore it is rare, and left to chance among those who could. Whoever moves an older change
- * reads where the last boundary is, and so is retried when one was drawn meanwhile.
+ * reads where the last boundary is, and so is retried when one was drawn meanwhile. That also makes it safe to join old
+ * neighbours, whose changes have mostly moved on, in the same breath.
  */
 import type { Random } from "../base/index.ts";
 import {
@@ -24,9 +25,10 @@ import {
 import type { CounterDeltas } from "./counter-deltas.ts";
 import {
   decodeCounter,
-  decodeVersionstamp,
+  decodeLastBoundary,
   encodeCounter,
-  encodeNewVersionstamp,
+  encodeLastBoundary,
+  type LastBoundary,
   readCounter,
 } from "./counter-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
@@ -36,6 +38,8 @@ import type { TransactionState } from "./transaction-state.ts";
 const OPEN_CHANGES_MIN = 500;
 /** One writer in so many draws it then. */
 const DRAWERS = 4;
+/** Boundaries that one draw looks at, to join small ones: more than it adds, so that sweeping keeps up. */
+const SWEEP_ROWS_MAX = 32;
 const PAGE_ROWS_MAX = 2_000;
 
 export class ChangeCounts {
@@ -47,24 +51,10 @@ export class ChangeCounts {
     this.#random = random;
   }
 
-  /** Draws a boundary if it is time. Called before a transaction's first write in the database. */
-  async drawBoundary(tx: Transaction, state: TransactionState): Promise<void> {
-    if (state.written.size > 0 || state.boundary !== undefined) return;
-    const openCount = await readCounter(tx, this.#keys, "openChanges");
-    if (openCount < OPEN_CHANGES_MIN || this.#random.integer(DRAWERS) > 0) return;
-    const counterKey = this.#keys.counter("openChanges");
-    const changeCount = decodeCounter(await tx.get(counterKey));
-    if (state.written.size > 0 || state.boundary !== undefined) return;
-    // Whether an older change lies before the last boundary is asked of the store, so it is read before it moves.
-    state.lastBoundary ??= this.#readLastBoundary(tx);
-    await state.lastBoundary;
-    state.boundary = { userVersion: tx.nextUserVersion(), changeCount };
-    tx.set(counterKey, encodeCounter(0));
-    tx.setVersionstampedValue(
-      this.#keys.lastBoundary(),
-      encodeNewVersionstamp(state.boundary.userVersion),
-    );
-    this.#setBoundary(tx, state.boundary);
+  /** Draws a boundary if it is time. Called before a transaction's first write in the database; once, however often called. */
+  drawBoundary(tx: Transaction, state: TransactionState): Promise<void> {
+    state.drawing ??= this.#drawBoundary(tx, state);
+    return state.drawing;
   }
 
   /** Takes a change from the count of the place it leaves, which `prepareLeave` found. */
@@ -90,8 +80,7 @@ export class ChangeCounts {
     if (leaving.length === 0) return places;
     // In order, those that leave from between two boundaries follow each other, and share one read.
     leaving.sort((left, right) => left.versionstamp.compare(right.versionstamp));
-    state.lastBoundary ??= this.#readLastBoundary(tx);
-    const last = await state.lastBoundary;
+    const last = (await this.#lastBoundary(tx, state))?.versionstamp;
     let boundary: { readonly key: Key; readonly versionstamp: Versionstamp } | undefined;
     for (const { index, versionstamp } of leaving) {
       if (last === undefined || versionstamp.compare(last) > 0) {
@@ -116,11 +105,12 @@ export class ChangeCounts {
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     const { snapshot } = tx;
     const changes = this.#keys.changes();
-    const last = await this.#readLastBoundary(snapshot);
-    const openCount = await readCounter(tx, this.#keys, "openChanges");
     if (versionstamp === undefined) {
-      return openCount + (await this.#sum(snapshot, this.#keys.boundaries()));
+      const counters = ["documents", "deletedDocuments"] as const;
+      const counts = await Promise.all(counters.map((name) => readCounter(tx, this.#keys, name)));
+      return counts.reduce((total, count) => total + count, 0);
     }
+    const last = (await this.#readLastBoundary(snapshot))?.versionstamp;
     const begin = firstGreaterThan(this.#keys.change(versionstamp));
     if (last === undefined || versionstamp.compare(last) >= 0) {
       return await countRows(snapshot, { begin, end: changes.end });
@@ -129,14 +119,65 @@ export class ChangeCounts {
       firstGreaterOrEqual(this.#keys.boundary(versionstamp)),
     );
     const boundary = this.#keys.boundaryVersionstamp(boundaryKey);
-    const [near, far] = await Promise.all([
+    const [near, far, open] = await Promise.all([
       countRows(snapshot, { begin, end: firstGreaterThan(this.#keys.change(boundary)) }),
       this.#sum(snapshot, {
         begin: firstGreaterThan(boundaryKey),
         end: this.#keys.boundaries().end,
       }),
+      readCounter(tx, this.#keys, "openChanges"),
     ]);
-    return near + far + openCount;
+    return near + far + open;
+  }
+
+  async #drawBoundary(tx: Transaction, state: TransactionState): Promise<void> {
+    const openCount = await readCounter(tx, this.#keys, "openChanges");
+    if (openCount < OPEN_CHANGES_MIN || this.#random.integer(DRAWERS) > 0) return;
+    const counterKey = this.#keys.counter("openChanges");
+    const changeCount = decodeCounter(await tx.get(counterKey));
+    // Whether a change lies before the last boundary is asked of the store, so it is read before it moves.
+    const last = await this.#lastBoundary(tx, state);
+    const sweptTo = await this.#joinSmall(tx, last);
+    state.boundary = { userVersion: tx.nextUserVersion(), changeCount };
+    tx.set(counterKey, encodeCounter(0));
+    tx.setVersionstampedValue(
+      this.#keys.lastBoundary(),
+      encodeLastBoundary(state.boundary.userVersion, sweptTo),
+    );
+    this.#setBoundary(tx, state.boundary);
+  }
+
+  /**
+   * Joins neighbours that have become small, a page of them at each draw, from where the last sweep ended; so there never
+   * are many more than the changes need. Returns where this sweep ended; undefined at the end of all.
+   */
+  async #joinSmall(
+    tx: Transaction,
+    last: LastBoundary | undefined,
+  ): Promise<Versionstamp | undefined> {
+    if (last === undefined) return undefined;
+    const { begin } = this.#keys.boundaries();
+    const page = await tx.getRangePage(
+      {
+        begin: last.sweptTo === undefined ? begin : this.#keys.boundary(last.sweptTo),
+        // The last one stays: it is named elsewhere.
+        end: this.#keys.boundary(last.versionstamp),
+      },
+      { limit: SWEEP_ROWS_MAX },
+    );
+    let below: { readonly key: Key; readonly count: number } | undefined;
+    for (const { key, value } of page.entries) {
+      const count = decodeCounter(value);
+      if (below === undefined || below.count + count > OPEN_CHANGES_MIN) {
+        below = { key, count };
+        continue;
+      }
+      tx.clear(below.key);
+      tx.set(key, encodeCounter(below.count + count));
+      below = { key, count: below.count + count };
+    }
+    const isLast = page.stoppedBy === "exhausted" || below === undefined;
+    return isLast ? undefined : this.#keys.boundaryVersionstamp(below?.key as Key);
   }
 
   /** The same key again with another count: the last one is what the commit writes. */
@@ -158,9 +199,15 @@ export class ChangeCounts {
     return page.entries[0]?.key ?? lastKey;
   }
 
-  async #readLastBoundary(tx: ReadTransaction): Promise<Versionstamp | undefined> {
+  /** As it was before this transaction, which may draw another. */
+  #lastBoundary(tx: Transaction, state: TransactionState): Promise<LastBoundary | undefined> {
+    state.lastBoundary ??= this.#readLastBoundary(tx);
+    return state.lastBoundary;
+  }
+
+  async #readLastBoundary(tx: ReadTransaction): Promise<LastBoundary | undefined> {
     const value = await tx.get(this.#keys.lastBoundary());
-    return value === undefined ? undefined : decodeVersionstamp(value);
+    return value === undefined ? undefined : decodeLastBoundary(value);
   }
 
   async #sum(tx: ReadTransaction, range: KeyRange): Promise<number> {

@@ -91,6 +91,28 @@ describe("interactive edits", () => {
   });
 });
 
+test("documents may be written side by side in one transaction", async () => {
+  const store = await openStore();
+  const outcomes = await store.write((tx, database) =>
+    Promise.all(
+      ["a", "b", "a", "a"].map((id, n) =>
+        database.write(tx, interactive(id, undefined, { body: `{"n":${n}}` }), CONTEXT),
+      ),
+    ),
+  );
+  expect(outcomes.map(({ kind }) => kind)).toEqual(["written", "written", "conflict", "conflict"]);
+  const path = ["3-c", "2-b", "1-a"];
+  await store.write((tx, database) =>
+    Promise.all(
+      [2, 0, 1].map((from) => database.write(tx, replicated("c", path.slice(from)), CONTEXT)),
+    ),
+  );
+  const leaves = await store.read((tx, database) => database.leaves(tx, "c"));
+  expect(leaves.map(({ revision }) => revision)).toEqual(["3-c"]);
+  const info = await store.read((tx, database) => database.info(tx));
+  expect(info).toMatchObject({ documentCount: 3, sizes: { external: 16 } });
+});
+
 describe("new revisions", () => {
   const { digests } = createSystemRuntime();
   const attachment = {
@@ -440,6 +462,32 @@ describe("changes", () => {
     for (const [sequence, count] of pending) {
       expect(count).toBe(4_000 - sequences.indexOf(sequence));
     }
+  });
+
+  test("counters of a small and busy database are joined again", async () => {
+    const store = await openStore();
+    const ids = Array.from({ length: 200 }, (_, index) => `d${index}`);
+    let parents: (string | undefined)[] = [];
+    for (let round = 0; round < 80; round++) {
+      const outcomes = await store.edit(
+        ...ids.map((id, index) => interactive(id, parents[index], { body: `{"n":${round}}` })),
+      );
+      parents = outcomes.map(revisionOf);
+      if (round < 1) continue;
+      // A place in the middle that nobody moves for a while.
+      const kept = await store.edit(interactive(`kept-${round}`));
+      expect(kept[0]?.kind).toBe("written");
+    }
+    await store.read(async (tx, database) => {
+      const boundaries = await tx.getRangePage(database.keys.boundaries());
+      console.log(boundaries.entries.length);
+      expect(boundaries.entries.length).toBeLessThan(12);
+      const { entries } = await database.changes(tx, {});
+      for (let index = 0; index < entries.length; index += 17) {
+        const { sequence } = entries[index] as { sequence: string };
+        expect(await database.pendingChanges(tx, sequence)).toBe(entries.length - 1 - index);
+      }
+    });
   });
 
   test("a watch fires when a document is written, and only here", async () => {

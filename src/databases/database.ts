@@ -7,7 +7,7 @@
 import { type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction, Versionstamp, Watch } from "../kv/index.ts";
 import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
-import { ChangeCounts } from "./change-counts.ts";
+import { ChangeCounts, type LeftPlace } from "./change-counts.ts";
 import { ChangesFeed, type ChangesOptions } from "./changes-feed.ts";
 import { CounterDeltas } from "./counter-deltas.ts";
 import { readCounter } from "./counter-record.ts";
@@ -29,7 +29,7 @@ import type {
   WriteOutcome,
 } from "./document.ts";
 import { DocumentReader } from "./document-reader.ts";
-import { DocumentWriter, type Prepared } from "./document-writer.ts";
+import { DocumentWriter, isStale, type Prepared } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
@@ -337,7 +337,18 @@ export class Database {
     const prepared = await Promise.all(
       round.map(({ edit }) => this.#prepare(tx, state, edit, context)),
     );
-    const lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
+    let lefts: (LeftPlace | undefined)[];
+    for (;;) {
+      lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
+      const stale = [...prepared.entries()].filter(([, entry]) => {
+        return !("kind" in entry) && isStale(state, entry);
+      });
+      if (stale.length === 0) break;
+      for (const [index] of stale) {
+        const { edit } = round[index] as { readonly edit: DocumentEdit };
+        prepared[index] = await this.#prepare(tx, state, edit, context);
+      }
+    }
     const deltas = new CounterDeltas(this.keys);
     const outcomes = prepared.map((entry, index) => {
       if ("kind" in entry) return entry;

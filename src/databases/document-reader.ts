@@ -24,13 +24,13 @@ export class DocumentReader {
     if (written !== undefined) return written;
     const first = await tx.get(this.#keys.document(id, 0));
     if (first === undefined) {
-      return { tree: new RevisionTree(), place: { kind: "none" }, chunkCount: 0 };
+      return { tree: new RevisionTree(), place: { kind: "none" }, chunkCount: 0, writeCount: 0 };
     }
     const chunks = await readRest(tx, first, documentChunkCount(first), (chunk) =>
       this.#keys.document(id, chunk),
     );
     const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
-    return { tree, place: { kind: "stored", versionstamp }, chunkCount };
+    return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
   }
 
   async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document> {

@@ -5,15 +5,15 @@
  *   number of leaves, then each leaf, winner first:
  *     generation, flags, body chunks, body bytes, and with attachments: chunks, bytes, encoded bytes
  *     number of hashes that no earlier leaf listed, 1 + the place of the listed hash below them (0: none is known)
- *     the hashes, each 0 and 16 bytes or a length and a text
+ *     1 and the hashes, each of 16 bytes; or, if one is a foreign text, 0 and each as 0 and 16 bytes or as a length and a text
  *
  * The whole is cut into chunks: a tree of many long branches exceeds the store's limit for a value.
  */
-import { assert, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../kv/index.ts";
 import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
-import { hashDigest } from "./revision.ts";
+import { isDigest } from "./revision.ts";
 import { type LeafNode, type LeafState, type RevisionNode, RevisionTree } from "./revision-tree.ts";
 
 const FORMAT = 1;
@@ -87,10 +87,9 @@ function encodeTree(tree: RevisionTree): Uint8Array {
     }
     const joint = at === undefined ? undefined : places.get(at);
     writer.integer(chain.length).integer(joint === undefined ? 0 : joint + 1);
-    for (const ancestor of chain) {
-      places.set(ancestor, places.size);
-      writeHash(writer, ancestor.hash);
-    }
+    // Only leaves that come later ask for the place.
+    if (tree.leaves.length > 1) for (const ancestor of chain) places.set(ancestor, places.size);
+    writeHashes(writer, chain);
   }
   return writer.finish();
 }
@@ -104,11 +103,12 @@ function decodeTree(reader: RecordReader): RevisionTree {
     const leaf = readLeafState(reader);
     const hashCount = reader.integer();
     const joint = reader.integer();
+    const hashes = readHashes(reader, hashCount);
     let above: MutableNode | undefined;
-    for (let depth = 0; depth < hashCount; depth++) {
+    for (const [depth, hash] of hashes.entries()) {
       const node: MutableNode = {
         generation: generation - depth,
-        hash: readHash(reader),
+        hash,
         parent: undefined,
         leaf: depth === 0 ? leaf : undefined,
       };
@@ -149,19 +149,32 @@ function readLeafState(reader: RecordReader): LeafState {
   };
 }
 
+function writeHashes(writer: RecordWriter, chain: readonly RevisionNode[]): void {
+  const areDigests = chain.every(({ hash }) => isDigest(hash));
+  writer.byte(areDigests ? 1 : 0);
+  for (const { hash } of chain) {
+    if (areDigests) writer.hex(hash);
+    else writeHash(writer, hash);
+  }
+}
+
+function readHashes(reader: RecordReader, hashCount: number): string[] {
+  if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
+  // A history is long: its digits are made at once, and cut.
+  const digits = reader.hex(hashCount * DIGEST_BYTES);
+  const width = DIGEST_BYTES * 2;
+  return Array.from({ length: hashCount }, (_, index) =>
+    digits.slice(index * width, (index + 1) * width),
+  );
+}
+
 /** Also for the records beside this one. */
 export function writeHash(writer: RecordWriter, hash: string): void {
-  const digest = hashDigest(hash);
-  if (digest !== undefined) writer.byte(0).raw(digest);
+  if (isDigest(hash)) writer.byte(0).hex(hash);
   else writer.sized(utf8Encode(hash));
 }
 
 export function readHash(reader: RecordReader): string {
   const byteCount = reader.integer();
-  if (byteCount === 0) return readDigest(reader);
-  return utf8Decode(reader.raw(byteCount));
-}
-
-function readDigest(reader: RecordReader): string {
-  return hexEncode(reader.raw(DIGEST_BYTES));
+  return byteCount === 0 ? reader.hex(DIGEST_BYTES) : utf8Decode(reader.raw(byteCount));
 }

@@ -51,6 +51,8 @@ export interface Prepared {
   readonly attachments: readonly Attachment[];
   /** What leaves that may be replaced refer to. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
+  /** Of the loaded document, when the edit was judged. */
+  readonly writeCount: number;
 }
 
 /** What carrying out adds to, and what it takes from. */
@@ -102,12 +104,13 @@ export class DocumentWriter {
     edit: DocumentEdit,
     judged: Writable,
   ): Promise<Prepared | WriteOutcome> {
+    const { writeCount } = judged.loaded;
     const leafAttachments = await this.#attachmentsOfLeaves(tx, edit.id, judged);
     const resolution = await this.#resolve(tx, edit, judged, leafAttachments);
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
     }
-    return { edit, judged, attachments: resolution.attachments, leafAttachments };
+    return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
   }
 
   /** Writes; synchronous, so that nothing comes between what it read of the transaction's state and what it leaves. */
@@ -315,6 +318,7 @@ export class DocumentWriter {
     }
     loaded.place = { kind: "written", userVersion };
     loaded.chunkCount = record.chunkCount;
+    loaded.writeCount++;
     state.written.set(id, loaded);
   }
 }
@@ -323,6 +327,13 @@ interface Move {
   readonly id: string;
   readonly loaded: LoadedDocument;
   readonly counting: Counting;
+}
+
+/** Whether another write of the transaction came between: what was judged of the document no longer holds. */
+export function isStale(state: TransactionState, { edit, judged, writeCount }: Prepared): boolean {
+  const written = state.written.get(edit.id);
+  if (written === undefined) return false;
+  return written !== judged.loaded || written.writeCount !== writeCount;
 }
 
 const NOTHING = new Uint8Array(0);

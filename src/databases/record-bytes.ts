@@ -3,6 +3,7 @@
  * before them. Denser and faster than tuples, whose order nobody needs inside a value.
  */
 import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
+import { hexEncode, writeHex } from "./hex.ts";
 
 const INITIAL_BYTES = 128;
 
@@ -38,6 +39,14 @@ export class RecordWriter {
     this.#reserve(bytes.length);
     this.#bytes.set(bytes, this.#length);
     this.#length += bytes.length;
+    return this;
+  }
+
+  /** Bytes given as hexadecimal digits. */
+  hex(digits: string): this {
+    this.#reserve(digits.length >> 1);
+    assert(writeHex(digits, this.#bytes, this.#length), "A record holds bytes as digits");
+    this.#length += digits.length >> 1;
     return this;
   }
 
@@ -100,6 +109,11 @@ export class RecordReader {
     const bytes = this.#bytes.subarray(this.#at, end);
     this.#at = end;
     return bytes;
+  }
+
+  /** Bytes as lower-case hexadecimal digits. */
+  hex(byteCount: number): string {
+    return hexEncode(this.raw(byteCount));
   }
 
   sized(): Uint8Array {

@@ -6,6 +6,7 @@
  */
 import { compareBytes, OperationalError, utf8Encode } from "../base/index.ts";
 import type { Revision, RevisionPath } from "./document.ts";
+import { hexDecode } from "./hex.ts";
 
 export interface RevisionParts {
   readonly generation: number;
@@ -17,13 +18,7 @@ export const HASH_BYTES_MAX = 500;
 
 const REVISION = /^([1-9][0-9]{0,14})-(.+)$/s;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
-/** The value of each digit by its character code; -1 for other characters. */
-const HEX_VALUES = new Int8Array(128).fill(-1);
-for (let value = 0; value < 16; value++) {
-  const digit = value.toString(16);
-  HEX_VALUES[digit.charCodeAt(0)] = value;
-  HEX_VALUES[digit.toUpperCase().charCodeAt(0)] = value;
-}
+const STORED_DIGEST = /^[0-9a-f]{32}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 export function formatRevision({ generation, hash }: RevisionParts): Revision {
@@ -46,17 +41,14 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
   return { start, hashes: hashes.map(canonicalHash) };
 }
 
-/** The 16 bytes of a hash of the usual form; undefined for a foreign one. Every key of a leaf asks. */
+/** Whether a hash, in the form that is stored, is one of the usual 16 bytes. */
+export function isDigest(hash: string): boolean {
+  return hash.length === 32 && STORED_DIGEST.test(hash);
+}
+
+/** The 16 bytes of a hash of the usual form; undefined for a foreign one. */
 export function hashDigest(hash: string): Uint8Array | undefined {
-  if (hash.length !== 32) return undefined;
-  const digest = new Uint8Array(16);
-  for (let index = 0; index < 16; index++) {
-    const high = HEX_VALUES[hash.charCodeAt(index * 2)] ?? -1;
-    const low = HEX_VALUES[hash.charCodeAt(index * 2 + 1)] ?? -1;
-    if (high < 0 || low < 0) return undefined;
-    digest[index] = high * 16 + low;
-  }
-  return digest;
+  return hash.length === 32 ? hexDecode(hash) : undefined;
 }
 
 /** CouchDB's order of hashes within a generation. */

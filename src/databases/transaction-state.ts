@@ -5,6 +5,7 @@
  * Keyed by the transaction object. Each attempt has its own, so a retry starts empty, and the state goes with it.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
+import type { LastBoundary } from "./counter-record.ts";
 import type { DatabaseRecord } from "./database-record.ts";
 import type { RevisionTree } from "./revision-tree.ts";
 
@@ -19,6 +20,8 @@ export interface LoadedDocument {
   readonly tree: RevisionTree;
   place: Place;
   chunkCount: number;
+  /** How often this transaction wrote it: what was judged before a write is to be judged again. */
+  writeCount: number;
 }
 
 export interface TransactionState {
@@ -26,7 +29,8 @@ export interface TransactionState {
   readonly written: Map<string, LoadedDocument>;
   /** The boundary that this transaction draws in the update sequence (`change-counts.ts`). */
   boundary: { readonly userVersion: number; changeCount: number } | undefined;
-  lastBoundary: Promise<Versionstamp | undefined> | undefined;
+  drawing: Promise<void> | undefined;
+  lastBoundary: Promise<LastBoundary | undefined> | undefined;
 }
 
 const states = new WeakMap<ReadTransaction, Map<string, TransactionState>>();
@@ -43,7 +47,13 @@ export function openState(tx: ReadTransaction, database: DatabaseRecord): Transa
   }
   const known = ofTransaction.get(database.uuid);
   if (known !== undefined) return known;
-  const state = { database, written: new Map(), boundary: undefined, lastBoundary: undefined };
+  const state: TransactionState = {
+    database,
+    written: new Map(),
+    boundary: undefined,
+    drawing: undefined,
+    lastBoundary: undefined,
+  };
   ofTransaction.set(database.uuid, state);
   return state;
 }
