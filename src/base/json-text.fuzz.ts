@@ -1,0 +1,44 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { joinObject, jsonKind, splitArray, splitObject } from "./json-text.ts";
+
+/** JSON texts with white space where it may stand. */
+const spaced = fc
+  .tuple(fc.json(), fc.constantFrom(undefined, 1, "\t"))
+  .map(([text, space]) => JSON.stringify(JSON.parse(text), null, space));
+
+test("an object is the sum of its members, whatever is in them", () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.string(), spaced)), (pairs) => {
+      const text = `{ ${pairs.map(([name, value]) => `${JSON.stringify(name)} : ${value}`).join(" ,\n")} }`;
+      const members = splitObject(text);
+      expect(members.map(({ name }) => name)).toEqual(pairs.map(([name]) => name));
+      expect(members.map(({ value }) => JSON.parse(value))).toEqual(
+        pairs.map(([, value]) => JSON.parse(value)),
+      );
+      expect(JSON.parse(joinObject(members))).toEqual(JSON.parse(text));
+    }),
+  );
+});
+
+test("an array is the sum of its elements", () => {
+  fc.assert(
+    fc.property(fc.array(spaced), (values) => {
+      const elements = splitArray(` [ ${values.join(" , ")} ] `);
+      expect(elements.map((text) => JSON.parse(text))).toEqual(
+        values.map((text) => JSON.parse(text)),
+      );
+    }),
+  );
+});
+
+test("values come out as the text that went in", () => {
+  const text =
+    '{"a":12345678901234567890,"b":1.0,"c":1e2,"d":-0,"e":"\\u00e9\\"}","__proto__":{"x":[1, 2]}}';
+  expect(joinObject(splitObject(text))).toBe(text);
+});
+
+test("the kind of a text is that of its value", () => {
+  const kinds = ["{}", "[]", '"x"', "-1", "true", "false", " null"].map(jsonKind);
+  expect(kinds).toEqual(["object", "array", "string", "number", "boolean", "boolean", "null"]);
+});
