@@ -1,0 +1,104 @@
+/** The API put together: routes, authentication, authorization, and the net that turns every error into a response. */
+import { errorCode, type Runtime, randomHex } from "../base/index.ts";
+import type { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import type { MultipartParser } from "../protocol/index.ts";
+import { allDocumentsRoutes } from "./all-documents.ts";
+import { requireAccess } from "./authorization.ts";
+import { bulkDocumentsRoutes } from "./bulk-documents.ts";
+import { bulkGetRoutes } from "./bulk-get.ts";
+import { changesRoutes } from "./changes.ts";
+import { databaseRoutes } from "./databases.ts";
+import { documentRoutes } from "./documents.ts";
+import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
+import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+import { localDocumentRoutes } from "./local-documents.ts";
+import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
+import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
+import { type Route, Router, splitPath } from "./router.ts";
+import { serverInfoRoutes } from "./server-info.ts";
+
+/** All that the API needs from the server that it is a part of. */
+export interface ApiParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly attachments: AttachmentStore;
+  readonly parseMultipart: MultipartParser;
+  /** Throws a ProtocolError 401 for wrong credentials. */
+  readonly authenticate: (request: ApiRequest) => Promise<User>;
+  readonly server: {
+    /** CouchDB's version, whose API this is. */
+    readonly version: string;
+    readonly vendor: { readonly name: string; readonly version: string };
+    readonly uuid: string;
+  };
+  readonly isUp: () => boolean;
+  /** Further resources; of two routes with the same path and method, these count. */
+  readonly routes: readonly Route[];
+}
+
+export function createApi(parts: ApiParts): Api {
+  const runtime: Runtime = { ...parts.runtime, random: parts.runtime.random.fork("api") };
+  const own: ApiParts = { ...parts, runtime };
+  const router = new Router([
+    ...notImplementedRoutes(),
+    ...serverInfoRoutes(own),
+    ...databaseRoutes(own),
+    ...documentRoutes(own),
+    ...localDocumentRoutes(own),
+    ...bulkDocumentsRoutes(own),
+    ...bulkGetRoutes(own),
+    ...revisionsDifferenceRoutes(own),
+    ...allDocumentsRoutes(own),
+    ...changesRoutes(own),
+    ...parts.routes,
+  ]);
+  const { name, version } = parts.server.vendor;
+  const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
+
+  return async (request) => {
+    const response = await answer(router, own, request);
+    const headers = {
+      "Cache-Control": "must-revalidate",
+      Server: serverName,
+      "X-Couch-Request-ID": randomHex(runtime.random).slice(0, 10),
+      "X-CouchDB-Body-Time": "0",
+      ...response.headers,
+    };
+    if (request.method !== "HEAD") return { ...response, headers };
+    return withoutBody({ ...response, headers });
+  };
+}
+
+async function answer(router: Router, parts: ApiParts, request: ApiRequest): Promise<ApiResponse> {
+  try {
+    const segments = splitPath(request.path);
+    const match = router.match(request.method, segments);
+    if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
+    if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
+    const user = await parts.authenticate(request);
+    requireAccess(match.route, user, segments);
+    return await match.route.handle({ request, user, parameters: match.parameters });
+  } catch (error) {
+    if (!isExpected(error) && !request.signal.aborted) announce(parts.runtime, request, error);
+    return errorResponse(error);
+  }
+}
+
+/** A defect, or a code that the table of errors does not know. */
+function announce({ trace }: Runtime, { method, path }: ApiRequest, error: unknown): void {
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  trace.event("api.request-failed", { method, path, code: errorCode(error), message, stack });
+}
+
+/** The answer to HEAD: everything but the body, whose length is told where it is known. */
+async function withoutBody({ status, headers, body }: ApiResponse): Promise<ApiResponse> {
+  if (body === undefined) return { status, headers, body };
+  if (typeof body === "string" || body instanceof Uint8Array) {
+    const length = typeof body === "string" ? new TextEncoder().encode(body).length : body.length;
+    return { status, headers: { ...headers, "Content-Length": String(length) }, body: undefined };
+  }
+  await body[Symbol.asyncIterator]().return?.();
+  return { status, headers, body: undefined };
+}

@@ -1,0 +1,136 @@
+/** The query of a changes feed. */
+import { splitObject } from "../base/index.ts";
+import { FIRST_SEQUENCE } from "../databases/index.ts";
+import { badRequest, compileSelector, ProtocolError } from "../protocol/index.ts";
+import type { Call } from "./call.ts";
+import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
+import { booleanParameter, integerParameter, isTextList, jsonParameter } from "./query.ts";
+import { checkJson, readBytes, requireJsonType } from "./request-body.ts";
+
+/** CouchDB's `[chttpd] changes_timeout`: both the default and the longest. */
+const TIMEOUT_MS = 60_000;
+const HEARTBEAT_MS_DEFAULT = 60_000;
+
+export type Feed = "normal" | "longpoll" | "continuous" | "eventsource";
+
+/** Which changes pass; a document's text is looked at only by `documents`. */
+export type ChangesFilter =
+  | { readonly kind: "all" }
+  | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
+  | { readonly kind: "documents"; readonly matches: (document: unknown) => boolean };
+
+export interface ChangesQuery {
+  readonly feed: Feed;
+  /** Where the feed begins: behind a sequence, or behind the newest change. */
+  readonly since:
+    | { readonly kind: "sequence"; readonly sequence: string }
+    | { readonly kind: "now" };
+  readonly limit: number;
+  readonly descending: boolean;
+  /** `style=all_docs`: all leaves; otherwise the winner alone. */
+  readonly allLeaves: boolean;
+  readonly includeDocuments: boolean;
+  readonly view: ViewOptions;
+  readonly heartbeatMs: number | undefined;
+  /** How long the feed waits for a change. A feed with a heartbeat waits as long as the client does. */
+  readonly timeoutMs: number | undefined;
+  /** Only each so-many-th row tells its sequence, as in CouchDB, where sequences are costly. */
+  readonly sequenceInterval: number;
+  readonly filter: ChangesFilter;
+}
+
+/** Reads the query, and the body of a POST. Throws a ProtocolError that names what is wrong. */
+export async function changesQuery(call: Call): Promise<ChangesQuery> {
+  const { query, headers } = call.request;
+  const heartbeatMs = heartbeat(call);
+  const timeoutMs = integerParameter(call, "timeout");
+  const waitMs = Math.min(timeoutMs ?? TIMEOUT_MS, TIMEOUT_MS);
+  return {
+    feed: feedOf(query.get("feed")),
+    since: since(headers.get("last-event-id") ?? query.get("last-event-id") ?? query.get("since")),
+    limit: integerParameter(call, "limit") ?? Number.MAX_SAFE_INTEGER,
+    descending: booleanParameter(call, "descending"),
+    allLeaves: isAllLeaves(query.get("style")),
+    includeDocuments: booleanParameter(call, "include_docs"),
+    view: {
+      ...PLAIN_VIEW,
+      conflicts: booleanParameter(call, "conflicts"),
+      attachments: booleanParameter(call, "attachments"),
+      encodingInfo: booleanParameter(call, "att_encoding_info"),
+    },
+    heartbeatMs,
+    timeoutMs: heartbeatMs === undefined ? waitMs : undefined,
+    sequenceInterval: Math.max(1, integerParameter(call, "seq_interval") ?? 1),
+    filter: await filterOf(call),
+  };
+}
+
+function feedOf(text = "normal"): Feed {
+  if (text === "live") return "continuous";
+  const feeds: readonly Feed[] = ["normal", "longpoll", "continuous", "eventsource"];
+  const feed = feeds.find((name) => name === text);
+  if (feed !== undefined) return feed;
+  throw badRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource");
+}
+
+/** Sequences are texts; some clients send them as JSON strings. */
+function since(text: string | undefined): ChangesQuery["since"] {
+  if (text === "now") return { kind: "now" };
+  const plain = text?.startsWith('"') === true ? text.replace(/^"|"$/g, "") : text;
+  return { kind: "sequence", sequence: plain || FIRST_SEQUENCE };
+}
+
+function isAllLeaves(style = "main_only"): boolean {
+  if (style === "all_docs" || style === "main_only") return style === "all_docs";
+  throw badRequest("style must be main_only or all_docs");
+}
+
+function heartbeat(call: Call): number | undefined {
+  const text = call.request.query.get("heartbeat");
+  if (text === undefined || text === "false") return undefined;
+  if (text === "true") return HEARTBEAT_MS_DEFAULT;
+  const value = integerParameter(call, "heartbeat");
+  if (value !== undefined && value > 0) return value;
+  throw badRequest("The heartbeat value should be a positive integer (in milliseconds).");
+}
+
+async function filterOf(call: Call): Promise<ChangesFilter> {
+  const name = call.request.query.get("filter");
+  const members = await bodyMembers(call);
+  const member = (key: string): unknown => {
+    const text = members.get(key);
+    return text === undefined ? jsonParameter(call, key) : JSON.parse(text);
+  };
+  if (name === undefined || name === "") return { kind: "all" };
+  if (name === "_doc_ids") return byIds(member("doc_ids"));
+  if (name === "_selector") return bySelector(member("selector"));
+  if (name === "_design") {
+    return { kind: "ids", matches: (id) => id.startsWith("_design/") };
+  }
+  const reason = `The filter ${name} is not part of Tandem yet; _doc_ids, _selector and _design are.`;
+  throw new ProtocolError(501, "not_implemented", reason);
+}
+
+async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
+  if (call.request.method !== "POST") return new Map();
+  requireJsonType(call);
+  const bytes = await readBytes(call.request.body);
+  if (bytes.length === 0) return new Map();
+  const text = checkJson(bytes);
+  if (!text.trimStart().startsWith("{")) throw badRequest("Request body must be a JSON object");
+  return new Map(splitObject(text).map(({ name, value }) => [name, value]));
+}
+
+function byIds(value: unknown): ChangesFilter {
+  if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of strings.");
+  const ids = new Set(value);
+  return { kind: "ids", matches: (id) => ids.has(id) };
+}
+
+function bySelector(value: unknown): ChangesFilter {
+  if (value === undefined) throw badRequest("Selector must be specified in POST payload");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw badRequest("Selector error: expected a JSON object");
+  }
+  return { kind: "documents", matches: compileSelector({ ...value }) };
+}

@@ -1,0 +1,125 @@
+/**
+ * `_changes` in all its feeds.
+ *
+ *   normal        what there is, as one JSON object
+ *   longpoll      the same, but if there is nothing it waits for the first change
+ *   continuous    a line for each change, until the client goes
+ *   eventsource   the same, as server-sent events
+ */
+import type { ApiParts } from "./api.ts";
+import type { Call } from "./call.ts";
+import { type ChangesQuery, changesQuery, type Feed } from "./changes-query.ts";
+import { ChangesReader, type ChangesRow } from "./changes-reader.ts";
+import { readDatabase } from "./database-access.ts";
+import type { ApiResponse } from "./exchange.ts";
+import { PIECE_LENGTH, streamedJson } from "./responses.ts";
+import { defineRoute, type Route } from "./router.ts";
+
+export function changesRoutes(parts: ApiParts): Route[] {
+  return [defineRoute(["GET", "POST"], "/{database}/_changes", (call) => changes(parts, call))];
+}
+
+async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const query = await changesQuery(call);
+  const { database, since } = await readDatabase(parts, call, async (tx, opened) => ({
+    database: opened,
+    since: query.since.kind === "now" ? await opened.updateSequence(tx) : query.since.sequence,
+  }));
+  const reader = new ChangesReader(parts, call, query, database);
+  const headers =
+    query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : undefined;
+  return streamedJson(200, feed(parts, { query, reader, since }), headers);
+}
+
+interface FeedParts {
+  readonly query: ChangesQuery;
+  readonly reader: ChangesReader;
+  readonly since: string;
+}
+
+async function* feed(
+  { runtime: { clock } }: ApiParts,
+  { query, reader, since }: FeedParts,
+): AsyncGenerator<string, void, undefined> {
+  const form = FORMS[query.feed];
+  let position = since;
+  let page = await reader.page(position);
+  let isFirst = true;
+  let pendingIsKnown = true;
+  let sentMs = clock.monotonicMs();
+  yield form.opening;
+  for (;;) {
+    position = page.lastSequence;
+    for (const piece of rowPieces(page.rows, form, isFirst)) {
+      yield piece;
+      sentMs = clock.monotonicMs();
+    }
+    isFirst &&= page.rows.length === 0;
+    if (reader.limitIsReached) break;
+    if (page.isLast) {
+      const isOver = query.descending || query.feed === "normal";
+      if (isOver || (query.feed === "longpoll" && reader.hasRows)) break;
+      const reason = yield* reader.wait(position, form.heartbeat);
+      pendingIsKnown = reason !== "gone";
+      if (reason !== "changed") break;
+    } else if (query.heartbeatMs !== undefined) {
+      // A filter may pass over many changes, while the client waits for a sign of life.
+      const nowMs = clock.monotonicMs();
+      if (nowMs - sentMs >= query.heartbeatMs) {
+        yield form.heartbeat;
+        sentMs = nowMs;
+      }
+    }
+    page = await (query.descending ? reader.page(since, position) : reader.page(position));
+  }
+  const pending = pendingIsKnown && !query.descending ? await reader.pendingCount(position) : 0;
+  yield form.closing(position, pending);
+}
+
+/** How a feed stands on the wire. */
+interface FeedForm {
+  readonly opening: string;
+  readonly heartbeat: string;
+  row(row: ChangesRow, isFirst: boolean): string;
+  closing(lastSequence: string, pending: number): string;
+}
+
+const OBJECT_FORM: FeedForm = {
+  opening: '{"results":[\n',
+  heartbeat: "\n",
+  row: ({ text }, isFirst) => (isFirst ? text : `,\n${text}`),
+  closing: (lastSequence, pending) =>
+    `\n],\n"last_seq":${JSON.stringify(lastSequence)},"pending":${pending}}\n`,
+};
+
+const FORMS: Readonly<Record<Feed, FeedForm>> = {
+  normal: OBJECT_FORM,
+  longpoll: OBJECT_FORM,
+  continuous: {
+    opening: "",
+    heartbeat: "\n",
+    row: ({ text }) => `${text}\n`,
+    closing: (last_seq, pending) => `${JSON.stringify({ last_seq, pending })}\n`,
+  },
+  eventsource: {
+    opening: "",
+    heartbeat: "event: heartbeat\ndata: \n\n",
+    row: ({ text, sequence }) => `data: ${text}\nid: ${sequence}\n\n`,
+    closing: () => "",
+  },
+};
+
+function* rowPieces(
+  rows: readonly ChangesRow[],
+  form: FeedForm,
+  isFirst: boolean,
+): Generator<string> {
+  let piece = "";
+  for (const [index, row] of rows.entries()) {
+    piece += form.row(row, isFirst && index === 0);
+    if (piece.length < PIECE_LENGTH) continue;
+    yield piece;
+    piece = "";
+  }
+  if (piece !== "") yield piece;
+}

@@ -1,0 +1,67 @@
+/** Opening the database that a call names, in a transaction of its own: the edge where transactions begin. */
+import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
+import { isDatabaseName } from "../databases/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction, TransactOptions } from "../kv/index.ts";
+import { encodeDatabaseName, encodeDocumentId, ProtocolError } from "../protocol/index.ts";
+import { type Call, parameter } from "./call.ts";
+import type { User } from "./exchange.ts";
+
+interface Store {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+}
+
+/** The name in the path. */
+export function databaseName(call: Call): string {
+  return parameter(call, "database");
+}
+
+export function readDatabase<T>(
+  { kv, databases }: Store,
+  call: Call,
+  body: (tx: ReadTransaction, database: Database) => Promise<T>,
+): Promise<T> {
+  const name = existingName(call);
+  return kv.read(async (tx) => body(tx, await databases.open(tx, name)), {
+    signal: call.request.signal,
+  });
+}
+
+/** `whenUnknown` as in `KeyValueStore.transact`; by default a body is applied once, whatever becomes of its commit. */
+export function writeDatabase<T>(
+  { kv, databases }: Store,
+  call: Call,
+  body: (tx: Transaction, database: Database) => Promise<T>,
+  { whenUnknown = "check" }: Pick<TransactOptions, "whenUnknown"> = {},
+): Promise<T> {
+  const name = existingName(call);
+  return kv.transact(async (tx) => body(tx, await databases.open(tx, name)), {
+    signal: call.request.signal,
+    whenUnknown,
+  });
+}
+
+/** The handle, for what happens outside of transactions. */
+export function openDatabase(store: Store, call: Call): Promise<Database> {
+  return readDatabase(store, call, async (_, database) => database);
+}
+
+export function writeContext({ name, roles, isAdmin }: User): WriteContext {
+  return { userName: name, roles, isAdmin };
+}
+
+/** The URL of a document, or of a database, as the client can reach it. */
+export function locationOf(call: Call, id?: string): string {
+  const { headers } = call.request;
+  const scheme = headers.get("x-forwarded-proto") ?? "http";
+  const host = headers.get("x-forwarded-host") ?? headers.get("host") ?? "localhost";
+  const database = `${scheme}://${host}/${encodeDatabaseName(databaseName(call))}`;
+  return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
+}
+
+/** What cannot be a database is none; it would not even make a key. */
+function existingName(call: Call): string {
+  const name = databaseName(call);
+  if (isDatabaseName(name)) return name;
+  throw new ProtocolError(404, "not_found", "Database does not exist.");
+}

@@ -1,0 +1,92 @@
+/** A stored document as a reader asked for it: what has to be read of it, and its text. */
+import { base64Encode, type JsonMember } from "../base/index.ts";
+import type { Attachment, Database, Document } from "../databases/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
+import { attachmentsSince, renderStoredDocument } from "../replicator/index.ts";
+import type { ApiParts } from "./api.ts";
+import type { ViewOptions } from "./document-options.ts";
+import { readBytes } from "./request-body.ts";
+
+/** A document and what else was asked of it, all from one transaction. */
+export interface DocumentView {
+  readonly document: Document;
+  readonly extras: readonly JsonMember[];
+}
+
+export async function viewOf(
+  tx: ReadTransaction,
+  database: Database,
+  document: Document,
+  options: ViewOptions,
+): Promise<DocumentView> {
+  const { id, revision } = document;
+  const { revisionsInfo, conflicts, deletedConflicts } = options;
+  const extras: JsonMember[] = [];
+  const add = (name: string, list: readonly unknown[]): void => {
+    if (list.length > 0) extras.push({ name, value: JSON.stringify(list) });
+  };
+  if (revisionsInfo) {
+    const statuses = await database.revisionStatuses(tx, id, revision);
+    add(
+      "_revs_info",
+      statuses.map(({ revision: rev, status }) => ({ rev, status })),
+    );
+  }
+  if (conflicts || deletedConflicts) {
+    const others = (await database.leaves(tx, id)).filter((leaf) => leaf.revision !== revision);
+    const revisionsOf = (deleted: boolean): string[] =>
+      others.filter((leaf) => leaf.deleted === deleted).map((leaf) => leaf.revision);
+    if (conflicts) add("_conflicts", revisionsOf(false));
+    if (deletedConflicts) add("_deleted_conflicts", revisionsOf(true));
+  }
+  return { document, extras };
+}
+
+/** The attachments whose bytes go with the document. */
+export function sentAttachments(document: Document, options: ViewOptions): readonly Attachment[] {
+  if (!options.attachments) return [];
+  const { attachmentsSince: ancestors } = options;
+  if (ancestors === undefined) return document.attachments;
+  const names = attachmentsSince(document, ancestors);
+  return document.attachments.filter(({ name }) => names.has(name));
+}
+
+/** The document's JSON text, with the bytes of attachments in base64 where they were asked for. */
+export async function viewText(
+  { attachments: store }: ApiParts,
+  database: Database,
+  { document, extras }: DocumentView,
+  options: ViewOptions,
+  signal: AbortSignal,
+): Promise<string> {
+  const data = new Map<string, string>();
+  for (const attachment of sentAttachments(document, options)) {
+    // Inline data are decoded always, as in CouchDB.
+    const chunks = store.read(database, attachment, { decoded: true }, signal);
+    data.set(attachment.name, base64Encode(await readBytes(chunks)));
+  }
+  return renderStoredDocument(document, {
+    revisions: options.revisions,
+    extras,
+    encodingInfo: options.encodingInfo,
+    attachmentForm: ({ name }) => {
+      const text = data.get(name);
+      return text === undefined ? { kind: "stub" } : { kind: "inline", data: text };
+    },
+  });
+}
+
+/** The text whose attachments' bytes follow behind it, in its order. */
+export function multipartText(
+  { document, extras }: DocumentView,
+  sent: readonly Attachment[],
+  options: ViewOptions,
+): string {
+  const names = new Set(sent.map(({ name }) => name));
+  return renderStoredDocument(document, {
+    revisions: options.revisions,
+    extras,
+    encodingInfo: true,
+    attachmentForm: ({ name }) => ({ kind: names.has(name) ? "follows" : "stub" }),
+  });
+}

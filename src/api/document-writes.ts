@@ -1,0 +1,112 @@
+/** Writing edits: one, or many in batches that the store takes in one transaction each. */
+import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
+import type { ApiParts } from "./api.ts";
+import type { Call } from "./call.ts";
+import { writeContext, writeDatabase } from "./database-access.ts";
+import { type ErrorAnswer, errorAnswer, isExpected } from "./error-responses.ts";
+
+/** Far from the transaction's limits in size and time. */
+const BATCH_COUNT_MAX = 100;
+const BATCH_LENGTH_MAX = 1_000_000;
+
+/** What became of an edit, as the wire has it. */
+export type EditResult =
+  | { readonly kind: "written"; readonly id: string; readonly revision: string }
+  | { readonly kind: "failed"; readonly id: string; readonly answer: ErrorAnswer };
+
+/** Writes one edit. Throws a ProtocolError for a conflict, a missing stub, a refusal. */
+export async function writeOne(
+  parts: ApiParts,
+  call: Call,
+  edit: DocumentEdit,
+): Promise<{ readonly id: string; readonly revision: string }> {
+  const result = resultOf((await transactEdits(parts, call, [edit]))[0] as WriteOutcome);
+  if (result.kind === "written") return result;
+  const { status, error, reason } = result.answer;
+  throw new ProtocolError(status, error, reason);
+}
+
+/** Writes edits in their order, batch after batch, with a result for each. */
+export async function writeAll(
+  parts: ApiParts,
+  call: Call,
+  edits: readonly DocumentEdit[],
+): Promise<EditResult[]> {
+  const results: EditResult[] = [];
+  for (const batch of batchesOf(edits)) results.push(...(await writeBatch(parts, call, batch)));
+  return results;
+}
+
+/** One transaction for all; if the store refuses one of them, one for each, to know which. */
+async function writeBatch(
+  parts: ApiParts,
+  call: Call,
+  edits: readonly DocumentEdit[],
+): Promise<EditResult[]> {
+  try {
+    return (await transactEdits(parts, call, edits)).map(resultOf);
+  } catch (error) {
+    const answer = errorAnswer(error);
+    // Only what is wrong with a document is told of it; all else concerns the whole request.
+    const isRefusal = isExpected(error) && [400, 413].includes(answer.status);
+    if (!isRefusal) throw error;
+    if (edits.length === 1) return edits.map(({ id }) => ({ kind: "failed", id, answer }));
+    const results: EditResult[] = [];
+    for (const edit of edits) results.push(...(await writeBatch(parts, call, [edit])));
+    return results;
+  }
+}
+
+function transactEdits(
+  parts: ApiParts,
+  call: Call,
+  edits: readonly DocumentEdit[],
+): Promise<WriteOutcome[]> {
+  const context = writeContext(call.user);
+  // A revision that was made elsewhere can be written twice; a user's edit would conflict with itself.
+  const isRepeatable = edits.every(({ mode }) => mode === "replicated");
+  return writeDatabase(parts, call, (tx, database) => database.writeMany(tx, edits, context), {
+    whenUnknown: isRepeatable ? "retry" : "check",
+  });
+}
+
+function* batchesOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
+  let batch: DocumentEdit[] = [];
+  let length = 0;
+  for (const edit of edits) {
+    const isFull = batch.length >= BATCH_COUNT_MAX || length + edit.body.length > BATCH_LENGTH_MAX;
+    if (isFull && batch.length > 0) {
+      yield batch;
+      batch = [];
+      length = 0;
+    }
+    batch.push(edit);
+    length += edit.body.length;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+function resultOf(outcome: WriteOutcome): EditResult {
+  const { id } = outcome;
+  switch (outcome.kind) {
+    case "written":
+    case "known":
+      return { kind: "written", id, revision: outcome.revision };
+    case "conflict":
+      return failed(id, 409, "conflict", "Document update conflict.");
+    case "missing-stub":
+      return failed(
+        id,
+        412,
+        "missing_stub",
+        `Invalid attachment stub in ${id} for ${outcome.name}`,
+      );
+    case "rejected":
+      return failed(id, outcome.error === "forbidden" ? 403 : 401, outcome.error, outcome.reason);
+  }
+}
+
+function failed(id: string, status: number, error: string, reason: string): EditResult {
+  return { kind: "failed", id, answer: { status, error, reason } };
+}

@@ -1,0 +1,184 @@
+/** From a document on the wire to an edit of the store. The bytes of its attachments are stored on the way. */
+import { base64Decode } from "../base/index.ts";
+import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
+import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
+import {
+  badRequest,
+  formatRevision,
+  ProtocolError,
+  type WireAttachment,
+  type WireDocument,
+} from "../protocol/index.ts";
+import { replicatedEdit, stubEdit } from "../replicator/index.ts";
+import type { ApiParts } from "./api.ts";
+import type { Call } from "./call.ts";
+import { openDatabase } from "./database-access.ts";
+import { booleanParameter } from "./query.ts";
+
+/** CouchDB's `[attachments] compressible_types`: worth the work of compressing them. */
+const COMPRESSIBLE = /^(text\/|application\/(javascript|json|xml)\b)/;
+
+export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
+
+export type EditMode = DocumentEdit["mode"];
+
+/** A document that has an id. */
+export type NamedDocument = WireDocument & { readonly id: string };
+
+/** `new_edits` in the query. */
+export function editMode(call: Call): EditMode {
+  return booleanParameter(call, "new_edits", true) ? "interactive" : "replicated";
+}
+
+/** The edit that a document asks for, its inline attachments stored. Attachments that follow are the caller's to stage. */
+export async function wireEdit(
+  parts: ApiParts,
+  call: Call,
+  wire: NamedDocument,
+  mode = editMode(call),
+): Promise<DocumentEdit> {
+  checkWire(wire);
+  const attachments = await inlineAttachments(parts, call, wire, mode);
+  return editOf(wire, attachments, mode);
+}
+
+/** What the store would refuse only when all is said and done. */
+export function checkWire({ id, body }: NamedDocument): void {
+  checkDocumentId(id);
+  // No character takes more than three bytes per unit of length, so most bodies need not be measured.
+  const isLarge = body.length * 3 > BODY_BYTES_MAX;
+  if (isLarge && new TextEncoder().encode(body).length > BODY_BYTES_MAX) {
+    throw new ProtocolError(413, "document_too_large", id);
+  }
+}
+
+export function editOf(
+  wire: NamedDocument,
+  attachments: readonly AttachmentEdit[],
+  mode: EditMode,
+): DocumentEdit {
+  checkNames(attachments);
+  if (mode === "replicated") return replicatedEdit(wire, attachments);
+  const { id, deleted, body } = wire;
+  return { mode, id, deleted, body, attachments, parent: parentOf(wire) };
+}
+
+/** Stores bytes for an attachment. What a user uploads is compressed when it is text; what is replicated stays as it is. */
+export async function stageAttachment(
+  { attachments: store }: ApiParts,
+  database: Database,
+  {
+    attachment,
+    mode,
+    chunks,
+  }: {
+    readonly attachment: Pick<
+      WireAttachment,
+      | "name"
+      | "contentType"
+      | "revisionPosition"
+      | "digest"
+      | "length"
+      | "encoding"
+      | "encodedLength"
+    >;
+    readonly mode: EditMode;
+    readonly chunks: AsyncIterable<Uint8Array>;
+  },
+  signal: AbortSignal,
+): Promise<AttachmentEdit> {
+  const { name, revisionPosition, digest, encoding } = attachment;
+  const contentType = attachment.contentType ?? CONTENT_TYPE_DEFAULT;
+  if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
+    throw badRequest(`Attachment "${name}" has an encoding that is neither gzip nor identity`);
+  }
+  const isGzip = encoding === "gzip";
+  const content = await store.stage(
+    database,
+    chunks,
+    {
+      encoding: isGzip ? "gzip" : undefined,
+      expectedDigest: digest,
+      expectedLength: isGzip ? attachment.encodedLength : attachment.length,
+      compress: mode === "interactive" && COMPRESSIBLE.test(contentType),
+    },
+    signal,
+  );
+  const position = mode === "replicated" ? revisionPosition : undefined;
+  return {
+    kind: "staged",
+    name,
+    contentType,
+    content,
+    ...(position === undefined ? {} : { revisionPosition: position }),
+  };
+}
+
+/** Stubs as they are, inline data stored. */
+async function inlineAttachments(
+  parts: ApiParts,
+  call: Call,
+  { attachments }: WireDocument,
+  mode: EditMode,
+): Promise<AttachmentEdit[]> {
+  if (attachments.length === 0) return [];
+  const database = await openDatabase(parts, call);
+  const edits: AttachmentEdit[] = [];
+  for (const attachment of attachments) {
+    edits.push(await inlineAttachment(parts, call, database, attachment, mode));
+  }
+  return edits;
+}
+
+export async function inlineAttachment(
+  parts: ApiParts,
+  call: Call,
+  database: Database,
+  attachment: WireAttachment,
+  mode: EditMode,
+): Promise<AttachmentEdit> {
+  const { name, content, contentType, revisionPosition } = attachment;
+  if (content.kind === "stub") return stubEdit(attachment);
+  if (content.kind === "follows") {
+    throw badRequest(`Attachment "${name}" follows, but the request is not multipart/related`);
+  }
+  const bytes = base64Decode(content.data);
+  if (bytes === undefined) throw badRequest(`Attachment "${name}" has invalid base64 data`);
+  // Inline data are never encoded, and what else stands beside them may be left from an older version.
+  return stageAttachment(
+    parts,
+    database,
+    {
+      attachment: {
+        name,
+        contentType,
+        revisionPosition,
+        digest: undefined,
+        length: undefined,
+        encoding: undefined,
+        encodedLength: undefined,
+      },
+      mode,
+      chunks: once(bytes),
+    },
+    call.request.signal,
+  );
+}
+
+function parentOf({ revision, revisions }: WireDocument): string | undefined {
+  if (revision !== undefined || revisions === undefined) return revision;
+  const [hash] = revisions.hashes;
+  return hash === undefined ? undefined : formatRevision(revisions.start, hash);
+}
+
+function checkNames(attachments: readonly AttachmentEdit[]): void {
+  const names = new Set<string>();
+  for (const { name } of attachments) {
+    if (names.has(name)) throw badRequest(`Duplicate attachment name '${name}'`);
+    names.add(name);
+  }
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes;
+}

@@ -1,0 +1,29 @@
+/**
+ * CouchDB 3.5's HTTP API in front of our own databases, as a function from request to response.
+ *
+ * Begin with `createApi`. Other modules add resources with `defineRoute` and the helpers for bodies, queries and answers.
+ */
+export type { ApiParts } from "./api.ts";
+export { createApi } from "./api.ts";
+export { requireAdmin } from "./authorization.ts";
+export type { Call, Handler } from "./call.ts";
+export { parameter } from "./call.ts";
+export type { ErrorAnswer } from "./error-responses.ts";
+export { errorAnswer, errorResponse } from "./error-responses.ts";
+export type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+export {
+  booleanParameter,
+  integerParameter,
+  jsonParameter,
+  queryError,
+  textListParameter,
+} from "./query.ts";
+export { replicateRoutes } from "./replicate.ts";
+export { readJsonBody, readJsonMembers, requireJsonType } from "./request-body.ts";
+export { inPieces, json, jsonText, streamedJson } from "./responses.ts";
+export type { Access, Route } from "./router.ts";
+export { defineRoute } from "./router.ts";
+export type { SchedulerParts } from "./scheduler.ts";
+export { schedulerRoutes } from "./scheduler.ts";
+export type { SessionAuthority } from "./session.ts";
+export { sessionRoutes } from "./session.ts";

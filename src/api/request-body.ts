@@ -1,0 +1,61 @@
+/** Request bodies: text that was checked, never a parsed and printed one. */
+import {
+  concatBytes,
+  type JsonText,
+  jsonKind,
+  splitObject,
+  utf8Decode,
+  validateJson,
+} from "../base/index.ts";
+import { badRequest, ProtocolError, parseMediaType } from "../protocol/index.ts";
+import type { Call } from "./call.ts";
+
+/** Of a body that is held whole. Attachments that come as streams are not. */
+const BODY_BYTES_MAX = 256 * 1024 * 1024;
+
+/** The body as JSON. Throws a ProtocolError when it is none. */
+export async function readJsonBody(call: Call): Promise<JsonText> {
+  return checkJson(await readBytes(call.request.body));
+}
+
+/** The members of a body that has to be a JSON object, by name; the last of a repeated name counts. */
+export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
+  requireJsonType(call);
+  const text = await readJsonBody(call);
+  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+  return new Map(splitObject(text).map(({ name, value }) => [name, value]));
+}
+
+/** CouchDB's check on most POST requests. */
+export function requireJsonType(call: Call): void {
+  const header = call.request.headers.get("content-type");
+  if (header !== undefined && parseMediaType(header).type === "application/json") return;
+  throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
+}
+
+export function checkJson(bytes: Uint8Array): JsonText {
+  try {
+    const text = utf8Decode(bytes);
+    validateJson(text);
+    return text;
+  } catch (error) {
+    throw new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
+  }
+}
+
+/** All bytes of a stream. Throws a ProtocolError 413 when there are more than `byteCountMax`. */
+export async function readBytes(
+  chunks: AsyncIterable<Uint8Array>,
+  byteCountMax = BODY_BYTES_MAX,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let byteCount = 0;
+  for await (const chunk of chunks) {
+    byteCount += chunk.length;
+    if (byteCount > byteCountMax) {
+      throw new ProtocolError(413, "too_large", "the request entity is too large");
+    }
+    parts.push(chunk);
+  }
+  return concatBytes(parts);
+}

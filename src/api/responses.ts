@@ -1,0 +1,77 @@
+/** Answers: JSON as values, as text, and as a stream of pieces. */
+import type { ApiResponse } from "./exchange.ts";
+
+export type Headers = Readonly<Record<string, string>>;
+
+/** Small enough to hold many at once, large enough that a socket is not fed row by row. */
+export const PIECE_LENGTH = 32_768;
+
+const JSON_TYPE: Headers = { "Content-Type": "application/json" };
+
+/** A value as JSON, with the newline that CouchDB puts behind it. */
+export function json(status: number, value: unknown, headers: Headers = {}): ApiResponse {
+  return jsonText(status, JSON.stringify(value), headers);
+}
+
+/** A JSON text as it is. */
+export function jsonText(status: number, text: string, headers: Headers = {}): ApiResponse {
+  return { status, headers: { ...JSON_TYPE, ...headers }, body: `${text}\n` };
+}
+
+/**
+ * A JSON answer that is made while it is sent. Its first piece is awaited here, so that what fails until then is an error
+ * response and not a broken stream.
+ */
+export async function streamedJson(
+  status: number,
+  pieces: AsyncIterable<string>,
+  headers: Headers = {},
+): Promise<ApiResponse> {
+  return { status, headers: { ...JSON_TYPE, ...headers }, body: await begun(pieces) };
+}
+
+/** The same pieces, the first of which is already there. */
+export async function begun<Piece>(pieces: AsyncIterable<Piece>): Promise<AsyncIterable<Piece>> {
+  const iterator = pieces[Symbol.asyncIterator]();
+  let first: IteratorResult<Piece> | undefined = await iterator.next();
+  const rest: AsyncIterator<Piece> = {
+    next: () => {
+      if (first === undefined) return iterator.next();
+      const piece = first;
+      first = undefined;
+      return Promise.resolve(piece);
+    },
+    // Also when nobody ever asked for a piece: what the stream holds is given back.
+    return: async () => {
+      first = undefined;
+      await iterator.return?.();
+      return { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => rest };
+}
+
+/** Joins small texts to pieces worth sending. */
+export async function* inPieces(
+  texts: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<string, void, undefined> {
+  let piece = "";
+  for await (const text of texts) {
+    piece += text;
+    if (piece.length < PIECE_LENGTH) continue;
+    yield piece;
+    piece = "";
+  }
+  if (piece !== "") yield piece;
+}
+
+export function notModified(headers: Headers): ApiResponse {
+  return { status: 304, headers, body: undefined };
+}
+
+/** Whether `If-None-Match` names the entity tag. */
+export function matchesEntityTag(header: string | undefined, tag: string): boolean {
+  if (header === undefined) return false;
+  const strong = (text: string): string => text.trim().replace(/^W\//, "");
+  return header.split(",").some((entry) => strong(entry) === tag || entry.trim() === "*");
+}

@@ -1,0 +1,76 @@
+/** `_revs_diff` and `_missing_revs`: which of a peer's revisions are not here. */
+import { jsonKind, splitObject } from "../base/index.ts";
+import type { MissingRevisions } from "../databases/index.ts";
+import { badRequest } from "../protocol/index.ts";
+import type { ApiParts } from "./api.ts";
+import type { Call } from "./call.ts";
+import { readDatabase } from "./database-access.ts";
+import { checkRevision } from "./document-options.ts";
+import type { ApiResponse } from "./exchange.ts";
+import { isTextList } from "./query.ts";
+import { readJsonBody, requireJsonType } from "./request-body.ts";
+import { json, jsonText } from "./responses.ts";
+import { defineRoute, type Route } from "./router.ts";
+
+/** Documents looked at in one transaction. */
+const PAGE_COUNT_MAX = 500;
+
+export function revisionsDifferenceRoutes(parts: ApiParts): Route[] {
+  return [
+    defineRoute("POST", "/{database}/_revs_diff", (call) => revisionsDifference(parts, call)),
+    defineRoute("POST", "/{database}/_missing_revs", (call) => missingRevisions(parts, call)),
+  ];
+}
+
+async function revisionsDifference(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const members = (await compare(parts, call)).map(([id, { missing, possibleAncestors }]) => {
+    const ancestors = possibleAncestors.length > 0 ? { possible_ancestors: possibleAncestors } : {};
+    return `${JSON.stringify(id)}:${JSON.stringify({ missing, ...ancestors })}`;
+  });
+  return jsonText(200, `{${members.join(",")}}`);
+}
+
+async function missingRevisions(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const rows = await compare(parts, call);
+  const missing = Object.fromEntries(rows.map(([id, row]) => [id, row.missing]));
+  return json(200, { missing_revs: missing });
+}
+
+/** The documents of which something is missing. */
+async function compare(
+  parts: ApiParts,
+  call: Call,
+): Promise<(readonly [id: string, MissingRevisions])[]> {
+  requireJsonType(call);
+  const asked = [...askedRevisions(await readJsonBody(call))];
+  const rows: (readonly [string, MissingRevisions])[] = [];
+  let start = 0;
+  do {
+    const page = asked.slice(start, start + PAGE_COUNT_MAX);
+    const answers = await readDatabase(parts, call, (tx, database) =>
+      Promise.all(
+        page.map(async ([id, revisions]) => {
+          return [id, await database.missingRevisions(tx, id, revisions)] as const;
+        }),
+      ),
+    );
+    rows.push(...answers.filter(([, { missing }]) => missing.length > 0));
+    start += PAGE_COUNT_MAX;
+  } while (start < asked.length);
+  return rows;
+}
+
+/** A document that is named twice is asked for once. */
+function askedRevisions(text: string): Map<string, readonly string[]> {
+  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+  const asked = new Map<string, readonly string[]>();
+  for (const { name, value } of splitObject(text)) {
+    const revisions: unknown = JSON.parse(value);
+    if (!isTextList(revisions)) {
+      throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
+    }
+    revisions.forEach(checkRevision);
+    asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
+  }
+  return asked;
+}

@@ -1,0 +1,97 @@
+/** Resources of the server itself. */
+import { randomHex } from "../base/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
+import type { ApiParts } from "./api.ts";
+import type { Call } from "./call.ts";
+import type { ApiResponse } from "./exchange.ts";
+import { booleanParameter, integerParameter, jsonParameter, queryError } from "./query.ts";
+import { json, jsonText } from "./responses.ts";
+import { defineRoute, type Route } from "./router.ts";
+
+/** CouchDB's `[uuids] max_count`. */
+const UUID_COUNT_MAX = 1_000;
+
+/** We are one node to the outside; the name is what scripts written for CouchDB expect. */
+const NODE_NAME = "nonode@nohost";
+
+export function serverInfoRoutes(parts: ApiParts): Route[] {
+  return [
+    defineRoute("GET", "/", async () => welcome(parts), { access: "public" }),
+    defineRoute("GET", "/_up", async () => up(parts), { access: "public" }),
+    defineRoute("GET", "/_session", async (call) => session(call), { access: "public" }),
+    defineRoute(["POST", "DELETE"], "/_session", refuseCookies, { access: "public" }),
+    defineRoute("GET", "/_all_dbs", (call) => allDatabases(parts, call)),
+    defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
+    defineRoute("GET", "/_membership", async () =>
+      json(200, { all_nodes: [NODE_NAME], cluster_nodes: [NODE_NAME] }),
+    ),
+  ];
+}
+
+function welcome({ server }: ApiParts): ApiResponse {
+  return json(200, {
+    couchdb: "Welcome",
+    version: server.version,
+    git_sha: "",
+    uuid: server.uuid,
+    features: ["scheduler"],
+    vendor: server.vendor,
+  });
+}
+
+function up({ isUp }: ApiParts): ApiResponse {
+  if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
+  return jsonText(404, '{"status":"maintenance_mode"}');
+}
+
+function session({ user }: Call): ApiResponse {
+  const roles = user.isAdmin ? [...new Set(["_admin", ...user.roles])] : user.roles;
+  return json(200, {
+    ok: true,
+    userCtx: { name: user.name, roles },
+    info: {
+      authentication_handlers: ["default"],
+      ...(user.name === null ? {} : { authenticated: "default" }),
+    },
+  });
+}
+
+async function refuseCookies(): Promise<ApiResponse> {
+  throw new ProtocolError(
+    501,
+    "not_implemented",
+    "Cookie sessions are not part of Tandem yet; send the credentials with each request.",
+  );
+}
+
+async function allDatabases({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {
+  const { signal } = call.request;
+  const startName = nameParameter(call, "startkey") ?? nameParameter(call, "start_key");
+  const endName = nameParameter(call, "endkey") ?? nameParameter(call, "end_key");
+  const limit = integerParameter(call, "limit");
+  const skip = integerParameter(call, "skip") ?? 0;
+  const descending = booleanParameter(call, "descending");
+  const options = {
+    descending,
+    ...(startName === undefined ? {} : { startName }),
+    ...(endName === undefined ? {} : { endName }),
+    ...(limit === undefined ? {} : { limit: limit + skip }),
+  };
+  const names = await kv.read((tx) => databases.names(tx, options), { signal });
+  return json(200, names.slice(skip));
+}
+
+function nameParameter(call: Call, name: string): string | undefined {
+  const value = jsonParameter(call, name);
+  if (value === undefined || typeof value === "string") return value;
+  throw queryError(`${name} must be a JSON string`);
+}
+
+function uuids({ runtime }: ApiParts, call: Call): ApiResponse {
+  const count = integerParameter(call, "count") ?? 1;
+  if (count > UUID_COUNT_MAX) {
+    throw new ProtocolError(400, "bad_request", "count parameter too large");
+  }
+  const list = Array.from({ length: count }, () => randomHex(runtime.random));
+  return json(200, { uuids: list }, { "Cache-Control": "no-cache", Pragma: "no-cache" });
+}

@@ -1,0 +1,136 @@
+/** The API on the memory engine, without a socket. */
+import { type ApiParts, type ApiRequest, createApi, type User } from "../../src/api/index.ts";
+import type { Runtime } from "../../src/base/index.ts";
+import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
+import { parseMultipart } from "../../src/host/multipart-parser.ts";
+import { createSystemRuntime } from "../../src/host/system-runtime.ts";
+import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+
+export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
+
+export interface AskOptions {
+  /** A text is sent as it is, bytes too; anything else as JSON. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes: Uint8Array;
+  readonly text: string;
+  /** The body as JSON; undefined when it is none. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
+  readonly json: any;
+}
+
+export interface OpenApi {
+  readonly runtime: Runtime;
+  readonly events: readonly { readonly name: string }[];
+  /** `GET /films?limit=1`. */
+  ask(request: string, options?: AskOptions): Promise<Answer>;
+  /** The answer's body as it comes. */
+  stream(request: string, options?: AskOptions): Promise<AsyncIterator<string>>;
+}
+
+export async function openApi({
+  user = ADMIN,
+  hooks = [],
+  parts = {},
+}: {
+  readonly user?: User;
+  readonly hooks?: readonly DatabaseHook[];
+  readonly parts?: Partial<ApiParts>;
+} = {}): Promise<OpenApi> {
+  const events: { name: string }[] = [];
+  const runtime = createSystemRuntime({
+    event: (name, fields) => events.push({ name, ...fields }),
+  });
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const databases = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
+  const attachments = new AttachmentStore({ runtime, kv });
+  const api = createApi({
+    runtime,
+    kv,
+    databases,
+    attachments,
+    parseMultipart,
+    authenticate: async () => user,
+    server: {
+      version: "3.5.0",
+      vendor: { name: "Tandem", version: "0.1.0" },
+      uuid: "0123456789abcdef0123456789abcdef",
+    },
+    isUp: () => true,
+    routes: [],
+    ...parts,
+  });
+  const send = (request: string, options: AskOptions = {}) => api(requestOf(request, options));
+  return {
+    runtime,
+    events,
+    async ask(request, options) {
+      const { status, headers, body } = await send(request, options);
+      const chunks: Buffer[] = [];
+      if (typeof body === "string" || body instanceof Uint8Array) chunks.push(Buffer.from(body));
+      else if (body !== undefined) for await (const piece of body) chunks.push(Buffer.from(piece));
+      const bytes = Buffer.concat(chunks);
+      const text = bytes.toString();
+      return { status, headers, bytes, text, json: parsed(text) };
+    },
+    async stream(request, options) {
+      const { body } = await send(request, options);
+      if (typeof body !== "object" || body instanceof Uint8Array) throw new Error("No stream");
+      return texts(body)[Symbol.asyncIterator]();
+    },
+  };
+}
+
+/** With a database `films`. */
+export async function openFilms(...options: Parameters<typeof openApi>): Promise<OpenApi> {
+  const api = await openApi(...options);
+  await api.ask("PUT /films");
+  return api;
+}
+
+function requestOf(request: string, { body, headers = {}, signal }: AskOptions): ApiRequest {
+  const space = request.indexOf(" ");
+  const target = request.slice(space + 1);
+  const question = target.indexOf("?");
+  const bytes =
+    typeof body === "string" || body instanceof Uint8Array
+      ? Buffer.from(body)
+      : Buffer.from(body === undefined ? "" : JSON.stringify(body));
+  const named = new Map(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+  if (body !== undefined && !named.has("content-type")) {
+    named.set("content-type", "application/json");
+  }
+  named.set("host", "127.0.0.1:5984");
+  return {
+    method: request.slice(0, space),
+    path: question < 0 ? target : target.slice(0, question),
+    query: new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1))),
+    headers: named,
+    body: (async function* () {
+      for (let start = 0; start < bytes.length; start += 10_000) {
+        yield bytes.subarray(start, start + 10_000);
+      }
+    })(),
+    signal: signal ?? new AbortController().signal,
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function* texts(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<string> {
+  for await (const piece of body) yield Buffer.from(piece).toString();
+}
