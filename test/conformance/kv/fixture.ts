@@ -1,0 +1,105 @@
+/** What the suite needs of an implementation. */
+
+import type { Runtime } from "../../../src/base/index.ts";
+import { hexEncode, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
+import {
+  BEHIND_LAST_KEY,
+  type Engine,
+  FIRST_KEY,
+  type Key,
+  type KeyValue,
+  KeyValueStore,
+  type ReadTransaction,
+  type Transaction,
+} from "../../../src/kv/index.ts";
+
+export interface KvImplementation {
+  readonly name: string;
+  /** A new store for the suite, which closes it. */
+  open(): Promise<OpenedEngines>;
+  readonly supports: {
+    /** How many random cases each property gets. */
+    readonly propertyRunCount: number;
+  };
+}
+
+export interface OpenedEngines {
+  readonly runtime: Runtime;
+  readonly engine: Engine;
+  /** Another node of the same store; the same engine where there is only one. */
+  readonly peer: Engine;
+  /** Resolves when every read version that was taken before is too old. */
+  passReadVersionAge(): Promise<void>;
+  /** After all that has been opened was closed. */
+  remove(): Promise<void>;
+}
+
+export interface Fixture extends OpenedEngines {
+  readonly kv: KeyValueStore;
+  readonly peerKv: KeyValueStore;
+}
+
+export async function openFixture(implementation: KvImplementation): Promise<Fixture> {
+  const opened = await implementation.open();
+  const { runtime, engine, peer } = opened;
+  const kv = new KeyValueStore({ runtime, engine });
+  const peerKv = peer === engine ? kv : new KeyValueStore({ runtime, engine: peer });
+  return { ...opened, kv, peerKv };
+}
+
+export async function closeFixture({ kv, peerKv, remove }: Fixture): Promise<void> {
+  await peerKv.close();
+  await kv.close();
+  await remove();
+}
+
+/** Everything of the store, for a test that begins on an empty one. */
+export const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
+
+export async function clearAll(kv: KeyValueStore): Promise<void> {
+  await kv.transact(async (tx) => tx.clearRange(EVERYTHING));
+}
+
+export const bytes = utf8Encode;
+
+export function text(value: Uint8Array | undefined): string | undefined {
+  return value === undefined ? undefined : utf8Decode(value);
+}
+
+export function put(tx: Transaction, key: string, value: string): void {
+  tx.set(bytes(key), bytes(value));
+}
+
+export async function read(tx: ReadTransaction, key: string): Promise<string | undefined> {
+  return text(await tx.get(bytes(key)));
+}
+
+/** The rows of a range as `key=value`. */
+export async function rows(
+  tx: ReadTransaction,
+  begin: string,
+  end: string,
+  options: { limit?: number; reverse?: boolean } = {},
+): Promise<string[]> {
+  const found: string[] = [];
+  const range = { begin: bytes(begin), end: bytes(end) };
+  for await (const row of tx.getRange(range, options)) found.push(rowText(row));
+  return found;
+}
+
+export function rowText({ key, value }: KeyValue): string {
+  return `${text(key)}=${text(value)}`;
+}
+
+export function hexKeys(entries: readonly { readonly key: Key }[]): string[] {
+  return entries.map(({ key }) => hexEncode(key));
+}
+
+/** A promise and its resolver, to hold one transaction while another runs. */
+export function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open = (): void => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}

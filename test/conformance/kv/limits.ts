@@ -1,0 +1,83 @@
+/** FoundationDB's limits, which hold on every engine. */
+import { expect, test } from "vitest";
+import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";
+
+export function limitTests(fixture: () => Fixture): void {
+  test("a key of 9,900 bytes is stored, one of more than 10,000 is refused", async () => {
+    const largest = new Uint8Array(9_900).fill(1);
+    await fixture().kv.transact(async (tx) => tx.set(largest, bytes("x")));
+    expect(await fixture().peerKv.read((tx) => tx.get(largest))).toEqual(bytes("x"));
+    const larger = new Uint8Array(10_001).fill(1);
+    const refusal = { code: "KV_KEY_TOO_LARGE" };
+    await expect(fixture().kv.read((tx) => tx.get(larger))).rejects.toMatchObject(refusal);
+    for (const write of ["set", "clear", "add"] as const) {
+      await expect(
+        fixture().kv.transact(async (tx) => {
+          if (write === "set") tx.set(larger, bytes("x"));
+          else if (write === "clear") tx.clear(larger);
+          else tx.add(larger, 1n);
+        }),
+      ).rejects.toMatchObject(refusal);
+    }
+  });
+
+  test("a value of 100,000 bytes is stored, a larger one is refused", async () => {
+    const largest = new Uint8Array(100_000).fill(7);
+    await fixture().kv.transact(async (tx) => tx.set(bytes("v"), largest));
+    const stored = await fixture().peerKv.read((tx) => tx.get(bytes("v")));
+    expect(stored?.length).toBe(100_000);
+    expect(stored?.every((byte) => byte === 7)).toBe(true);
+    await expect(
+      fixture().kv.transact(async (tx) => tx.set(bytes("v"), new Uint8Array(100_001))),
+    ).rejects.toMatchObject({ code: "KV_VALUE_TOO_LARGE" });
+  });
+
+  test("a transaction of 9 MB is committed, one above 10 MB is refused whole", async () => {
+    const fill = (count: number): Promise<void> =>
+      fixture().kv.transact(async (tx) => {
+        for (let index = 0; index < count; index++) put(tx, `big/${index}`, "x".repeat(90_000));
+      });
+    await fill(100);
+    const page = await fixture().peerKv.read((tx) => tx.getRangePage(EVERYTHING));
+    expect(page.entries).toHaveLength(100);
+    await fixture().kv.transact(async (tx) => tx.clearRange(EVERYTHING));
+    await expect(fill(115)).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
+    const after = await fixture().peerKv.read((tx) => tx.getRangePage(EVERYTHING));
+    expect(after.entries).toEqual([]);
+  });
+
+  test("a read version is too old after five seconds, and the next attempt is young", async () => {
+    await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
+    let attemptCount = 0;
+    const value = await fixture().kv.read(async (tx) => {
+      attemptCount++;
+      await read(tx, "b");
+      if (attemptCount === 1) await fixture().passReadVersionAge();
+      return await read(tx, "a");
+    });
+    expect(value).toBe("1");
+    expect(attemptCount).toBe(2);
+    await expect(
+      fixture().kv.read(
+        async (tx) => {
+          await read(tx, "b");
+          await fixture().passReadVersionAge();
+          return await read(tx, "a");
+        },
+        { retryCountMax: 0 },
+      ),
+    ).rejects.toMatchObject({ code: "KV_TOO_OLD" });
+  }, 60_000);
+
+  test("a transaction that read more than five seconds ago cannot commit", async () => {
+    let attemptCount = 0;
+    await fixture().kv.transact(async (tx) => {
+      attemptCount++;
+      await read(tx, "a");
+      put(tx, "b", String(attemptCount));
+      if (attemptCount === 1) await fixture().passReadVersionAge();
+    });
+    expect(attemptCount).toBe(2);
+    expect(await fixture().kv.read((tx) => read(tx, "b"))).toBe("2");
+  }, 60_000);
+}

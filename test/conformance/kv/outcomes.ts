@@ -1,0 +1,175 @@
+/** How calls end: retries and their limits, signals, timeouts, unknown commits, effects, and the close. */
+import { expect, test } from "vitest";
+import { KeyValueStore, type Transaction } from "../../../src/kv/index.ts";
+import { type Fate, unknownCommits } from "../../support/faults/unknown-commits.ts";
+import { bytes, type Fixture, gate, put, read } from "./fixture.ts";
+
+export function outcomeTests(fixture: () => Fixture): void {
+  /** A body that always meets a conflict on the first node. */
+  const alwaysLate = async (tx: Transaction): Promise<void> => {
+    await read(tx, "a");
+    await fixture().peerKv.transact(async (other) => put(other, "a", String(Math.random())));
+    put(tx, "b", "late");
+  };
+
+  test("a body that throws has written nothing, and its error comes through", async () => {
+    const failure = new TypeError("of the body");
+    await expect(
+      fixture().kv.transact(async (tx) => {
+        put(tx, "a", "1");
+        throw failure;
+      }),
+    ).rejects.toBe(failure);
+    expect(await fixture().peerKv.read((tx) => read(tx, "a"))).toBeUndefined();
+  });
+
+  test("the value of the attempt that committed is returned", async () => {
+    let attemptCount = 0;
+    const returned = await fixture().kv.transact(async (tx) => {
+      attemptCount++;
+      await read(tx, "a");
+      put(tx, "b", "1");
+      if (attemptCount <= 3) {
+        await fixture().peerKv.transact(async (other) => put(other, "a", String(attemptCount)));
+      }
+      return attemptCount;
+    });
+    expect(returned).toBe(4);
+  });
+
+  test("a limit of retries ends with the last conflict", async () => {
+    let attemptCount = 0;
+    await expect(
+      fixture().kv.transact(
+        async (tx) => {
+          attemptCount++;
+          await alwaysLate(tx);
+        },
+        { retryCountMax: 2 },
+      ),
+    ).rejects.toMatchObject({ code: "KV_CONFLICT" });
+    expect(attemptCount).toBe(3);
+    expect(await fixture().kv.read((tx) => read(tx, "b"))).toBeUndefined();
+  });
+
+  test("a time limit ends all attempts together", async () => {
+    await expect(fixture().kv.transact(alwaysLate, { timeoutMs: 300 })).rejects.toMatchObject({
+      code: expect.stringMatching(/^KV_(TIMED_OUT|UNKNOWN_COMMIT)$/),
+    });
+    const held = gate();
+    await expect(
+      fixture().kv.transact(
+        async (tx) => {
+          put(tx, "c", "1");
+          await held.opened;
+        },
+        { timeoutMs: 50 },
+      ),
+    ).rejects.toMatchObject({ code: "KV_TIMED_OUT" });
+    held.open();
+    expect(await fixture().kv.read((tx) => read(tx, "c"))).toBeUndefined();
+  });
+
+  test("an aborted signal ends the call, and what the body still does reaches nobody", async () => {
+    const controller = new AbortController();
+    const held = gate();
+    const late: unknown[] = [];
+    const bodyEnded = gate();
+    const call = fixture().kv.transact(
+      async (tx) => {
+        put(tx, "a", "1");
+        controller.abort(new Error("gone"));
+        await held.opened;
+        await tx.get(bytes("a")).catch((error) => late.push(error.code));
+        bodyEnded.open();
+      },
+      { signal: controller.signal },
+    );
+    await expect(call).rejects.toThrow("gone");
+    held.open();
+    await bodyEnded.opened;
+    expect(late).toEqual(["KV_CLOSED"]);
+    expect(await fixture().peerKv.read((tx) => read(tx, "a"))).toBeUndefined();
+    await expect(
+      fixture().kv.read((tx) => read(tx, "a"), { signal: controller.signal }),
+    ).rejects.toThrow("gone");
+  });
+
+  test("effects run once, in order, and only after the commit that counts", async () => {
+    const effects: string[] = [];
+    let attemptCount = 0;
+    await fixture().kv.transact(async (tx) => {
+      attemptCount++;
+      const attempt = attemptCount;
+      await read(tx, "a");
+      put(tx, "b", "1");
+      tx.afterCommit(() => effects.push(`first of ${attempt}`));
+      tx.afterCommit(() => effects.push(`second of ${attempt}`));
+      if (attempt <= 2) {
+        await fixture().peerKv.transact(async (other) => put(other, "a", String(attempt)));
+      }
+      expect(effects).toEqual([]);
+    });
+    expect(effects).toEqual(["first of 3", "second of 3"]);
+    await fixture()
+      .kv.transact(async (tx) => {
+        tx.afterCommit(() => effects.push("never"));
+        throw new Error("of the body");
+      })
+      .catch(() => {});
+    expect(effects).toHaveLength(2);
+  });
+
+  const increment = async (tx: Transaction): Promise<void> => {
+    const count = Number((await read(tx, "count")) ?? "0");
+    put(tx, "count", String(count + 1));
+  };
+  const withFates = (...fates: Fate[]): KeyValueStore =>
+    new KeyValueStore({
+      runtime: fixture().runtime,
+      engine: unknownCommits(fixture().engine, fates),
+    });
+  const count = (): Promise<string | undefined> => fixture().kv.read((tx) => read(tx, "count"));
+
+  test("an unknown commit is the caller's to judge, and is not repeated", async () => {
+    for (const fate of ["carried out", "lost"] as const) {
+      await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
+      const call = withFates(fate).transact(increment);
+      await expect(call).rejects.toMatchObject({ code: "KV_UNKNOWN_COMMIT" });
+      expect(await count()).toBe(fate === "lost" ? "0" : "1");
+    }
+  });
+
+  test("a body that counts is applied once under a transaction id, whatever the commits were", async () => {
+    for (const fates of [
+      ["carried out"],
+      ["lost"],
+      ["lost", "lost", "carried out"],
+      ["lost", "carried out"],
+    ] satisfies Fate[][]) {
+      await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
+      const effects: unknown[] = [];
+      await withFates(...fates).transact(
+        async (tx) => {
+          await increment(tx);
+          tx.afterCommit(({ versionstamp }) => effects.push(versionstamp?.complete));
+        },
+        { whenUnknown: "check" },
+      );
+      expect(await count(), fates.join()).toBe("1");
+      expect(effects).toEqual([true]);
+    }
+  });
+
+  test("a body that is declared idempotent runs again", async () => {
+    await withFates("carried out", "lost").transact(async (tx) => put(tx, "count", "7"), {
+      whenUnknown: "retry",
+    });
+    expect(await count()).toBe("7");
+  });
+
+  test("a body that counts is applied twice if it wrongly claims to be idempotent", async () => {
+    await withFates("carried out").transact(increment, { whenUnknown: "retry" });
+    expect(await count()).toBe("2");
+  });
+}

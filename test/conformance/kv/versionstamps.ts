@@ -1,0 +1,120 @@
+/** Versionstamps: what the commit fills in, and the order that it gives. */
+import { expect, test } from "vitest";
+import {
+  packTupleVersionstamped,
+  Subspace,
+  type Tuple,
+  unpackTuple,
+  Versionstamp,
+} from "../../../src/kv/index.ts";
+import { bytes, type Fixture, put } from "./fixture.ts";
+
+export function versionstampTests(fixture: () => Fixture): void {
+  const log = Subspace.fromTuple(["log"]);
+
+  const append = (...names: string[]): Promise<void> =>
+    fixture().kv.transact(async (tx) => {
+      for (const name of names) {
+        const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+        tx.setVersionstampedKey(log.packVersionstamped([stamp, name]), bytes(name));
+      }
+    });
+
+  async function entries(): Promise<[Versionstamp, string][]> {
+    const page = await fixture().peerKv.read((tx) => tx.getRangePage(log.range()));
+    return page.entries.map(({ key }) => log.unpack(key) as [Versionstamp, string]);
+  }
+
+  test("versionstamped keys are in the order of their commits, and of their user versions", async () => {
+    await append("a", "b");
+    await append("c");
+    await append("d", "e", "f");
+    const found = await entries();
+    expect(found.map(([, name]) => name)).toEqual(["a", "b", "c", "d", "e", "f"]);
+    const commits = found.map(([stamp]) => stamp.toString().slice(0, 20));
+    expect(commits[0]).toBe(commits[1]);
+    expect(new Set(commits).size).toBe(3);
+    expect(found.map(([stamp]) => stamp.bytes[11])).toEqual([0, 1, 0, 0, 1, 2]);
+  });
+
+  test("transactions that commit together get different versionstamps", async () => {
+    const { kv, peerKv } = fixture();
+    await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        (index % 2 === 0 ? kv : peerKv).transact(async (tx) => {
+          const key = log.packVersionstamped([Versionstamp.incomplete(), String(index)]);
+          tx.setVersionstampedKey(key, bytes(""));
+        }),
+      ),
+    );
+    const stamps = (await entries()).map(([stamp]) => stamp.toString());
+    expect(new Set(stamps).size).toBe(30);
+    expect(stamps).toEqual(stamps.toSorted());
+  });
+
+  test("a versionstamped value is the one that the commit announces", async () => {
+    let announced: Versionstamp | undefined;
+    await fixture().kv.transact(async (tx) => {
+      const tuple: Tuple = ["x", Versionstamp.incomplete(3), "y"];
+      tx.setVersionstampedValue(bytes("value"), packTupleVersionstamped(tuple));
+      const key = log.packVersionstamped([Versionstamp.incomplete(4), "key"]);
+      tx.setVersionstampedKey(key, bytes(""));
+      tx.afterCommit(({ versionstamp }) => {
+        announced = versionstamp;
+      });
+    });
+    const stored = await fixture().peerKv.read((tx) => tx.get(bytes("value")));
+    const [before, stamp, after] = unpackTuple(stored ?? bytes(""));
+    expect([before, after]).toEqual(["x", "y"]);
+    expect(stamp).toEqual(announced?.withUserVersion(3));
+    expect((await entries())[0]?.[0]).toEqual(announced?.withUserVersion(4));
+  });
+
+  test("later commits have larger versionstamps, whichever node commits", async () => {
+    const stamps: string[] = [];
+    for (let index = 0; index < 10; index++) {
+      const kv = index % 2 === 0 ? fixture().kv : fixture().peerKv;
+      await kv.transact(async (tx) => {
+        put(tx, "a", String(index));
+        tx.afterCommit(({ versionstamp }) => stamps.push(String(versionstamp)));
+      });
+    }
+    expect(stamps).toEqual(stamps.toSorted());
+    expect(new Set(stamps).size).toBe(10);
+  });
+
+  test("what a versionstamp completes cannot be read before the commit", async () => {
+    await expect(
+      fixture().kv.transact(async (tx) => {
+        tx.setVersionstampedValue(bytes("v"), packTupleVersionstamped([Versionstamp.incomplete()]));
+        await tx.get(bytes("v"));
+      }),
+    ).rejects.toThrow();
+    await expect(
+      fixture().kv.transact(async (tx) => {
+        const key = log.packVersionstamped([Versionstamp.incomplete()]);
+        tx.setVersionstampedKey(key, bytes(""));
+        await tx.getRangePage(log.range());
+      }),
+    ).rejects.toThrow();
+  });
+
+  test("user versions count from zero in each attempt", async () => {
+    const drawn: number[] = [];
+    await fixture().kv.transact(async (tx) => {
+      drawn.splice(0);
+      put(tx, "a", "1");
+      drawn.push(tx.nextUserVersion(), tx.nextUserVersion(), tx.nextUserVersion());
+    });
+    expect(drawn).toEqual([0, 1, 2]);
+  });
+
+  test("a transaction that wrote nothing has no versionstamp", async () => {
+    const announced: unknown[] = [];
+    await fixture().kv.transact(async (tx) => {
+      await tx.get(bytes("a"));
+      tx.afterCommit(({ versionstamp }) => announced.push(versionstamp));
+    });
+    expect(announced).toEqual([undefined]);
+  });
+}

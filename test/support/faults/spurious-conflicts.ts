@@ -1,0 +1,22 @@
+/** An engine on which every body runs at least twice: the first attempt of each fails at its commit, though nothing conflicts. */
+import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
+
+export function spuriousConflicts(engine: Engine): Engine {
+  return {
+    name: engine.name,
+    begin(attempt = 0): EngineTransaction {
+      const inner = engine.begin(attempt);
+      if (attempt > 0) return inner;
+      return {
+        transaction: inner.transaction,
+        effects: inner.effects,
+        async commit() {
+          inner.abandon();
+          throw new KeyValueError("KV_CONFLICT", { injected: true });
+        },
+        abandon: () => inner.abandon(),
+      };
+    },
+    close: () => engine.close(),
+  };
+}

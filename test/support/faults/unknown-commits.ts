@@ -1,0 +1,27 @@
+/** An engine whose commits succeed or not, and do not tell: the fates are taken in turn, then commits are honest again. */
+import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
+
+export type Fate = "carried out" | "lost";
+
+export function unknownCommits(engine: Engine, fates: Fate[]): Engine {
+  return {
+    name: engine.name,
+    begin(attempt?: number): EngineTransaction {
+      const inner = engine.begin(attempt);
+      return {
+        transaction: inner.transaction,
+        effects: inner.effects,
+        async commit() {
+          const fate = fates[0];
+          if (fate === undefined) return inner.commit();
+          if (fate === "carried out") await inner.commit();
+          else inner.abandon();
+          fates.shift();
+          throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: fate });
+        },
+        abandon: () => inner.abandon(),
+      };
+    },
+    close: () => engine.close(),
+  };
+}

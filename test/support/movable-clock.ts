@@ -1,0 +1,19 @@
+/** The machine's clock with a hand that a test can move: durations grow, nobody waits. */
+import type { Clock } from "../../src/base/index.ts";
+
+export function movableClock(clock: Clock): {
+  readonly clock: Clock;
+  move(durationMs: number): void;
+} {
+  let aheadMs = 0;
+  return {
+    clock: {
+      nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs() + aheadMs,
+      sleep: (durationMs, signal) => clock.sleep(durationMs, signal),
+    },
+    move(durationMs) {
+      aheadMs += durationMs;
+    },
+  };
+}
