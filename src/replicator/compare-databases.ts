@@ -115,12 +115,11 @@ async function readDigests(
   const digests = new Map<string, string>();
   await endpoint.readRevision(
     request,
-    async ({ text, attachments }) => {
+    async ({ text }) => {
       const document = parseWireDocument(text);
       if (document.revision === request.revision) {
         for (const { name, digest } of document.attachments) digests.set(name, digest ?? "");
       }
-      for await (const { body } of attachments) for await (const _ of body);
     },
     signal,
   );

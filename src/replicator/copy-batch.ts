@@ -187,7 +187,7 @@ export class BatchCopier {
       const found = await this.#source.readRevision(
         request,
         async (document) => {
-          if (document.attachmentCount === 0 && !isDesignDocument(document.id)) {
+          if (isPlain(document)) {
             await writer.add({ id: document.id, text: document.text }, signal);
             this.#observer.count({ docsRead: 1 });
           } else if (!(await this.#writeAlone(document, signal))) missingStub = true;
@@ -246,6 +246,11 @@ class BulkWriter {
       docWriteFailures: failures.length,
     });
   }
+}
+
+/** Whether a document can travel in bulk: it has no attachments, and is not refused with others. */
+function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
+  return outline.length === 0 && !hasStubs && !isDesignDocument(id);
 }
 
 function isDesignDocument(id: string): boolean {

@@ -86,8 +86,8 @@ export interface AttachmentStream {
 export interface StreamedDocument {
   readonly id: string;
   readonly text: JsonText;
-  /** The attachments that follow, known before their bytes. */
-  readonly attachmentCount: number;
+  /** Whether the text has attachments whose bytes do not follow, because the target should have them. */
+  readonly hasStubs: boolean;
   readonly attachments: AsyncIterable<AttachmentStream>;
   /** Name, length and type of each attachment that follows, in order. */
   readonly outline: readonly Omit<AttachmentStream, "body">[];

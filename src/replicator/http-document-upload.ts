@@ -11,7 +11,7 @@ export interface DocumentUpload {
 
 /** The attachments can be read once, so an upload cannot be repeated: read the document again. */
 export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
-  if (document.attachmentCount === 0)
+  if (document.outline.length === 0)
     return { contentType: "application/json", body: document.text };
   const boundary = randomHex(random);
   const stream = document.attachments[Symbol.asyncIterator]();

@@ -40,7 +40,8 @@ export async function readOpenRevisions(
     const text = await partText(part);
     if (partType.parameters.has("error")) continue;
     validateJson(text);
-    await consume(streamed(answer, text));
+    // Its stubs are attachments that the target has: the server would have sent the others.
+    await consume(withoutAttachments(text));
     found = true;
   }
   return found;
@@ -78,7 +79,7 @@ async function consumeRelated(
   await consume({
     id: idOf(id),
     text,
-    attachmentCount: following.length,
+    hasStubs: following.length < attachments.length,
     outline,
     attachments: followingParts(iterator, outline),
   });
@@ -106,18 +107,22 @@ async function* followingParts(
   }
 }
 
-/** A document that came as plain JSON. What it has as stubs is asked for one by one. */
+function withoutAttachments(text: string): StreamedDocument {
+  const { id, attachments } = parseWireDocument(text);
+  const hasStubs = attachments.length > 0;
+  return { id: idOf(id), text, hasStubs, outline: [], attachments: none() };
+}
+
+/** A document from a server that sends no multipart. What it has as stubs is asked for one by one. */
 function streamed(answer: OpenRevisionsAnswer, text: string): StreamedDocument {
   const { id, revision, attachments } = parseWireDocument(text);
   const stubs = attachments.filter(({ content }) => content.kind === "stub");
-  if (stubs.length === 0) {
-    return { id: idOf(id), text, attachmentCount: 0, outline: [], attachments: none() };
-  }
+  if (stubs.length === 0) return withoutAttachments(text);
   return {
     id: idOf(id),
     // The bytes are sent with the document, so the stubs become `follows`.
     text: withFollowing(text),
-    attachmentCount: stubs.length,
+    hasStubs: false,
     outline: stubs.map(describe),
     attachments: (async function* () {
       for (const stub of stubs) {

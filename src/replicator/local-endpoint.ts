@@ -326,7 +326,7 @@ export class LocalEndpoint implements Endpoint {
         encodingInfo: true,
         attachmentForm: ({ name }) => ({ kind: sent.has(name) ? "follows" : "stub" }),
       }),
-      attachmentCount: following.length,
+      hasStubs: following.length < document.attachments.length,
       outline,
       attachments: (async function* (): AsyncIterable<AttachmentStream> {
         for (const [index, attachment] of following.entries()) {

@@ -1,0 +1,119 @@
+/** A node that dies in the middle of its work: its jobs go on, by themselves, from their checkpoints. */
+import { afterAll, expect, test } from "vitest";
+import { compare } from "../support/compare.ts";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { load, sampleLines } from "../support/sample-data.ts";
+
+const INI = `
+[replicator]
+activity_timeout_sec = 2
+checkpoint_interval = 100
+worker_processes = 1
+worker_batch_size = 50
+`;
+
+const processes = new Processes();
+afterAll(() => processes.close());
+
+/** The checkpoint that stands on a database. */
+async function checkpoint(node: TandemProcess, database: string) {
+  const { body } = await node.call("GET", `/${database}/_local_docs?include_docs=true`);
+  return body.rows[0]?.doc;
+}
+
+/** Waits until some of the films have arrived and a checkpoint stands, then kills the node. */
+async function killHalfWay(node: TandemProcess, database: string): Promise<void> {
+  await until(
+    async () => ({
+      count: (await node.call("GET", `/${database}`)).body.doc_count as number | undefined,
+      checkpoint: await checkpoint(node, database).catch(() => undefined),
+    }),
+    ({ count = 0, checkpoint: found }) => count > 200 && found !== undefined,
+    5,
+  );
+  await node.kill();
+}
+
+test("a persistent job goes on after kill -9, and nothing is missing or doubled", async () => {
+  const directory = processes.directory();
+  const first = await processes.open({ directory, ini: INI });
+  await load(first, "films", sampleLines("films"));
+  await first.call("PUT", "/_replicator/copy", {
+    source: "films",
+    target: "copy",
+    create_target: true,
+  });
+  await killHalfWay(first, "copy");
+
+  const second = await processes.open({ directory, ini: INI });
+  const before = (await second.call("GET", "/copy")).body.doc_count;
+  expect(before).toBeLessThan(3023);
+  const { body } = await until(
+    () => second.call("GET", "/_scheduler/docs/_replicator/copy"),
+    ({ body: job }) => job.state === "completed",
+  );
+  expect(body.info.doc_write_failures).toBe(0);
+  expect((await checkpoint(second, "copy")).history[0].start_last_seq).not.toBe(0);
+  expect(await compare(`${second.url}/films`, `${second.url}/copy`)).toMatchObject({
+    documentCount: 3023,
+    differenceCount: 0,
+  });
+  const document = (await second.call("GET", "/_replicator/copy")).body;
+  expect(document._replication_state).toBe("completed");
+}, 60_000);
+
+test("a transient job survives kill -9 though its caller's connection drops", async () => {
+  const directory = processes.directory();
+  const first = await processes.open({ directory, ini: INI });
+  await load(first, "films", sampleLines("films"));
+  const asked = { source: "films", target: "copy", create_target: true };
+  const answered = first.call("POST", "/_replicate", asked).then(
+    () => "answered",
+    () => "dropped",
+  );
+  await killHalfWay(first, "copy");
+  expect(await answered).toBe("dropped");
+
+  const second = await processes.open({ directory, ini: INI });
+  await until(
+    async () => (await second.call("GET", "/copy")).body.doc_count,
+    (count) => count === 3023,
+  );
+  // The same request finds the same job, or that it has ended and left nothing to do.
+  const again = await second.call("POST", "/_replicate", asked);
+  expect(again.status).toBe(200);
+  expect((await compare(`${second.url}/films`, `${second.url}/copy`)).differenceCount).toBe(0);
+}, 60_000);
+
+test("a node that is asked to stop gives its jobs back and exits with 0", async () => {
+  const directory = processes.directory();
+  const first = await processes.open({ directory, ini: INI });
+  await load(first, "films", sampleLines("films").slice(0, 500));
+  const { body } = await first.call("POST", "/_replicate", {
+    source: "films",
+    target: "copy",
+    create_target: true,
+    continuous: true,
+  });
+  await until(
+    async () => (await first.call("GET", "/copy")).body.doc_count,
+    (count) => count === 500,
+  );
+  expect(await first.stop()).toBe(0);
+
+  const second = await processes.open({ directory, ini: INI });
+  await second.call("PUT", "/films/later", {});
+  await until(
+    () => second.call("GET", "/copy/later"),
+    ({ status }) => status === 200,
+  );
+  const job = (await second.call("GET", `/_scheduler/jobs/${encodeURIComponent(body._local_id)}`))
+    .body;
+  expect(job.state).toBe("running");
+  expect(job.history.map(({ type }: { type: string }) => type).slice(0, 4)).toEqual([
+    "started",
+    "pending",
+    "stopped",
+    "started",
+  ]);
+}, 60_000);

@@ -1,0 +1,55 @@
+/**
+ * A process that writes to a ledger for as long as it lives (`ledger.ts`): node ledger-writer.mjs DIRECTORY NAME LANES KEYS.
+ * Prints `lane sequence` for each transaction, after the store said that it was committed. Runs built code.
+ */
+import { writeSync } from "node:fs";
+import { openLmdbEngine } from "../../../dist/host/lmdb-engine.js";
+import { createSystemRuntime } from "../../../dist/host/system-runtime.js";
+import { KeyValueStore, Subspace } from "../../../dist/kv/index.js";
+
+const [directory, name, laneCount, keyCount] = process.argv.slice(2);
+const runtime = createSystemRuntime();
+const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+const lanes = Subspace.fromTuple(["lane"]);
+const bulk = Subspace.fromTuple(["bulk"]);
+let stopped = false;
+
+const PARTS = 4;
+const numberOf = (value) => (value === undefined ? 0 : new DataView(value.buffer, value.byteOffset).getUint32(0));
+const valueOf = (number, length) => {
+  const value = new Uint8Array(length);
+  new DataView(value.buffer).setUint32(0, number);
+  return value;
+};
+
+/** Raises the lane's number, which stands in four keys, and the numbers of four keys that all writers share. */
+async function write(lane) {
+  const shared = new Set();
+  while (shared.size < PARTS) shared.add(Math.floor(Math.random() * Number(keyCount)));
+  const length = 4 + Math.floor(Math.random() * 1_200);
+  return kv.transact(async (tx) => {
+    const sequence = numberOf(await tx.get(lanes.pack([name, lane, 0]))) + 1;
+    for (let part = 0; part < PARTS; part++) {
+      tx.set(lanes.pack([name, lane, part]), valueOf(sequence, length));
+    }
+    for (const key of shared) {
+      const packed = bulk.pack([key]);
+      const value = await tx.get(packed);
+      tx.set(packed, valueOf(numberOf(value) + 1, 600));
+    }
+    return sequence;
+  });
+}
+
+async function run(lane) {
+  while (!stopped) {
+    const sequence = await write(lane);
+    writeSync(1, `${lane} ${sequence}\n`);
+  }
+}
+
+process.on("SIGTERM", () => {
+  stopped = true;
+});
+await Promise.all(Array.from({ length: Number(laneCount) }, (_, lane) => run(lane)));
+await kv.close();

@@ -1,0 +1,133 @@
+/** The built program as a child process, with its data in a temporary folder. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+
+export interface ProcessOptions {
+  /** Kept when given; otherwise a folder of its own, removed at the end. */
+  readonly directory?: string;
+  readonly ini?: string;
+  readonly port?: number;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+export interface TandemProcess {
+  readonly url: string;
+  readonly port: number;
+  readonly child: ChildProcess;
+  /** What was written to standard error so far. */
+  readonly log: () => string;
+  /** JSON in, JSON out. */
+  call(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Ends the process without warning. */
+  kill(): Promise<void>;
+  /** Asks the process to stop; its exit code. */
+  stop(): Promise<number | null>;
+}
+
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  readonly body: any;
+}
+
+/** Folders and processes of one test file; give `close` to `afterAll`. */
+export class Processes {
+  readonly #directories: string[] = [];
+  readonly #children: TandemProcess[] = [];
+
+  directory(): string {
+    const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
+    this.#directories.push(directory);
+    return directory;
+  }
+
+  async open(options: ProcessOptions = {}): Promise<TandemProcess> {
+    const directory = options.directory ?? this.directory();
+    const opened = await openProcess({ ...options, directory });
+    this.#children.push(opened);
+    return opened;
+  }
+
+  async close(): Promise<void> {
+    for (const child of this.#children) await child.kill();
+    for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function openProcess(
+  options: ProcessOptions & { readonly directory: string },
+): Promise<TandemProcess> {
+  const { directory, ini, port = 0, environment = {} } = options;
+  const flags = ["serve", "--port", String(port), "--data-dir", join(directory, "data")];
+  if (ini !== undefined) {
+    const file = join(directory, "tandem.ini");
+    writeFileSync(file, ini);
+    flags.push("--config", file);
+  }
+  const child = spawn(process.execPath, [MAIN, ...flags], {
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let log = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const match = /^listening on (http:\/\/.*)$/.exec(line);
+      if (match !== null) resolve(match[1] as string);
+    });
+    child.once("exit", (code) => reject(new Error(`the node ended with ${code}: ${log}`)));
+  });
+  const ended = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  return {
+    url,
+    port: Number(new URL(url).port),
+    child,
+    log: () => log,
+    call: (method, path, body) => call(`${url}${path}`, method, body),
+    async kill() {
+      if (ended()) return;
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+    async stop() {
+      if (!ended()) {
+        child.kill("SIGTERM");
+        await once(child, "exit");
+      }
+      return child.exitCode;
+    },
+  };
+}
+
+/** A request with JSON, or with text that is sent as it is. */
+export async function call(url: string, method: string, body?: unknown): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
+}
+
+/** Asks again and again until the answer passes. The test's own time-out is the limit. */
+export async function until<T>(
+  ask: () => Promise<T>,
+  passes: (answer: T) => boolean,
+  pauseMs = 50,
+): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (passes(answer)) return answer;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}
