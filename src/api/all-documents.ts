@@ -1,12 +1,13 @@
 /** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
 import { type JsonText, jsonKind } from "../base/index.ts";
-import { checkDocumentId, type Database, type Document } from "../databases/index.ts";
+import type { Database, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError, renderWireDocument } from "../protocol/index.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, type IdRange } from "./all-documents-query.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
+import { isStorableId } from "./document-request.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
@@ -252,7 +253,7 @@ async function documentById(
   id: string,
   query: AllDocumentsQuery,
 ): Promise<Row> {
-  if (!isStorable(id)) return { kind: "missing", id };
+  if (!isStorableId(id)) return { kind: "missing", id };
   if (query.includeDocuments) {
     const document = await database.read(tx, id);
     if (document === undefined) return { kind: "missing", id };
@@ -289,7 +290,7 @@ async function localPage(
 }
 
 async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {
-  if (!id.startsWith("_local/") || !isStorable(id)) return { kind: "missing", id };
+  if (!id.startsWith("_local/") || !isStorableId(id)) return { kind: "missing", id };
   const found = await database.readLocal(tx, id);
   if (found === undefined) return { kind: "missing", id };
   const text = renderWireDocument({ ...found, deleted: false });
@@ -299,13 +300,4 @@ async function localById(tx: ReadTransaction, database: Database, id: string): P
 function localBound(id: string): string {
   if (id.startsWith("_local/")) return id;
   throw new ProtocolError(400, "query_parse_error", "The keys here begin with _local/");
-}
-
-function isStorable(id: string): boolean {
-  try {
-    checkDocumentId(id);
-    return true;
-  } catch {
-    return false;
-  }
 }

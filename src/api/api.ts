@@ -4,6 +4,7 @@ import type { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import { allDocumentsRoutes } from "./all-documents.ts";
+import { attachmentRoutes } from "./attachments.ts";
 import { requireAccess } from "./authorization.ts";
 import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
@@ -14,6 +15,7 @@ import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.t
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
+import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Route, Router, splitPath } from "./router.ts";
 import { serverInfoRoutes } from "./server-info.ts";
@@ -46,6 +48,7 @@ export function createApi(parts: ApiParts): Api {
     ...serverInfoRoutes(own),
     ...databaseRoutes(own),
     ...documentRoutes(own),
+    ...attachmentRoutes(own),
     ...localDocumentRoutes(own),
     ...bulkDocumentsRoutes(own),
     ...bulkGetRoutes(own),
@@ -66,8 +69,8 @@ export function createApi(parts: ApiParts): Api {
       "X-CouchDB-Body-Time": "0",
       ...response.headers,
     };
-    if (request.method !== "HEAD") return { ...response, headers };
-    return withoutBody({ ...response, headers });
+    const whole = { ...response, headers: sendable(headers) };
+    return request.method === "HEAD" ? withoutBody(whole) : whole;
   };
 }
 
@@ -84,6 +87,16 @@ async function answer(router: Router, parts: ApiParts, request: ApiRequest): Pro
     if (!isExpected(error) && !request.signal.aborted) announce(parts.runtime, request, error);
     return errorResponse(error);
   }
+}
+
+/** Content types and foreign revisions are free texts: what no header can hold is escaped. */
+function sendable(headers: Headers): Headers {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => {
+      const text = value.replace(/\p{Surrogate}/gu, "\ufffd");
+      return [name, text.replace(/[^\x20-\x7e]/gu, (char) => encodeURIComponent(char))];
+    }),
+  );
 }
 
 /** A defect, or a code that the table of errors does not know. */

@@ -7,6 +7,7 @@ import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { type EditResult, writeAll } from "./document-writes.ts";
 import { checkWire, type EditMode, type NamedDocument, wireEdit } from "./edits.ts";
+import { errorAnswer, isRefusal } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { readJsonMembers } from "./request-body.ts";
 import { jsonText } from "./responses.ts";
@@ -16,23 +17,71 @@ export function bulkDocumentsRoutes(parts: ApiParts): Route[] {
   return [defineRoute("POST", "/{database}/_bulk_docs", (call) => writeBulk(parts, call))];
 }
 
+/** A document that can be written, or why it cannot. */
+type Prepared =
+  | { readonly kind: "edit"; readonly edit: DocumentEdit }
+  | { readonly kind: "refused"; readonly text: JsonText; readonly error: unknown };
+
 async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   const mode = modeOf(members.get("new_edits"));
-  const wires = documentsOf(members.get("docs")).map((text): NamedDocument => {
+  const texts = documentsOf(members.get("docs"));
+  await readDatabase(parts, call, async () => undefined);
+  const prepared =
+    mode === "interactive"
+      ? await prepareAll(parts, call, texts)
+      : await prepareEach(parts, call, texts);
+  const edits = prepared.flatMap((entry) => (entry.kind === "edit" ? [entry.edit] : []));
+  const results = await writeAll(parts, call, edits);
+  let next = 0;
+  const rows = prepared.flatMap((entry) =>
+    entry.kind === "edit"
+      ? rowOf(results[next++] as EditResult, entry.edit)
+      : refusedRow(entry.text, entry.error),
+  );
+  return jsonText(201, `[${rows.join(",")}]`);
+}
+
+/** A user's edits: nothing is written before all is known to be well-formed, as in CouchDB. */
+async function prepareAll(
+  parts: ApiParts,
+  call: Call,
+  texts: readonly JsonText[],
+): Promise<Prepared[]> {
+  const wires = texts.map((text): NamedDocument => {
     const wire = parseWireDocument(text);
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
-  // Nothing is written before all is known to be well-formed, as in CouchDB.
   for (const wire of wires) checkWire(wire);
-  await readDatabase(parts, call, async () => undefined);
-  const edits: DocumentEdit[] = [];
-  for (const wire of wires) edits.push(await wireEdit(parts, call, wire, mode));
-  const results = await writeAll(parts, call, edits);
-  const rows = results.flatMap((result, index) =>
-    rowOf(result, edits[index] as DocumentEdit, mode),
-  );
-  return jsonText(201, `[${rows.join(",")}]`);
+  const prepared: Prepared[] = [];
+  for (const wire of wires) {
+    prepared.push({ kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") });
+  }
+  return prepared;
+}
+
+/**
+ * Revisions that were made elsewhere. CouchDB: refuses the whole request for one bad document, and so the replication that
+ * sent it; here the others are written, and the sender is told which one was not.
+ */
+async function prepareEach(
+  parts: ApiParts,
+  call: Call,
+  texts: readonly JsonText[],
+): Promise<Prepared[]> {
+  const prepared: Prepared[] = [];
+  for (const text of texts) {
+    if (jsonKind(text) !== "object") throw badRequest("Document must be a JSON object");
+    try {
+      const wire = parseWireDocument(text);
+      const named = { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
+      prepared.push({ kind: "edit", edit: await wireEdit(parts, call, named, "replicated") });
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      prepared.push({ kind: "refused", text, error });
+    }
+  }
+  return prepared;
 }
 
 function modeOf(text: JsonText | undefined): EditMode {
@@ -48,10 +97,10 @@ function documentsOf(text: JsonText | undefined): JsonText[] {
 }
 
 /** CouchDB: of revisions that were made elsewhere only failures are told. */
-function rowOf(result: EditResult, edit: DocumentEdit, mode: EditMode): string[] {
+function rowOf(result: EditResult, edit: DocumentEdit): string[] {
   const { id } = result;
   if (result.kind === "written") {
-    if (mode === "replicated") return [];
+    if (edit.mode === "replicated") return [];
     return [JSON.stringify({ ok: true, id, rev: result.revision })];
   }
   const { error, reason } = result.answer;
@@ -60,4 +109,10 @@ function rowOf(result: EditResult, edit: DocumentEdit, mode: EditMode): string[]
       ? { rev: formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "") }
       : {};
   return [JSON.stringify({ id, ...revision, error, reason })];
+}
+
+function refusedRow(text: JsonText, cause: unknown): string[] {
+  const { _id: id, _rev: rev }: Record<string, unknown> = JSON.parse(text);
+  const { error, reason } = errorAnswer(cause);
+  return [JSON.stringify({ id, rev, error, reason })];
 }

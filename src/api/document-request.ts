@@ -14,6 +14,16 @@ export function documentId(call: Call): string {
   return id;
 }
 
+/** Whether a document can have this id at all. */
+export function isStorableId(id: string): boolean {
+  try {
+    checkDocumentId(id);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** `missing`, or `deleted` when a reader who does not name a revision finds that the winner is. */
 export function notFound(reason: "missing" | "deleted"): ProtocolError {
   return new ProtocolError(404, "not_found", reason);

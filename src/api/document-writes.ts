@@ -4,7 +4,7 @@ import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { writeContext, writeDatabase } from "./database-access.ts";
-import { type ErrorAnswer, errorAnswer, isExpected } from "./error-responses.ts";
+import { type ErrorAnswer, errorAnswer, isRefusal } from "./error-responses.ts";
 
 /** Far from the transaction's limits in size and time. */
 const BATCH_COUNT_MAX = 100;
@@ -47,11 +47,11 @@ async function writeBatch(
   try {
     return (await transactEdits(parts, call, edits)).map(resultOf);
   } catch (error) {
-    const answer = errorAnswer(error);
     // Only what is wrong with a document is told of it; all else concerns the whole request.
-    const isRefusal = isExpected(error) && [400, 413].includes(answer.status);
-    if (!isRefusal) throw error;
-    if (edits.length === 1) return edits.map(({ id }) => ({ kind: "failed", id, answer }));
+    if (!isRefusal(error)) throw error;
+    if (edits.length === 1) {
+      return edits.map(({ id }) => ({ kind: "failed", id, answer: errorAnswer(error) }));
+    }
     const results: EditResult[] = [];
     for (const edit of edits) results.push(...(await writeBatch(parts, call, [edit])));
     return results;

@@ -94,6 +94,11 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   return { status: row.status, error: row.error, reason: row.reason ?? reasonOf(error) };
 }
 
+/** Whether the error says that what was sent is wrong, and would be wrong again. */
+export function isRefusal(error: unknown): boolean {
+  return isExpected(error) && [400, 413].includes(errorAnswer(error).status);
+}
+
 /** An error as a response. Unexpected ones tell nothing of themselves. */
 export function errorResponse(error: unknown): ApiResponse {
   const { status, error: name, reason } = errorAnswer(error);

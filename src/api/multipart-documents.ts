@@ -104,7 +104,7 @@ function attachmentHeaders({
 }
 
 /** A text that cannot end the header that it stands in. */
-export function headerText(text: string): string {
+function headerText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not pass.
   return text.replace(/[\u0000-\u001f\u007f]/g, (char) => encodeURIComponent(char));
 }

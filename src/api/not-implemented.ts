@@ -53,7 +53,10 @@ export function notImplementedRoutes(): Route[] {
       (path) => defineRoute(ALL_METHODS, path, refuse(sentence)),
     ),
   );
-  return [...resources, ...design];
+  const forms = ["/{database}/{id}", "/{database}/_design/{name}"].map((path) =>
+    defineRoute("POST", path, refuse("Uploads of forms are not part of Tandem; use PUT.")),
+  );
+  return [...resources, ...design, ...forms];
 }
 
 function refuse(sentence: string): Handler {

@@ -7,6 +7,7 @@ import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import type { DocumentOptions } from "./document-options.ts";
+import { notFound } from "./document-request.ts";
 import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { nestedPart } from "./multipart-documents.ts";
@@ -31,6 +32,7 @@ export async function openRevisions(
     database: opened,
     found: await readOpenRevisions(tx, opened, wanted),
   }));
+  if (wanted.revisions === "all" && found.length === 0) throw notFound("missing");
   if (acceptsExplicitly(call.request.headers.get("accept"), "multipart/mixed")) {
     return mixed(parts, call, database, found, wanted.options);
   }

@@ -1,11 +1,13 @@
 /** `_revs_diff` and `_missing_revs`: which of a peer's revisions are not here. */
 import { jsonKind, splitObject } from "../base/index.ts";
-import type { MissingRevisions } from "../databases/index.ts";
+import type { Database, MissingRevisions } from "../databases/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";
+import { isStorableId } from "./document-request.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { isTextList } from "./query.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
@@ -50,7 +52,7 @@ async function compare(
     const answers = await readDatabase(parts, call, (tx, database) =>
       Promise.all(
         page.map(async ([id, revisions]) => {
-          return [id, await database.missingRevisions(tx, id, revisions)] as const;
+          return [id, await missingOf(tx, database, id, revisions)] as const;
         }),
       ),
     );
@@ -58,6 +60,17 @@ async function compare(
     start += PAGE_COUNT_MAX;
   } while (start < asked.length);
   return rows;
+}
+
+/** An id that no document here can have lacks everything; its write is what will be refused, with a reason. */
+async function missingOf(
+  tx: ReadTransaction,
+  database: Database,
+  id: string,
+  revisions: readonly string[],
+): Promise<MissingRevisions> {
+  if (!isStorableId(id)) return { missing: revisions, possibleAncestors: [] };
+  return database.missingRevisions(tx, id, revisions);
 }
 
 /** A document that is named twice is asked for once. */
