@@ -1,20 +1,24 @@
 /**
- * How many documents changed after a sequence, without counting them all.
+ * How many documents changed after a sequence, without counting them all, and without a conflict between writers.
  *
- * The update sequence grows at its end, but documents leave their old places in its middle. So it is cut by boundaries, each
- * with a counter of the changes between the boundary before it and itself; what lies behind the last boundary has a counter
- * of its own, the open one. A write adds one to the open counter and takes one from the counter of the place it leaves.
- * Counting from a sequence scans to the next boundary only, and adds up counters behind it.
+ * The update sequence grows at its end, but documents leave their old places in its middle. So it is cut by *boundaries*, and
+ * beside it stand *shares*: counters, each at a versionstamp. What holds at any time, for every boundary, is this:
  *
- * Boundaries are drawn by writers, before their own changes, when the open part has grown long: the open counter's value
- * becomes the boundary's, the transaction's versionstamp its place. This reads the open counter, so it conflicts with all
- * who write at that moment; therefore it is rare, and left to chance among those who could. Whoever moves an older change
- * reads where the last boundary is, and so is retried when one was drawn meanwhile. That also makes it safe to join old
- * neighbours, whose changes have mostly moved on, in the same breath.
+ *   the sum of the shares from the boundary on  =  the number of changes behind it.
+ *
+ * A count scans from its sequence to the next boundary, and adds up the shares from there. Every step keeps the rule:
+ *
+ * - A transaction sets one share at its own versionstamp, before its changes, to their number.
+ * - Who moves an old change takes one from the share at the last boundary before it, or, if he cannot look, from one at its
+ *   very place: any place will do that no boundary separates from the change. He may have looked at an old state of the
+ *   store: new boundaries only arise behind all that he can move.
+ * - One transaction in many makes its versionstamp a boundary.
+ * - The same transaction sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless boundaries.
+ *
+ * Nobody reads what others write, but sweepers, and they read what only other sweepers touch, as a rule.
  */
 import type { Random } from "../base/index.ts";
 import {
-  firstGreaterOrEqual,
   firstGreaterThan,
   type Key,
   type KeyRange,
@@ -22,25 +26,29 @@ import {
   type Transaction,
   type Versionstamp,
 } from "../kv/index.ts";
+import { latestBoundaries, sweepShares } from "./change-sweep.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
-import {
-  decodeCounter,
-  decodeLastBoundary,
-  encodeCounter,
-  encodeLastBoundary,
-  type LastBoundary,
-  readCounter,
-} from "./counter-record.ts";
+import { decodeCounter, encodeCounter, readCounter } from "./counter-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { TransactionState } from "./transaction-state.ts";
 
-/** A boundary is drawn after so many changes at the earliest: shorter scans against more counters and more conflicts. */
-const OPEN_CHANGES_MIN = 500;
-/** One writer in so many draws it then. */
-const DRAWERS = 4;
-/** Boundaries that one draw looks at, to join small ones: more than it adds, so that sweeping keeps up. */
-const SWEEP_ROWS_MAX = 32;
-const PAGE_ROWS_MAX = 2_000;
+/** Changes between two boundaries, on the average: shorter scans against more shares to add up. */
+const SPACING = 500;
+/** The latest boundaries, read at once: most changes that move are young. */
+const RECENT_MAX = 16;
+const COUNT_PAGE_ROWS = 2_000;
+
+/** This transaction's share, as far as it has come. */
+export interface Share {
+  readonly userVersion: number;
+  changeCount: number;
+  isBoundary: boolean;
+  /** From then on, what stands near the end cannot be read. */
+  isWritten: boolean;
+  readonly swept: Promise<void>;
+  /** The latest boundaries, latest first. */
+  recent: Promise<readonly Versionstamp[]> | undefined;
+}
 
 export class ChangeCounts {
   readonly #keys: DatabaseKeys;
@@ -51,163 +59,106 @@ export class ChangeCounts {
     this.#random = random;
   }
 
-  /** Draws a boundary if it is time. Called before a transaction's first write in the database; once, however often called. */
-  drawBoundary(tx: Transaction, state: TransactionState): Promise<void> {
-    state.drawing ??= this.#drawBoundary(tx, state);
-    return state.drawing;
+  /** Before the reads of a batch. Draws the user version of the share, which stands before those of the changes. */
+  async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
+    const isBoundary = this.#random.integer(SPACING) < editCount;
+    state.share ??= {
+      userVersion: tx.nextUserVersion(),
+      changeCount: 0,
+      isBoundary: false,
+      isWritten: false,
+      recent: undefined,
+      swept: isBoundary ? sweepShares(tx, this.#keys, SPACING) : Promise.resolve(),
+    };
+    if (isBoundary) state.share.isBoundary = true;
+    // Also for batches side by side: once one of them is written, a sweep cannot read.
+    await state.share.swept;
   }
 
-  /** Takes a change from the count of the place it leaves, which `prepareLeave` found. */
-  leave(tx: Transaction, state: TransactionState, place: LeftPlace, deltas: CounterDeltas): void {
-    if (place.kind === "boundary") deltas.addAt(place.key, -1);
-    else if (state.boundary === undefined) deltas.add("openChanges", -1);
-    else {
-      state.boundary.changeCount--;
-      this.#setBoundary(tx, state.boundary);
-    }
-  }
-
-  /** Finds the counters that count stored changes: in the order of the arguments. */
+  /** Finds the shares from which stored changes are to be taken when they move; undefined for none. */
   async prepareLeave(
     tx: Transaction,
     state: TransactionState,
     versionstamps: readonly (Versionstamp | undefined)[],
-  ): Promise<(LeftPlace | undefined)[]> {
-    const places: (LeftPlace | undefined)[] = versionstamps.map(() => undefined);
+  ): Promise<(Key | undefined)[]> {
+    const places: (Key | undefined)[] = versionstamps.map(() => undefined);
     const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
       versionstamp === undefined ? [] : [{ index, versionstamp }],
     );
-    if (leaving.length === 0) return places;
-    // In order, those that leave from between two boundaries follow each other, and share one read.
-    leaving.sort((left, right) => left.versionstamp.compare(right.versionstamp));
-    const last = (await this.#lastBoundary(tx, state))?.versionstamp;
-    let boundary: { readonly key: Key; readonly versionstamp: Versionstamp } | undefined;
+    // From the latest down: those between the same two boundaries follow each other, and share one read.
+    leaving.sort((left, right) => right.versionstamp.compare(left.versionstamp));
+    let found: Versionstamp | undefined;
     for (const { index, versionstamp } of leaving) {
-      if (last === undefined || versionstamp.compare(last) > 0) {
-        places[index] = { kind: "open" };
-        continue;
+      if (found === undefined || found.compare(versionstamp) > 0) {
+        const boundary = await this.#boundaryBefore(tx, state, versionstamp);
+        // No boundary stands before it, so nobody counts it, nor those that are older still.
+        if (boundary === undefined) break;
+        found = boundary;
       }
-      if (boundary === undefined || versionstamp.compare(boundary.versionstamp) > 0) {
-        const key = await this.#boundaryBehind(tx, versionstamp, last);
-        boundary = { key, versionstamp: this.#keys.boundaryVersionstamp(key) };
-      }
-      places[index] = { kind: "boundary", key: boundary.key };
+      places[index] = this.#keys.share(found);
     }
     return places;
   }
 
-  /** Counts a change at the end of the sequence. */
-  enter(deltas: CounterDeltas): void {
-    deltas.add("openChanges", 1);
+  /** A change leaves the place that `prepareLeave` found, and another enters at the end. */
+  leave(place: Key | undefined, deltas: CounterDeltas): void {
+    if (place !== undefined) deltas.addAt(place, -1);
+  }
+
+  enter(state: TransactionState): void {
+    if (state.share !== undefined) state.share.changeCount++;
+  }
+
+  /** After the changes of a batch. The same key again with another count: the last one is what the commit writes. */
+  finish(tx: Transaction, state: TransactionState): void {
+    const { share } = state;
+    if (share === undefined || share.changeCount === 0) return;
+    const { userVersion, changeCount, isBoundary } = share;
+    tx.setVersionstampedKey(this.#keys.newShare(userVersion), encodeCounter(changeCount));
+    if (isBoundary) tx.setVersionstampedKey(this.#keys.newBoundary(userVersion), NOTHING);
+    share.isWritten = true;
   }
 
   /** How many changes stand behind the versionstamp; all without one. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
-    const { snapshot } = tx;
-    const changes = this.#keys.changes();
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;
       const counts = await Promise.all(counters.map((name) => readCounter(tx, this.#keys, name)));
       return counts.reduce((total, count) => total + count, 0);
     }
-    const last = (await this.#readLastBoundary(snapshot))?.versionstamp;
+    const { snapshot } = tx;
+    const boundaries = {
+      begin: firstGreaterThan(this.#keys.boundary(versionstamp)),
+      end: this.#keys.boundaries().end,
+    };
+    const [next] = (await snapshot.getRangePage(boundaries, { limit: 1 })).entries;
     const begin = firstGreaterThan(this.#keys.change(versionstamp));
-    if (last === undefined || versionstamp.compare(last) >= 0) {
-      return await countRows(snapshot, { begin, end: changes.end });
-    }
-    const boundaryKey = await snapshot.getKey(
-      firstGreaterOrEqual(this.#keys.boundary(versionstamp)),
-    );
-    const boundary = this.#keys.boundaryVersionstamp(boundaryKey);
-    const [near, far, open] = await Promise.all([
-      countRows(snapshot, { begin, end: firstGreaterThan(this.#keys.change(boundary)) }),
-      this.#sum(snapshot, {
-        begin: firstGreaterThan(boundaryKey),
-        end: this.#keys.boundaries().end,
-      }),
-      readCounter(tx, this.#keys, "openChanges"),
+    if (next === undefined) return countRows(snapshot, { begin, end: this.#keys.changes().end });
+    const boundary = this.#keys.boundaryVersionstamp(next.key);
+    const [near, far] = await Promise.all([
+      countRows(snapshot, { begin, end: this.#keys.change(boundary) }),
+      this.#sum(snapshot, { begin: this.#keys.share(boundary), end: this.#keys.shares().end }),
     ]);
-    return near + far + open;
+    return near + far;
   }
 
-  async #drawBoundary(tx: Transaction, state: TransactionState): Promise<void> {
-    const openCount = await readCounter(tx, this.#keys, "openChanges");
-    if (openCount < OPEN_CHANGES_MIN || this.#random.integer(DRAWERS) > 0) return;
-    const counterKey = this.#keys.counter("openChanges");
-    const changeCount = decodeCounter(await tx.get(counterKey));
-    // Whether a change lies before the last boundary is asked of the store, so it is read before it moves.
-    const last = await this.#lastBoundary(tx, state);
-    const sweptTo = await this.#joinSmall(tx, last);
-    state.boundary = { userVersion: tx.nextUserVersion(), changeCount };
-    tx.set(counterKey, encodeCounter(0));
-    tx.setVersionstampedValue(
-      this.#keys.lastBoundary(),
-      encodeLastBoundary(state.boundary.userVersion, sweptTo),
-    );
-    this.#setBoundary(tx, state.boundary);
-  }
-
-  /**
-   * Joins neighbours that have become small, a page of them at each draw, from where the last sweep ended; so there never
-   * are many more than the changes need. Returns where this sweep ended; undefined at the end of all.
-   */
-  async #joinSmall(
+  /** The last boundary before a change, or the change's own place where it cannot be looked for. */
+  async #boundaryBefore(
     tx: Transaction,
-    last: LastBoundary | undefined,
-  ): Promise<Versionstamp | undefined> {
-    if (last === undefined) return undefined;
-    const { begin } = this.#keys.boundaries();
-    const page = await tx.getRangePage(
-      {
-        begin: last.sweptTo === undefined ? begin : this.#keys.boundary(last.sweptTo),
-        // The last one stays: it is named elsewhere.
-        end: this.#keys.boundary(last.versionstamp),
-      },
-      { limit: SWEEP_ROWS_MAX },
-    );
-    let below: { readonly key: Key; readonly count: number } | undefined;
-    for (const { key, value } of page.entries) {
-      const count = decodeCounter(value);
-      if (below === undefined || below.count + count > OPEN_CHANGES_MIN) {
-        below = { key, count };
-        continue;
-      }
-      tx.clear(below.key);
-      tx.set(key, encodeCounter(below.count + count));
-      below = { key, count: below.count + count };
-    }
-    const isLast = page.stoppedBy === "exhausted" || below === undefined;
-    return isLast ? undefined : this.#keys.boundaryVersionstamp(below?.key as Key);
-  }
-
-  /** The same key again with another count: the last one is what the commit writes. */
-  #setBoundary(tx: Transaction, boundary: { userVersion: number; changeCount: number }): void {
-    const key = this.#keys.newBoundary(boundary.userVersion);
-    tx.setVersionstampedKey(key, encodeCounter(boundary.changeCount));
-  }
-
-  /** The boundary at or behind a change that does not stand behind the last one. */
-  async #boundaryBehind(
-    tx: Transaction,
+    state: TransactionState,
     versionstamp: Versionstamp,
-    last: Versionstamp,
-  ): Promise<Key> {
-    // Short of the last one: from there on, this transaction's own boundary makes the store unreadable.
-    const lastKey = this.#keys.boundary(last);
-    const range = { begin: this.#keys.boundary(versionstamp), end: lastKey };
-    const page = await tx.snapshot.getRangePage(range, { limit: 1 });
-    return page.entries[0]?.key ?? lastKey;
-  }
-
-  /** As it was before this transaction, which may draw another. */
-  #lastBoundary(tx: Transaction, state: TransactionState): Promise<LastBoundary | undefined> {
-    state.lastBoundary ??= this.#readLastBoundary(tx);
-    return state.lastBoundary;
-  }
-
-  async #readLastBoundary(tx: ReadTransaction): Promise<LastBoundary | undefined> {
-    const value = await tx.get(this.#keys.lastBoundary());
-    return value === undefined ? undefined : decodeLastBoundary(value);
+  ): Promise<Versionstamp | undefined> {
+    const share = state.share as Share;
+    if (share.recent === undefined && share.isWritten) return versionstamp;
+    share.recent ??= latestBoundaries(tx, this.#keys, RECENT_MAX);
+    const recent = await share.recent;
+    const found = recent.find((boundary) => boundary.compare(versionstamp) < 0);
+    if (found !== undefined || recent.length < RECENT_MAX) return found;
+    if (share.isWritten) return versionstamp;
+    const { begin } = this.#keys.boundaries();
+    const range = { begin, end: this.#keys.boundary(versionstamp) };
+    const [row] = (await tx.snapshot.getRangePage(range, { limit: 1, reverse: true })).entries;
+    return row === undefined ? undefined : this.#keys.boundaryVersionstamp(row.key);
   }
 
   async #sum(tx: ReadTransaction, range: KeyRange): Promise<number> {
@@ -217,16 +168,13 @@ export class ChangeCounts {
   }
 }
 
-/** Where a change was counted before it moved. */
-export type LeftPlace =
-  | { readonly kind: "open" }
-  | { readonly kind: "boundary"; readonly key: Uint8Array };
+const NOTHING = new Uint8Array(0);
 
 async function countRows(tx: ReadTransaction, range: KeyRange): Promise<number> {
   let rowCount = 0;
   let begin = range.begin;
   for (;;) {
-    const page = await tx.getRangePage({ begin, end: range.end }, { limit: PAGE_ROWS_MAX });
+    const page = await tx.getRangePage({ begin, end: range.end }, { limit: COUNT_PAGE_ROWS });
     rowCount += page.entries.length;
     const last = page.entries.at(-1);
     if (page.stoppedBy === "exhausted" || last === undefined) return rowCount;

@@ -1,4 +1,4 @@
-/** Counters as the store's atomic add keeps them (64 bits, little-endian, signed), and the record of the last boundary. */
+/** Counters as the store's atomic add keeps them (64 bits, little-endian, signed); and versionstamps as values. */
 import { assert, concatBytes } from "../base/index.ts";
 import {
   type ReadTransaction,
@@ -39,25 +39,11 @@ export function encodeNewVersionstamp(userVersion: number): VersionstampedBytes 
   return { bytes, offset: 1 };
 }
 
-/** The last boundary of the update sequence: format (1), versionstamp (12), and where the sweep of old ones stands (0 or 12). */
-export interface LastBoundary {
-  readonly versionstamp: Versionstamp;
-  readonly sweptTo: Versionstamp | undefined;
+export function encodeVersionstamp({ bytes }: Versionstamp): Uint8Array {
+  return concatBytes([new Uint8Array([FORMAT]), bytes]);
 }
 
-export function encodeLastBoundary(
-  userVersion: number,
-  sweptTo: Versionstamp | undefined,
-): VersionstampedBytes {
-  const { bytes, offset } = encodeNewVersionstamp(userVersion);
-  return { bytes: sweptTo === undefined ? bytes : concatBytes([bytes, sweptTo.bytes]), offset };
-}
-
-export function decodeLastBoundary(value: Uint8Array): LastBoundary {
-  assert(value[0] === FORMAT, "The boundary record has a format of this version");
-  const sweptTo = value.subarray(1 + VERSIONSTAMP_BYTES);
-  return {
-    versionstamp: Versionstamp.fromBytes(value.subarray(1, 1 + VERSIONSTAMP_BYTES)),
-    sweptTo: sweptTo.length === 0 ? undefined : Versionstamp.fromBytes(sweptTo),
-  };
+export function decodeVersionstamp(value: Uint8Array): Versionstamp {
+  assert(value[0] === FORMAT, "The versionstamp record has a format of this version");
+  return Versionstamp.fromBytes(value.subarray(1));
 }

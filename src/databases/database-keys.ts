@@ -59,16 +59,15 @@ const CONTENT_CHUNK = 11;
 const REFERENCE = 12;
 const CONTENT_BY_DIGEST = 13;
 const UNREFERENCED = 14;
-const CHANGE_COUNT = 15;
-const CHANGE_COUNT_STATE = 16;
+const SHARE = 15;
+const BOUNDARY = 16;
+const SWEEP_CURSOR = 17;
 
 const COUNTER_NUMBERS = {
   documents: 1,
   deletedDocuments: 2,
   externalBytes: 3,
   activeBytes: 4,
-  /** Entries of the update sequence behind the last boundary. */
-  openChanges: 5,
 } as const;
 export type Counter = keyof typeof COUNTER_NUMBERS;
 
@@ -95,7 +94,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(7, counter)",
     value: "counter",
-    note: "1 documents, 2 deleted, 3 external and 4 active bytes, 5 changes since the last boundary",
+    note: "1 documents, 2 deleted documents, 3 external and 4 active bytes",
   },
   { key: "(8, id, chunk)", value: "LocalRecord", note: "local documents" },
   { key: "(9, chunk)", value: "SecurityRecord", note: "absent until somebody sets it" },
@@ -119,13 +118,10 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(15, versionstamp)",
     value: "counter",
-    note: "changes between this boundary and the one before; the change at the boundary belongs to it",
+    note: "a share of the count of changes: from a boundary on, their sum is the number of changes",
   },
-  {
-    key: "(16)",
-    value: "versionstamp",
-    note: "the last boundary; whoever moves an older change reads it",
-  },
+  { key: "(16, versionstamp)", value: '""', note: "a boundary" },
+  { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
 ];
 
 /** A revision's place in a key. */
@@ -267,23 +263,35 @@ export class DatabaseKeys {
   }
 
   newBoundary(userVersion: number): VersionstampedBytes {
-    return this.#database.packVersionstamped([CHANGE_COUNT, Versionstamp.incomplete(userVersion)]);
+    return this.#database.packVersionstamped([BOUNDARY, Versionstamp.incomplete(userVersion)]);
   }
 
   boundary(versionstamp: Versionstamp): Key {
-    return this.#database.pack([CHANGE_COUNT, versionstamp]);
+    return this.#database.pack([BOUNDARY, versionstamp]);
   }
 
   boundaries(): Range {
-    return this.#database.range([CHANGE_COUNT]);
+    return this.#database.range([BOUNDARY]);
   }
 
   boundaryVersionstamp(key: Key): Versionstamp {
     return this.#database.unpack(key)[1] as Versionstamp;
   }
 
-  lastBoundary(): Key {
-    return this.#database.pack([CHANGE_COUNT_STATE]);
+  newShare(userVersion: number): VersionstampedBytes {
+    return this.#database.packVersionstamped([SHARE, Versionstamp.incomplete(userVersion)]);
+  }
+
+  share(versionstamp: Versionstamp): Key {
+    return this.#database.pack([SHARE, versionstamp]);
+  }
+
+  shares(): Range {
+    return this.#database.range([SHARE]);
+  }
+
+  sweepCursor(): Key {
+    return this.#database.pack([SWEEP_CURSOR]);
   }
 }
 

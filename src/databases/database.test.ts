@@ -480,7 +480,6 @@ describe("changes", () => {
     }
     await store.read(async (tx, database) => {
       const boundaries = await tx.getRangePage(database.keys.boundaries());
-      console.log(boundaries.entries.length);
       expect(boundaries.entries.length).toBeLessThan(12);
       const { entries } = await database.changes(tx, {});
       for (let index = 0; index < entries.length; index += 17) {
@@ -488,6 +487,41 @@ describe("changes", () => {
         expect(await database.pendingChanges(tx, sequence)).toBe(entries.length - 1 - index);
       }
     });
+  });
+
+  test("many small transactions side by side are counted right, and do not conflict", async () => {
+    let retryCount = 0;
+    const system = createSystemRuntime();
+    const event = (name: string): void => {
+      if (name === "kv.retry") retryCount++;
+    };
+    const store = await openStore({ runtime: { ...system, trace: { event } } });
+    const parents = new Map<string, string>();
+    for (let round = 0; round < 4; round++) {
+      await Promise.all(
+        Array.from({ length: 24 }, async (_, writer) => {
+          for (let index = writer; index < 600; index += 24) {
+            const id = `d${index}`;
+            const [outcome] = await store.edit(
+              interactive(id, parents.get(id), { body: `{"n":${round}}` }),
+            );
+            parents.set(id, revisionOf(outcome));
+          }
+        }),
+      );
+    }
+    await store.read(async (tx, database) => {
+      const { entries } = await database.changes(tx, {});
+      expect(entries).toHaveLength(600);
+      for (let index = 0; index < entries.length; index += 7) {
+        const { sequence } = entries[index] as { sequence: string };
+        expect(await database.pendingChanges(tx, sequence)).toBe(599 - index);
+      }
+      const shares = await tx.getRangePage(database.keys.shares());
+      expect(shares.entries.length).toBeLessThan(2_400);
+    });
+    // Sweepers may meet; writers do not.
+    expect(retryCount).toBeLessThan(10);
   });
 
   test("a watch fires when a document is written, and only here", async () => {

@@ -5,9 +5,9 @@
  * reads of a removed database find nothing.
  */
 import { type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
-import type { ReadTransaction, Transaction, Versionstamp, Watch } from "../kv/index.ts";
+import type { Key, ReadTransaction, Transaction, Versionstamp, Watch } from "../kv/index.ts";
 import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
-import { ChangeCounts, type LeftPlace } from "./change-counts.ts";
+import { ChangeCounts } from "./change-counts.ts";
 import { ChangesFeed, type ChangesOptions } from "./changes-feed.ts";
 import { CounterDeltas } from "./counter-deltas.ts";
 import { readCounter } from "./counter-record.ts";
@@ -217,7 +217,7 @@ export class Database {
     for (const { id } of edits) checkDocumentId(id);
     if (edits.length === 0) return [];
     const state = await this.#state(tx);
-    await this.#counts.drawBoundary(tx, state);
+    await this.#counts.begin(tx, state, edits.length);
     const outcomes: WriteOutcome[] = new Array(edits.length);
     for (const round of this.#rounds(edits)) {
       const written = await this.#writeRound(tx, state, round, context);
@@ -337,7 +337,7 @@ export class Database {
     const prepared = await Promise.all(
       round.map(({ edit }) => this.#prepare(tx, state, edit, context)),
     );
-    let lefts: (LeftPlace | undefined)[];
+    let lefts: (Key | undefined)[];
     for (;;) {
       lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
       const stale = [...prepared.entries()].filter(([, entry]) => {
@@ -355,6 +355,7 @@ export class Database {
       return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] });
     });
     deltas.apply(tx);
+    this.#counts.finish(tx, state);
     for (const outcome of outcomes) {
       if (outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX)) {
         await this.#announce(tx, outcome.id, context);

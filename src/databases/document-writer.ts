@@ -6,10 +6,10 @@
  * the places in the update sequence are versionstamps.
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
-import type { Transaction } from "../kv/index.ts";
+import type { Key, Transaction } from "../kv/index.ts";
 import { type Resolution, resolveAttachments } from "./attachment-resolution.ts";
 import { digestBytes, encodeAttachmentList, encodeBody } from "./body-record.ts";
-import type { ChangeCounts, LeftPlace } from "./change-counts.ts";
+import type { ChangeCounts } from "./change-counts.ts";
 import { encodeChangeRecord, encodeWinnerRecord } from "./change-record.ts";
 import { encodeContentId } from "./content-record.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
@@ -59,7 +59,7 @@ export interface Prepared {
 export interface Counting {
   readonly deltas: CounterDeltas;
   /** Where the document's change was counted, when it is stored. */
-  readonly left: LeftPlace | undefined;
+  readonly left: Key | undefined;
 }
 
 export class DocumentWriter {
@@ -296,10 +296,10 @@ export class DocumentWriter {
     const { place, tree } = loaded;
     const { deltas, left } = counting;
     const userVersion = place.kind === "written" ? place.userVersion : tx.nextUserVersion();
-    if (place.kind !== "written") this.#counts.enter(deltas);
+    if (place.kind !== "written") this.#counts.enter(state);
     if (place.kind === "stored") {
       tx.clear(this.#keys.change(place.versionstamp));
-      this.#counts.leave(tx, state, left as LeftPlace, deltas);
+      this.#counts.leave(left, deltas);
     }
     const leaves = tree.leaves.map(({ generation, hash, leaf }) => {
       return { generation, hash, deleted: leaf.deleted };

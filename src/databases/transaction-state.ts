@@ -5,7 +5,7 @@
  * Keyed by the transaction object. Each attempt has its own, so a retry starts empty, and the state goes with it.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
-import type { LastBoundary } from "./counter-record.ts";
+import type { Share } from "./change-counts.ts";
 import type { DatabaseRecord } from "./database-record.ts";
 import type { RevisionTree } from "./revision-tree.ts";
 
@@ -27,10 +27,8 @@ export interface LoadedDocument {
 export interface TransactionState {
   readonly database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
-  /** The boundary that this transaction draws in the update sequence (`change-counts.ts`). */
-  boundary: { readonly userVersion: number; changeCount: number } | undefined;
-  drawing: Promise<void> | undefined;
-  lastBoundary: Promise<LastBoundary | undefined> | undefined;
+  /** Of the counts of the update sequence (`change-counts.ts`). */
+  share: Share | undefined;
 }
 
 const states = new WeakMap<ReadTransaction, Map<string, TransactionState>>();
@@ -47,13 +45,7 @@ export function openState(tx: ReadTransaction, database: DatabaseRecord): Transa
   }
   const known = ofTransaction.get(database.uuid);
   if (known !== undefined) return known;
-  const state: TransactionState = {
-    database,
-    written: new Map(),
-    boundary: undefined,
-    drawing: undefined,
-    lastBoundary: undefined,
-  };
+  const state: TransactionState = { database, written: new Map(), share: undefined };
   ofTransaction.set(database.uuid, state);
   return state;
 }
