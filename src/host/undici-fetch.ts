@@ -1,6 +1,6 @@
 /** The `Fetch` port on undici: one agent, so that jobs share the connections of an origin. */
 import { Readable } from "node:stream";
-import { errors, Agent, request as undiciRequest } from "undici";
+import { Agent, errors } from "undici";
 import {
   type Fetch,
   type FetchRequest,
@@ -44,8 +44,11 @@ async function send(agent: Agent, request: FetchRequest): Promise<FetchResponse>
     sentHeaders["content-length"] = String(body.length);
   }
   try {
-    const answer = await undiciRequest(url, {
-      dispatcher: agent,
+    // Origin and path apart: a URL object would take an id such as `..` for a step upwards.
+    const [, origin = url, path = "/"] = /^(https?:\/\/[^/?#]*)(.*)$/is.exec(url) ?? [];
+    const answer = await agent.request({
+      origin,
+      path: path.startsWith("/") ? path : `/${path}`,
       method,
       headers: sentHeaders,
       body: sent ?? null,
@@ -87,7 +90,8 @@ function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | un
 /** The signal's reason if it was aborted; else what the system said. */
 function failureOf({ method, url, signal }: FetchRequest, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
-  const cause = error instanceof errors.UndiciError || hasCode(error) ? String(error.code) : undefined;
+  const cause =
+    error instanceof errors.UndiciError || hasCode(error) ? String(error.code) : undefined;
   // An error of the body that we send is the sender's own and tells more.
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");

@@ -1,0 +1,176 @@
+/**
+ * Replication with a real CouchDB, by our replicator and by its own. Runs when `COUCHDB_URL` names one, with the credentials of
+ * an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run test/peers`.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compare } from "../support/compare.ts";
+import { writeOddDocuments } from "../support/odd-documents.ts";
+import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { load, sampleLines } from "../support/sample-data.ts";
+
+const COUCHDB_URL = process.env.COUCHDB_URL;
+
+describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
+  const { origin, username, password } = new URL(COUCHDB_URL ?? "http://127.0.0.1");
+  const withUser = origin.replace("://", `://${username}:${password}@`);
+  const processes = new Processes();
+  let tandem: TandemProcess;
+
+  const couchdb = {
+    call: async (method: string, path: string, body?: unknown): Promise<Answer> => {
+      const response = await fetch(origin + path, {
+        method,
+        headers: {
+          "content-type": "application/json",
+          authorization: `Basic ${btoa(`${username}:${password}`)}`,
+        },
+        ...(body === undefined
+          ? {}
+          : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      return { status: response.status, body: await response.json() };
+    },
+  };
+
+  beforeAll(async () => {
+    tandem = await processes.open();
+    const { body } = await couchdb.call("GET", "/_all_dbs");
+    for (const name of body as string[]) {
+      if (name.startsWith("tandem-test-")) await couchdb.call("DELETE", `/${name}`);
+    }
+  });
+  afterAll(() => processes.close());
+
+  const films = sampleLines("films");
+  const countries = sampleLines("countries");
+
+  test.each([
+    ["films", films],
+    ["countries with their flags", countries],
+  ])(
+    "%s go from us to it and back, by our replicator",
+    async (name, lines) => {
+      const database = `tandem-test-ours-${name.slice(0, 5)}`;
+      await load(tandem, database, lines);
+      const there = `${withUser}/${database}`;
+      const back = `${database}-back`;
+      for (const [source, target] of [
+        [database, there],
+        [there, back],
+      ]) {
+        const { status, body } = await tandem.call("POST", "/_replicate", {
+          source,
+          target,
+          create_target: true,
+        });
+        expect([status, body.history?.[0].docs_written]).toEqual([200, lines.length]);
+        const again = await tandem.call("POST", "/_replicate", {
+          source,
+          target,
+          create_target: true,
+        });
+        expect(again.body.no_changes).toBe(true);
+      }
+      expect(await compare(`${tandem.url}/${database}`, there)).toMatchObject({
+        documentCount: lines.length,
+        differenceCount: 0,
+      });
+      expect(
+        (await compare(`${tandem.url}/${database}`, `${tandem.url}/${back}`)).differenceCount,
+      ).toBe(0);
+    },
+    120_000,
+  );
+
+  test.each([
+    ["films", films],
+    ["countries with their flags", countries],
+  ])(
+    "%s go from us to it and back, by its replicator",
+    async (name, lines) => {
+      const database = `tandem-test-its-${name.slice(0, 5)}`;
+      await load(tandem, database, lines);
+      const ours = `${tandem.url}/${database}`;
+      const there = `${withUser}/${database}`;
+      const back = `${ours}-back`;
+      for (const [source, target] of [
+        [ours, there],
+        [there, back],
+      ]) {
+        const { status, body } = await couchdb.call("POST", "/_replicate", {
+          source,
+          target,
+          create_target: true,
+        });
+        expect([status, body.history?.[0].docs_written, body.reason]).toEqual([
+          200,
+          lines.length,
+          undefined,
+        ]);
+      }
+      expect((await compare(ours, there)).differenceCount).toBe(0);
+      expect((await compare(ours, back)).differenceCount).toBe(0);
+    },
+    120_000,
+  );
+
+  test("odd documents go both ways, by both replicators", async () => {
+    const database = "tandem-test-odd";
+    await couchdb.call("PUT", `/${database}`);
+    await writeOddDocuments(couchdb.call, database);
+    const there = `${withUser}/${database}`;
+    const pulled = await tandem.call("POST", "/_replicate", {
+      source: there,
+      target: "odd",
+      create_target: true,
+    });
+    expect(pulled.status).toBe(200);
+    expect((await compare(there, `${tandem.url}/odd`)).differences).toEqual([]);
+    const pushed = await tandem.call("POST", "/_replicate", {
+      source: "odd",
+      target: `${there}-back`,
+      create_target: true,
+    });
+    expect(pushed.status).toBe(200);
+    expect((await compare(there, `${there}-back`)).differences).toEqual([]);
+    const byCouch = await couchdb.call("POST", "/_replicate", {
+      source: `${tandem.url}/odd`,
+      target: `${there}-pulled`,
+      create_target: true,
+    });
+    expect(byCouch.status).toBe(200);
+    expect((await compare(there, `${there}-pulled`)).differences).toEqual([]);
+    const byCouchBack = await couchdb.call("POST", "/_replicate", {
+      source: there,
+      target: `${tandem.url}/odd-pushed`,
+      create_target: true,
+    });
+    expect(byCouchBack.status).toBe(200);
+    expect((await compare(there, `${tandem.url}/odd-pushed`)).differences).toEqual([]);
+  }, 120_000);
+
+  test("a continuous job follows a CouchDB, and goes on after it was stopped and started", async () => {
+    const database = "tandem-test-follow";
+    await couchdb.call("PUT", `/${database}`);
+    const { status } = await tandem.call("PUT", "/_replicator/follow", {
+      source: `${withUser}/${database}`,
+      target: "followed",
+      create_target: true,
+      continuous: true,
+    });
+    expect(status).toBe(201);
+    await couchdb.call("PUT", `/${database}/one`, {});
+    await until(
+      () => tandem.call("GET", "/followed/one"),
+      (answer) => answer.status === 200,
+    );
+    await tandem.call(
+      "DELETE",
+      `/_replicator/follow?rev=${(await tandem.call("GET", "/_replicator/follow")).body._rev}`,
+    );
+    await until(
+      () => tandem.call("GET", "/_active_tasks"),
+      ({ body }) => body.length === 0,
+    );
+  }, 60_000);
+});
