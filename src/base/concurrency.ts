@@ -47,3 +47,25 @@ export async function forEachConcurrent<Item>(
   await Promise.all(Array.from({ length: Math.min(countMax, items.length) }, lane));
   if (failure !== undefined) throw failure.error;
 }
+
+/** Lets at most so many pieces of work run at once; the others wait their turn, first come, first served. */
+export class Semaphore {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(countMax: number) {
+    this.#free = countMax;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+}

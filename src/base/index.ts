@@ -15,7 +15,7 @@ export {
   utf8Decode,
   utf8Encode,
 } from "./bytes.ts";
-export { forEachConcurrent, runTogether } from "./concurrency.ts";
+export { forEachConcurrent, runTogether, Semaphore } from "./concurrency.ts";
 export type { JsonMember, JsonText } from "./json-text.ts";
 export { joinObject, jsonKind, splitArray, splitObject, validateJson } from "./json-text.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";

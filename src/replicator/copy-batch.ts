@@ -4,7 +4,13 @@
  * Documents without attachments travel in bulk. Design documents and documents with attachments travel alone: the first so
  * that a refusal hits only them, the second so that their bytes stream through without being held.
  */
-import { errorCode, forEachConcurrent, OperationalError, type Runtime } from "../base/index.ts";
+import {
+  errorCode,
+  forEachConcurrent,
+  OperationalError,
+  type Runtime,
+  Semaphore,
+} from "../base/index.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
@@ -43,6 +49,8 @@ export class BatchCopier {
   readonly #target: Endpoint;
   readonly #options: ReplicationOptions;
   readonly #observer: BatchObserver;
+  /** What all workers of the job share: documents that travel alone take a connection each. */
+  readonly #connections: Semaphore;
   #bulkGetNotBeforeMs = Number.NEGATIVE_INFINITY;
   #bulkRowCount = BULK_ROWS_FIRST;
 
@@ -57,6 +65,7 @@ export class BatchCopier {
     this.#target = sides.target;
     this.#options = options;
     this.#observer = observer;
+    this.#connections = new Semaphore(options.httpConnections);
   }
 
   /** Copies what the target lacks of `changes`. When it resolves, all of it is on the target or was reported as refused. */
@@ -77,12 +86,8 @@ export class BatchCopier {
     this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
     const writer = new BulkWriter(this.#target, this.#observer);
     const alone = await this.#readInBulk(requests, writer, signal);
-    const laneCount = Math.max(
-      1,
-      Math.floor(this.#options.httpConnections / this.#options.workerProcesses),
-    );
-    await forEachConcurrent(alone, laneCount, (request) =>
-      this.#copyAlone(request, writer, signal),
+    await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
+      this.#connections.run(() => this.#copyAlone(request, writer, signal)),
     );
     await writer.flush(signal);
   }
