@@ -11,7 +11,7 @@ import { isStorableId } from "./document-request.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
-import { inPieces, streamedJson } from "./responses.ts";
+import { inPieces, oneLine, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 /** Rows of one read, with and without their documents. */
@@ -192,7 +192,7 @@ async function rowText(
     row.kind === "deleted" ? { rev: row.rev, deleted: true } : { rev: row.rev },
   );
   const document = await documentText(parts, call, database, row, query);
-  const member = document === undefined ? "" : `,"doc":${document}`;
+  const member = document === undefined ? "" : `,"doc":${oneLine(document)}`;
   return `{"id":${key},"key":${key},"value":${value}${member}}`;
 }
 

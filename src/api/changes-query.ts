@@ -5,7 +5,7 @@ import { badRequest, compileSelector, ProtocolError } from "../protocol/index.ts
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
 import { booleanParameter, integerParameter, isTextList, jsonParameter } from "./query.ts";
-import { checkJson, readBytes, requireJsonType } from "./request-body.ts";
+import { checkJson, readBody, requireJsonType } from "./request-body.ts";
 
 /** CouchDB's `[chttpd] changes_timeout`: both the default and the longest. */
 const TIMEOUT_MS = 60_000;
@@ -114,7 +114,7 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
 async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   if (call.request.method !== "POST") return new Map();
   requireJsonType(call);
-  const bytes = await readBytes(call.request.body);
+  const bytes = await readBody(call);
   if (bytes.length === 0) return new Map();
   const text = checkJson(bytes);
   if (!text.trimStart().startsWith("{")) throw badRequest("Request body must be a JSON object");

@@ -8,6 +8,7 @@ import type { Call } from "./call.ts";
 import type { ChangesFilter, ChangesQuery } from "./changes-query.ts";
 import { readDatabase, writeDatabase } from "./database-access.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
+import { oneLine } from "./responses.ts";
 
 /** Changes looked at in one transaction, with and without their documents. */
 const PAGE_COUNT_MAX = 1_000;
@@ -102,6 +103,8 @@ export class ChangesReader {
     const startMs = clock.monotonicMs();
     try {
       const changed = this.#changed(since, either);
+      // It may fail when nobody waits any more.
+      changed.catch(() => {});
       for (;;) {
         const leftMs =
           timeoutMs === undefined ? undefined : startMs + timeoutMs - clock.monotonicMs();
@@ -134,18 +137,19 @@ export class ChangesReader {
         this.#parts,
         this.#call,
         async (tx, database) => {
-          if (database.uuid !== this.#database.uuid) return "gone";
+          if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
           const page = await database.changes(tx, { since, limit: 1 });
-          return page.entries.length > 0 ? "changed" : database.watchChanges(tx);
+          return page.entries.length > 0 ? undefined : database.watchChanges(tx);
         },
         { whenUnknown: "retry" },
       );
-      if (typeof watch === "string") return watch;
+      if (watch === undefined) return "changed";
       try {
         await watch.fired(signal);
       } finally {
         watch.cancel();
       }
+      await this.#read(async () => undefined);
       return "changed";
     } catch (error) {
       if (signal.aborted || errorCode(error) === "STORE_DATABASE_NOT_FOUND") return "gone";
@@ -153,9 +157,12 @@ export class ChangesReader {
     }
   }
 
+  /** Throws STORE_DATABASE_NOT_FOUND also for a database that was made again: what was asked for has gone. */
   #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
-    // A database that was made again under the same name is another one: what was asked for has gone.
-    return readDatabase(this.#parts, this.#call, (tx) => body(tx, this.#database));
+    return readDatabase(this.#parts, this.#call, async (tx, database) => {
+      if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
+      return body(tx, database);
+    });
   }
 
   async #passing(
@@ -204,6 +211,6 @@ export class ChangesReader {
     if (view === undefined) return { sequence: change.sequence, text };
     const { signal } = this.#call.request;
     const document = await viewText(this.#parts, this.#database, view, this.#query.view, signal);
-    return { sequence: change.sequence, text: `${text.slice(0, -1)},"doc":${document}}` };
+    return { sequence: change.sequence, text: `${text.slice(0, -1)},"doc":${oneLine(document)}}` };
   }
 }

@@ -45,7 +45,7 @@ async function* feed(
   let position = since;
   let page = await reader.page(position);
   let isFirst = true;
-  let pendingIsKnown = true;
+  let isGone = false;
   let sentMs = clock.monotonicMs();
   yield form.opening;
   for (;;) {
@@ -60,7 +60,7 @@ async function* feed(
       const isOver = query.descending || query.feed === "normal";
       if (isOver || (query.feed === "longpoll" && reader.hasRows)) break;
       const reason = yield* reader.wait(position, form.heartbeat);
-      pendingIsKnown = reason !== "gone";
+      isGone = reason === "gone";
       if (reason !== "changed") break;
     } else if (query.heartbeatMs !== undefined) {
       // A filter may pass over many changes, while the client waits for a sign of life.
@@ -72,7 +72,7 @@ async function* feed(
     }
     page = await (query.descending ? reader.page(since, position) : reader.page(position));
   }
-  const pending = pendingIsKnown && !query.descending ? await reader.pendingCount(position) : 0;
+  const pending = isGone || query.descending ? 0 : await reader.pendingCount(position);
   yield form.closing(position, pending);
 }
 

@@ -15,7 +15,15 @@ const BODY_BYTES_MAX = 256 * 1024 * 1024;
 
 /** The body as JSON. Throws a ProtocolError when it is none. */
 export async function readJsonBody(call: Call): Promise<JsonText> {
-  return checkJson(await readBytes(call.request.body));
+  return checkJson(await readBody(call));
+}
+
+/** The body's bytes, which may come compressed. */
+export async function readBody(call: Call): Promise<Uint8Array> {
+  const { headers, body } = call.request;
+  const encoding = headers.get("content-encoding") ?? "identity";
+  if (encoding === "identity") return readBytes(body);
+  throw new ProtocolError(415, "bad_ctype", "Compressed request bodies are not part of Tandem");
 }
 
 /** The members of a body that has to be a JSON object, by name; the last of a repeated name counts. */

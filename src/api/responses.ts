@@ -51,6 +51,11 @@ export async function begun<Piece>(pieces: AsyncIterable<Piece>): Promise<AsyncI
   return { [Symbol.asyncIterator]: () => rest };
 }
 
+/** A JSON text on one line, for answers that are read by lines. A break in it stands between values, never within one. */
+export function oneLine(text: string): string {
+  return /[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, " ") : text;
+}
+
 /** Joins small texts to pieces worth sending. */
 export async function* inPieces(
   texts: AsyncIterable<string> | Iterable<string>,

@@ -1,5 +1,11 @@
 /** The API on the memory engine, without a socket. */
-import { type ApiParts, type ApiRequest, createApi, type User } from "../../src/api/index.ts";
+import {
+  type Api,
+  type ApiParts,
+  type ApiRequest,
+  createApi,
+  type User,
+} from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
 import { parseMultipart } from "../../src/host/multipart-parser.ts";
@@ -26,6 +32,7 @@ export interface Answer {
 }
 
 export interface OpenApi {
+  readonly api: Api;
   readonly runtime: Runtime;
   readonly events: readonly { readonly name: string }[];
   /** `GET /films?limit=1`. */
@@ -68,6 +75,7 @@ export async function openApi({
   });
   const send = (request: string, options: AskOptions = {}) => api(requestOf(request, options));
   return {
+    api,
     runtime,
     events,
     async ask(request, options) {

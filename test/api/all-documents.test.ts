@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { openFilms } from "./api.fixture.ts";
+import { type Row, refusal, testRows } from "./rows.ts";
+
+/** `a` to `e`, `gone` removed, and a design document. */
+async function openLetters() {
+  const api = await openFilms();
+  const letters = ["a", "b", "c", "d", "e"].map((_id) => ({ _id, _rev: `1-${_id}`, letter: _id }));
+  const docs = [
+    ...letters,
+    { _id: "gone", _rev: "1-g", _deleted: true },
+    { _id: "_design/x", _rev: "1-x" },
+    { _id: "_local/l", _rev: "0-1" },
+  ];
+  await api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+  return api;
+}
+
+function row(id: string) {
+  return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
+}
+
+/** A query, and the ids that it answers. */
+function lists(query: string, ids: readonly string[], offset: number | null = null): Row {
+  return {
+    name: `answers ${query || "nothing special"} with ${ids.join(" ") || "no row"}`,
+    ask: `GET /films/_all_docs${query}`,
+    status: 200,
+    json: { total_rows: 6, offset, rows: ids.map(row) },
+  };
+}
+
+describe("_all_docs", () => {
+  testRows(openLetters, [
+    lists("", ["_design/x", "a", "b", "c", "d", "e"], 0),
+    lists("?limit=2", ["_design/x", "a"], 0),
+    lists("?limit=0", [], 0),
+    lists("?skip=2&limit=2", ["b", "c"], 2),
+    lists("?skip=9", [], 6),
+    lists("?descending=true&limit=2", ["e", "d"], 0),
+    lists('?startkey="b"&endkey="d"', ["b", "c", "d"]),
+    lists('?start_key="b"&end_key="d"&inclusive_end=false', ["b", "c"]),
+    lists('?startkey="d"&endkey="b"&descending=true', ["d", "c", "b"]),
+    lists('?startkey="d"&endkey="b"', []),
+    lists('?key="c"', ["c"]),
+    lists('?key="gone"', []),
+    lists("?startkey_docid=d", ["d", "e"]),
+    lists('?startkey="d"&endkey={}', ["d", "e"]),
+    lists("?startkey=null", ["_design/x", "a", "b", "c", "d", "e"], 0),
+    lists("?startkey={}", [], 0),
+    lists("?key=1", [], 0),
+    {
+      name: "answers keys in their order, removed and unknown ones too",
+      ask: "POST /films/_all_docs",
+      body: { keys: ["c", "nope", "gone", "a", "_x"], include_docs: true },
+      status: 200,
+      json: {
+        total_rows: 6,
+        offset: null,
+        rows: [
+          { ...row("c"), doc: { _id: "c", _rev: "1-c", letter: "c" } },
+          { key: "nope", error: "not_found" },
+          { id: "gone", key: "gone", value: { rev: "1-g", deleted: true }, doc: null },
+          { ...row("a"), doc: { _id: "a", _rev: "1-a", letter: "a" } },
+          { key: "_x", error: "not_found" },
+        ],
+      },
+    },
+    {
+      name: "answers keys of the query",
+      ask: 'GET /films/_all_docs?keys=["b","a"]&skip=1',
+      status: 200,
+      has: { rows: [row("a")] },
+    },
+    {
+      name: "answers documents and the sequence",
+      ask: "GET /films/_all_docs?include_docs=true&update_seq=true&limit=1&skip=1",
+      status: 200,
+      has: {
+        update_seq: expect.stringMatching(/^[0-9]+-/),
+        rows: [{ doc: { _id: "a", _rev: "1-a", letter: "a" } }],
+      },
+    },
+    {
+      name: "takes a range from the body",
+      ask: "POST /films/_all_docs",
+      body: { startkey: "d", limit: 1 },
+      status: 200,
+      has: { rows: [row("d")] },
+    },
+    {
+      name: "lists design documents",
+      ask: "GET /films/_design_docs",
+      status: 200,
+      json: { total_rows: null, offset: null, rows: [row("_design/x")] },
+    },
+    {
+      name: "lists local documents",
+      ask: "GET /films/_local_docs?include_docs=true",
+      status: 200,
+      has: { rows: [{ id: "_local/l", doc: { _id: "_local/l" } }] },
+    },
+    {
+      name: "refuses a limit that is none",
+      ask: "GET /films/_all_docs?limit=x",
+      ...refusal(400, "query_parse_error", 'Invalid value for integer: "x"'),
+    },
+    {
+      name: "refuses a limit below zero",
+      ask: "GET /films/_all_docs?limit=-1",
+      ...refusal(400, "query_parse_error", "`limit` must be a non-negative integer, not -1"),
+    },
+    {
+      name: "refuses a flag that is none",
+      ask: "GET /films/_all_docs?include_docs=x",
+      ...refusal(400, "query_parse_error", 'Invalid boolean parameter: "x"'),
+    },
+    {
+      name: "refuses a key that is not JSON",
+      ask: "GET /films/_all_docs?startkey=a",
+      ...refusal(400, "query_parse_error", "invalid UTF-8 JSON"),
+    },
+    {
+      name: "refuses keys that are no list",
+      ask: "POST /films/_all_docs",
+      body: { keys: "a" },
+      ...refusal(400, "query_parse_error", "`keys` member must be an array of strings."),
+    },
+    {
+      name: "refuses a key that is too long",
+      ask: `GET /films/_all_docs?startkey="${"x".repeat(20_000)}"`,
+      ...refusal(400, "bad_request", "A key in the request is too long"),
+    },
+    {
+      name: "refuses several queries",
+      ask: "POST /films/_all_docs/queries",
+      body: { queries: [] },
+      status: 501,
+    },
+    {
+      name: "refuses a database that is not there",
+      ask: "GET /nope/_all_docs",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+  ]);
+
+  test("goes on over many pages, without loss or repetition", async () => {
+    const { ask } = await openFilms();
+    const ids = Array.from({ length: 2_300 }, (_, index) => `d${String(index).padStart(5, "0")}`);
+    await ask("POST /films/_bulk_docs", { body: { docs: ids.map((_id) => ({ _id })) } });
+    const idsOf = async (query: string): Promise<string[]> => {
+      const { rows } = (await ask(`GET /films/_all_docs${query}`)).json;
+      return rows.map(({ id }: { id: string }) => id);
+    };
+    expect(await idsOf("")).toEqual(ids);
+    expect(await idsOf("?include_docs=true&descending=true")).toEqual([...ids].reverse());
+    expect(await idsOf("?skip=1500&limit=700")).toEqual(ids.slice(1_500, 2_200));
+  });
+});

@@ -1,0 +1,320 @@
+import { describe, expect, test } from "vitest";
+import { openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+const conflict = { error: "conflict", reason: "Document update conflict." };
+
+describe("_bulk_docs", () => {
+  test("answers each of a user's edits in its place", async () => {
+    const { ask } = await openFilms();
+    const { rev } = (await ask("PUT /films/a", { body: {} })).json;
+    const docs = [{ _id: "b" }, { _id: "a" }, {}, { _id: "a", _rev: rev }, { _id: "b" }];
+    const answer = await ask("POST /films/_bulk_docs", { body: { docs } });
+    expect(answer.status).toBe(201);
+    expect(answer.json).toEqual([
+      { ok: true, id: "b", rev: expect.stringMatching(/^1-/) },
+      { id: "a", ...conflict },
+      { ok: true, id: expect.stringMatching(/^[0-9a-f]{32}$/), rev: expect.stringMatching(/^1-/) },
+      { ok: true, id: "a", rev: expect.stringMatching(/^2-/) },
+      { id: "b", ...conflict },
+    ]);
+  });
+
+  test("says nothing of revisions made elsewhere that were written", async () => {
+    const { ask } = await openFilms();
+    const docs = [
+      { _id: "a", _rev: "3-c", _revisions: { start: 3, ids: ["c", "b", "a"] } },
+      { _id: "a", _rev: "2-x", _revisions: { start: 2, ids: ["x", "a"] } },
+      { _id: "_local/l", _rev: "0-3", n: 1 },
+    ];
+    const body = { new_edits: false, docs };
+    expect(await ask("POST /films/_bulk_docs", { body })).toMatchObject({ status: 201, json: [] });
+    expect(await ask("POST /films/_bulk_docs", { body })).toMatchObject({ status: 201, json: [] });
+    expect((await ask("GET /films/a?conflicts=true&revs=true")).json).toEqual({
+      _id: "a",
+      _rev: "3-c",
+      _revisions: { start: 3, ids: ["c", "b", "a"] },
+      _conflicts: ["2-x"],
+    });
+    expect((await ask("GET /films/_local/l")).json).toMatchObject({ n: 1 });
+  });
+
+  test("tells which of the revisions made elsewhere cannot be stored, and writes the others", async () => {
+    const { ask } = await openFilms();
+    const docs = [
+      { _id: "a", _rev: "1-a" },
+      { _id: "x".repeat(8_000), _rev: "1-b" },
+      { _id: "c", _rev: "1-c", _nosuch: 1 },
+      { _id: "d", _rev: "1-d", _attachments: { x: { stub: true } } },
+      { _id: "e", _rev: "1-e" },
+    ];
+    const answer = await ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+    expect(answer.status).toBe(201);
+    expect(answer.json.map((row: { rev: string; error: string }) => [row.rev, row.error])).toEqual([
+      ["1-b", "illegal_docid"],
+      ["1-c", "doc_validation"],
+      ["1-d", "missing_stub"],
+    ]);
+    expect((await ask("GET /films/e")).status).toBe(200);
+  });
+
+  test("what a hook refuses is told in its place", async () => {
+    const { ask } = await openFilms({
+      hooks: [
+        {
+          appliesTo: () => true,
+          beforeWrite: async (_tx, _database, edit) =>
+            edit.id === "b" ? { rejected: "forbidden", reason: "not here" } : { edit },
+        },
+      ],
+    });
+    const docs = [{ _id: "a" }, { _id: "b" }];
+    const answer = await ask("POST /films/_bulk_docs", { body: { docs } });
+    expect(answer.json).toEqual([
+      { ok: true, id: "a", rev: expect.any(String) },
+      { id: "b", error: "forbidden", reason: "not here" },
+    ]);
+    expect(await ask("PUT /films/b", { body: {} })).toMatchObject(
+      refusal(403, "forbidden", "not here"),
+    );
+  });
+
+  test("takes more than one transaction holds", async () => {
+    const { ask } = await openFilms();
+    const text = "x".repeat(60_000);
+    const docs = Array.from({ length: 350 }, (_, index) => ({ _id: `d${index}`, text }));
+    const answer = await ask("POST /films/_bulk_docs", { body: { docs } });
+    expect(answer.json).toHaveLength(350);
+    expect((await ask("GET /films")).json.doc_count).toBe(350);
+  });
+
+  testRows(openFilms, [
+    {
+      name: "takes an empty list",
+      ask: "POST /films/_bulk_docs",
+      body: { docs: [] },
+      status: 201,
+      json: [],
+    },
+    {
+      name: "asks for documents",
+      ask: "POST /films/_bulk_docs",
+      body: {},
+      ...refusal(400, "bad_request", "POST body must include `docs` parameter."),
+    },
+    {
+      name: "asks for a list of documents",
+      ask: "POST /films/_bulk_docs",
+      body: { docs: {} },
+      ...refusal(400, "bad_request", "`docs` parameter must be an array."),
+    },
+    {
+      name: "asks for documents that are objects",
+      ask: "POST /films/_bulk_docs",
+      body: { docs: [1] },
+      ...refusal(400, "bad_request", "Document must be a JSON object"),
+    },
+    {
+      name: "asks for a mode that is a flag",
+      ask: "POST /films/_bulk_docs",
+      body: { docs: [], new_edits: "no" },
+      ...refusal(400, "bad_request", "`new_edits` parameter must be a boolean."),
+    },
+    {
+      name: "asks for JSON",
+      ask: "POST /films/_bulk_docs",
+      body: "docs=1",
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
+    },
+    {
+      name: "asks for JSON that is whole",
+      ask: "POST /films/_bulk_docs",
+      body: '{"docs":[{"a":1},',
+      ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
+    },
+    {
+      name: "asks for a database that is there",
+      ask: "POST /nope/_bulk_docs",
+      body: { docs: [] },
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+    {
+      name: "writes nothing when one of a user's documents is malformed",
+      ask: "POST /films/_bulk_docs",
+      body: { docs: [{ _id: "a" }, { _id: "b", _nosuch: 1 }] },
+      ...refusal(400, "doc_validation", "Bad special document member: _nosuch"),
+    },
+    {
+      name: "has no other methods",
+      ask: "GET /films/_bulk_docs",
+      status: 405,
+      answers: { Allow: "POST" },
+    },
+  ]);
+});
+
+/** `a` with the leaves `3-c` and `2-x`. */
+async function openConflict() {
+  const api = await openFilms();
+  const docs = [
+    { _id: "a", _revisions: { start: 3, ids: ["c", "b", "a"] }, n: 3 },
+    { _id: "a", _revisions: { start: 2, ids: ["x", "a"] }, n: 2 },
+  ];
+  await api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+  return api;
+}
+
+describe("_revs_diff", () => {
+  testRows(openConflict, [
+    {
+      name: "tells what is missing, and from which leaves it may come",
+      ask: "POST /films/_revs_diff",
+      body: { a: ["3-c", "1-a", "4-d"], b: ["1-z"] },
+      status: 200,
+      json: {
+        a: { missing: ["4-d"], possible_ancestors: ["3-c", "2-x"] },
+        b: { missing: ["1-z"] },
+      },
+    },
+    {
+      name: "says nothing of what is there",
+      ask: "POST /films/_revs_diff",
+      body: { a: ["2-x"] },
+      status: 200,
+      json: {},
+    },
+    { name: "takes nothing", ask: "POST /films/_revs_diff", body: {}, status: 200, json: {} },
+    {
+      name: "takes an id that no document here can have",
+      ask: "POST /films/_revs_diff",
+      body: { _x: ["1-a"], "": ["1-b"] },
+      status: 200,
+      json: { _x: { missing: ["1-a"] }, "": { missing: ["1-b"] } },
+    },
+    {
+      name: "names the document whose revisions are none",
+      ask: "POST /films/_revs_diff",
+      body: { a: "1-a" },
+      ...refusal(400, "bad_request", 'The revisions of "a" must be a JSON array of strings'),
+    },
+    {
+      name: "refuses a revision that is none",
+      ask: "POST /films/_revs_diff",
+      body: { a: ["x"] },
+      ...refusal(400, "bad_request", "Invalid rev format"),
+    },
+    {
+      name: "refuses a list",
+      ask: "POST /films/_revs_diff",
+      body: [],
+      ...refusal(400, "bad_request", "Request body must be a JSON object"),
+    },
+    {
+      name: "has an older sister",
+      ask: "POST /films/_missing_revs",
+      body: { a: ["3-c", "4-d"] },
+      status: 200,
+      json: { missing_revs: { a: ["4-d"] } },
+    },
+  ]);
+});
+
+describe("_bulk_get", () => {
+  const c = { _id: "a", _rev: "3-c", n: 3 };
+  const x = { _id: "a", _rev: "2-x", n: 2 };
+  const missing = (rev: string, error = "not_found", reason = "missing") => ({
+    error: { id: "a", rev, error, reason },
+  });
+
+  testRows(openConflict, [
+    {
+      name: "answers revisions in the order asked",
+      ask: "POST /films/_bulk_get",
+      body: {
+        docs: [
+          { id: "a", rev: "2-x" },
+          { id: "a", rev: "3-c", atts_since: ["1-a"] },
+        ],
+      },
+      status: 200,
+      json: {
+        results: [
+          { id: "a", docs: [{ ok: x }] },
+          { id: "a", docs: [{ ok: c }] },
+        ],
+      },
+    },
+    {
+      name: "answers all leaves when no revision is named",
+      ask: "POST /films/_bulk_get",
+      body: { docs: [{ id: "a" }] },
+      status: 200,
+      json: { results: [{ id: "a", docs: [{ ok: c }, { ok: x }] }] },
+    },
+    {
+      name: "takes its options from the body, too",
+      ask: "POST /films/_bulk_get",
+      body: { revs: true, latest: true, docs: [{ id: "a", rev: "2-b" }] },
+      status: 200,
+      has: {
+        results: [{ docs: [{ ok: { ...c, _revisions: { start: 3, ids: ["c", "b", "a"] } } }] }],
+      },
+    },
+    {
+      name: "tells what is missing in its place",
+      ask: "POST /films/_bulk_get",
+      body: {
+        docs: [
+          { id: "a", rev: "9-z" },
+          { id: "a", rev: "x" },
+        ],
+      },
+      status: 200,
+      json: {
+        results: [
+          { id: "a", docs: [missing("9-z")] },
+          { id: "a", docs: [missing("x", "bad_request", "Invalid rev format")] },
+        ],
+      },
+    },
+    {
+      name: "tells that a document never was",
+      ask: "POST /films/_bulk_get",
+      body: { docs: [{ id: "b" }] },
+      status: 200,
+      has: { results: [{ docs: [{ error: { id: "b", rev: "undefined", error: "not_found" } }] }] },
+    },
+    {
+      name: "takes an empty list",
+      ask: "POST /films/_bulk_get",
+      body: { docs: [] },
+      status: 200,
+      json: { results: [] },
+    },
+    {
+      name: "asks for documents",
+      ask: "POST /films/_bulk_get",
+      body: {},
+      ...refusal(400, "bad_request", "Missing JSON list of 'docs'."),
+    },
+    {
+      name: "asks for ids",
+      ask: "POST /films/_bulk_get",
+      body: { docs: [{ rev: "1-a" }] },
+      ...refusal(400, "bad_request", "Each of `docs` must have an `id`, a string"),
+    },
+  ]);
+
+  test("reads more than one transaction does", async () => {
+    const { ask } = await openFilms();
+    const docs = Array.from({ length: 260 }, (_, index) => ({ _id: `d${index}` }));
+    await ask("POST /films/_bulk_docs", { body: { docs } });
+    const answer = await ask("POST /films/_bulk_get", {
+      body: { docs: docs.map(({ _id }) => ({ id: _id })) },
+    });
+    expect(answer.json.results.map((row: { id: string }) => row.id)).toEqual(
+      docs.map(({ _id }) => _id),
+    );
+  });
+});

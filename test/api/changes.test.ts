@@ -1,0 +1,314 @@
+import { describe, expect, test } from "vitest";
+import { openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+/** `a`, `b` with two leaves, `gone` removed, a design document. */
+async function openChanges() {
+  const api = await openFilms();
+  const docs = [
+    { _id: "a", _rev: "1-a", n: 1 },
+    { _id: "b", _rev: "1-b", n: 2 },
+    { _id: "b", _rev: "1-c", n: 3 },
+    { _id: "gone", _revisions: { start: 2, ids: ["e", "d"] }, _deleted: true },
+    { _id: "_design/x", _rev: "1-x" },
+  ];
+  for (const doc of docs) {
+    await api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs: [doc] } });
+  }
+  return api;
+}
+
+const seq = expect.stringMatching(/^[0-9]+-[0-9a-f]{24}$/);
+const a = { seq, id: "a", changes: [{ rev: "1-a" }] };
+const b = { seq, id: "b", changes: [{ rev: "1-c" }] };
+const gone = { seq, id: "gone", changes: [{ rev: "2-e" }], deleted: true };
+const design = { seq, id: "_design/x", changes: [{ rev: "1-x" }] };
+
+function feed(results: readonly unknown[], pending = 0) {
+  return { status: 200, json: { results, last_seq: seq, pending } };
+}
+
+describe("a normal feed", () => {
+  testRows(openChanges, [
+    {
+      name: "has each document at its last change",
+      ask: "GET /films/_changes",
+      ...feed([a, b, gone, design]),
+    },
+    { name: "stops at its limit", ask: "GET /films/_changes?limit=1", ...feed([a], 3) },
+    {
+      name: "tells how many wait, and nothing else",
+      ask: "GET /films/_changes?limit=0",
+      status: 200,
+      json: { results: [], last_seq: "0", pending: 4 },
+    },
+    {
+      name: "goes backwards",
+      ask: "GET /films/_changes?descending=true&limit=2",
+      ...feed([design, gone]),
+    },
+    {
+      name: "has all leaves",
+      ask: "GET /films/_changes?style=all_docs&filter=_doc_ids&doc_ids=[%22b%22]",
+      ...feed([{ ...b, changes: [{ rev: "1-c" }, { rev: "1-b" }] }]),
+    },
+    {
+      name: "has documents and their conflicts",
+      ask: "GET /films/_changes?include_docs=true&conflicts=true&limit=3",
+      ...feed(
+        [
+          { ...a, doc: { _id: "a", _rev: "1-a", n: 1 } },
+          { ...b, doc: { _id: "b", _rev: "1-c", n: 3, _conflicts: ["1-b"] } },
+          { ...gone, doc: { _id: "gone", _rev: "2-e", _deleted: true } },
+        ],
+        1,
+      ),
+    },
+    {
+      name: "tells every second sequence",
+      ask: "GET /films/_changes?seq_interval=2&limit=2",
+      ...feed([{ ...a, seq: null }, b], 2),
+    },
+    {
+      name: "is filtered by ids",
+      ask: "POST /films/_changes?filter=_doc_ids",
+      body: { doc_ids: ["gone", "a", "nope"] },
+      ...feed([a, gone]),
+    },
+    {
+      name: "is filtered by a selector",
+      ask: "POST /films/_changes?filter=_selector&limit=1",
+      body: { selector: { n: { $gt: 2 } } },
+      ...feed([b], 2),
+    },
+    {
+      name: "is filtered to design documents",
+      ask: "GET /films/_changes?filter=_design",
+      ...feed([design]),
+    },
+    {
+      name: "takes a sequence that is written as JSON",
+      ask: "GET /films/_changes?since=%220%22&limit=1",
+      ...feed([a], 3),
+    },
+    {
+      name: "of functions is not there",
+      ask: "GET /films/_changes?filter=app/mine",
+      status: 501,
+      has: { error: "not_implemented" },
+    },
+    {
+      name: "of views is not there",
+      ask: "GET /films/_changes?filter=_view&view=a/b",
+      status: 501,
+    },
+    {
+      name: "refuses a sequence of another server",
+      ask: "GET /films/_changes?since=12-abc",
+      ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
+    },
+    {
+      name: "refuses a limit that is none",
+      ask: "GET /films/_changes?limit=x",
+      ...refusal(400, "query_parse_error", "limit must be an integer"),
+    },
+    {
+      name: "refuses a timeout that is none",
+      ask: "GET /films/_changes?timeout=x",
+      ...refusal(400, "query_parse_error", "timeout must be an integer"),
+    },
+    {
+      name: "refuses a heartbeat of nothing",
+      ask: "GET /films/_changes?heartbeat=0",
+      ...refusal(
+        400,
+        "bad_request",
+        "The heartbeat value should be a positive integer (in milliseconds).",
+      ),
+    },
+    {
+      name: "refuses a style that is none",
+      ask: "GET /films/_changes?style=nosuch",
+      ...refusal(400, "bad_request", "style must be main_only or all_docs"),
+    },
+    {
+      name: "refuses a feed that is none",
+      ask: "GET /films/_changes?feed=x",
+      ...refusal(
+        400,
+        "bad_request",
+        "Supported `feed` types: normal, continuous, live, longpoll, eventsource",
+      ),
+    },
+    {
+      name: "refuses ids that are no list",
+      ask: "POST /films/_changes?filter=_doc_ids",
+      body: { doc_ids: "a" },
+      ...refusal(400, "bad_request", "`doc_ids` filter parameter is not a list of strings."),
+    },
+    {
+      name: "refuses to filter by no selector",
+      ask: "POST /films/_changes?filter=_selector",
+      body: {},
+      ...refusal(400, "bad_request", "Selector must be specified in POST payload"),
+    },
+    {
+      name: "refuses a selector with an operator that is none",
+      ask: "POST /films/_changes?filter=_selector",
+      body: { selector: { n: { $nosuch: 1 } } },
+      ...refusal(400, "bad_request", "Invalid operator: $nosuch"),
+    },
+    {
+      name: "refuses a body that breaks off",
+      ask: "POST /films/_changes?filter=_selector",
+      body: '{"selector"',
+      ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
+    },
+    {
+      name: "of a database that is not there",
+      ask: "GET /nope/_changes",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+  ]);
+
+  test("goes on from where it ended, and from now", async () => {
+    const { ask } = await openChanges();
+    const first = (await ask("GET /films/_changes?limit=2")).json;
+    const rest = (await ask(`GET /films/_changes?since=${first.last_seq}`)).json;
+    expect(rest.results).toEqual([gone, design]);
+    const now = (await ask("GET /films/_changes?since=now")).json;
+    expect(now).toEqual({ results: [], last_seq: rest.last_seq, pending: 0 });
+    expect((await ask("GET /films")).json.update_seq).toBe(rest.last_seq);
+    const header = { "Last-Event-ID": first.last_seq };
+    expect((await ask("GET /films/_changes", { headers: header })).json.results).toHaveLength(2);
+  });
+
+  test("of an empty database is empty", async () => {
+    const { ask } = await openFilms();
+    expect((await ask("GET /films/_changes")).json).toEqual({
+      results: [],
+      last_seq: "0",
+      pending: 0,
+    });
+  });
+
+  test("goes on over many pages, with a filter and backwards", async () => {
+    const { ask } = await openFilms();
+    const docs = Array.from({ length: 2_300 }, (_, n) => ({ _id: `d${n}`, n }));
+    await ask("POST /films/_bulk_docs", { body: { docs } });
+    const ids = docs.map(({ _id }) => _id);
+    const idsOf = async (query: string): Promise<string[]> => {
+      const { results } = (await ask(`GET /films/_changes?${query}`)).json;
+      return results.map(({ id }: { id: string }) => id);
+    };
+    expect(await idsOf("")).toEqual(ids);
+    expect(await idsOf("descending=true")).toEqual([...ids].reverse());
+    expect(await idsOf('filter=_selector&selector={"n":{"$gte":2200}}')).toEqual(ids.slice(2_200));
+  });
+});
+
+describe("a longpoll feed", () => {
+  test("answers at once when there are changes", async () => {
+    const { ask } = await openChanges();
+    expect((await ask("GET /films/_changes?feed=longpoll&limit=1")).json.results).toEqual([a]);
+  });
+
+  test("waits for the first change", async () => {
+    const { ask, stream } = await openChanges();
+    const pieces = await stream("GET /films/_changes?feed=longpoll&since=now");
+    expect((await pieces.next()).value).toBe('{"results":[\n');
+    const next = pieces.next();
+    await ask("PUT /films/new", { body: {} });
+    expect(JSON.parse((await next).value)).toMatchObject({ id: "new" });
+    expect((await pieces.next()).value).toMatch(/^\n\],\n"last_seq":"[0-9a-f-]+","pending":0\}\n$/);
+    expect((await pieces.next()).done).toBe(true);
+  });
+
+  test("waits for a change that passes its filter", async () => {
+    const { ask, stream } = await openChanges();
+    const pieces = await stream(
+      "GET /films/_changes?feed=longpoll&since=now&filter=_doc_ids&doc_ids=[%22yes%22]",
+    );
+    await pieces.next();
+    const next = pieces.next();
+    await ask("PUT /films/no", { body: {} });
+    await ask("PUT /films/yes", { body: {} });
+    expect(JSON.parse((await next).value)).toMatchObject({ id: "yes" });
+  });
+
+  test("ends when its time is over", async () => {
+    const { ask } = await openChanges();
+    const answer = await ask("GET /films/_changes?feed=longpoll&since=now&timeout=1");
+    expect(answer.json).toEqual({ results: [], last_seq: seq, pending: 0 });
+  });
+});
+
+describe("a continuous feed", () => {
+  test("writes a line for each change, as they come", async () => {
+    const { ask, stream } = await openChanges();
+    const leaving = new AbortController();
+    const pieces = await stream("GET /films/_changes?feed=continuous", { signal: leaving.signal });
+    expect((await pieces.next()).value).toBe("");
+    const lines = ((await pieces.next()).value as string).trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line))).toEqual([a, b, gone, design]);
+    for (const id of ["one", "two"]) {
+      const next = pieces.next();
+      await ask(`PUT /films/${id}`, { body: {} });
+      expect(JSON.parse((await next).value)).toMatchObject({ id });
+    }
+    const last = pieces.next();
+    leaving.abort(new Error("The client has gone"));
+    expect(JSON.parse((await last).value)).toMatchObject({ last_seq: seq });
+    expect((await pieces.next()).done).toBe(true);
+  });
+
+  test("keeps a document on one line", async () => {
+    const { ask } = await openFilms();
+    await ask("PUT /films/a", { body: '{\n"n":\r\n1.0}' });
+    const query = "feed=continuous&include_docs=true&timeout=1";
+    const lines = (await ask(`GET /films/_changes?${query}`)).text.trimEnd().split("\n");
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toContain('"n": 1.0');
+  });
+
+  test("beats while nothing happens", async () => {
+    const { stream } = await openFilms();
+    const leaving = new AbortController();
+    const pieces = await stream("GET /films/_changes?feed=continuous&heartbeat=1", {
+      signal: leaving.signal,
+    });
+    expect((await pieces.next()).value).toBe("");
+    expect((await pieces.next()).value).toBe("\n");
+    expect((await pieces.next()).value).toBe("\n");
+    leaving.abort(new Error("The client has gone"));
+    await pieces.return?.();
+  });
+
+  test("ends at its limit, and when its time is over", async () => {
+    const { ask } = await openChanges();
+    for (const query of ["limit=2", "timeout=1"]) {
+      const { text } = await ask(`GET /films/_changes?feed=continuous&${query}`);
+      expect(JSON.parse(text.trimEnd().split("\n").at(-1) as string)).toMatchObject({
+        last_seq: seq,
+      });
+    }
+  });
+
+  test.each(["DELETE /films", "again"])("ends when its database goes: %s", async (how) => {
+    const { ask, stream } = await openChanges();
+    const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
+    await pieces.next();
+    const next = pieces.next();
+    await ask("DELETE /films");
+    if (how === "again") await ask("PUT /films");
+    expect(JSON.parse((await next).value)).toMatchObject({ last_seq: seq });
+    expect((await pieces.next()).done).toBe(true);
+  });
+});
+
+test("an eventsource feed writes events", async () => {
+  const { ask } = await openChanges();
+  const answer = await ask("GET /films/_changes?feed=eventsource&limit=1");
+  expect(answer.headers["Content-Type"]).toBe("text/event-stream");
+  expect(answer.text).toMatch(/^data: \{"seq":"([0-9a-f-]+)","id":"a",.*\}\nid: \1\n\n$/);
+});

@@ -1,0 +1,145 @@
+import { describe, expect, test } from "vitest";
+import { openApi, openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+const ILLEGAL_NAME =
+  "Only lowercase characters (a-z), digits (0-9), and any of the characters " +
+  "_, $, (, ), +, -, and / are allowed. Must begin with a letter.";
+
+describe("databases", () => {
+  testRows(openFilms, [
+    {
+      name: "one is made",
+      ask: "PUT /b",
+      status: 201,
+      json: { ok: true },
+      answers: { Location: "http://127.0.0.1:5984/b" },
+    },
+    {
+      name: "one is not made twice",
+      ask: "PUT /films",
+      ...refusal(412, "file_exists", "The database could not be created, the file already exists."),
+    },
+    {
+      name: "a name in capitals is illegal",
+      ask: "PUT /Films",
+      ...refusal(400, "illegal_database_name", `Name: 'Films'. ${ILLEGAL_NAME}`),
+    },
+    {
+      name: "one that is not there does not exist",
+      ask: "GET /nope",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+    {
+      name: "a name that could be none does not exist either",
+      ask: `GET /${"x".repeat(20_000)}`,
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+    { name: "one that is there answers HEAD", ask: "HEAD /films", status: 200 },
+    { name: "one that is not there answers HEAD", ask: "HEAD /nope", status: 404 },
+    { name: "one is removed", ask: "DELETE /films", status: 200, json: { ok: true } },
+    {
+      name: "one that is not there is not removed",
+      ask: "DELETE /nope",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+    { name: "one is not removed instead of a document", ask: "DELETE /films?rev=1-a", status: 400 },
+    {
+      name: "a description has CouchDB's members",
+      ask: "GET /films",
+      status: 200,
+      has: {
+        db_name: "films",
+        update_seq: "0",
+        doc_count: 0,
+        doc_del_count: 0,
+        props: {},
+        sizes: { file: 0, external: 0, active: 0 },
+        instance_start_time: expect.stringMatching(/^[0-9]+$/),
+      },
+    },
+    {
+      name: "a description survives slashes",
+      ask: "GET //films//",
+      status: 200,
+      has: { db_name: "films" },
+    },
+    {
+      name: "a full commit tells the life of the database",
+      ask: "POST /films/_ensure_full_commit",
+      body: "",
+      status: 201,
+      has: { ok: true, instance_start_time: expect.any(String) },
+    },
+    { name: "compaction is accepted", ask: "POST /films/_compact", body: "", status: 202 },
+    { name: "clean-up is accepted", ask: "POST /films/_view_cleanup", body: "", status: 202 },
+    { name: "queries are not there", ask: "POST /films/_find", body: {}, status: 501 },
+    { name: "indexes are not there", ask: "GET /films/_index", status: 501 },
+    { name: "views are not there", ask: "GET /films/_design/a/_view/b", status: 501 },
+    { name: "purging is not there", ask: "POST /films/_purge", body: {}, status: 501 },
+    { name: "a security object is a text of ours", ask: "GET /films/_security", status: 200 },
+    {
+      name: "a security object that is none is refused",
+      ask: "PUT /films/_security",
+      body: [],
+      ...refusal(400, "bad_request", "Request body must be a JSON object"),
+    },
+    {
+      name: "a security object with bad names is refused",
+      ask: "PUT /films/_security",
+      body: { admins: { names: "alice" } },
+      ...refusal(400, "bad_request", "admins.names must be a JSON list of strings"),
+    },
+    {
+      name: "the limit of revisions is told",
+      ask: "GET /films/_revs_limit",
+      status: 200,
+      json: 1000,
+    },
+    {
+      name: "the limit of revisions is a number",
+      ask: "PUT /films/_revs_limit",
+      body: '"x"',
+      ...refusal(400, "bad_request", "The revision limit must be a positive integer"),
+    },
+    {
+      name: "the limit of revisions is positive",
+      ask: "PUT /films/_revs_limit",
+      body: "0",
+      ...refusal(400, "bad_request", "The revision limit must be a positive integer"),
+    },
+  ]);
+
+  test("a name may have slashes, and every character that the rule allows", async () => {
+    const { ask } = await openApi();
+    const name = encodeURIComponent("a/b_$()+-/c");
+    expect((await ask(`PUT /${name}`)).status).toBe(201);
+    await ask(`PUT /${name}/doc`, { body: {} });
+    expect((await ask(`GET /${name}`)).json).toMatchObject({
+      db_name: "a/b_$()+-/c",
+      doc_count: 1,
+    });
+    expect((await ask("GET /_all_dbs")).json).toEqual(["a/b_$()+-/c"]);
+  });
+
+  test("a database that is made again is another one", async () => {
+    const { ask } = await openFilms();
+    const before = (await ask("GET /films")).json.instance_start_time;
+    await ask("DELETE /films");
+    await ask("PUT /films");
+    expect((await ask("GET /films")).json.instance_start_time).not.toBe(before);
+  });
+
+  test("a security object is kept as it came", async () => {
+    const { ask } = await openFilms();
+    const text = '{"x":1.0,"admins":{"names":["a"]}}';
+    expect((await ask("PUT /films/_security", { body: text })).json).toEqual({ ok: true });
+    expect((await ask("GET /films/_security")).text).toBe(`${text}\n`);
+  });
+
+  test("the limit of revisions can be changed", async () => {
+    const { ask } = await openFilms();
+    await ask("PUT /films/_revs_limit", { body: "5" });
+    expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
+  });
+});

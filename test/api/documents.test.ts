@@ -1,0 +1,439 @@
+import { describe, expect, test } from "vitest";
+import { openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+/** Films with one document `a`, and two leaves of `b`: the winner `2-y` and its rival `2-x`. */
+async function openDocuments() {
+  const api = await openFilms();
+  await api.ask("POST /films/_bulk_docs", {
+    body: {
+      new_edits: false,
+      docs: [
+        { _id: "a", _rev: "1-a", n: 1 },
+        { _id: "b", _revisions: { start: 2, ids: ["x", "r"] }, v: "x" },
+        { _id: "b", _revisions: { start: 2, ids: ["y", "r"] }, v: "y" },
+        { _id: "gone", _revisions: { start: 2, ids: ["d", "c"] }, _deleted: true },
+      ],
+    },
+  });
+  return api;
+}
+
+describe("reading a document", () => {
+  testRows(openDocuments, [
+    {
+      name: "the winner is answered, with its revision as entity tag",
+      ask: "GET /films/b",
+      status: 200,
+      json: { _id: "b", _rev: "2-y", v: "y" },
+      answers: { ETag: '"2-y"' },
+    },
+    {
+      name: "HEAD tells the revision",
+      ask: "HEAD /films/b",
+      status: 200,
+      answers: { ETag: '"2-y"' },
+    },
+    {
+      name: "a reader who has it is not sent it again",
+      ask: "GET /films/b",
+      headers: { "If-None-Match": '"2-y"' },
+      status: 304,
+      answers: { ETag: '"2-y"' },
+    },
+    {
+      name: "a revision is answered by name",
+      ask: "GET /films/b?rev=2-x",
+      status: 200,
+      json: { _id: "b", _rev: "2-x", v: "x" },
+    },
+    {
+      name: "a revision whose body is gone is missing",
+      ask: "GET /films/b?rev=1-r",
+      ...refusal(404, "not_found", "missing"),
+    },
+    {
+      name: "the latest of an old revision is a leaf",
+      ask: "GET /films/b?rev=1-r&latest=true",
+      status: 200,
+      has: { _rev: "2-y" },
+    },
+    {
+      name: "one that never was is missing",
+      ask: "GET /films/nope",
+      ...refusal(404, "not_found", "missing"),
+    },
+    {
+      name: "one that was removed is deleted",
+      ask: "GET /films/gone",
+      ...refusal(404, "not_found", "deleted"),
+    },
+    {
+      name: "a deletion is answered by name",
+      ask: "GET /films/gone?rev=2-d",
+      status: 200,
+      json: { _id: "gone", _rev: "2-d", _deleted: true },
+    },
+    {
+      name: "ancestors are told with revs",
+      ask: "GET /films/b?revs=true",
+      status: 200,
+      has: { _revisions: { start: 2, ids: ["y", "r"] } },
+    },
+    {
+      name: "meta tells statuses and rivals, and has no entity tag",
+      ask: "GET /films/b?meta=true",
+      status: 200,
+      json: {
+        _id: "b",
+        _rev: "2-y",
+        v: "y",
+        _revs_info: [
+          { rev: "2-y", status: "available" },
+          { rev: "1-r", status: "missing" },
+        ],
+        _conflicts: ["2-x"],
+      },
+    },
+    {
+      name: "all leaves are answered with open_revs",
+      ask: "GET /films/b?open_revs=all",
+      status: 200,
+      json: [{ ok: { _id: "b", _rev: "2-y", v: "y" } }, { ok: { _id: "b", _rev: "2-x", v: "x" } }],
+    },
+    {
+      name: "what is not there is told with open_revs",
+      ask: 'GET /films/b?open_revs=["2-x","9-z"]&revs=true',
+      status: 200,
+      json: [
+        { ok: { _id: "b", _rev: "2-x", v: "x", _revisions: { start: 2, ids: ["x", "r"] } } },
+        { missing: "9-z" },
+      ],
+    },
+    {
+      name: "the latest of all is sent once",
+      ask: 'GET /films/b?open_revs=["1-r","2-y"]&latest=true',
+      status: 200,
+      json: [{ ok: { _id: "b", _rev: "2-y", v: "y" } }, { ok: { _id: "b", _rev: "2-x", v: "x" } }],
+    },
+    {
+      name: "leaves of one that never was are missing",
+      ask: "GET /films/nope?open_revs=all",
+      ...refusal(404, "not_found", "missing"),
+    },
+    {
+      name: "a revision that is none is refused",
+      ask: "GET /films/b?rev=x",
+      ...refusal(400, "bad_request", "Invalid rev format"),
+    },
+    {
+      name: "a list of revisions that is none is refused",
+      ask: "GET /films/b?open_revs=x",
+      ...refusal(400, "bad_request", "open_revs must be valid JSON"),
+    },
+    {
+      name: "a list of revisions that are no texts is refused",
+      ask: "GET /films/b?atts_since=[1]",
+      ...refusal(400, "bad_request", "atts_since must be a JSON array of strings"),
+    },
+    {
+      name: "a flag that is none is refused",
+      ask: "GET /films/b?revs=maybe",
+      ...refusal(400, "query_parse_error", 'Invalid boolean parameter: "maybe"'),
+    },
+    {
+      name: "an id with an underscore is reserved",
+      ask: "GET /films/_b",
+      ...refusal(400, "illegal_docid", "Only reserved document ids may start with underscore."),
+    },
+    {
+      name: "an id that is too long is refused",
+      ask: `GET /films/${"x".repeat(8_000)}`,
+      ...refusal(400, "illegal_docid", "Document id is too long"),
+    },
+    {
+      name: "a document of a database that is not there",
+      ask: "GET /nope/a",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+  ]);
+});
+
+describe("writing a document", () => {
+  test("it is made, changed and removed", async () => {
+    const { ask } = await openFilms();
+    const made = await ask("PUT /films/a", { body: { n: 1 } });
+    const first = made.json.rev;
+    expect(made).toMatchObject({
+      status: 201,
+      json: { ok: true, id: "a", rev: expect.stringMatching(/^1-[0-9a-f]{32}$/) },
+      headers: { ETag: `"${first}"`, Location: "http://127.0.0.1:5984/films/a" },
+    });
+    const changed = await ask(`PUT /films/a?rev=${first}`, { body: { n: 2 } });
+    const second = changed.json.rev;
+    expect(changed.status).toBe(201);
+    const removed = await ask("DELETE /films/a", { headers: { "If-Match": `"${second}"` } });
+    expect(removed).toMatchObject({ status: 200, json: { rev: expect.stringMatching(/^3-/) } });
+    expect((await ask("GET /films/a")).json).toEqual({ error: "not_found", reason: "deleted" });
+    expect((await ask("PUT /films/a", { body: {} })).json.rev).toMatch(/^4-/);
+  });
+
+  test("a deletion by PUT answers 200", async () => {
+    const { ask } = await openFilms();
+    const { rev } = (await ask("PUT /films/a", { body: {} })).json;
+    const removed = await ask("PUT /films/a", { body: { _rev: rev, _deleted: true } });
+    expect(removed).toMatchObject({ status: 200, json: { ok: true, id: "a" } });
+  });
+
+  test("POST draws an id, or takes the one of the body", async () => {
+    const { ask } = await openFilms();
+    const drawn = await ask("POST /films", { body: {} });
+    expect(drawn).toMatchObject({
+      status: 201,
+      json: { id: expect.stringMatching(/^[0-9a-f]{32}$/) },
+    });
+    expect(drawn.headers.ETag).toBeUndefined();
+    expect((await ask("POST /films", { body: { _id: "x y" } })).headers.Location).toBe(
+      "http://127.0.0.1:5984/films/x%20y",
+    );
+  });
+
+  test("COPY takes the body and the attachments along", async () => {
+    const { ask } = await openFilms();
+    const data = Buffer.from("abc").toString("base64");
+    const _attachments = { x: { content_type: "a/b", data } };
+    await ask("PUT /films/a", { body: { n: 1, _attachments } });
+    const copied = await ask("COPY /films/a", { headers: { Destination: "b%2Fc" } });
+    expect(copied).toMatchObject({ status: 201, json: { ok: true, id: "b/c" } });
+    expect((await ask("GET /films/b%2Fc")).json).toMatchObject({ n: 1 });
+    expect((await ask("GET /films/b%2Fc/x")).text).toBe("abc");
+    const again = await ask("COPY /films/a", { headers: { Destination: "b%2Fc" } });
+    expect(again.status).toBe(409);
+    const destination = `b%2Fc?rev=${copied.json.rev}`;
+    expect((await ask("COPY /films/a", { headers: { Destination: destination } })).status).toBe(
+      201,
+    );
+  });
+
+  describe("is refused", () => {
+    const conflict = refusal(409, "conflict", "Document update conflict.");
+    testRows(openDocuments, [
+      { name: "without the revision", ask: "PUT /films/a", body: {}, ...conflict },
+      { name: "with an old revision", ask: "PUT /films/b?rev=1-r", body: {}, ...conflict },
+      { name: "with a revision of nothing", ask: "PUT /films/c?rev=1-a", body: {}, ...conflict },
+      { name: "on removal without the revision", ask: "DELETE /films/a", ...conflict },
+      {
+        name: "on removal of nothing",
+        ask: "DELETE /films/nope?rev=1-a",
+        ...refusal(404, "not_found", "missing"),
+      },
+      {
+        name: "with two revisions",
+        ask: "PUT /films/a?rev=1-b",
+        body: { _rev: "1-a" },
+        ...refusal(
+          400,
+          "bad_request",
+          "Document rev from request body and query string have different values",
+        ),
+      },
+      {
+        name: "with a revision that is none",
+        ask: "PUT /films/a",
+        body: { _rev: "x" },
+        ...refusal(400, "bad_request", "Invalid rev format"),
+      },
+      {
+        name: "with a body that breaks off",
+        ask: "PUT /films/a",
+        body: '{"a":',
+        ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
+      },
+      {
+        name: "with a body that is not UTF-8",
+        ask: "PUT /films/a",
+        body: Buffer.from([0x22, 0xff, 0x22]),
+        ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
+      },
+      {
+        name: "without a body",
+        ask: "PUT /films/a",
+        ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
+      },
+      {
+        name: "with a list",
+        ask: "PUT /films/a",
+        body: [],
+        ...refusal(400, "bad_request", "Document must be a JSON object"),
+      },
+      {
+        name: "with a member that begins with an underscore",
+        ask: "PUT /films/c",
+        body: { _nosuch: 1 },
+        ...refusal(400, "doc_validation", "Bad special document member: _nosuch"),
+      },
+      {
+        name: "with __proto__ at the top",
+        ask: "PUT /films/c",
+        body: '{"__proto__":1}',
+        ...refusal(400, "doc_validation", "Bad special document member: __proto__"),
+      },
+      {
+        name: "with a deletion that is no flag",
+        ask: "PUT /films/c",
+        body: { _deleted: "yes" },
+        ...refusal(400, "bad_request", "_deleted must be a boolean"),
+      },
+      {
+        name: "with an id that is reserved",
+        ask: "PUT /films/_c",
+        body: {},
+        ...refusal(400, "illegal_docid", "Only reserved document ids may start with underscore."),
+      },
+      {
+        name: "with an id that is no text",
+        ask: "POST /films",
+        body: { _id: 1 },
+        ...refusal(400, "illegal_docid", "Document id must be a string"),
+      },
+      {
+        name: "without JSON's content type where CouchDB asks for it",
+        ask: "POST /films",
+        body: "{}",
+        headers: { "Content-Type": "text/plain" },
+        ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
+      },
+      {
+        name: "with a stub of nothing",
+        ask: "PUT /films/c",
+        body: { _attachments: { x: { stub: true } } },
+        ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
+      },
+      {
+        name: "with data that are not base64",
+        ask: "PUT /films/c",
+        body: { _attachments: { x: { data: "???" } } },
+        ...refusal(400, "bad_request", 'Attachment "x" has invalid base64 data'),
+      },
+      {
+        name: "with an attachment that follows nowhere",
+        ask: "PUT /films/c",
+        body: { _attachments: { x: { follows: true } } },
+        ...refusal(
+          400,
+          "bad_request",
+          'Attachment "x" follows, but the request is not multipart/related',
+        ),
+      },
+      {
+        name: "when it is larger than the store takes",
+        ask: "PUT /films/c",
+        body: { text: "x".repeat(8 * 1024 * 1024) },
+        ...refusal(413, "document_too_large", "c"),
+      },
+      {
+        name: "when it was made elsewhere and has no revision",
+        ask: "PUT /films/c?new_edits=false",
+        body: {},
+        ...refusal(400, "bad_request", "A document that is replicated needs _rev or _revisions"),
+      },
+      {
+        name: "when its destination is missing",
+        ask: "COPY /films/a",
+        ...refusal(400, "bad_request", "Destination header is mandatory for COPY."),
+      },
+      { name: "when it is a form", ask: "POST /films/a", body: "", status: 501 },
+    ]);
+  });
+});
+
+describe("a document arrives as it was", () => {
+  const NUMBERS =
+    '{"big":12345678901234567890,"one":1.0,"exp":1e2,"minus":-0,"tail":0.1000,"list":[1.0,-0, 1E+2]}';
+  const NAMES = '{"a":{"__proto__":{"x":1.0},"constructor":null,"_id":"nested"},"b":"\\u00e9\\/"}';
+
+  test.each([NUMBERS, NAMES])("%s", async (body) => {
+    const { ask } = await openFilms();
+    const inner = body.slice(1, -1).trim();
+    await ask("PUT /films/a", { body });
+    expect((await ask("GET /films/a")).text).toContain(inner);
+    const { text } = await ask("GET /films/a?revs=true");
+    await ask("POST /films/_bulk_docs", {
+      body: `{"new_edits":false,"docs":[${text.replace('"_id":"a"', '"_id":"c"')}]}`,
+    });
+    for (const request of [
+      "GET /films/c",
+      "GET /films/c?open_revs=all",
+      "GET /films/_all_docs?include_docs=true",
+      "GET /films/_changes?include_docs=true",
+      'GET /films/_changes?include_docs=true&filter=_selector&selector={"_id":"c"}',
+    ]) {
+      expect((await ask(request)).text).toContain(inner);
+    }
+    const bulk = await ask("POST /films/_bulk_get", { body: { docs: [{ id: "c" }] } });
+    expect(bulk.text).toContain(inner);
+  });
+});
+
+describe("ids", () => {
+  const ODD_IDS = [
+    "simple",
+    "with space",
+    "a/b",
+    "a//b/",
+    "ü€😀",
+    "%2F",
+    "a%b",
+    "a+b",
+    "a?b=c&d",
+    "#hash",
+    '"quoted"',
+    "back\\slash",
+    "line\nbreak",
+    "tab\t",
+    "nul\u0000",
+    ";:@,$!'()*~",
+    ".",
+    "..",
+    "__proto__x".slice(2),
+    "constructor",
+    "\ufeffbom",
+    "\uffff",
+    "_design/a/b ü",
+    "x".repeat(500),
+  ];
+
+  test("every odd character survives the path, the body and the lists", async () => {
+    const { ask } = await openFilms();
+    for (const id of ODD_IDS) {
+      const path = `/films/${encodeURIComponent(id)}`;
+      const written = await ask(`PUT ${path}`, { body: { id } });
+      expect(written).toMatchObject({ status: 201, json: { id } });
+      expect((await ask(`GET ${path}`)).json).toMatchObject({ _id: id, id });
+    }
+    const sorted = [...ODD_IDS].sort((left, right) =>
+      Buffer.compare(Buffer.from(left), Buffer.from(right)),
+    );
+    const listed = (await ask("GET /films/_all_docs")).json.rows;
+    expect(listed.map((row: { id: string }) => row.id)).toEqual(sorted);
+    const keys = await ask("POST /films/_all_docs", { body: { keys: ODD_IDS } });
+    expect(keys.json.rows.map((row: { id: string }) => row.id)).toEqual(ODD_IDS);
+    const changes = (await ask("GET /films/_changes")).json.results;
+    expect(changes.map((row: { id: string }) => row.id)).toEqual(ODD_IDS);
+    const asked = Object.fromEntries(ODD_IDS.map((id) => [id, ["9-z"]]));
+    const missing = (await ask("POST /films/_revs_diff", { body: asked })).json;
+    expect(Object.keys(missing).sort()).toEqual([...ODD_IDS].sort());
+  });
+
+  test("a plus is a space in a path, and an escape that is none stays", async () => {
+    const { ask } = await openFilms();
+    expect((await ask("PUT /films/a+b%zz", { body: {} })).json.id).toBe("a b%zz");
+  });
+
+  test("a design document has one id, however its slash is written", async () => {
+    const { ask } = await openFilms();
+    await ask("PUT /films/_design/a", { body: { x: 1 } });
+    expect((await ask("GET /films/_design%2Fa")).json).toMatchObject({ _id: "_design/a", x: 1 });
+    expect((await ask("PUT /films/_design%2Fa", { body: {} })).status).toBe(409);
+  });
+});

@@ -1,0 +1,189 @@
+import { describe, expect, test } from "vitest";
+import { defineRoute, json, type User } from "../../src/api/index.ts";
+import { OperationalError } from "../../src/base/index.ts";
+import { ProtocolError } from "../../src/protocol/index.ts";
+import { openApi, openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+describe("the server", () => {
+  testRows(openFilms, [
+    {
+      name: "introduces itself as CouchDB does",
+      ask: "GET /",
+      status: 200,
+      json: {
+        couchdb: "Welcome",
+        version: "3.5.0",
+        git_sha: "",
+        uuid: "0123456789abcdef0123456789abcdef",
+        features: ["scheduler"],
+        vendor: { name: "Tandem", version: "0.1.0" },
+      },
+      answers: {
+        "Cache-Control": "must-revalidate",
+        "Content-Type": "application/json",
+        Server: "CouchDB/3.5.0 (Tandem 0.1.0)",
+        "X-CouchDB-Body-Time": "0",
+        "X-Couch-Request-ID": expect.stringMatching(/^[0-9a-f]{10}$/),
+      },
+    },
+    { name: "is up", ask: "GET /_up", status: 200, json: { status: "ok", seeds: {} } },
+    { name: "lists its databases", ask: "GET /_all_dbs", status: 200, json: ["films"] },
+    {
+      name: "tells who asks",
+      ask: "GET /_session",
+      status: 200,
+      has: { ok: true, userCtx: { name: null, roles: ["_admin"] } },
+    },
+    {
+      name: "is one node",
+      ask: "GET /_membership",
+      status: 200,
+      has: { all_nodes: ["nonode@nohost"] },
+    },
+    {
+      name: "describes several databases at once",
+      ask: "POST /_dbs_info",
+      body: { keys: ["films", "nope"] },
+      status: 200,
+      has: [
+        { key: "films", info: { db_name: "films" } },
+        { key: "nope", error: "not_found" },
+      ],
+    },
+    {
+      name: "says that a resource is not there yet, and not that a document is missing",
+      ask: "GET /_xyz",
+      ...refusal(501, "not_implemented", "/_xyz is not part of Tandem."),
+    },
+    {
+      name: "says which methods a resource has",
+      ask: "POST /_all_dbs",
+      ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
+      answers: { Allow: "GET,HEAD" },
+    },
+    {
+      name: "refuses a count that is none",
+      ask: "GET /_uuids?count=x",
+      ...refusal(400, "query_parse_error", "count must be an integer"),
+    },
+    {
+      name: "refuses a limit below zero",
+      ask: "GET /_all_dbs?limit=-1",
+      ...refusal(400, "query_parse_error", "limit not in range of [0,infinity]"),
+    },
+    {
+      name: "refuses a path that is not UTF-8",
+      ask: "GET /films/%ff",
+      ...refusal(400, "bad_request", "The path is not UTF-8 encoded"),
+    },
+  ]);
+
+  test("draws as many uuids as it is asked for", async () => {
+    const { ask } = await openApi();
+    const { uuids } = (await ask("GET /_uuids?count=3")).json;
+    expect(new Set(uuids).size).toBe(3);
+    for (const uuid of uuids) expect(uuid).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  test("lists databases in pages and backwards", async () => {
+    const { ask } = await openApi();
+    for (const name of ["a", "b", "c", "d"]) await ask(`PUT /${name}`);
+    expect((await ask("GET /_all_dbs?limit=2&skip=1")).json).toEqual(["b", "c"]);
+    expect((await ask('GET /_all_dbs?startkey="b"&endkey="c"')).json).toEqual(["b", "c"]);
+    expect((await ask("GET /_all_dbs?descending=true&limit=1")).json).toEqual(["d"]);
+  });
+
+  test("answers HEAD with the headers of GET and no body", async () => {
+    const { ask } = await openApi();
+    const head = await ask("HEAD /");
+    expect(head.bytes.length).toBe(0);
+    expect(head.headers["Content-Length"]).toBe(String((await ask("GET /")).bytes.length));
+  });
+});
+
+describe("errors", () => {
+  test("an unexpected one is announced, and tells the client nothing of itself", async () => {
+    const broken = defineRoute("GET", "/_broken", async () => {
+      throw new TypeError("secret");
+    });
+    const { ask, events } = await openApi({ parts: { routes: [broken] } });
+    const answer = await ask("GET /_broken");
+    expect(answer).toMatchObject({ status: 500, json: { error: "internal_server_error" } });
+    expect(answer.text).not.toContain("secret");
+    expect(events).toContainEqual(
+      expect.objectContaining({ name: "api.request-failed", path: "/_broken", message: "secret" }),
+    );
+  });
+
+  test("the store's own troubles ask the client to come again", async () => {
+    const busy = defineRoute("GET", "/_busy", async () => {
+      throw new OperationalError("KV_CONFLICT", "The transaction conflicts with another");
+    });
+    const { ask } = await openApi({ parts: { routes: [busy] } });
+    expect(await ask("GET /_busy")).toMatchObject({
+      status: 503,
+      json: { error: "service_unavailable" },
+    });
+  });
+
+  test("a route of another module takes the place of ours", async () => {
+    const session = defineRoute("GET", "/_session", async () => json(200, { mine: true }));
+    const { ask } = await openApi({ parts: { routes: [session] } });
+    expect((await ask("GET /_session")).json).toEqual({ mine: true });
+    expect((await ask("DELETE /_session")).status).toBe(501);
+  });
+});
+
+describe("authorization", () => {
+  const nobody: User = { name: null, roles: [], isAdmin: false };
+  const alice: User = { name: "alice", roles: [], isAdmin: false };
+  const known = "You are not allowed to access this db.";
+
+  describe("somebody unknown", () => {
+    const sentence = "You are not authorized to access this db.";
+    testRows(
+      () => openApi({ user: nobody }),
+      [
+        { name: "may read the welcome", ask: "GET /", status: 200 },
+        { name: "may ask whether the server is up", ask: "GET /_up", status: 200 },
+        { name: "may ask who they are", ask: "GET /_session", status: 200 },
+        { name: "may not read", ask: "GET /films", ...refusal(401, "unauthorized", sentence) },
+        { name: "may not write", ask: "PUT /films/a", ...refusal(401, "unauthorized", sentence) },
+        {
+          name: "may not list databases",
+          ask: "GET /_all_dbs",
+          ...refusal(401, "unauthorized", "You are not a server admin."),
+        },
+      ],
+    );
+  });
+
+  describe("somebody known who is no admin", () => {
+    testRows(
+      () => openApi({ user: alice }),
+      [
+        { name: "may not read", ask: "GET /films", ...refusal(403, "forbidden", known) },
+        {
+          name: "is told who they are",
+          ask: "GET /_session",
+          status: 200,
+          has: { userCtx: { name: "alice", roles: [] } },
+        },
+      ],
+    );
+  });
+
+  test("wrong credentials are refused everywhere", async () => {
+    const { ask } = await openApi({
+      parts: {
+        authenticate: async () => {
+          throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
+        },
+      },
+    });
+    expect(await ask("GET /")).toMatchObject(
+      refusal(401, "unauthorized", "Name or password is incorrect."),
+    );
+  });
+});
