@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+test("a local document is made, changed, removed, and made again", async () => {
+  const { ask } = await openFilms();
+  const made = await ask("PUT /films/_local/check", { body: '{"n":1.0}' });
+  expect(made).toMatchObject({ status: 201, json: { ok: true, id: "_local/check", rev: "0-1" } });
+  const read = await ask("GET /films/_local/check");
+  expect(read.text).toBe('{"_id":"_local/check","_rev":"0-1","n":1.0}\n');
+  expect((await ask("GET /films/_local%2Fcheck")).text).toBe(read.text);
+  const changed = await ask("PUT /films/_local/check", { body: { _rev: "0-1", n: 2 } });
+  expect(changed.json.rev).toBe("0-2");
+  expect(await ask("DELETE /films/_local/check?rev=0-2")).toMatchObject({
+    status: 200,
+    json: { ok: true, id: "_local/check" },
+  });
+  expect((await ask("GET /films/_local/check")).json.reason).toBe("missing");
+  expect((await ask("PUT /films/_local/check", { body: {} })).json.rev).toBe("0-1");
+});
+
+test("a local document is neither counted nor in the feed", async () => {
+  const { ask } = await openFilms();
+  await ask("PUT /films/_local/check", { body: {} });
+  expect((await ask("GET /films")).json).toMatchObject({ doc_count: 0, update_seq: "0" });
+  expect((await ask("GET /films/_changes")).json.results).toEqual([]);
+  expect((await ask("GET /films/_all_docs")).json.rows).toEqual([]);
+});
+
+test("a reader who has a local document is not sent it again", async () => {
+  const { ask } = await openFilms();
+  await ask("PUT /films/_local/check", { body: { n: 1 } });
+  const { ETag = "" } = (await ask("GET /films/_local/check")).headers;
+  const headers = { "If-None-Match": ETag };
+  expect((await ask("GET /films/_local/check", { headers })).status).toBe(304);
+  await ask("DELETE /films/_local/check");
+  await ask("PUT /films/_local/check", { body: { n: 2 } });
+  expect((await ask("GET /films/_local/check", { headers })).status).toBe(200);
+});
+
+testRows(openFilms, [
+  {
+    name: "one that never was is missing",
+    ask: "GET /films/_local/x",
+    ...refusal(404, "not_found", "missing"),
+  },
+  {
+    name: "one that never was is not removed",
+    ask: "DELETE /films/_local/x",
+    ...refusal(404, "not_found", "missing"),
+  },
+  {
+    name: "a revision that is none is refused",
+    ask: "PUT /films/_local/x",
+    body: { _rev: "1-abc" },
+    ...refusal(400, "bad_request", "Invalid rev format"),
+  },
+  {
+    name: "attachments are refused",
+    ask: "PUT /films/_local/x",
+    body: { _attachments: { a: { data: "" } } },
+    ...refusal(400, "bad_request", "Local documents have no attachments"),
+  },
+  {
+    name: "an id of nothing is refused",
+    ask: "GET /films/_local%2F",
+    ...refusal(400, "illegal_docid", "Illegal document id `_local/`"),
+  },
+]);

@@ -1,0 +1,107 @@
+/** PouchDB 9 as a client over a socket: what it pushes, pulls and follows. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import PouchDB from "pouchdb";
+import { expect, onTestFinished, test } from "vitest";
+import { openNodeServer } from "../../src/host/node-server.ts";
+import { openApi } from "./api.fixture.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the package brings no types.
+type Pouch = any;
+
+async function openPouch() {
+  const { api, runtime } = await openApi();
+  const options = { port: 0, bindAddress: "127.0.0.1", api, trace: runtime.trace };
+  const server = await openNodeServer(options);
+  const folder = await mkdtemp(join(tmpdir(), "tandem-pouchdb-"));
+  const databases: Pouch[] = [];
+  const open = (name: string): Pouch => {
+    const database = new (PouchDB as Pouch)(name);
+    databases.push(database);
+    return database;
+  };
+  onTestFinished(async () => {
+    for (const database of databases) await database.close();
+    await server.close();
+    await rm(folder, { recursive: true });
+  });
+  return {
+    local: (name: string): Pouch => open(join(folder, name)),
+    remote: (name: string): Pouch => open(`http://127.0.0.1:${server.port}/${name}`),
+  };
+}
+
+/** Every leaf and every attachment's length. */
+async function contentOf(database: Pouch): Promise<unknown> {
+  const { results } = await database.changes({ style: "all_docs", since: 0, include_docs: true });
+  return results
+    .map(({ id, changes, doc }: Pouch) => {
+      const attachments = Object.entries(doc._attachments ?? {});
+      return {
+        id,
+        leaves: changes.map(({ rev }: Pouch) => rev).sort(),
+        attachments: attachments.map(([name, { length }]: Pouch) => [name, length]),
+      };
+    })
+    .sort((left: Pouch, right: Pouch) => (left.id < right.id ? -1 : 1));
+}
+
+test("everything that PouchDB has arrives here, and at the next PouchDB", async () => {
+  const { local, remote } = await openPouch();
+  const source = local("source");
+  const data = Buffer.from("hello").toString("base64");
+  await source.put({ _id: "a/b ü?#%&+", n: 1 });
+  await source.put({ _id: "_design/app", views: {} });
+  const gone = await source.put({ _id: "gone" });
+  await source.remove("gone", gone.rev);
+  const _attachments = { "a/b.txt": { content_type: "text/plain", data } };
+  const first = await source.put({ _id: "att", _attachments });
+  await source.putAttachment("att", "a/b.txt", first.rev, Buffer.from("hello again"), "text/plain");
+  await source.bulkDocs(
+    [
+      { _id: "rivals", _rev: "2-b", _revisions: { start: 2, ids: ["b", "a"] } },
+      { _id: "rivals", _rev: "2-c", _revisions: { start: 2, ids: ["c", "a"] } },
+    ],
+    { new_edits: false },
+  );
+  await source.bulkDocs(Array.from({ length: 250 }, (_, n) => ({ _id: `d${n}`, n })));
+
+  const pushed = await source.replicate.to(remote("hub"));
+  expect(pushed).toMatchObject({ ok: true, doc_write_failures: 0 });
+  const target = local("target");
+  const pulled = await target.replicate.from(remote("hub"));
+  expect(pulled).toMatchObject({ ok: true, docs_written: pushed.docs_written });
+
+  expect(await contentOf(target)).toEqual(await contentOf(source));
+  expect(String(await target.getAttachment("att", "a/b.txt"))).toBe("hello again");
+  expect((await remote("hub").get("rivals", { conflicts: true }))._conflicts).toEqual(["2-b"]);
+  expect(await target.replicate.from(remote("hub"))).toMatchObject({ docs_read: 0 });
+});
+
+test("an empty database is replicated, too", async () => {
+  const { local, remote } = await openPouch();
+  expect(await local("empty").replicate.to(remote("hub"))).toMatchObject({ ok: true });
+  expect(await remote("hub").info()).toMatchObject({ doc_count: 0 });
+});
+
+test("two PouchDBs follow each other through a database here", async () => {
+  const { local, remote } = await openPouch();
+  const [left, right] = [local("left"), local("right")];
+  const arrival = (database: Pouch, id: string): Promise<void> =>
+    new Promise((resolve) => {
+      const feed = database.changes({ since: 0, live: true });
+      feed.on("change", (change: { id: string }) => {
+        if (change.id !== id) return;
+        feed.cancel();
+        resolve();
+      });
+    });
+  const syncs = [left, right].map((database) => database.sync(remote("hub"), { live: true }));
+  await left.put({ _id: "from-left" });
+  await arrival(right, "from-left");
+  await right.put({ _id: "from-right" });
+  await arrival(left, "from-right");
+  for (const sync of syncs) sync.cancel();
+  await Promise.all(syncs);
+});
