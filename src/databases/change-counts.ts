@@ -13,7 +13,7 @@
  *   very place: any place will do that no boundary separates from the change. He may have looked at an old state of the
  *   store: new boundaries only arise behind all that he can move.
  * - One transaction in many makes its versionstamp a boundary.
- * - The same transaction sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless boundaries.
+ * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless boundaries.
  *
  * Nobody reads what others write, but sweepers, and they read what only other sweepers touch, as a rule.
  */
@@ -34,6 +34,8 @@ import type { TransactionState } from "./transaction-state.ts";
 
 /** Changes between two boundaries, on the average: shorter scans against more shares to add up. */
 const SPACING = 500;
+/** Sweepers that meet disturb each other, and writers of large batches all draw boundaries. */
+const BOUNDARIES_PER_SWEEP = 4;
 /** The latest boundaries, read at once: most changes that move are young. */
 const RECENT_MAX = 16;
 const COUNT_PAGE_ROWS = 2_000;
@@ -53,22 +55,24 @@ export interface Share {
 export class ChangeCounts {
   readonly #keys: DatabaseKeys;
   readonly #random: Random;
+  readonly #spacing: number;
 
-  constructor(keys: DatabaseKeys, random: Random) {
+  constructor(keys: DatabaseKeys, random: Random, spacing = SPACING) {
     this.#keys = keys;
     this.#random = random;
+    this.#spacing = spacing;
   }
 
   /** Before the reads of a batch. Draws the user version of the share, which stands before those of the changes. */
   async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
-    const isBoundary = this.#random.integer(SPACING) < editCount;
+    const isBoundary = this.#random.integer(this.#spacing) < editCount;
     state.share ??= {
       userVersion: tx.nextUserVersion(),
       changeCount: 0,
       isBoundary: false,
       isWritten: false,
       recent: undefined,
-      swept: isBoundary ? sweepShares(tx, this.#keys, SPACING) : Promise.resolve(),
+      swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
     // Also for batches side by side: once one of them is written, a sweep cannot read.
@@ -159,6 +163,11 @@ export class ChangeCounts {
     const range = { begin, end: this.#keys.boundary(versionstamp) };
     const [row] = (await tx.snapshot.getRangePage(range, { limit: 1, reverse: true })).entries;
     return row === undefined ? undefined : this.#keys.boundaryVersionstamp(row.key);
+  }
+
+  async #sweepSometimes(tx: Transaction): Promise<void> {
+    if (this.#random.integer(BOUNDARIES_PER_SWEEP) === 0)
+      await sweepShares(tx, this.#keys, this.#spacing);
   }
 
   async #sum(tx: ReadTransaction, range: KeyRange): Promise<number> {

@@ -17,9 +17,13 @@ import type {
 import { decodeCounter, decodeVersionstamp, encodeVersionstamp } from "./counter-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 
-/** Behind the last boundary but one lie about twice as many shares as the spacing, at most. */
-const YOUNG_SHARES_MAX = 2_000;
-/** What a sweep looks at of the old: more than a transaction adds, so that sweeping keeps up. */
+/**
+ * Young shares, mostly one of each transaction since, are joined from this boundary back on. Far more than lie between two
+ * sweeps as a rule, which also finds what was committed while the last sweeper looked.
+ */
+const YOUNG_BOUNDARIES = 8;
+const YOUNG_SHARES_MAX = 5_000;
+/** What a sweep looks at of the old: more boundaries than were drawn since the last, so that sweeping keeps up. */
 const OLD_BOUNDARIES_MAX = 32;
 const OLD_SHARES_MAX = 128;
 
@@ -39,15 +43,12 @@ export async function sweepShares(
   keys: DatabaseKeys,
   spacing: number,
 ): Promise<void> {
-  const [last, lastButOne] = await latestBoundaries(tx, keys, 2);
-  if (last === undefined) return;
-  // Who committed between the last sweeper's look and its commit left shares before the boundary that it made; so this sweep
-  // begins one earlier.
-  const young = lastButOne ?? last;
-  const boundaries = lastButOne === undefined ? [last] : [lastButOne, last];
+  const latest = await latestBoundaries(tx, keys, YOUNG_BOUNDARIES);
+  const young = latest.at(-1);
+  if (young === undefined) return;
   const range = { begin: keys.share(young), end: keys.shares().end };
   const page = await tx.snapshot.getRangePage(range, { limit: YOUNG_SHARES_MAX });
-  joinShares(tx, keys, { shares: page.entries, boundaries, spacing: 0 });
+  joinShares(tx, keys, { shares: page.entries, boundaries: latest, spacing: 0 });
   await sweepOld(tx, keys, { end: young, spacing });
 }
 

@@ -1,5 +1,5 @@
 /** A store with one database, for tests. */
-import type { Runtime } from "../base/index.ts";
+import type { Random, Runtime } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import {
   KeyValueStore,
@@ -71,4 +71,20 @@ export function revisionOf(outcome: WriteOutcome | undefined): Revision {
     throw new Error(`Not written: ${JSON.stringify(outcome)}`);
   }
   return outcome.revision;
+}
+
+/** The same draws at each run (a linear congruential generator; its high bits). */
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0;
+  const ratio = (): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+  const integer = (limit: number): number => Math.floor(ratio() * limit);
+  return {
+    ratio,
+    integer,
+    bytes: (byteCount) => Uint8Array.from({ length: byteCount }, () => integer(256)),
+    fork: () => seededRandom(integer(2 ** 31)),
+  };
 }
