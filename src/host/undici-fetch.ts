@@ -1,4 +1,5 @@
 /** The `Fetch` port on undici: one agent, so that jobs share the connections of an origin. */
+import { setMaxListeners } from "node:events";
 import { Readable } from "node:stream";
 import { Agent, errors } from "undici";
 import {
@@ -36,6 +37,8 @@ export function openUndiciFetch(): UndiciFetch {
 async function send(agent: Agent, request: FetchRequest): Promise<FetchResponse> {
   const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
   signal.throwIfAborted();
+  // All requests of a job listen to one signal: many listeners are no leak.
+  setMaxListeners(0, signal);
   const sent = bodyOf(body);
   const sentHeaders: Record<string, string> = { ...headers };
   if (body === undefined && (method === "PUT" || method === "POST")) {
