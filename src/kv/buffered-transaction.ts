@@ -10,6 +10,8 @@ import { KeyValueError } from "./kv-error.ts";
 import {
   checkBound,
   checkKey,
+  checkRange,
+  checkStamp,
   checkValue,
   READ_VERSION_AGE_MS_MAX,
   TRANSACTION_BYTES_MAX,
@@ -409,14 +411,4 @@ function ownCopy(value: Value | undefined): Value | undefined {
 
 function isKey(bound: Key | KeySelector): bound is Key {
   return bound instanceof Uint8Array;
-}
-
-function checkRange(begin: Key, end: Key): void {
-  checkBound(begin);
-  checkBound(end);
-  assert(compareBytes(begin, end) <= 0, "A range does not end before it begins");
-}
-
-function checkStamp({ bytes, offset }: VersionstampedBytes): void {
-  assert(offset >= 0 && offset + 10 <= bytes.length, "A versionstamp lies within its bytes");
 }

@@ -22,6 +22,8 @@ export interface Engine {
   readonly name: string;
   /** `attempt` counts from 0 within one call of `transact` or `read`. */
   begin(attempt?: number): EngineTransaction;
+  /** False while the store does not answer, though it may again; absent where that cannot be. */
+  isAvailable?(): boolean;
   /** Ends all watches with KV_CLOSED and frees what the engine holds. Safe to call twice. */
   close(): Promise<void>;
 }

@@ -2,7 +2,14 @@
 export type { BufferedStore, StoreCommit } from "./buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered-transaction.ts";
 export type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";
-export { BEHIND_LAST_KEY, FIRST_KEY, keyAfter, keyText, prefixEnd } from "./key-bytes.ts";
+export {
+  BEHIND_LAST_KEY,
+  copyBytes,
+  FIRST_KEY,
+  keyAfter,
+  keyText,
+  prefixEnd,
+} from "./key-bytes.ts";
 export type { KeySelector } from "./key-selector.ts";
 export {
   firstGreaterOrEqual,
@@ -16,7 +23,10 @@ export { KeyValueStore } from "./key-value-store.ts";
 export type { KeyValueErrorCode } from "./kv-error.ts";
 export { isRetryable, KeyValueError } from "./kv-error.ts";
 export {
+  checkBound,
   checkKey,
+  checkRange,
+  checkStamp,
   checkValue,
   KEY_BYTES_MAX,
   READ_VERSION_AGE_MS_MAX,

@@ -75,6 +75,11 @@ export class KeyValueStore {
     return this.#run(options, (run) => this.#read(body, options, run));
   }
 
+  /** False while the store does not answer: what is asked of it waits. */
+  isAvailable(): boolean {
+    return this.#engine.isAvailable?.() ?? true;
+  }
+
   /** Gives up what runs, waits for the commits that are under way, and closes the engine. */
   close(): Promise<void> {
     this.#closing ??= this.#close();

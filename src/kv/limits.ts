@@ -1,7 +1,8 @@
 /** FoundationDB's limits. They hold on every engine, so that what runs on one runs on all. */
-import { assert } from "../base/index.ts";
+import { assert, compareBytes } from "../base/index.ts";
 import { KeyValueError } from "./kv-error.ts";
 import type { Key, Value } from "./transaction.ts";
+import type { VersionstampedBytes } from "./versionstamp.ts";
 
 export const KEY_BYTES_MAX = 10_000;
 export const VALUE_BYTES_MAX = 100_000;
@@ -38,4 +39,14 @@ export function checkValue(value: Value): void {
       max: VALUE_BYTES_MAX,
     });
   }
+}
+
+export function checkRange(begin: Key, end: Key): void {
+  checkBound(begin);
+  checkBound(end);
+  assert(compareBytes(begin, end) <= 0, "A range does not end before it begins");
+}
+
+export function checkStamp({ bytes, offset }: VersionstampedBytes): void {
+  assert(offset >= 0 && offset + 10 <= bytes.length, "A versionstamp lies within its bytes");
 }

@@ -41,6 +41,10 @@ export class SubspaceEngine implements Engine {
     };
   }
 
+  isAvailable(): boolean {
+    return this.#engine.isAvailable?.() ?? true;
+  }
+
   close(): Promise<void> {
     return this.#engine.close();
   }

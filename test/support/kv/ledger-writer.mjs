@@ -15,7 +15,8 @@ const bulk = Subspace.fromTuple(["bulk"]);
 let stopped = false;
 
 const PARTS = 4;
-const numberOf = (value) => (value === undefined ? 0 : new DataView(value.buffer, value.byteOffset).getUint32(0));
+const numberOf = (value) =>
+  value === undefined ? 0 : new DataView(value.buffer, value.byteOffset).getUint32(0);
 const valueOf = (number, length) => {
   const value = new Uint8Array(length);
   new DataView(value.buffer).setUint32(0, number);

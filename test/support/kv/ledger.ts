@@ -5,7 +5,6 @@
  *   - the shared numbers together are four times the lanes' numbers: no update was lost, none is half there.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { createSystemRuntime, openLmdbEngine } from "../../../src/host/index.ts";

@@ -1,0 +1,52 @@
+/** The contract on a live FoundationDB cluster, in a subspace of its own; skipped where `FDB_CLUSTER_FILE` names none. */
+import { describe, test } from "vitest";
+import { createSystemRuntime, openFoundationDbEngine } from "../../src/host/index.ts";
+import { READ_VERSION_AGE_MS_MAX, Subspace, SubspaceEngine } from "../../src/kv/index.ts";
+import { EVERYTHING } from "../conformance/kv/fixture.ts";
+import { kvConformance, type OpenedEngines } from "../conformance/kv/index.ts";
+
+const clusterFile = process.env.FDB_CLUSTER_FILE;
+
+if (clusterFile === undefined) {
+  describe("the key-value contract on foundationdb", () => {
+    test.skip("skipped: FDB_CLUSTER_FILE does not name a live cluster", () => {});
+  });
+} else {
+  kvConformance({
+    name: "foundationdb, in a subspace",
+    open: () => openFoundationDb(clusterFile),
+    supports: { propertyRunCount: 25 },
+  });
+}
+
+/** Outside of the keys that tests read. */
+const TIME_PASSES = new Uint8Array([0xfd]);
+
+async function openFoundationDb(file: string): Promise<OpenedEngines> {
+  const runtime = createSystemRuntime();
+  const { prefix } = Subspace.fromTuple(["tandem test", process.pid, Date.now()]);
+  const open = async (): Promise<SubspaceEngine> =>
+    new SubspaceEngine(await openFoundationDbEngine({ runtime, clusterFile: file }), prefix);
+  const engine = await open();
+  return {
+    runtime,
+    engine,
+    peer: await open(),
+    async passReadVersionAge() {
+      // The cluster keeps its own time, and a storage server lets old versions go when new ones come.
+      for (let passedMs = 0; passedMs < READ_VERSION_AGE_MS_MAX + 2_000; passedMs += 500) {
+        await runtime.clock.sleep(500);
+        const attempt = engine.begin();
+        attempt.transaction.set(TIME_PASSES, new Uint8Array(1));
+        await attempt.commit();
+      }
+    },
+    async remove() {
+      const last = await open();
+      const attempt = last.begin();
+      attempt.transaction.clearRange(EVERYTHING);
+      await attempt.commit();
+      await last.close();
+    },
+  };
+}

@@ -1,0 +1,80 @@
+/** What the engine says when something of FoundationDB is missing or away. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { Runtime } from "../../src/base/index.ts";
+import { createSystemRuntime, openFoundationDbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+
+const isInstalled = isPackageInstalled();
+const hasCluster = process.env.FDB_CLUSTER_FILE !== undefined;
+
+test("a cluster file that is missing is named", async () => {
+  const runtime = createSystemRuntime();
+  const clusterFile = join(tmpdir(), "tandem-no-such", "fdb.cluster");
+  await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
+    code: "KV_UNAVAILABLE",
+    details: { clusterFile, reason: expect.stringContaining("--cluster-file") },
+  });
+});
+
+test.skipIf(isInstalled)("without the package, one sentence says what to install", async () => {
+  await withClusterFile(async (clusterFile) => {
+    const runtime = createSystemRuntime();
+    await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
+      code: "KV_UNAVAILABLE",
+      details: { reason: expect.stringContaining("npm install foundationdb") },
+    });
+  });
+});
+
+test.skipIf(!hasCluster)("a cluster that is away is waited for, and said to be away", async () => {
+  await withClusterFile(async (clusterFile) => {
+    const events: string[] = [];
+    const said = { away: (): void => {} };
+    const away = new Promise<void>((resolve) => {
+      said.away = resolve;
+    });
+    const runtime: Runtime = createSystemRuntime({
+      event(name) {
+        events.push(name);
+        if (name === "kv.unavailable") said.away();
+      },
+    });
+    const engine = await openFoundationDbEngine({ runtime, clusterFile });
+    const kv = new KeyValueStore({ runtime, engine });
+    expect(kv.isAvailable()).toBe(true);
+    const controller = new AbortController();
+    const waiting = kv.read((tx) => tx.get(new Uint8Array([1])), { signal: controller.signal });
+    const ended = expect(waiting).rejects.toThrow("tired of it");
+    await away;
+    expect(kv.isAvailable()).toBe(false);
+    expect(events).toEqual(["kv.unavailable"]);
+    controller.abort(new Error("tired of it"));
+    await ended;
+    await kv.close();
+  });
+});
+
+async function withClusterFile(body: (clusterFile: string) => Promise<void>): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), "tandem-fdb-"));
+  try {
+    const clusterFile = join(directory, "fdb.cluster");
+    // Nobody listens on the discard port.
+    await writeFile(clusterFile, "nobody:nowhere@127.0.0.1:9\n");
+    await body(clusterFile);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+function isPackageInstalled(): boolean {
+  try {
+    createRequire(import.meta.url).resolve("foundationdb");
+    return true;
+  } catch {
+    return false;
+  }
+}

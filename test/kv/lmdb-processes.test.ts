@@ -1,0 +1,60 @@
+/**
+ * Several processes on one LMDB store. The stress test is there for whoever upgrades lmdb: 3.x loses its footing within
+ * seconds under two writing processes (docs/decisions/0010-lmdb-2.md).
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { Ledger } from "../support/kv/ledger.ts";
+
+/** `TANDEM_KILLS=200` for the whole loop. */
+const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 6);
+const STRESS_TRANSACTION_COUNT = Number(process.env.TANDEM_STRESS ?? 4_000);
+
+async function withLedger(
+  options: { readonly laneCount: number; readonly keyCount: number },
+  body: (ledger: Ledger) => Promise<void>,
+): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
+  const ledger = await Ledger.open({ directory, ...options });
+  try {
+    await body(ledger);
+  } finally {
+    await ledger.close();
+    await rm(directory, { recursive: true });
+  }
+}
+
+test(`two processes that write at once lose no update (${STRESS_TRANSACTION_COUNT} transactions)`, async () => {
+  await withLedger({ laneCount: 16, keyCount: 20_000 }, async (ledger) => {
+    await Promise.all([ledger.start("a"), ledger.start("b")]);
+    while (ledger.acknowledgedCount < STRESS_TRANSACTION_COUNT) {
+      await Promise.all([ledger.progress("a", 50), ledger.progress("b", 50)]);
+      await ledger.check();
+    }
+    await Promise.all([ledger.stop("a"), ledger.stop("b")]);
+    const { transactionCount } = await ledger.check();
+    expect(transactionCount).toBe(ledger.acknowledgedCount);
+  });
+}, 600_000);
+
+test(`what was acknowledged survives kill -9 of a writer, whole (${KILL_COUNT} kills)`, async () => {
+  await withLedger({ laneCount: 8, keyCount: 2_000 }, async (ledger) => {
+    const names = ["a", "b", "c"];
+    await Promise.all(names.map((name) => ledger.start(name)));
+    for (let kill = 0; kill < KILL_COUNT; kill++) {
+      const victim = names[kill % names.length] as string;
+      // Some acknowledgements, so that kills fall into every phase of a group.
+      await ledger.progress(victim, 1 + Math.floor(Math.random() * 20));
+      await ledger.kill(victim);
+      const others = names.filter((name) => name !== victim);
+      await Promise.all(others.map((name) => ledger.progress(name, 5)));
+      await ledger.check();
+      await ledger.start(victim);
+    }
+    await Promise.all(names.map((name) => ledger.stop(name)));
+    const { transactionCount } = await ledger.check();
+    expect(transactionCount).toBeGreaterThanOrEqual(ledger.acknowledgedCount);
+  });
+}, 1_200_000);
