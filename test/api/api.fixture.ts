@@ -24,7 +24,7 @@ export interface AskOptions {
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly bytes: Uint8Array;
+  readonly bytes: Buffer;
   readonly text: string;
   /** The body as JSON; undefined when it is none. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.

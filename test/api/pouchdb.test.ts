@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+// @ts-expect-error: the package brings no types.
 import PouchDB from "pouchdb";
 import { expect, onTestFinished, test } from "vitest";
 import { openNodeServer } from "../../src/host/node-server.ts";
