@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import {
   describeFailure,
-  NO_STATISTICS,
   parseReplication,
   ReplicationInvalidError,
   ReplicationRun,
@@ -54,7 +53,6 @@ export async function replicate(
       target: connections.open(replication, "target"),
       replication,
       baseId: replicationId(ids, replication).baseId,
-      statistics: NO_STATISTICS,
       mayWrite: async () => {},
       onRefused: (refused) => failures.push(...refused),
     });

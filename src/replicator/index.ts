@@ -26,7 +26,6 @@ export type { ReplicationJobParts } from "./replication-job.ts";
 export { ReplicationOwnership } from "./replication-ownership.ts";
 export type { ReplicationEnding, ReplicationProgress } from "./replication-run.ts";
 export { ReplicationRun, StopRequest } from "./replication-run.ts";
-export { NO_STATISTICS } from "./replication-statistics.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";

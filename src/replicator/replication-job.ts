@@ -177,7 +177,6 @@ export class ReplicationJob {
       target: this.#open(replication, "target"),
       replication,
       baseId,
-      statistics: this.#data.statistics,
       mayWrite: () => this.#update(run),
       onRefused: (failures) => {
         for (const { id, error, reason } of failures) {

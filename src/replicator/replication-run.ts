@@ -28,7 +28,7 @@ import type { Replication } from "./replication.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import {
   addStatistics,
-  maxStatistics,
+  NO_STATISTICS,
   type ReplicationStatistics,
 } from "./replication-statistics.ts";
 import { ThroughSequence } from "./through-sequence.ts";
@@ -53,8 +53,6 @@ export interface ReplicationRunParts {
   readonly target: Endpoint;
   readonly replication: Replication;
   readonly baseId: string;
-  /** What earlier runs of the job had counted. */
-  readonly statistics: ReplicationStatistics;
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
   readonly onRefused: (failures: readonly WriteFailure[]) => void;
@@ -77,7 +75,7 @@ export class ReplicationRun {
   readonly #parts: ReplicationRunParts;
   readonly #sessionId: string;
   readonly #startTimeMs: number;
-  #statistics: ReplicationStatistics;
+  #statistics: ReplicationStatistics = NO_STATISTICS;
   #sequence = new ThroughSequence(0);
   #committed: SourceSequence = 0;
   #changed = false;
@@ -85,7 +83,6 @@ export class ReplicationRun {
 
   constructor(parts: ReplicationRunParts) {
     this.#parts = parts;
-    this.#statistics = parts.statistics;
     this.#sessionId = randomHex(parts.runtime.random);
     this.#startTimeMs = parts.runtime.clock.nowMs();
   }
@@ -130,7 +127,8 @@ export class ReplicationRun {
       ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
     this.#sequence = new ThroughSequence(start);
     this.#committed = start;
-    this.#statistics = maxStatistics(this.#statistics, recordedStatistics(ancestry.history));
+    // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
+    this.#statistics = recordedStatistics(ancestry.history);
   }
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */

@@ -24,29 +24,13 @@ export function addStatistics(
   total: ReplicationStatistics,
   more: Partial<ReplicationStatistics>,
 ): ReplicationStatistics {
-  return combine(total, { ...NO_STATISTICS, ...more }, (left, right) => left + right);
-}
-
-/** The larger of each figure: how a run goes on from the job's own figures and the checkpoint's. */
-export function maxStatistics(
-  left: ReplicationStatistics,
-  right: ReplicationStatistics,
-): ReplicationStatistics {
-  return combine(left, right, Math.max);
-}
-
-function combine(
-  left: ReplicationStatistics,
-  right: ReplicationStatistics,
-  operation: (left: number, right: number) => number,
-): ReplicationStatistics {
   return {
-    missingChecked: operation(left.missingChecked, right.missingChecked),
-    missingFound: operation(left.missingFound, right.missingFound),
-    docsRead: operation(left.docsRead, right.docsRead),
-    docsWritten: operation(left.docsWritten, right.docsWritten),
-    docWriteFailures: operation(left.docWriteFailures, right.docWriteFailures),
-    bulkGetAttempts: operation(left.bulkGetAttempts, right.bulkGetAttempts),
-    bulkGetDocs: operation(left.bulkGetDocs, right.bulkGetDocs),
+    missingChecked: total.missingChecked + (more.missingChecked ?? 0),
+    missingFound: total.missingFound + (more.missingFound ?? 0),
+    docsRead: total.docsRead + (more.docsRead ?? 0),
+    docsWritten: total.docsWritten + (more.docsWritten ?? 0),
+    docWriteFailures: total.docWriteFailures + (more.docWriteFailures ?? 0),
+    bulkGetAttempts: total.bulkGetAttempts + (more.bulkGetAttempts ?? 0),
+    bulkGetDocs: total.bulkGetDocs + (more.bulkGetDocs ?? 0),
   };
 }
