@@ -27,8 +27,10 @@ import { GzipMeter } from "./gzip-meter.ts";
 
 /** Of each chunk but the last. Every stored content has them, so it never changes without a new format. */
 const CHUNK_BYTES = 65_536;
-/** So many chunks make a transaction: about 1 MiB in memory, far below the store's limit. */
-const TRANSACTION_CHUNKS = 16;
+/** So many chunks make a transaction of an upload: each waits for the disk. Two of them are in memory at a time. */
+const UPLOAD_CHUNKS = 32;
+/** So many chunks are read at once. */
+const READ_CHUNKS = 16;
 /** An upload renews its marker when it is so old: far less than any age at which reclaim looks at it. */
 const MARKER_RENEWAL_MS = 60_000;
 /** The age of the markers that reclaim looks at: time for a slow document to follow its attachments. */
@@ -87,9 +89,13 @@ export class AttachmentStore {
     const encoded = isCompressed ? stored.measure(compression.gzip(metered)) : metered;
 
     const upload = new Upload(this.#runtime, this.#kv, database, signal);
-    for await (const chunk of encoded) {
-      signal?.throwIfAborted();
-      await upload.push(chunk);
+    try {
+      for await (const chunk of encoded) {
+        signal?.throwIfAborted();
+        await upload.push(chunk);
+      }
+    } finally {
+      await upload.settled();
     }
     checkIncoming(incoming, options);
     const record = {
@@ -154,7 +160,7 @@ export class AttachmentStore {
     let position = start;
     while (position < end) {
       const index = Math.floor(position / CHUNK_BYTES);
-      const count = Math.min(TRANSACTION_CHUNKS, Math.ceil(end / CHUNK_BYTES) - index);
+      const count = Math.min(READ_CHUNKS, Math.ceil(end / CHUNK_BYTES) - index);
       const chunks = await this.#kv.read(
         (tx) => readPage(tx, database, { contentId, index, count }),
         {
@@ -183,6 +189,7 @@ class Upload {
   #partBytes = 0;
   #chunkCount = 0;
   #markerMs: number | undefined;
+  #storing: Promise<void> = Promise.resolve();
 
   constructor(
     runtime: Runtime,
@@ -197,23 +204,31 @@ class Upload {
     this.#signal = signal;
   }
 
+  /** Resolves when more may come: what was pushed before is stored, or on its way. */
   async push(bytes: Uint8Array): Promise<void> {
     this.#parts.push(bytes);
     this.#partBytes += bytes.length;
-    if (this.#partBytes <= TRANSACTION_CHUNKS * CHUNK_BYTES) return;
-    // The rest waits: the last chunks go with the content's record.
-    const joined = concatBytes(this.#parts);
-    const whole = joined.length - (joined.length % CHUNK_BYTES);
-    for (let start = 0; start < whole; start += TRANSACTION_CHUNKS * CHUNK_BYTES) {
-      const end = Math.min(whole, start + TRANSACTION_CHUNKS * CHUNK_BYTES);
-      await this.#store(joined.subarray(start, end), undefined);
+    // The last chunks go with the content's record, so a full transaction waits for one byte more.
+    while (this.#partBytes > UPLOAD_CHUNKS * CHUNK_BYTES) {
+      const joined = concatBytes(this.#parts);
+      const end = UPLOAD_CHUNKS * CHUNK_BYTES;
+      this.#parts = [joined.subarray(end)];
+      this.#partBytes = joined.length - end;
+      await this.#storing;
+      this.#storing = this.#store(joined.subarray(0, end), undefined);
+      // Its failure is found by the next who waits for it.
+      this.#storing.catch(() => {});
     }
-    this.#parts = [joined.slice(whole)];
-    this.#partBytes = joined.length - whole;
+  }
+
+  /** Resolves when nothing is on its way any more, however that ended. */
+  async settled(): Promise<void> {
+    await this.#storing.catch(() => {});
   }
 
   /** Stores what is left, and the record that makes the content whole. */
   async finish(record: Uint8Array): Promise<void> {
+    await this.#storing;
     await this.#store(concatBytes(this.#parts), record);
   }
 

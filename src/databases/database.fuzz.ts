@@ -5,7 +5,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { DocumentEdit, Leaf, WriteOutcome } from "./document.ts";
-import { interactive, type OpenStore, openStore, replicated } from "./store.fixture.ts";
+import {
+  interactive,
+  type OpenStore,
+  openStore,
+  replicated,
+  seededRandom,
+} from "./store.fixture.ts";
 
 const IDS = ["a", "b", "é", "a\0b", "_design/d", "~"];
 
@@ -180,6 +186,28 @@ describe("a database", () => {
         },
       ),
       { numRuns: 60 },
+    );
+  });
+
+  test("keeps all of that when commits conflict, fail or end unknown", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { maxLength: 8 }),
+        fc.nat(),
+        async (batches, seed) => {
+          const faults = { random: seededRandom(seed), conflictRatio: 0.2, unknownRatio: 0.2 };
+          const [faulty, sound] = [await openStore({ faults }), await openStore()];
+          for (const batch of batches) {
+            const edits: DocumentEdit[] = [];
+            for (const drawn of batch) edits.push(await editOf(sound, drawn));
+            // Applied once, whatever became of its commits.
+            expect(await faulty.edit(...edits)).toEqual(await sound.edit(...edits));
+          }
+          expect((await views(faulty)).leaves).toEqual((await views(sound)).leaves);
+          await expectConsistent(faulty);
+        },
+      ),
+      { numRuns: 40 },
     );
   });
 });

@@ -4,6 +4,7 @@ import { createSystemRuntime } from "../host/index.ts";
 import {
   KeyValueStore,
   MemoryEngine,
+  type MemoryFaults,
   type ReadTransaction,
   Subspace,
   type Transaction,
@@ -29,15 +30,18 @@ export interface OpenStore {
 export async function openStore({
   runtime = createSystemRuntime(),
   hooks = [],
+  faults,
 }: {
   readonly runtime?: Runtime;
+  readonly faults?: MemoryFaults;
   readonly hooks?: readonly DatabaseHook[];
 } = {}): Promise<OpenStore> {
-  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, faults }) });
   const registry = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
-  await kv.transact((tx) => registry.create(tx, "films"));
+  const careful = { whenUnknown: "check" } as const;
+  await kv.transact((tx) => registry.create(tx, "films"), careful);
   const write: OpenStore["write"] = (body) =>
-    kv.transact(async (tx) => body(tx, await registry.open(tx, "films")));
+    kv.transact(async (tx) => body(tx, await registry.open(tx, "films")), careful);
   const read: OpenStore["read"] = (body) =>
     kv.read(async (tx) => body(tx, await registry.open(tx, "films")));
   const edit: OpenStore["edit"] = (...edits) =>
