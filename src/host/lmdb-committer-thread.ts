@@ -37,11 +37,11 @@ function run(port: NonNullable<typeof parentPort>): void {
     database = openEnvironment(directory, mapBytes);
     bell = openSync(join(directory, BELL_FILE), constants.O_RDWR | constants.O_CREAT);
   } catch (error) {
-    answer({ kind: "failed", reason: reasonOf(error) });
+    answer({ kind: "failed", reason: reasonOf(error, directory) });
     port.close();
     return;
   }
-  const committer = new LmdbCommitter(database);
+  const committer = new LmdbCommitter(database, directory);
   const readerCheck = setInterval(() => database.readerCheck(), READER_CHECK_MS);
   readerCheck.unref();
   port.on("message", (first: CommitterMessage) => {

@@ -48,46 +48,59 @@ const TRIM_COUNT_MAX = 16;
 
 export class LmdbCommitter {
   readonly #database: LmdbDatabase;
+  readonly #directory: string;
   #resolver: Resolver | undefined;
   /** The resolver knows every write up to here. */
   #knownVersion = 0;
   /** Log records in the file that will be deleted when they are old, oldest first. */
   #log: { readonly version: number; readonly committedAtMs: number }[] = [];
 
-  constructor(database: LmdbDatabase) {
+  constructor(database: LmdbDatabase, directory: string) {
     this.#database = database;
+    this.#directory = directory;
   }
 
   /** Never throws: a failure is the outcome of all. */
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
     const outcomes = new Uint8Array(requests.length);
+    const mark = Math.random();
     let version = 0;
-    let isApplied = false;
     try {
       const committed = this.#database.transactionSync(() => {
         const nowMs = Date.now();
         version = this.#catchUp(nowMs) + 1;
-        if (!this.#applyAll(requests, version, nowMs, outcomes)) return false;
-        isApplied = true;
-        return true;
+        return this.#applyAll(requests, { version, committedAtMs: nowMs, mark }, outcomes);
       });
       if (committed) this.#knownVersion = version;
       return { kind: "group", version, outcomes, reason: "" };
     } catch (error) {
       // What the resolver noted was not committed, or nobody knows: it learns anew from the log.
       this.#resolver = undefined;
-      outcomes.fill(outcomeIndex(isApplied && !isDiskFull(error) ? "unknown" : "unavailable"));
-      return { kind: "group", version, outcomes, reason: reasonOf(error) };
+      outcomes.fill(
+        outcomeIndex(this.#mayHaveCommitted(version, mark) ? "unknown" : "unavailable"),
+      );
+      return { kind: "group", version, outcomes, reason: reasonOf(error, this.#directory) };
+    }
+  }
+
+  /** After a failure. LMDB writes its root last: what cannot be seen now will not be seen later. */
+  #mayHaveCommitted(version: number, mark: number): boolean {
+    try {
+      this.#database.resetReadTxn();
+      const record = this.#database.get(logKey(version));
+      return record !== undefined && decodeLogRecord(record).mark === mark;
+    } catch {
+      return true;
     }
   }
 
   /** Whether any request was applied. */
   #applyAll(
     requests: readonly PackedRequest[],
-    version: number,
-    nowMs: number,
+    group: { readonly version: number; readonly committedAtMs: number; readonly mark: number },
     outcomes: Uint8Array,
   ): boolean {
+    const { version, committedAtMs } = group;
     const resolver = this.#resolver as Resolver;
     const writesOfAll: TextInterval[] = [];
     let batchIndex = 0;
@@ -103,16 +116,16 @@ export class LmdbCommitter {
       const writes = [...request.writes];
       const application = new Application(this.#database, version, batchIndex, writes);
       visitMutations(request.mutations, application);
-      resolver.record(version, nowMs, writes);
+      resolver.record(version, committedAtMs, writes);
       for (const write of writes) writesOfAll.push(write);
       batchIndex++;
     }
     if (batchIndex === 0) return false;
-    const record = encodeLogRecord({ committedAtMs: nowMs, writes: writesOfAll });
+    const record = encodeLogRecord({ ...group, writes: writesOfAll });
     this.#database.putSync(logKey(version), record);
     this.#database.putSync(VERSION_KEY, encodeVersion(version));
-    this.#log.push({ version, committedAtMs: nowMs });
-    this.#trimLog(nowMs);
+    this.#log.push({ version, committedAtMs });
+    this.#trimLog(committedAtMs);
     return true;
   }
 
@@ -248,9 +261,4 @@ class Application implements MutationVisitor {
 
 function outcomeIndex(outcome: Outcome): number {
   return OUTCOMES.indexOf(outcome);
-}
-
-/** Then LMDB has given the transaction up before its last page, and nothing of it will be seen. */
-function isDiskFull(error: unknown): boolean {
-  return reasonOf(error).startsWith("the disk is full");
 }

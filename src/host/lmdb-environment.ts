@@ -1,5 +1,6 @@
 /** Opening LMDB: the options that the tests of it ask for, and its failures as this layer's errors. */
-import { mkdirSync } from "node:fs";
+import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
+import { dirname } from "node:path";
 import { open, type RootDatabase } from "lmdb";
 import { errorCode } from "../base/index.ts";
 import { KeyValueError } from "../kv/index.ts";
@@ -21,7 +22,7 @@ const PAGE_BYTES = 8_192;
 
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
   try {
-    mkdirSync(directory, { recursive: true });
+    makeDirectory(directory);
     const database = open<Buffer, Buffer>({
       path: directory,
       keyEncoding: "binary",
@@ -50,21 +51,44 @@ export function unavailable(error: unknown, directory: string): Error {
   if (errorCode(error) !== undefined) return error as Error;
   return new KeyValueError(
     "KV_UNAVAILABLE",
-    { reason: reasonOf(error), directory },
+    { reason: reasonOf(error, directory), directory },
     { cause: error },
   );
 }
 
-export function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown, directory: string): string {
   const message = error instanceof Error ? error.message : String(error);
   const code = (error as { code?: unknown }).code;
-  if (code === 28 || /ENOSPC|No space left|MDB_MAP_FULL/.test(message)) {
+  // LMDB calls a page that was written by half an error of input or output.
+  if (code === 28 || /ENOSPC|No space left/.test(message) || freeBytes(directory) < FULL_BYTES) {
     return `the disk is full (${message})`;
   }
   if (code === 13 || code === 30 || /EACCES|EROFS|Permission denied|Read-only/.test(message)) {
     return `the folder cannot be written (${message})`;
   }
   return message;
+}
+
+/** With less than one group may take, whatever fails fails for want of room. */
+const FULL_BYTES = 1_000_000;
+
+function freeBytes(directory: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(directory);
+    return bavail * bsize;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true });
+  } catch (error) {
+    // On a read-only file system Node.js says that the folder does not exist. Its parent tells the truth.
+    accessSync(dirname(directory), constants.W_OK);
+    throw error;
+  }
 }
 
 function checkFormat(database: LmdbDatabase, directory: string): void {

@@ -1,6 +1,6 @@
 /**
  * What one version wrote, as the commit log keeps it: other processes judge their transactions by it, and watches fire from
- * it. Time first, then keys and ranges until the end.
+ * it. Time and mark first, then keys and ranges until the end.
  */
 import type { TextInterval } from "../kv/index.ts";
 import { ByteReader, ByteWriter } from "./lmdb-byte-writer.ts";
@@ -8,15 +8,18 @@ import { ByteReader, ByteWriter } from "./lmdb-byte-writer.ts";
 export interface LogRecord {
   /** Wall time, which all processes of a machine share. */
   readonly committedAtMs: number;
+  /** Drawn for each group, so that a committer knows its own record again. */
+  readonly mark: number;
   readonly writes: readonly TextInterval[];
 }
 
 const KEY = 0;
 const RANGE = 1;
 
-export function encodeLogRecord({ committedAtMs, writes }: LogRecord): Buffer {
+export function encodeLogRecord({ committedAtMs, mark, writes }: LogRecord): Buffer {
   const writer = new ByteWriter();
   writer.float64(committedAtMs);
+  writer.float64(mark);
   for (const { begin, end } of writes) {
     writer.uint8(end === undefined ? KEY : RANGE);
     writer.text(begin);
@@ -28,11 +31,12 @@ export function encodeLogRecord({ committedAtMs, writes }: LogRecord): Buffer {
 export function decodeLogRecord(bytes: Buffer): LogRecord {
   const reader = new ByteReader(bytes);
   const committedAtMs = reader.float64();
+  const mark = reader.float64();
   const writes: TextInterval[] = [];
   while (!reader.isAtEnd) {
     const isRange = reader.uint8() === RANGE;
     const begin = reader.text();
     writes.push({ begin, end: isRange ? reader.text() : undefined });
   }
-  return { committedAtMs, writes };
+  return { committedAtMs, mark, writes };
 }

@@ -1,0 +1,159 @@
+/** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
+
+const runtime = createSystemRuntime();
+const canMount = tryToMount();
+
+async function openStore(directory: string, mapBytes?: number): Promise<KeyValueStore> {
+  const engine = await openLmdbEngine({ runtime, directory, mapBytes });
+  return new KeyValueStore({ runtime, engine });
+}
+
+test("the folder is made, and what was stored is there when it is opened again", async () => {
+  await withDirectory(async (directory) => {
+    const nested = join(directory, "a", "b");
+    const first = await openStore(nested);
+    await first.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
+    await first.close();
+    const second = await openStore(nested);
+    expect(await second.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
+    await second.close();
+  });
+});
+
+test("a path that is no folder is refused with its name", async () => {
+  await withDirectory(async (directory) => {
+    const file = join(directory, "file");
+    writeFileSync(file, "");
+    await expect(openStore(join(file, "store"))).rejects.toMatchObject({
+      code: "KV_UNAVAILABLE",
+      details: { directory: join(file, "store") },
+    });
+  });
+});
+
+test("the map grows by itself, also under another process that reads", async () => {
+  await withDirectory(async (directory) => {
+    const kv = await openStore(directory, 1_000_000);
+    const other = await openRemoteLmdbEngine(directory);
+    const otherKv = new KeyValueStore({ runtime, engine: other });
+    for (let index = 0; index < 40; index++) {
+      await kv.transact(async (tx) => {
+        for (let part = 0; part < 10; part++) {
+          tx.set(bytes(`${index}/${part}`), new Uint8Array(90_000).fill(index));
+        }
+      });
+      const read = await otherKv.read((tx) => tx.get(bytes(`${index}/9`)));
+      expect(read?.[89_999]).toBe(index);
+      await otherKv.transact(async (tx) => tx.set(bytes("other"), bytes(String(index))));
+    }
+    expect(statSync(join(directory, "data.mdb")).size).toBeGreaterThan(36_000_000);
+    await otherKv.close();
+    await kv.close();
+  });
+}, 60_000);
+
+test.skipIf(!canMount)("a full disk refuses what it cannot keep, and keeps the rest", async () => {
+  await withMount("size=12m", async (directory) => {
+    const kv = await openStore(directory);
+    let acknowledgedCount = 0;
+    const fill = async (): Promise<void> => {
+      for (;;) {
+        await kv.transact(async (tx) => {
+          tx.set(bytes(String(acknowledgedCount).padStart(5, "0")), new Uint8Array(90_000));
+        });
+        acknowledgedCount++;
+      }
+    };
+    await expect(fill()).rejects.toMatchObject({
+      code: "KV_UNAVAILABLE",
+      details: { directory, reason: expect.stringContaining("disk is full") },
+    });
+    expect(acknowledgedCount).toBeGreaterThan(50);
+    const stored = async (): Promise<number> =>
+      (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
+    expect(await stored()).toBe(acknowledgedCount);
+    // The same store goes on when there is room.
+    execFileSync("mount", ["-o", "remount,size=24m", directory]);
+    await kv.transact(async (tx) => tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }));
+    for (let index = 0; index < 10; index++) {
+      await kv.transact(async (tx) => tx.set(bytes(`again${index}`), new Uint8Array(90_000)));
+    }
+    expect(await stored()).toBe(acknowledgedCount - 50 + 10);
+    await kv.close();
+    const again = await openStore(directory);
+    expect((await again.read((tx) => tx.getRangePage(EVERYTHING))).entries).toHaveLength(
+      acknowledgedCount - 40,
+    );
+    await again.close();
+  });
+});
+
+test.skipIf(!canMount)("a folder that cannot be written is refused with the reason", async () => {
+  await withMount("size=12m", async (directory) => {
+    const store = join(directory, "store");
+    const kv = await openStore(store);
+    await kv.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
+    await kv.close();
+    execFileSync("mount", ["-o", "remount,ro", directory]);
+    for (const folder of [store, join(directory, "new")]) {
+      await expect(openStore(folder)).rejects.toMatchObject({
+        code: "KV_UNAVAILABLE",
+        details: { directory: folder, reason: expect.stringContaining("cannot be written") },
+      });
+    }
+    execFileSync("mount", ["-o", "remount,rw", directory]);
+    const again = await openStore(store);
+    expect(await again.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
+    await again.close();
+  });
+});
+
+async function withDirectory(body: (directory: string) => Promise<void>): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
+  try {
+    await body(directory);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+async function withMount(
+  options: string,
+  body: (directory: string) => Promise<void>,
+): Promise<void> {
+  await withDirectory(async (parent) => {
+    const directory = join(parent, "mount");
+    mkdirSync(directory);
+    execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]);
+    try {
+      await body(directory);
+    } finally {
+      execFileSync("umount", ["--lazy", directory]);
+    }
+  });
+}
+
+/** Only root may, and not everywhere. */
+function tryToMount(): boolean {
+  const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], {
+      stdio: "ignore",
+    });
+    execFileSync("umount", [directory], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
