@@ -18,8 +18,6 @@ export function serverInfoRoutes(parts: ApiParts): Route[] {
   return [
     defineRoute("GET", "/", async () => welcome(parts), { access: "public" }),
     defineRoute("GET", "/_up", async () => up(parts), { access: "public" }),
-    defineRoute("GET", "/_session", async (call) => session(call), { access: "public" }),
-    defineRoute(["POST", "DELETE"], "/_session", refuseCookies, { access: "public" }),
     defineRoute("GET", "/_all_dbs", (call) => allDatabases(parts, call)),
     defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
     defineRoute("GET", "/_membership", async () =>
@@ -42,26 +40,6 @@ function welcome({ server }: ApiParts): ApiResponse {
 function up({ isUp }: ApiParts): ApiResponse {
   if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
   return jsonText(404, '{"status":"maintenance_mode"}');
-}
-
-function session({ user }: Call): ApiResponse {
-  const roles = user.isAdmin ? [...new Set(["_admin", ...user.roles])] : user.roles;
-  return json(200, {
-    ok: true,
-    userCtx: { name: user.name, roles },
-    info: {
-      authentication_handlers: ["default"],
-      ...(user.name === null ? {} : { authenticated: "default" }),
-    },
-  });
-}
-
-async function refuseCookies(): Promise<ApiResponse> {
-  throw new ProtocolError(
-    501,
-    "not_implemented",
-    "Cookie sessions are not part of Tandem yet; send the credentials with each request.",
-  );
 }
 
 async function allDatabases({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {

@@ -60,7 +60,7 @@ async function readCredentials(call: Call): Promise<{ name: string; password: st
   let name: unknown;
   let password: unknown;
   if (type === "application/x-www-form-urlencoded") {
-    const form = new URLSearchParams(utf8Decode(bytes));
+    const form = new URLSearchParams(formText(bytes));
     name = form.get("name") ?? form.get("username");
     password = form.get("password");
   } else if (type === "application/json") {
@@ -71,4 +71,12 @@ async function readCredentials(call: Call): Promise<{ name: string; password: st
   if (typeof name !== "string") throw badRequest("request body must contain a username");
   if (typeof password !== "string") throw badRequest("request body must contain a password");
   return { name, password };
+}
+
+function formText(bytes: Uint8Array): string {
+  try {
+    return utf8Decode(bytes);
+  } catch {
+    throw badRequest("The form is not UTF-8 encoded");
+  }
 }

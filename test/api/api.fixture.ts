@@ -4,6 +4,7 @@ import {
   type ApiParts,
   type ApiRequest,
   createApi,
+  sessionRoutes,
   type User,
 } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
@@ -70,7 +71,11 @@ export async function openApi({
       uuid: "0123456789abcdef0123456789abcdef",
     },
     isUp: () => true,
-    routes: [],
+    routes: sessionRoutes({
+      isAdmin: async (name, password) => name === "root" && password === "secret",
+      cookie: (name) => name,
+      sessionSecMax: 600,
+    }),
     ...parts,
   });
   const send = (request: string, options: AskOptions = {}) => api(requestOf(request, options));

@@ -36,6 +36,34 @@ describe("the server", () => {
       has: { ok: true, userCtx: { name: null, roles: ["_admin"] } },
     },
     {
+      name: "logs a user in by a form",
+      ask: "POST /_session",
+      body: "name=root&password=secret",
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      status: 200,
+      json: { ok: true, name: "root", roles: ["_admin"] },
+      answers: { "Set-Cookie": expect.stringMatching(/^AuthSession=root; /) },
+    },
+    {
+      name: "logs nobody in with a wrong password",
+      ask: "POST /_session",
+      body: { name: "root", password: "x" },
+      ...refusal(401, "unauthorized", "Name or password is incorrect."),
+    },
+    {
+      name: "logs nobody in by a form that is not UTF-8",
+      ask: "POST /_session",
+      body: Buffer.from([0xff]),
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      status: 400,
+    },
+    {
+      name: "logs nobody in without a name",
+      ask: "POST /_session",
+      body: "null",
+      ...refusal(400, "bad_request", "request body must contain a username"),
+    },
+    {
       name: "is one node",
       ask: "GET /_membership",
       status: 200,
@@ -128,10 +156,10 @@ describe("errors", () => {
   });
 
   test("a route of another module takes the place of ours", async () => {
-    const session = defineRoute("GET", "/_session", async () => json(200, { mine: true }));
-    const { ask } = await openApi({ parts: { routes: [session] } });
-    expect((await ask("GET /_session")).json).toEqual({ mine: true });
-    expect((await ask("DELETE /_session")).status).toBe(501);
+    const find = defineRoute("POST", "/{database}/_find", async () => json(200, { mine: true }));
+    const { ask } = await openApi({ parts: { routes: [find] } });
+    expect((await ask("POST /films/_find")).json).toEqual({ mine: true });
+    expect((await ask("GET /films/_find")).status).toBe(501);
   });
 });
 
