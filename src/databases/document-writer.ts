@@ -117,9 +117,10 @@ export class DocumentWriter {
   carryOut(
     tx: Transaction,
     state: TransactionState,
-    { edit, judged, attachments, leafAttachments }: Prepared,
+    { edit, judged, attachments: resolved, leafAttachments }: Prepared,
     counting: Counting,
   ): WriteOutcome & { readonly kind: "written" } {
+    const attachments = resolved.map((attachment) => sharedInTransaction(state, attachment));
     const { loaded } = judged;
     const { tree } = loaded;
     const { deltas } = counting;
@@ -327,6 +328,17 @@ interface Move {
   readonly id: string;
   readonly loaded: LoadedDocument;
   readonly counting: Counting;
+}
+
+/** Equal bytes that several edits of a transaction bring are one content: the store cannot tell yet. */
+function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
+  const { digest, encoding, encodedLength, contentId } = attachment;
+  const bytes = `${digest} ${encoding} ${encodedLength}`;
+  const known = state.contents.get(bytes);
+  if (known === undefined) state.contents.set(bytes, contentId);
+  return known === undefined || known === contentId
+    ? attachment
+    : { ...attachment, contentId: known };
 }
 
 /** Whether another write of the transaction came between: what was judged of the document no longer holds. */

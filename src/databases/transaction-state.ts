@@ -27,6 +27,8 @@ export interface LoadedDocument {
 export interface TransactionState {
   readonly database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
+  /** The contents that written attachments refer to, by what their bytes are. */
+  readonly contents: Map<string, string>;
   /** Of the counts of the update sequence (`change-counts.ts`). */
   share: Share | undefined;
 }
@@ -45,7 +47,12 @@ export function openState(tx: ReadTransaction, database: DatabaseRecord): Transa
   }
   const known = ofTransaction.get(database.uuid);
   if (known !== undefined) return known;
-  const state: TransactionState = { database, written: new Map(), share: undefined };
+  const state: TransactionState = {
+    database,
+    written: new Map(),
+    contents: new Map(),
+    share: undefined,
+  };
   ofTransaction.set(database.uuid, state);
   return state;
 }
