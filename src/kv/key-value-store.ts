@@ -38,7 +38,7 @@ export interface RetryPolicy {
  * Every conflict means that another transaction committed, so the store progresses; the bound is there for a body that
  * defeats itself, and far above what contention needs (64 writers on one key: bench/kv/contention.ts).
  */
-const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 1_000 };
+const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 
 export class KeyValueStore {
   readonly #runtime: Runtime;

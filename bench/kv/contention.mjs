@@ -1,0 +1,37 @@
+/** How 64 writers fare that read and write 1, 10 or 1,000 keys: commits a second, and attempts that each one took. */
+import { Subspace } from "../../dist/kv/index.js";
+import { openStore, print, rate, withDirectory } from "./bench-store.mjs";
+
+const counters = Subspace.fromTuple(["counter"]);
+const WRITERS = 64;
+
+await withDirectory(async (directory) => {
+  const kv = await openStore(directory);
+  let base = 0;
+  for (const keyCount of [1_000, 10, 1]) {
+    let attempts = 0;
+    let commits = 0;
+    let slowestMs = 0;
+    const perSecond = await rate(WRITERS, 3_000, async () => {
+      const startedMs = performance.now();
+      await kv.transact(async (tx) => {
+        attempts++;
+        const key = counters.pack([Math.floor(Math.random() * keyCount)]);
+        const stored = await tx.get(key);
+        const count =
+          stored === undefined ? 0 : new DataView(stored.buffer, stored.byteOffset).getUint32(0);
+        const next = new Uint8Array(4);
+        new DataView(next.buffer).setUint32(0, count + 1);
+        tx.set(key, next);
+      });
+      commits++;
+      slowestMs = Math.max(slowestMs, performance.now() - startedMs);
+    });
+    base ||= perSecond;
+    print(
+      `contention, ${WRITERS} writers on ${keyCount} key${keyCount === 1 ? "" : "s"}: ${(perSecond / base).toFixed(2)} ` +
+        `of 1,000 keys (${Math.round(perSecond)}/s, ${(attempts / commits).toFixed(1)} attempts, slowest ${Math.round(slowestMs)} ms)`,
+    );
+  }
+  await kv.close();
+});
