@@ -17,7 +17,7 @@ import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
 import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
-import { type Route, Router, splitPath } from "./router.ts";
+import { type Access, type Match, type Route, Router, splitPath } from "./router.ts";
 import { serverInfoRoutes } from "./server-info.ts";
 
 /** All that the API needs from the server that it is a part of. */
@@ -77,16 +77,22 @@ export function createApi(parts: ApiParts): Api {
 async function answer(router: Router, parts: ApiParts, request: ApiRequest): Promise<ApiResponse> {
   try {
     const segments = splitPath(request.path);
+    // Who has no business here does not even learn what there is.
+    const user = await parts.authenticate(request);
     const match = router.match(request.method, segments);
+    requireAccess(accessOf(match), user, segments);
     if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
     if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
-    const user = await parts.authenticate(request);
-    requireAccess(match.route, user, segments);
     return await match.route.handle({ request, user, parameters: match.parameters });
   } catch (error) {
     if (!isExpected(error) && !request.signal.aborted) announce(parts.runtime, request, error);
     return errorResponse(error);
   }
+}
+
+function accessOf(match: Match): Access {
+  if (match.kind === "unknown") return "admin";
+  return match.kind === "found" ? match.route.access : match.access;
 }
 
 /** Content types and foreign revisions are free texts: what no header can hold is escaped. */

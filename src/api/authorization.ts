@@ -2,7 +2,7 @@
 import { ProtocolError } from "../protocol/index.ts";
 import type { Call } from "./call.ts";
 import type { User } from "./exchange.ts";
-import { isDatabaseSegment, type Route } from "./router.ts";
+import { type Access, isDatabaseSegment } from "./router.ts";
 
 /** Throws a ProtocolError, unless the caller is a server admin. */
 export function requireAdmin({ user }: Pick<Call, "user">): void {
@@ -10,8 +10,8 @@ export function requireAdmin({ user }: Pick<Call, "user">): void {
 }
 
 /** Throws a ProtocolError, unless the user may come in. `segments` is the decoded path. */
-export function requireAccess(route: Route, user: User, segments: readonly string[]): void {
-  if (route.access === "public" || user.isAdmin) return;
+export function requireAccess(access: Access, user: User, segments: readonly string[]): void {
+  if (access === "public" || user.isAdmin) return;
   const isDatabase = isDatabaseSegment(segments[0] ?? "_") && segments.length > 0;
   if (!isDatabase) throw refusal(user, "You are not a server admin.");
   const verb = user.name === null ? "authorized" : "allowed";

@@ -38,7 +38,11 @@ export type Match =
       readonly route: Route;
       readonly parameters: ReadonlyMap<string, string>;
     }
-  | { readonly kind: "wrong-method"; readonly allowed: readonly string[] }
+  | {
+      readonly kind: "wrong-method";
+      readonly allowed: readonly string[];
+      readonly access: Access;
+    }
   | { readonly kind: "unknown" };
 
 type Segment = { readonly kind: "text" | "one" | "rest"; readonly text: string };
@@ -71,7 +75,9 @@ export class Router {
       if (parameters === undefined) continue;
       const route = routes.find(({ methods }) => methods.includes(method));
       if (route !== undefined) return { kind: "found", route, parameters };
-      return { kind: "wrong-method", allowed: allowedMethods(routes) };
+      const isPublic = routes.some(({ access }) => access === "public");
+      const access = isPublic ? "public" : "admin";
+      return { kind: "wrong-method", allowed: allowedMethods(routes), access };
     }
     return { kind: "unknown" };
   }

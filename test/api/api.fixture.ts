@@ -11,7 +11,7 @@ import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
 import { parseMultipart } from "../../src/host/multipart-parser.ts";
 import { createSystemRuntime } from "../../src/host/system-runtime.ts";
-import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
@@ -46,16 +46,18 @@ export async function openApi({
   user = ADMIN,
   hooks = [],
   parts = {},
+  wrapEngine = (engine) => engine,
 }: {
   readonly user?: User;
   readonly hooks?: readonly DatabaseHook[];
   readonly parts?: Partial<ApiParts>;
+  readonly wrapEngine?: (engine: Engine) => Engine;
 } = {}): Promise<OpenApi> {
   const events: { name: string }[] = [];
   const runtime = createSystemRuntime({
     event: (name, fields) => events.push({ name, ...fields }),
   });
-  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
   const databases = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
   const attachments = new AttachmentStore({ runtime, kv });
   const api = createApi({

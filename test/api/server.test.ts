@@ -179,6 +179,16 @@ describe("authorization", () => {
         { name: "may not read", ask: "GET /films", ...refusal(401, "unauthorized", sentence) },
         { name: "may not write", ask: "PUT /films/a", ...refusal(401, "unauthorized", sentence) },
         {
+          name: "does not learn which methods there are",
+          ask: "PATCH /films",
+          ...refusal(401, "unauthorized", sentence),
+        },
+        {
+          name: "does not learn what is not there",
+          ask: "GET /_xyz",
+          ...refusal(401, "unauthorized", "You are not a server admin."),
+        },
+        {
           name: "may not list databases",
           ask: "GET /_all_dbs",
           ...refusal(401, "unauthorized", "You are not a server admin."),
