@@ -11,6 +11,7 @@ import { decodeWinnerRecord } from "./change-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { Document, Revision } from "./document.ts";
 import type { DocumentReader } from "./document-reader.ts";
+import { rangeBound } from "./names.ts";
 import { formatRevision } from "./revision.ts";
 
 export interface AllDocumentsOptions {
@@ -69,8 +70,8 @@ export class AllDocuments {
     const [low, high] = descending ? [endId, startId] : [startId, endId];
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
-    const begin = low === undefined ? all.begin : this.#keys.winner(low);
-    const end = high === undefined ? all.end : this.#keys.winner(high);
+    const begin = low === undefined ? all.begin : this.#keys.winner(rangeBound(low));
+    const end = high === undefined ? all.end : this.#keys.winner(rangeBound(high));
     return {
       begin: lowIsIn || low === undefined ? begin : firstGreaterThan(begin),
       end: highIsIn && high !== undefined ? firstGreaterThan(end) : firstGreaterOrEqual(end),

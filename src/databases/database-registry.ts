@@ -15,7 +15,7 @@ import {
   encodeDatabaseRecord,
 } from "./database-record.ts";
 import type { DatabaseHook } from "./hooks.ts";
-import { isDatabaseName } from "./names.ts";
+import { isDatabaseName, rangeBound } from "./names.ts";
 import { forgetState } from "./transaction-state.ts";
 
 /** CouchDB's default. */
@@ -76,7 +76,7 @@ export class DatabaseRegistry {
 
   /** Reads the registry, so that the removal of the database conflicts with this transaction. Throws STORE_DATABASE_NOT_FOUND. */
   async open(tx: ReadTransaction, name: string): Promise<Database> {
-    const value = await tx.get(this.#keys.database(name));
+    const value = isDatabaseName(name) ? await tx.get(this.#keys.database(name)) : undefined;
     if (value === undefined) throw notFound(name);
     return this.#database(name, decodeDatabaseRecord(value));
   }
@@ -95,11 +95,11 @@ export class DatabaseRegistry {
     const { startName, endName, limit, descending = false } = options;
     const all = this.#keys.databases();
     const [low, high] = descending ? [endName, startName] : [startName, endName];
-    const begin = low === undefined ? all.begin : this.#keys.database(low);
+    const begin = low === undefined ? all.begin : this.#keys.database(rangeBound(low));
     const end =
       high === undefined
         ? firstGreaterOrEqual(all.end)
-        : firstGreaterThan(this.#keys.database(high));
+        : firstGreaterThan(this.#keys.database(rangeBound(high)));
     if (limit === 0) return [];
     const page = await tx.getRangePage(
       { begin, end },

@@ -335,6 +335,32 @@ describe("documents", () => {
     }
   });
 
+  test("what cannot be an id is found nowhere, and may bound a range", async () => {
+    const store = await openStore();
+    await store.edit(interactive("a"), interactive("x".repeat(7_000)), interactive("y"));
+    for (const id of ["", "_x", "x".repeat(20_000), "\ud800"]) {
+      expect(await store.read((tx, database) => database.read(tx, id))).toBeUndefined();
+      expect(await store.read((tx, database) => database.leaves(tx, id))).toEqual([]);
+    }
+    const long = "x".repeat(20_000);
+    for (const [options, count] of [
+      [{ startId: long }, 1],
+      [{ endId: long }, 2],
+      [{ startId: long, descending: true }, 2],
+      [{ startId: "\0".repeat(20_000) }, 3],
+    ] as const) {
+      const page = await store.read((tx, database) => database.allDocuments(tx, options));
+      expect(page.entries).toHaveLength(count);
+    }
+    await store.read((tx, database) => database.localDocuments(tx, { startId: long }));
+    expect(await store.kv.read((tx) => store.registry.names(tx, { endName: long }))).toEqual([
+      "films",
+    ]);
+    await expect(
+      store.kv.read((tx) => store.registry.open(tx, "x".repeat(20_000))),
+    ).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
+  });
+
   test("all documents come in byte order, between bounds, both ways", async () => {
     const store = await openStore();
     const ids = ["a", "a\0", "aa", "b", "é", "\uffff", "😀"];

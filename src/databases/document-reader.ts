@@ -5,6 +5,7 @@ import { decodeAttachmentList, decodeBody } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { Attachment, Document } from "./document.ts";
 import { decodeDocumentRecord, documentChunkCount } from "./document-record.ts";
+import { isDocumentId } from "./names.ts";
 import { formatRevision } from "./revision.ts";
 import { type LeafNode, pathOf, RevisionTree } from "./revision-tree.ts";
 import { type LoadedDocument, stateOf } from "./transaction-state.ts";
@@ -22,7 +23,7 @@ export class DocumentReader {
   async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
     const written = stateOf(tx, this.#uuid)?.written.get(id);
     if (written !== undefined) return written;
-    const first = await tx.get(this.#keys.document(id, 0));
+    const first = isDocumentId(id) ? await tx.get(this.#keys.document(id, 0)) : undefined;
     if (first === undefined) {
       return { tree: new RevisionTree(), place: { kind: "none" }, chunkCount: 0, writeCount: 0 };
     }

@@ -10,7 +10,7 @@ import { chunkCountOf, decodeLocal, encodeLocal } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { DocumentEdit, LocalDocument, Revision, WriteOutcome } from "./document.ts";
 import { readRest } from "./document-reader.ts";
-import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
+import { checkDocumentId, LOCAL_PREFIX, rangeBound } from "./names.ts";
 
 export interface LocalEdit {
   /** With its `_local/` prefix. */
@@ -100,7 +100,7 @@ export class LocalDocuments {
 
   /** Before or behind all chunks of a document. */
   #edge(id: string, behind: boolean): Key {
-    const { begin, end } = this.#keys.localChunks(id);
+    const { begin, end } = this.#keys.localChunks(rangeBound(id));
     return behind ? end : begin;
   }
 

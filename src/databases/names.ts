@@ -34,6 +34,28 @@ export function checkDocumentId(id: string): void {
   });
 }
 
+/** Whether a document of that id can exist: reading any other finds nothing. */
+export function isDocumentId(id: string): boolean {
+  return documentIdFault(id) === undefined;
+}
+
+/**
+ * A text that stands in the same place among all possible ids and names as `text`, and fits into a key: those that are too
+ * long to be one are cut.
+ */
+export function rangeBound(text: string): string {
+  if (keyByteCount(text) <= DOCUMENT_ID_BYTES_MAX) return text;
+  let bound = "";
+  let byteCount = 0;
+  for (const character of text) {
+    bound += character;
+    byteCount += keyByteCount(character);
+    // One more than any id has, so that none is equal to it.
+    if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
+  }
+  return bound;
+}
+
 function documentIdFault(id: string): string | undefined {
   if (id === "") return "Document id must not be empty";
   if (id === DESIGN_PREFIX) return "Illegal document id `_design/`";

@@ -44,6 +44,7 @@ export function openState(tx: ReadTransaction, database: DatabaseRecord): Transa
   if (ofTransaction === undefined) {
     ofTransaction = new Map();
     states.set(tx, ofTransaction);
+    states.set(tx.snapshot, ofTransaction);
   }
   const known = ofTransaction.get(database.uuid);
   if (known !== undefined) return known;

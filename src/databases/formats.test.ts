@@ -1,0 +1,180 @@
+/**
+ * The bytes of every stored record. Stores hold them: a change of a line here is a new format, which has to come with a new
+ * format byte and a reader of the old one.
+ */
+import { expect, test } from "vitest";
+import { hexDecode, hexEncode } from "../base/index.ts";
+import { Versionstamp } from "../kv/index.ts";
+import {
+  decodeAttachmentList,
+  decodeBody,
+  decodeLocal,
+  decodeSecurity,
+  encodeAttachmentList,
+  encodeBody,
+  encodeLocal,
+  encodeSecurity,
+} from "./body-record.ts";
+import {
+  decodeChangeRecord,
+  decodeWinnerRecord,
+  encodeChangeRecord,
+  encodeWinnerRecord,
+} from "./change-record.ts";
+import { decodeContentRecord, encodeContentRecord } from "./content-record.ts";
+import {
+  decodeCounter,
+  decodeVersionstamp,
+  encodeCounter,
+  encodeVersionstamp,
+} from "./counter-record.ts";
+import { decodeDatabaseRecord, encodeDatabaseRecord } from "./database-record.ts";
+import type { Attachment } from "./document.ts";
+import { decodeDocumentRecord, encodeDocumentRecord } from "./document-record.ts";
+import { pathOf, RevisionTree } from "./revision-tree.ts";
+
+const DIGEST = "md5-XUFAKrxLKna5cZ2REBfFkg==";
+const HASH = "917fa2381192822767f010b95b45325b";
+const CONTENT = { digest: DIGEST, encoding: "gzip", length: 300, encodedLength: 25 } as const;
+const ATTACHMENT = {
+  name: "é.txt",
+  contentType: "text/plain",
+  revisionPosition: 2,
+  ...CONTENT,
+  contentId: "0f".repeat(16),
+};
+const DATABASE = {
+  uuid: "a0".repeat(16),
+  instanceStartTime: 1_795_266_938_500_467,
+  revisionLimit: 1_000,
+};
+const CHANGE = {
+  id: "d",
+  leaves: [
+    { generation: 3, hash: HASH, deleted: false },
+    { generation: 2, hash: "x", deleted: true },
+  ],
+  complete: true,
+};
+
+/** The record's value, its bytes, how it is written and read. */
+function row<T>(
+  name: string,
+  value: T,
+  encode: (value: T) => Uint8Array,
+  decode: (bytes: Uint8Array) => T,
+  hex: string,
+) {
+  return {
+    name,
+    check: () => {
+      expect(hexEncode(encode(value))).toBe(hex);
+      expect(decode(hexDecode(hex) as Uint8Array)).toEqual(value);
+    },
+  };
+}
+
+const one = (chunks: readonly Uint8Array[]): Uint8Array => {
+  expect(chunks).toHaveLength(1);
+  return chunks[0] as Uint8Array;
+};
+
+const ROWS = [
+  row(
+    "DatabaseRecord",
+    DATABASE,
+    encodeDatabaseRecord,
+    decodeDatabaseRecord,
+    "01a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e807",
+  ),
+  row(
+    "BodyRecord",
+    '{"é":1}',
+    (body) => one(encodeBody(body).chunks),
+    (bytes) => decodeBody([bytes]),
+    "017b22c3a9223a317d",
+  ),
+  row(
+    "AttachmentListRecord",
+    [ATTACHMENT] as Attachment[],
+    (list) => one(encodeAttachmentList(list)),
+    (bytes) => decodeAttachmentList([bytes]),
+    "010106c3a92e7478740a746578742f706c61696e025d41402abc4b2a76b9719d911017c59201ac02190f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f",
+  ),
+  row(
+    "LocalRecord",
+    { revisionNumber: 200, body: "{}" },
+    (local) => one(encodeLocal(local)),
+    (bytes) => decodeLocal([bytes]),
+    "0101c8017b7d",
+  ),
+  row(
+    "SecurityRecord",
+    '{"admins":{}}',
+    (text) => one(encodeSecurity(text)),
+    (bytes) => decodeSecurity([bytes]),
+    "01017b2261646d696e73223a7b7d7d",
+  ),
+  row(
+    "ChangeRecord",
+    CHANGE,
+    ({ id, leaves }) => encodeChangeRecord(id, leaves),
+    decodeChangeRecord,
+    "0101640102030000917fa2381192822767f010b95b45325b02010178",
+  ),
+  row(
+    "WinnerRecord",
+    { generation: 300, hash: HASH },
+    encodeWinnerRecord,
+    decodeWinnerRecord,
+    "01ac0200917fa2381192822767f010b95b45325b",
+  ),
+  row(
+    "ContentRecord",
+    CONTENT as Parameters<typeof encodeContentRecord>[0],
+    encodeContentRecord,
+    decodeContentRecord,
+    "015d41402abc4b2a76b9719d911017c59201ac0219",
+  ),
+  row("counter", -2, encodeCounter, decodeCounter, "feffffffffffffff"),
+  row(
+    "versionstamp",
+    Versionstamp.fromBytes(new Uint8Array(12).fill(7)),
+    encodeVersionstamp,
+    decodeVersionstamp,
+    "01070707070707070707070707",
+  ),
+];
+
+test.each(ROWS)("the bytes of a $name", ({ check }) => check());
+
+test("the bytes of a DocumentRecord", () => {
+  const leaf = {
+    deleted: false,
+    bodyChunkCount: 1,
+    bodyBytes: 200,
+    attachmentChunkCount: 1,
+    attachmentBytes: 300,
+    attachmentEncodedBytes: 25,
+  };
+  const gone = {
+    ...leaf,
+    deleted: true,
+    attachmentChunkCount: 0,
+    attachmentBytes: 0,
+    attachmentEncodedBytes: 0,
+  };
+  const tree = new RevisionTree();
+  tree.graft({ start: 2, hashes: [HASH, "0".repeat(32)] }, leaf);
+  tree.graft({ start: 3, hashes: ["z", "y", "0".repeat(32)] }, gone);
+  const { first, more, chunkCount } = encodeDocumentRecord(tree, 5);
+  expect([more.length, chunkCount, first.offset]).toEqual([0, 1, 1]);
+  const hex =
+    "01ffffffffffffffffffff00050102020201c80101ac0219020001917fa2381192822767f010b95b45325b00000000000000000000000000000000030101c801020200017a0179";
+  expect(hexEncode(first.bytes)).toBe(hex);
+  const read = decodeDocumentRecord([hexDecode(hex) as Uint8Array]);
+  expect(read.tree.leaves.map((node) => [pathOf(node), node.leaf])).toEqual([
+    [{ start: 2, hashes: [HASH, "0".repeat(32)] }, leaf],
+    [{ start: 3, hashes: ["z", "y", "0".repeat(32)] }, gone],
+  ]);
+});
