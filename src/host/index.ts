@@ -3,6 +3,7 @@ export type { FoundationDbOptions } from "./foundationdb-engine.ts";
 export { openFoundationDbEngine } from "./foundationdb-engine.ts";
 export type { LmdbOptions } from "./lmdb-engine.ts";
 export { LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";
+export { LMDB_KEY_SHAPES } from "./lmdb-layout.ts";
 export type { LogLevel } from "./log-writer.ts";
 export { createLogWriter } from "./log-writer.ts";
 export { parseMultipart } from "./multipart-parser.ts";

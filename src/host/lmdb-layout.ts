@@ -1,19 +1,30 @@
 /**
  * How the store lies in LMDB's one tree of keys and values.
- *
- *   00 "f"               = format version, one byte
- *   00 "l" version       = what the commits of this version wrote, and when (lmdb-log-record)
- *   00 "v"               = the last version, eight bytes
- *   01 key               = value, for keys below 4,000 bytes
- *   01 key[0..4000]      = all longer keys that begin so, with their values, in order
+ * What stands where: `LMDB_KEY_SHAPES`.
  *
  * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in one
  * record, so the order of the tree is the order of the keys.
  */
 import { compareBytes, equalBytes } from "../base/index.ts";
-import type { Key, KeyValue, Value } from "../kv/index.ts";
+import type { Key, KeyShape, KeyValue, Value } from "../kv/index.ts";
 
 export const FORMAT_VERSION = 1;
+
+export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
+  { key: '00 "f"', value: "format version, one byte", note: "another one is refused at opening" },
+  {
+    key: '00 "l" version',
+    value: "time, mark, and the keys and ranges that the version wrote",
+    note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
+  },
+  { key: '00 "v"', value: "the last version, eight bytes", note: "grows by one with each group" },
+  { key: "01 key", value: "the value", note: "for keys below 4,000 bytes" },
+  {
+    key: "01 key[0..4000]",
+    value: "rest and value of each key",
+    note: "all longer keys that begin so, in order",
+  },
+];
 
 /** Beside LMDB's two files. Written to after each commit: the processes that watch are woken by it. */
 export const BELL_FILE = "bell";

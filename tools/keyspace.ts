@@ -1,0 +1,81 @@
+/**
+ * The page that lists every key shape of the store, made from what the layers export beside their keys. `npm test` fails when
+ * `docs/keyspace.md` is stale; `npx vitest run test/keyspace.test.ts -u` writes it anew.
+ */
+import { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "../src/databases/index.ts";
+import { LMDB_KEY_SHAPES } from "../src/host/index.ts";
+import { JOB_KEY_SHAPES } from "../src/jobs/index.ts";
+import { type KeyShape, KV_KEY_SHAPES } from "../src/kv/index.ts";
+import { REPLICATOR_KEY_SHAPES } from "../src/replicator/index.ts";
+import { SERVER_KEY_SHAPES } from "../src/server/index.ts";
+
+interface Section {
+  readonly title: string;
+  readonly where: string;
+  readonly shapes: readonly KeyShape[];
+}
+
+const SECTIONS: readonly Section[] = [
+  { title: "Server", where: "In the whole store.", shapes: SERVER_KEY_SHAPES },
+  { title: "Jobs", where: 'Below `("tandem", 1)`.', shapes: JOB_KEY_SHAPES },
+  {
+    title: "Databases: the registry",
+    where: 'Below `("tandem", 2)`.',
+    shapes: REGISTRY_KEY_SHAPES,
+  },
+  {
+    title: "Databases: one database",
+    where: 'Below `("tandem", 2, 2, uuid)`.',
+    shapes: DATABASE_KEY_SHAPES,
+  },
+  { title: "Replicator", where: 'Below `("tandem", 3)`.', shapes: REPLICATOR_KEY_SHAPES },
+  {
+    title: "Key-value layer",
+    where: "In the whole store, beside all tuples.",
+    shapes: KV_KEY_SHAPES,
+  },
+  {
+    title: "LMDB",
+    where: "How the embedded engine keeps all of the above in its file. Bytes, not tuples.",
+    shapes: LMDB_KEY_SHAPES,
+  },
+];
+
+/** The names of all lists of shapes that `sources` export: none may be missing on the page. */
+export function declaredShapes(sources: readonly string[]): string[] {
+  return sources
+    .flatMap((source) => [...source.matchAll(/export const (\w+_KEY_SHAPES)\b/g)])
+    .map(([, name]) => name as string)
+    .toSorted();
+}
+
+/** The names of the lists that the page is made from. */
+export const LISTED_SHAPES: readonly string[] = [
+  "DATABASE_KEY_SHAPES",
+  "JOB_KEY_SHAPES",
+  "KV_KEY_SHAPES",
+  "LMDB_KEY_SHAPES",
+  "REGISTRY_KEY_SHAPES",
+  "REPLICATOR_KEY_SHAPES",
+  "SERVER_KEY_SHAPES",
+];
+
+export function keyspacePage(): string {
+  const lines = [
+    "# The keyspace",
+    "",
+    "Every shape of key that Tandem stores, made by `tools/keyspace.ts` from the lists beside the code that builds the keys.",
+    'Keys are tuples in FoundationDB\'s encoding, all below `("tandem")`; what stands in parentheses as a value is a tuple too.',
+  ];
+  for (const { title, where, shapes } of SECTIONS) {
+    lines.push("", `## ${title}`, "", where, "", "| key | value | note |", "| --- | --- | --- |");
+    for (const { key, value, note } of shapes) {
+      lines.push(`| \`${key}\` | ${cell(value)} | ${cell(note)} |`);
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|");
+}
