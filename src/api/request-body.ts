@@ -10,8 +10,8 @@ import {
 import { badRequest, ProtocolError, parseMediaType } from "../protocol/index.ts";
 import type { Call } from "./call.ts";
 
-/** Of a body that is held whole. Attachments that come as streams are not. */
-const BODY_BYTES_MAX = 256 * 1024 * 1024;
+/** Of a body that is held whole, and looked at by `JSON.parse`, which may take many times its size. Streams have no limit. */
+const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 /** The body as JSON. Throws a ProtocolError when it is none. */
 export async function readJsonBody(call: Call): Promise<JsonText> {
