@@ -40,6 +40,9 @@ export interface RetryPolicy {
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 
+/** A node that is told to stop has ten seconds. */
+const CLOSE_MS_MAX = 3_000;
+
 export class KeyValueStore {
   readonly #runtime: Runtime;
   readonly #random: Runtime["random"];
@@ -80,7 +83,7 @@ export class KeyValueStore {
     return this.#engine.isAvailable?.() ?? true;
   }
 
-  /** Gives up what runs, waits for the commits that are under way, and closes the engine. */
+  /** Gives up what runs, lets the commits that are under way end, and closes the engine. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -88,12 +91,25 @@ export class KeyValueStore {
 
   async #close(): Promise<void> {
     const commits: Promise<unknown>[] = [];
+    const reason = new KeyValueError("KV_CLOSED", { closed: "store" });
     for (const run of [...this.#running]) {
-      if (run.commit !== undefined) commits.push(run.commit);
-      run.giveUp(new KeyValueError("KV_CLOSED", { closed: "store" }));
+      if (run.commit === undefined) run.giveUp(reason);
+      else {
+        commits.push(run.commit);
+        run.giveUpAfterCommit(reason);
+      }
     }
-    await Promise.allSettled(commits);
+    await this.#settled(commits);
     await this.#engine.close();
+  }
+
+  /** Waits for commits, but not for a store that does not answer. */
+  async #settled(commits: readonly Promise<unknown>[]): Promise<void> {
+    if (commits.length === 0) return;
+    const timer = new AbortController();
+    const timeout = this.#runtime.clock.sleep(CLOSE_MS_MAX, timer.signal).catch(() => {});
+    await Promise.race([Promise.allSettled(commits), timeout]);
+    timer.abort();
   }
 
   async #run<T>(options: ReadOptions, work: (run: Run) => Promise<T>): Promise<T> {
@@ -244,10 +260,15 @@ class Run {
 
   giveUp(reason: unknown): void {
     if (this.#givenUp !== undefined) return;
-    this.#givenUp = { reason };
-    this.#controller?.abort(reason);
+    this.giveUpAfterCommit(reason);
     if (this.commit === undefined) this.#attempt?.abandon();
     this.#reject?.(reason);
+  }
+
+  /** Lets the commit that is under way decide; no further attempt follows it. */
+  giveUpAfterCommit(reason: unknown): void {
+    this.#givenUp ??= { reason };
+    this.#controller?.abort(reason);
   }
 }
 

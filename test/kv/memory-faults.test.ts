@@ -1,0 +1,144 @@
+/** The memory engine's misbehaviour, by seed: what a simulation rests on. */
+import { expect, test } from "vitest";
+import type { Random, Runtime } from "../../src/base/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import {
+  KeyValueStore,
+  MemoryEngine,
+  type MemoryFaults,
+  MemoryStorage,
+} from "../../src/kv/index.ts";
+import { put, read } from "../conformance/kv/fixture.ts";
+
+const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
+const FAULTS: Omit<MemoryFaults, "random"> = {
+  conflictRatio: 0.2,
+  unknownRatio: 0.3,
+  tooOldRatio: 0.1,
+  delayMsMax: 5,
+};
+
+test.each(SEEDS)(
+  "with transaction ids a counter is exact, whatever fails (seed %i)",
+  async (seed) => {
+    const { kvs } = openNodes(seed, FAULTS);
+    const rounds = Array.from({ length: 20 }, (_, round) => round);
+    await Promise.all(
+      kvs.map(async (kv, node) => {
+        for (const round of rounds) {
+          await kv.transact(
+            async (tx) => {
+              put(tx, "count", String(Number((await read(tx, "count")) ?? "0") + 1));
+              put(tx, `${node}/${round}`, "done");
+            },
+            { whenUnknown: "check" },
+          );
+        }
+      }),
+    );
+    const [first] = kvs as [KeyValueStore];
+    expect(await first.read((tx) => read(tx, "count"))).toBe("60");
+  },
+);
+
+test("without them an unknown commit reaches the caller, and the store tells what became of it", async () => {
+  const { kvs } = openNodes(11, { unknownRatio: 0.5 });
+  const [kv] = kvs as [KeyValueStore];
+  const fates = { committed: 0, unknown: 0 };
+  for (let round = 0; round < 60; round++) {
+    await kv
+      .transact(async (tx) => tx.add(new Uint8Array([1]), 1n))
+      .then(
+        () => fates.committed++,
+        (error) => {
+          expect(error.code).toBe("KV_UNKNOWN_COMMIT");
+          fates.unknown++;
+        },
+      );
+  }
+  const applied = (await kv.read((tx) => tx.get(new Uint8Array([1]))))?.[0] ?? 0;
+  expect(fates.unknown).toBeGreaterThan(0);
+  expect(applied).toBeGreaterThan(fates.committed);
+  expect(applied).toBeLessThan(60);
+});
+
+test("the same seed fails the same way, another one differently", async () => {
+  const trace = async (seed: number): Promise<string> => {
+    const { kvs, events } = openNodes(seed, FAULTS);
+    const [kv] = kvs as [KeyValueStore];
+    for (let round = 0; round < 50; round++) {
+      await kv.transact(async (tx) => put(tx, await read(tx, "a").then(String), "x"), {
+        whenUnknown: "retry",
+      });
+    }
+    return events.join();
+  };
+  expect(await trace(21)).toBe(await trace(21));
+  expect(await trace(22)).not.toBe(await trace(21));
+});
+
+/** Three nodes of one store under a clock that does not wait. */
+function openNodes(
+  seed: number,
+  faults: Omit<MemoryFaults, "random">,
+): { readonly kvs: KeyValueStore[]; readonly events: string[] } {
+  const events: string[] = [];
+  const storage = new MemoryStorage();
+  const system = createSystemRuntime();
+  let nowMs = 0;
+  const runtime: Runtime = {
+    ...system,
+    random: new SeededRandom(seed),
+    clock: {
+      nowMs: () => nowMs,
+      monotonicMs: () => nowMs,
+      async sleep(durationMs, signal) {
+        signal?.throwIfAborted();
+        nowMs += durationMs / 10;
+      },
+    },
+    trace: { event: (name, fields) => events.push(`${name} ${JSON.stringify(fields)}`) },
+  };
+  const kvs = [0, 1, 2].map(
+    (node) =>
+      new KeyValueStore({
+        runtime: { ...runtime, random: new SeededRandom(seed * 10 + node) },
+        engine: new MemoryEngine({
+          runtime,
+          storage,
+          faults: { ...faults, random: new SeededRandom(seed * 100 + node) },
+        }),
+      }),
+  );
+  return { kvs, events };
+}
+
+/** A small generator (mulberry32): good enough to be unlike itself from seed to seed. */
+class SeededRandom implements Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed;
+  }
+
+  ratio(): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  integer(limit: number): number {
+    return Math.floor(this.ratio() * limit);
+  }
+
+  bytes(byteCount: number): Uint8Array {
+    return Uint8Array.from({ length: byteCount }, () => this.integer(256));
+  }
+
+  fork(label: string): Random {
+    let seed = this.#state;
+    for (const letter of label) seed = Math.imul(seed, 31) + letter.charCodeAt(0);
+    return new SeededRandom(seed);
+  }
+}

@@ -1,0 +1,58 @@
+/** Closing a store: what waits ends, what commits is waited for, what comes later is refused. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { type Engine, KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { gate, put, read } from "../conformance/kv/fixture.ts";
+
+const runtime = createSystemRuntime();
+
+interface Opened {
+  readonly engine: Engine;
+  remove(): Promise<void>;
+}
+
+const engines: Readonly<Record<string, () => Promise<Opened>>> = {
+  memory: async () => ({ engine: new MemoryEngine({ runtime }), remove: async () => {} }),
+  lmdb: async () => {
+    const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
+    const engine = await openLmdbEngine({ runtime, directory });
+    return { engine, remove: () => rm(directory, { recursive: true }) };
+  },
+};
+
+test.each(Object.keys(engines))("a store on %s closes in order", async (name) => {
+  const { engine, remove } = await (engines[name] as () => Promise<Opened>)();
+  const kv = new KeyValueStore({ runtime, engine });
+  const closed = { code: "KV_CLOSED" };
+  const watch = await kv.transact(async (tx) => tx.watch(new Uint8Array([1])));
+  const watching = expect(watch.fired()).rejects.toMatchObject(closed);
+  const held = gate();
+  const late: unknown[] = [];
+  const ended = gate();
+  const running = expect(
+    kv.transact(async (tx) => {
+      await read(tx, "a");
+      await held.opened;
+      await read(tx, "a").catch((error) => late.push(error.code));
+      ended.open();
+    }),
+  ).rejects.toMatchObject(closed);
+  // Either it is committed before the close, or it is told that it was not.
+  const committing = kv
+    .transact(async (tx) => put(tx, "b", "1"))
+    .catch((error) => expect(error).toMatchObject(closed));
+  await kv.close();
+  await kv.close();
+  await Promise.all([watching, running, committing]);
+  held.open();
+  await ended.opened;
+  expect(late).toEqual(["KV_CLOSED"]);
+  await expect(kv.transact(async (tx) => put(tx, "c", "1"))).rejects.toMatchObject(closed);
+  await expect(kv.read((tx) => read(tx, "c"))).rejects.toMatchObject(closed);
+  expect(() => engine.begin()).toThrow();
+  await expect(watch.fired()).rejects.toMatchObject(closed);
+  await remove();
+});
