@@ -2,10 +2,14 @@
 import { base64Encode, type JsonMember } from "../base/index.ts";
 import type { Attachment, Database, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
 import { attachmentsSince, renderStoredDocument } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { readBytes } from "./request-body.ts";
+
+/** Of an attachment that is held whole to stand in JSON. */
+const INLINE_BYTES_MAX = 128 * 1024 * 1024;
 
 /** A document and what else was asked of it, all from one transaction. */
 export interface DocumentView {
@@ -61,9 +65,13 @@ export async function viewText(
 ): Promise<string> {
   const data = new Map<string, string>();
   for (const attachment of sentAttachments(document, options)) {
+    if (attachment.length > INLINE_BYTES_MAX) {
+      const reason = `Attachment "${attachment.name}" is too large for JSON; accept multipart/related`;
+      throw new ProtocolError(413, "too_large", reason);
+    }
     // Inline data are decoded always, as in CouchDB.
     const chunks = store.read(database, attachment, { decoded: true }, signal);
-    data.set(attachment.name, base64Encode(await readBytes(chunks)));
+    data.set(attachment.name, base64Encode(await readBytes(chunks, INLINE_BYTES_MAX)));
   }
   return renderStoredDocument(document, {
     revisions: options.revisions,
