@@ -11,7 +11,6 @@ import { decodeWinnerRecord } from "./change-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { Document, Revision } from "./document.ts";
 import type { DocumentReader } from "./document-reader.ts";
-import { rangeBound } from "./names.ts";
 import { formatRevision } from "./revision.ts";
 
 export interface AllDocumentsOptions {
@@ -70,8 +69,8 @@ export class AllDocuments {
     const [low, high] = descending ? [endId, startId] : [startId, endId];
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
-    const begin = low === undefined ? all.begin : this.#keys.winner(rangeBound(low));
-    const end = high === undefined ? all.end : this.#keys.winner(rangeBound(high));
+    const begin = low === undefined ? all.begin : this.#keys.winner(low);
+    const end = high === undefined ? all.end : this.#keys.winner(high);
     return {
       begin: lowIsIn || low === undefined ? begin : firstGreaterThan(begin),
       end: highIsIn && high !== undefined ? firstGreaterThan(end) : firstGreaterOrEqual(end),
