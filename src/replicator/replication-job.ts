@@ -12,7 +12,7 @@ import { errorCode, type Runtime, runTogether } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
-import { EndpointError } from "./endpoint.ts";
+import { type Endpoint, EndpointError } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { describeFailure } from "./failure.ts";
 import {
@@ -38,6 +38,10 @@ import type { ReplicatorConfig } from "./replicator-config.ts";
 
 /** Signs of life in one activity timeout. */
 const UPDATES_PER_TIMEOUT = 4;
+/** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
+const PENDING_INTERVAL_MS = 30_000;
+/** The first time it is asked sooner. */
+const PENDING_PAUSE_MS_FIRST = 1000;
 
 export interface ReplicationJobParts {
   readonly runtime: Runtime;
@@ -171,9 +175,10 @@ export class ReplicationJob {
     { baseId }: ReplicationId,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
+    const source = this.#open(replication, "source");
     const run: ReplicationRun = new ReplicationRun({
       runtime: this.#parts.runtime,
-      source: this.#open(replication, "source"),
+      source,
       target: this.#open(replication, "target"),
       replication,
       baseId,
@@ -196,6 +201,7 @@ export class ReplicationJob {
         }
       },
       () => this.#showLife(run, ended.signal),
+      () => this.#askPending(run, source, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
   }
@@ -230,6 +236,22 @@ export class ReplicationJob {
     }
   }
 
+  /** Asks the source now and then; that it cannot say, or is slow to, is no reason to stop or to wait. */
+  async #askPending(run: ReplicationRun, source: Endpoint, ended: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    let pauseMs = PENDING_PAUSE_MS_FIRST;
+    while (!ended.aborted) {
+      await clock.sleep(pauseMs, ended).catch(() => {});
+      if (ended.aborted || !run.hasBegun) continue;
+      const { throughSequence } = run.progress;
+      const changesPending = await source
+        .pendingCount(throughSequence, ended)
+        .catch(() => undefined);
+      this.#data = { ...this.#data, changesPending };
+      pauseMs = PENDING_INTERVAL_MS;
+    }
+  }
+
   async #update(run: ReplicationRun): Promise<void> {
     const { kv, jobs } = this.#parts;
     this.#observe(run);
@@ -254,6 +276,8 @@ export class ReplicationJob {
   }
 
   async #complete(result: Readonly<Record<string, unknown>>): Promise<void> {
+    // The feed has ended: what came later is another run's.
+    this.#data = { ...this.#data, changesPending: 0 };
     await this.#end({ state: "completed", result, events: [{ type: "stopped" }] });
   }
 

@@ -78,6 +78,7 @@ export class ReplicationRun {
   #statistics: ReplicationStatistics = NO_STATISTICS;
   #sequence = new ThroughSequence(0);
   #committed: SourceSequence = 0;
+  #begun = false;
   #changed = false;
   #log: ReplicationLog | undefined;
 
@@ -85,6 +86,11 @@ export class ReplicationRun {
     this.#parts = parts;
     this.#sessionId = randomHex(parts.runtime.random);
     this.#startTimeMs = parts.runtime.clock.nowMs();
+  }
+
+  /** Whether the common checkpoint is found, so that the progress says something. */
+  get hasBegun(): boolean {
+    return this.#begun;
   }
 
   get progress(): ReplicationProgress {
@@ -127,6 +133,7 @@ export class ReplicationRun {
       ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
     this.#sequence = new ThroughSequence(start);
     this.#committed = start;
+    this.#begun = true;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
     this.#statistics = recordedStatistics(ancestry.history);
   }
