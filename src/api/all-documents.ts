@@ -10,13 +10,15 @@ import { readDatabase } from "./database-access.ts";
 import { isStorableId } from "./document-request.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
+import { PageSize } from "./page-size.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
 import { inPieces, oneLine, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
-/** Rows of one read, with and without their documents. */
+/** Rows of one read, when they come without their documents. */
 const PAGE_COUNT_MAX = 1_000;
-const PAGE_COUNT_MAX_WITH_DOCUMENTS = 100;
+/** Keys looked up in one read. */
+const PAGE_KEYS_MAX = 100;
 
 /** Which documents a resource is about. */
 interface Scope {
@@ -142,22 +144,28 @@ async function* rangePages(
   if (query.isEmpty) return;
   let { startId, skip, limit } = query;
   let last: string | undefined;
-  const countMax = query.includeDocuments ? PAGE_COUNT_MAX_WITH_DOCUMENTS : PAGE_COUNT_MAX;
+  const size = new PageSize();
   while (limit > 0) {
+    const isSkipping = skip > 0;
+    const asked = isSkipping ? { ...query, includeDocuments: false } : query;
+    const countMax = asked.includeDocuments ? size.count : PAGE_COUNT_MAX;
     // The first row of a later page is the last one of the page before.
     const repeated = last === undefined ? 0 : 1;
-    const wanted = Math.min(countMax, skip + limit) + repeated;
-    const page = await readDatabase(parts, call, async (tx, database) => ({
-      database,
-      rows: await scope.page(tx, database, query, { startId, limit: wanted }),
+    const wanted = Math.min(countMax, isSkipping ? skip : limit) + repeated;
+    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
+      database: opened,
+      rows: await scope.page(tx, opened, asked, { startId, limit: wanted }),
     }));
-    const fresh = page.rows.filter(({ id }) => id !== last);
-    const rows = fresh.slice(skip, skip + limit);
-    skip = Math.max(0, skip - fresh.length);
-    limit -= rows.length;
-    if (rows.length > 0) yield { database: page.database, rows };
-    if (page.rows.length < wanted) return;
-    last = page.rows.at(-1)?.id;
+    // Unless it was removed meanwhile; then there is one row too many.
+    const fresh = rows.filter(({ id }) => id !== last).slice(0, wanted - repeated);
+    if (isSkipping) skip -= fresh.length;
+    else {
+      limit -= fresh.length;
+      size.learn(rows.length, lengthOf(rows));
+      if (fresh.length > 0) yield { database, rows: fresh };
+    }
+    if (rows.length < wanted) return;
+    last = fresh.at(-1)?.id;
     startId = last;
   }
 }
@@ -170,13 +178,29 @@ async function* keyPages(
 ): AsyncGenerator<RowPage, void, undefined> {
   const inOrder = query.descending ? [...query.keys].reverse() : query.keys;
   const keys = inOrder.slice(query.skip, query.skip + query.limit);
-  for (let start = 0; start < keys.length; start += PAGE_COUNT_MAX_WITH_DOCUMENTS) {
-    const page = keys.slice(start, start + PAGE_COUNT_MAX_WITH_DOCUMENTS);
-    yield await readDatabase(parts, call, async (tx, database) => ({
-      database,
-      rows: await Promise.all(page.map((id) => scope.byId(tx, database, id, query))),
+  const size = new PageSize();
+  let start = 0;
+  while (start < keys.length) {
+    const countMax = query.includeDocuments ? size.count : PAGE_KEYS_MAX;
+    const page = keys.slice(start, start + countMax);
+    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
+      database: opened,
+      rows: await Promise.all(page.map((id) => scope.byId(tx, opened, id, query))),
     }));
+    size.learn(rows.length, lengthOf(rows));
+    start += page.length;
+    yield { database, rows };
   }
+}
+
+/** Of the documents that the rows hold. */
+function lengthOf(rows: readonly Row[]): number {
+  let length = 0;
+  for (const row of rows) {
+    if (row.kind === "text") length += row.text.length;
+    if (row.kind === "document") length += row.view?.document.body.length ?? 0;
+  }
+  return length;
 }
 
 async function rowText(

@@ -61,33 +61,49 @@ export function createApi(parts: ApiParts): Api {
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
   return async (request) => {
-    const response = await answer(router, own, request);
+    const requestId = randomHex(runtime.random).slice(0, 10);
+    const response = await answer(router, own, request, requestId);
     const headers = {
       "Cache-Control": "must-revalidate",
       Server: serverName,
-      "X-Couch-Request-ID": randomHex(runtime.random).slice(0, 10),
+      "X-Couch-Request-ID": requestId,
       "X-CouchDB-Body-Time": "0",
       ...response.headers,
     };
-    const whole = { ...response, headers: sendable(headers) };
-    return request.method === "HEAD" ? withoutBody(whole) : whole;
+    return { ...response, headers: sendable(headers) };
   };
 }
 
-async function answer(router: Router, parts: ApiParts, request: ApiRequest): Promise<ApiResponse> {
+async function answer(
+  router: Router,
+  parts: ApiParts,
+  request: ApiRequest,
+  requestId: string,
+): Promise<ApiResponse> {
   try {
-    const segments = splitPath(request.path);
-    // Who has no business here does not even learn what there is.
-    const user = await parts.authenticate(request);
-    const match = router.match(request.method, segments);
-    requireAccess(accessOf(match), user, segments);
-    if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
-    if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
-    return await match.route.handle({ request, user, parameters: match.parameters });
+    const response = await dispatch(router, parts, request);
+    return request.method === "HEAD" ? await withoutBody(response) : response;
   } catch (error) {
-    if (!isExpected(error) && !request.signal.aborted) announce(parts.runtime, request, error);
-    return errorResponse(error);
+    const isDefect = !isExpected(error) && !request.signal.aborted;
+    if (isDefect) announce(parts.runtime, request, requestId, error);
+    const response = errorResponse(error);
+    return request.method === "HEAD" ? withoutBody(response) : response;
   }
+}
+
+async function dispatch(
+  router: Router,
+  parts: ApiParts,
+  request: ApiRequest,
+): Promise<ApiResponse> {
+  const segments = splitPath(request.path);
+  // Who has no business here does not even learn what there is.
+  const user = await parts.authenticate(request);
+  const match = router.match(request.method, segments);
+  requireAccess(accessOf(match), user, segments);
+  if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
+  if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
+  return match.route.handle({ request, user, parameters: match.parameters });
 }
 
 function accessOf(match: Match): Access {
@@ -105,10 +121,16 @@ function sendable(headers: Headers): Headers {
   );
 }
 
-/** A defect, or a code that the table of errors does not know. */
-function announce({ trace }: Runtime, { method, path }: ApiRequest, error: unknown): void {
+/** A defect, or a code that the table of errors does not know. The client holds the id, and can be asked for it. */
+function announce(
+  { trace }: Runtime,
+  { method, path }: ApiRequest,
+  requestId: string,
+  error: unknown,
+): void {
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  trace.event("api.request-failed", { method, path, code: errorCode(error), message, stack });
+  const code = errorCode(error);
+  trace.event("api.request-failed", { requestId, method, path, code, message, stack });
 }
 
 /** The answer to HEAD: everything but the body, whose length is told where it is known. */

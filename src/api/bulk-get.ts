@@ -10,13 +10,11 @@ import { viewText } from "./document-view.ts";
 import { errorAnswer } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { type OpenRevision, readOpenRevisions } from "./open-revisions.ts";
+import { PageSize } from "./page-size.ts";
 import { booleanParameter, isTextList } from "./query.ts";
 import { readJsonMembers } from "./request-body.ts";
 import { inPieces, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
-
-/** Documents read in one transaction. */
-const PAGE_COUNT_MAX = 50;
 
 interface Request {
   readonly id: string;
@@ -71,9 +69,10 @@ async function* texts(
   requests: readonly Request[],
   options: DocumentOptions,
 ): AsyncGenerator<string, void, undefined> {
+  const size = new PageSize();
   let start = 0;
   do {
-    const page = requests.slice(start, start + PAGE_COUNT_MAX);
+    const page = requests.slice(start, start + size.count);
     const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
       database: opened,
       rows: await Promise.all(
@@ -86,11 +85,15 @@ async function* texts(
       ),
     }));
     if (start === 0) yield '{"results":[';
+    let length = 0;
     for (const [index, row] of rows.entries()) {
       if (start + index > 0) yield ",";
-      yield await resultText(parts, call, database, page[index] as Request, row, options);
+      const text = await resultText(parts, call, database, page[index] as Request, row, options);
+      length += text.length;
+      yield text;
     }
-    start += PAGE_COUNT_MAX;
+    size.learn(page.length, length);
+    start += page.length;
   } while (start < requests.length);
   yield "]}\n";
 }

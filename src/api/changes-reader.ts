@@ -5,14 +5,14 @@ import type { ReadTransaction } from "../kv/index.ts";
 import { renderStoredDocument } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
-import type { ChangesFilter, ChangesQuery } from "./changes-query.ts";
+import type { ChangesQuery } from "./changes-query.ts";
 import { readDatabase, writeDatabase } from "./database-access.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
+import { PageSize } from "./page-size.ts";
 import { oneLine } from "./responses.ts";
 
-/** Changes looked at in one transaction, with and without their documents. */
+/** Changes looked at in one transaction, when their documents are not. */
 const PAGE_COUNT_MAX = 1_000;
-const PAGE_COUNT_MAX_WITH_DOCUMENTS = 100;
 
 export interface ChangesPage {
   readonly rows: readonly ChangesRow[];
@@ -27,9 +27,13 @@ export interface ChangesRow {
   readonly text: string;
 }
 
-interface Passed {
+/** A change that was looked at. */
+interface Judged {
   readonly change: Change;
+  readonly passes: boolean;
   readonly view: DocumentView | undefined;
+  /** Of its document, when that was read. */
+  readonly length: number;
 }
 
 export class ChangesReader {
@@ -37,6 +41,7 @@ export class ChangesReader {
   readonly #call: Call;
   readonly #query: ChangesQuery;
   readonly #database: Database;
+  readonly #size = new PageSize();
   #rowCount = 0;
 
   constructor(parts: ApiParts, call: Call, query: ChangesQuery, database: Database) {
@@ -58,9 +63,9 @@ export class ChangesReader {
   async page(since: string, before?: string): Promise<ChangesPage> {
     const { descending, limit, includeDocuments, filter } = this.#query;
     const needsDocuments = includeDocuments || filter.kind === "documents";
-    const countMax = needsDocuments ? PAGE_COUNT_MAX_WITH_DOCUMENTS : PAGE_COUNT_MAX;
+    const countMax = needsDocuments ? this.#size.count : PAGE_COUNT_MAX;
     const wanted = limit - this.#rowCount;
-    const { changes, passed } = await this.#read(async (tx, database) => {
+    const { changes, judged } = await this.#read(async (tx, database) => {
       const page = await database.changes(tx, {
         since,
         descending,
@@ -68,9 +73,14 @@ export class ChangesReader {
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
       });
-      return { changes: page, passed: await this.#passing(tx, database, page.entries) };
+      const entries = page.entries.map((change) => this.#judge(tx, database, change));
+      return { changes: page, judged: await Promise.all(entries) };
     });
-    const sent = passed.slice(0, wanted);
+    if (needsDocuments) {
+      const length = judged.reduce((sum, entry) => sum + entry.length, 0);
+      this.#size.learn(judged.length, length);
+    }
+    const sent = judged.filter(({ passes }) => passes).slice(0, wanted);
     const rows: ChangesRow[] = [];
     for (const entry of sent) rows.push(await this.#row(entry));
     const isCut = this.limitIsReached && sent.length > 0;
@@ -165,39 +175,21 @@ export class ChangesReader {
     });
   }
 
-  async #passing(
-    tx: ReadTransaction,
-    database: Database,
-    changes: readonly Change[],
-  ): Promise<Passed[]> {
-    const passed = await Promise.all(
-      changes.map((change) => this.#judge(tx, database, change, this.#query.filter)),
-    );
-    return passed.filter((entry) => entry !== undefined);
-  }
-
-  async #judge(
-    tx: ReadTransaction,
-    database: Database,
-    change: Change,
-    filter: ChangesFilter,
-  ): Promise<Passed | undefined> {
-    if (filter.kind === "ids" && !filter.matches(change.id)) return undefined;
-    const { includeDocuments, view } = this.#query;
-    if (filter.kind !== "documents" && !includeDocuments) return { change, view: undefined };
+  async #judge(tx: ReadTransaction, database: Database, change: Change): Promise<Judged> {
+    const { filter, includeDocuments, view: options } = this.#query;
+    const refused = { change, passes: false, view: undefined, length: 0 };
+    if (filter.kind === "ids" && !filter.matches(change.id)) return refused;
+    if (filter.kind !== "documents" && !includeDocuments) return { ...refused, passes: true };
     const document = await database.read(tx, change.id);
-    if (document === undefined) return undefined;
-    if (
-      filter.kind === "documents" &&
-      !filter.matches(JSON.parse(renderStoredDocument(document)))
-    ) {
-      return undefined;
-    }
-    if (!includeDocuments) return { change, view: undefined };
-    return { change, view: await viewOf(tx, database, document, view) };
+    if (document === undefined) return refused;
+    const { length } = document.body;
+    const passes =
+      filter.kind !== "documents" || filter.matches(JSON.parse(renderStoredDocument(document)));
+    if (!passes || !includeDocuments) return { change, passes, view: undefined, length };
+    return { change, passes, view: await viewOf(tx, database, document, options), length };
   }
 
-  async #row({ change, view }: Passed): Promise<ChangesRow> {
+  async #row({ change, view }: Judged): Promise<ChangesRow> {
     const { sequenceInterval, allLeaves } = this.#query;
     this.#rowCount++;
     const tellsSequence = this.#rowCount % sequenceInterval === 0;

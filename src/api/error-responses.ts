@@ -70,7 +70,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
 const UNEXPECTED = {
   status: 500,
   error: "internal_server_error",
-  reason: "The request could not be answered; the server's log says why",
+  reason: "The request could not be answered; the server's log says why, under X-Couch-Request-ID",
 } as const;
 
 /** What the client is told of an error. */
