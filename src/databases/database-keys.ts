@@ -90,7 +90,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
     value: "WinnerRecord",
     note: "one for each document that is not deleted, in byte order of the id",
   },
-  { key: "(6)", value: "versionstamp", note: "of the last change; watched" },
+  { key: "(6)", value: "versionstamp", note: "of the last change, empty before it; watched" },
   {
     key: "(7, counter)",
     value: "counter",

@@ -56,6 +56,13 @@ describe("the registry", () => {
     await expect(write).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
   });
 
+  test("who waits for a change of an empty database hears of its removal", async () => {
+    const store = await openStore();
+    const watch = await store.write(async (tx, database) => database.watchChanges(tx));
+    await store.kv.transact((tx) => store.registry.remove(tx, "films"));
+    await watch.fired();
+  });
+
   test("nothing of a removed database is left in the store", async () => {
     const store = await openStore();
     const keyCount = () =>

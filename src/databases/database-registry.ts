@@ -70,6 +70,8 @@ export class DatabaseRegistry {
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);
+    // So that who waits for the first change hears of the removal too.
+    tx.set(database.keys.changed(), new Uint8Array(0));
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
   }

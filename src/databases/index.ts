@@ -1,6 +1,20 @@
 /**
  * Documents with revision trees, update sequences, attachments and local documents, on the key-value layer; it knows neither
  * jobs nor replication. Begin with `DatabaseRegistry`, which opens a `Database` in a transaction of the caller's.
+ *
+ * A transaction that has written documents of a database cannot ask it for `changes`, `updateSequence`, `info`,
+ * `pendingChanges` or `watchChanges`: what a versionstamp completes is unreadable before the commit. Reading and writing the documents
+ * themselves works. A batch has to fit into a transaction of the store (10 MB); whoever has more writes several.
+ *
+ * Errors, by code:
+ *
+ *   STORE_DATABASE_EXISTS, _NOT_FOUND, _NAME_INVALID                                         {database}
+ *   STORE_DOCUMENT_ID_INVALID {id, reason}   STORE_DOCUMENT_TOO_LARGE {id, byteCount, max}
+ *   STORE_REVISION_INVALID {revision}        STORE_REVISION_LIMIT_INVALID {revisionLimit}
+ *   STORE_SEQUENCE_INVALID {sequence}        STORE_ATTACHMENT_NAME_INVALID {name, reason}
+ *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}                     of what is staged
+ *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}                                             said to be gzip, and is not
+ *   STORE_ATTACHMENT_CONTENT_GONE {contentId}    staged too long ago, or its last leaf went while it was read
  */
 export type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
 export type { ReadContentOptions, Reclaimed, StageOptions } from "./attachment-store.ts";
