@@ -1,5 +1,11 @@
 /** `_bulk_docs`: many documents in one request, users' edits or revisions that were made elsewhere. */
-import { type JsonText, jsonKind, randomHex, splitArray } from "../base/index.ts";
+import {
+  forEachConcurrent,
+  type JsonText,
+  jsonKind,
+  randomHex,
+  splitArray,
+} from "../base/index.ts";
 import type { DocumentEdit } from "../databases/index.ts";
 import { badRequest, formatRevision, parseWireDocument } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
@@ -12,6 +18,9 @@ import type { ApiResponse } from "./exchange.ts";
 import { readJsonMembers } from "./request-body.ts";
 import { jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
+
+/** Documents whose inline attachments are stored at once. */
+const PREPARED_COUNT_MAX = 8;
 
 export function bulkDocumentsRoutes(parts: ApiParts): Route[] {
   return [defineRoute("POST", "/{database}/_bulk_docs", (call) => writeBulk(parts, call))];
@@ -53,11 +62,9 @@ async function prepareAll(
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
   for (const wire of wires) checkWire(wire);
-  const prepared: Prepared[] = [];
-  for (const wire of wires) {
-    prepared.push({ kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") });
-  }
-  return prepared;
+  return mapConcurrent(wires, async (wire) => {
+    return { kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") };
+  });
 }
 
 /**
@@ -69,18 +76,28 @@ async function prepareEach(
   call: Call,
   texts: readonly JsonText[],
 ): Promise<Prepared[]> {
-  const prepared: Prepared[] = [];
-  for (const text of texts) {
+  return mapConcurrent(texts, async (text) => {
     if (jsonKind(text) !== "object") throw badRequest("Document must be a JSON object");
     try {
       const wire = parseWireDocument(text);
       const named = { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
-      prepared.push({ kind: "edit", edit: await wireEdit(parts, call, named, "replicated") });
+      return { kind: "edit", edit: await wireEdit(parts, call, named, "replicated") };
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      prepared.push({ kind: "refused", text, error });
+      return { kind: "refused", text, error };
     }
-  }
+  });
+}
+
+/** Side by side, since inline attachments are stored on the way and each waits for its commit. */
+async function mapConcurrent<Item>(
+  items: readonly Item[],
+  prepare: (item: Item) => Promise<Prepared>,
+): Promise<Prepared[]> {
+  const prepared: Prepared[] = new Array(items.length);
+  await forEachConcurrent([...items.entries()], PREPARED_COUNT_MAX, async ([index, item]) => {
+    prepared[index] = await prepare(item);
+  });
   return prepared;
 }
 
