@@ -28,7 +28,7 @@ import { GzipMeter } from "./gzip-meter.ts";
 /** Of each chunk but the last. Every stored content has them, so it never changes without a new format. */
 const CHUNK_BYTES = 65_536;
 /** So many chunks make a transaction of an upload: each waits for the disk. Two of them are in memory at a time. */
-const UPLOAD_CHUNKS = 32;
+const UPLOAD_CHUNKS = 16;
 /** So many chunks are read at once. */
 const READ_CHUNKS = 16;
 /** An upload renews its marker when it is so old: far less than any age at which reclaim looks at it. */
