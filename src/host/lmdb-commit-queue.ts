@@ -22,6 +22,9 @@ import {
   writeRequest,
 } from "./lmdb-messages.ts";
 
+/** Of a turn's requests; it grows when they are more. */
+const OUTBOX_BYTES = 32_768;
+
 interface PendingCommit {
   readonly resolve: (commit: StoreCommit) => void;
   readonly reject: (error: KeyValueError) => void;
@@ -64,7 +67,7 @@ export class LmdbCommitQueue {
   commit(request: CommitRequest): Promise<StoreCommit> {
     if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     if (this.#outbox === undefined) {
-      this.#outbox = new ByteWriter();
+      this.#outbox = new ByteWriter(OUTBOX_BYTES);
       // Not at once: what else commits in this turn goes along.
       setImmediate(() => this.#send());
     }

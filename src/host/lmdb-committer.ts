@@ -8,11 +8,13 @@
 import {
   type AtomicOperation,
   applyAtomic,
+  type KeyValue,
   READ_VERSION_AGE_MS_MAX,
   Resolver,
   type TextInterval,
   writeVersionstamp,
 } from "../kv/index.ts";
+import { asBuffer } from "./lmdb-encoding.ts";
 import { type LmdbDatabase, readLastVersion, reasonOf } from "./lmdb-environment.ts";
 import {
   decodeShared,
@@ -208,9 +210,9 @@ class Application implements MutationVisitor {
     this.#writes.push({ begin: begin.toString("latin1"), end: end.toString("latin1") });
     if (Buffer.compare(begin, end) >= 0) return;
     const range = { start: storedKey(begin), end: storedEnd(end) };
-    for (const stored of [...this.#database.getKeys(range)]) {
-      if (isSharedRecord(stored)) this.#clearShared(stored, begin, end);
-      else this.#database.removeSync(stored);
+    for (const key of [...this.#database.getKeys(range)]) {
+      if (isSharedRecord(key)) this.#clearShared(key, begin, end);
+      else this.#database.removeSync(storedKey(key));
     }
   }
 
@@ -226,34 +228,33 @@ class Application implements MutationVisitor {
 
   operate(operation: AtomicOperation, key: Buffer, operand: Buffer): void {
     const stored = isShared(key)
-      ? this.#sharedRows(storedKey(key)).find((row) => Buffer.compare(row.key, key) === 0)?.value
+      ? this.#sharedRows(key).find((row) => Buffer.compare(row.key, key) === 0)?.value
       : this.#database.get(storedKey(key));
-    const value = applyAtomic(operation, stored, operand);
-    this.set(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+    this.set(key, asBuffer(applyAtomic(operation, stored, operand)));
   }
 
   #note(key: Buffer): void {
     this.#writes.push({ begin: key.toString("latin1"), end: undefined });
   }
 
-  #sharedRows(stored: Buffer): ReturnType<typeof decodeShared> {
-    const record = this.#database.get(stored);
-    return record === undefined ? [] : decodeShared(stored, record);
+  #sharedRows(sharing: Uint8Array): KeyValue[] {
+    const record = this.#database.get(storedKey(sharing));
+    return record === undefined ? [] : decodeShared(sharing, record);
   }
 
   #replaceShared(key: Buffer, value: Buffer | undefined): void {
-    const stored = storedKey(key);
-    this.#writeShared(stored, replaceRow(this.#sharedRows(stored), key, value));
+    this.#writeShared(key, replaceRow(this.#sharedRows(key), key, value));
   }
 
-  #clearShared(stored: Buffer, begin: Buffer, end: Buffer): void {
-    const kept = this.#sharedRows(stored).filter(
+  #clearShared(sharing: Uint8Array, begin: Buffer, end: Buffer): void {
+    const kept = this.#sharedRows(sharing).filter(
       ({ key }) => Buffer.compare(key, begin) < 0 || Buffer.compare(key, end) >= 0,
     );
-    this.#writeShared(stored, kept);
+    this.#writeShared(sharing, kept);
   }
 
-  #writeShared(stored: Buffer, rows: ReturnType<typeof decodeShared>): void {
+  #writeShared(sharing: Uint8Array, rows: readonly KeyValue[]): void {
+    const stored = storedKey(sharing);
     if (rows.length === 0) this.#database.removeSync(stored);
     else this.#database.putSync(stored, encodeShared(rows));
   }

@@ -4,9 +4,10 @@ import { dirname } from "node:path";
 import { open, type RootDatabase } from "lmdb";
 import { errorCode } from "../base/index.ts";
 import { KeyValueError } from "../kv/index.ts";
+import { keyEncoder, valueEncoder } from "./lmdb-encoding.ts";
 import { decodeVersion, FORMAT_KEY, FORMAT_VERSION, VERSION_KEY } from "./lmdb-layout.ts";
 
-export type LmdbDatabase = RootDatabase<Buffer, Buffer>;
+export type LmdbDatabase = RootDatabase<Uint8Array, Buffer>;
 
 /**
  * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
@@ -23,16 +24,19 @@ const PAGE_BYTES = 8_192;
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
   try {
     makeDirectory(directory);
-    const database = open<Buffer, Buffer>({
+    // Not passed as a literal: the declarations of lmdb lack the encoders that its manual describes.
+    const options = {
       path: directory,
-      keyEncoding: "binary",
-      encoding: "binary",
+      keyEncoder,
+      encoding: "binary" as const,
+      encoder: valueEncoder,
       pageSize: PAGE_BYTES,
       // With it a commit would be seen by others before it is on the disk.
       overlappingSync: false,
       maxReaders: READER_COUNT_MAX,
       mapSize: mapBytes,
-    });
+    };
+    const database = open<Uint8Array, Buffer>(options);
     checkFormat(database, directory);
     return database;
   } catch (error) {

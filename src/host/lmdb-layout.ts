@@ -37,7 +37,6 @@ export const VERSION_KEY: Buffer = Buffer.from([SYSTEM, 0x76]);
 
 /** A key of so many bytes or more lies in the record of its first ones. */
 const SHARED_BYTES = 4_000;
-const SHARED_KEY_BYTES = SHARED_BYTES + 1;
 
 export function logKey(version: number): Buffer {
   const key = Buffer.allocUnsafe(10);
@@ -47,8 +46,9 @@ export function logKey(version: number): Buffer {
   return key;
 }
 
+/** Of a key as it comes back, without its first byte. */
 export function logKeyVersion(key: Uint8Array): number {
-  return Number(new DataView(key.buffer, key.byteOffset + 2, 8).getBigUint64(0));
+  return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
 }
 
 export function encodeVersion(version: number): Buffer {
@@ -57,9 +57,10 @@ export function encodeVersion(version: number): Buffer {
   return bytes;
 }
 
-export function decodeVersion(bytes: Buffer | undefined): number {
-  if (bytes === undefined) return 0;
-  return bytes.readUInt32BE(0) * 2 ** 32 + bytes.readUInt32BE(4);
+export function decodeVersion(bytes: Uint8Array | undefined): number {
+  let version = 0;
+  for (const byte of bytes ?? []) version = version * 256 + byte;
+  return version;
 }
 
 /** Where LMDB has the key, or the record that would hold it. */
@@ -82,19 +83,20 @@ export function isShared(key: Key): boolean {
   return key.length >= SHARED_BYTES;
 }
 
-export function isSharedRecord(stored: Uint8Array): boolean {
-  return stored.length === SHARED_KEY_BYTES;
+/** Of a key as it comes back, without its first byte. */
+export function isSharedRecord(key: Uint8Array): boolean {
+  return key.length === SHARED_BYTES;
 }
 
-/** The rows of a shared record, in order. */
-export function decodeShared(stored: Uint8Array, record: Uint8Array): KeyValue[] {
+/** The rows of the shared record that holds, or would hold, `key`; in order. */
+export function decodeShared(sharing: Uint8Array, record: Uint8Array): KeyValue[] {
   const rows: KeyValue[] = [];
   const view = new DataView(record.buffer, record.byteOffset, record.byteLength);
   for (let at = 0; at < record.length; ) {
     const restLength = view.getUint16(at);
     const valueLength = view.getUint32(at + 2);
     const key = new Uint8Array(SHARED_BYTES + restLength);
-    key.set(stored.subarray(1));
+    key.set(sharing.subarray(0, SHARED_BYTES));
     key.set(record.subarray(at + 6, at + 6 + restLength), SHARED_BYTES);
     at += 6 + restLength;
     rows.push({ key, value: new Uint8Array(record.subarray(at, at + valueLength)) });

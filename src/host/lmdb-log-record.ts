@@ -4,6 +4,7 @@
  */
 import type { TextInterval } from "../kv/index.ts";
 import { ByteReader, ByteWriter } from "./lmdb-byte-writer.ts";
+import { asBuffer } from "./lmdb-encoding.ts";
 
 export interface LogRecord {
   /** Wall time, which all processes of a machine share. */
@@ -28,8 +29,8 @@ export function encodeLogRecord({ committedAtMs, mark, writes }: LogRecord): Buf
   return writer.finish();
 }
 
-export function decodeLogRecord(bytes: Buffer): LogRecord {
-  const reader = new ByteReader(bytes);
+export function decodeLogRecord(bytes: Uint8Array): LogRecord {
+  const reader = new ByteReader(asBuffer(bytes));
   const committedAtMs = reader.float64();
   const mark = reader.float64();
   const writes: TextInterval[] = [];

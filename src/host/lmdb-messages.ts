@@ -4,6 +4,7 @@
  */
 import type { AtomicOperation, CommitRequest, KeyInterval, TextInterval } from "../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./lmdb-byte-writer.ts";
+import { asBuffer } from "./lmdb-encoding.ts";
 
 /** What the committer is asked. */
 export type CommitterMessage =
@@ -86,7 +87,7 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
 }
 
 export function readRequests(buffer: Uint8Array): PackedRequest[] {
-  const reader = new ByteReader(Buffer.from(buffer.buffer, buffer.byteOffset, buffer.byteLength));
+  const reader = new ByteReader(asBuffer(buffer));
   const requests: PackedRequest[] = [];
   while (!reader.isAtEnd) {
     const readVersion = reader.float64();

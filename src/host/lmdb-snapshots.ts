@@ -71,11 +71,9 @@ class LmdbSnapshot implements StoreSnapshot {
   }
 
   get(key: Key): Value | undefined {
-    const stored = storedKey(key);
-    const value = this.#database.get(stored, this.#options);
-    if (value === undefined) return undefined;
-    if (!isShared(key)) return plainBytes(value);
-    return decodeShared(stored, value).find((row) => compareBytes(row.key, key) === 0)?.value;
+    const value = this.#database.get(storedKey(key), this.#options);
+    if (value === undefined || !isShared(key)) return value;
+    return decodeShared(key, value).find((row) => compareBytes(row.key, key) === 0)?.value;
   }
 
   page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
@@ -103,11 +101,8 @@ class LmdbSnapshot implements StoreSnapshot {
       }
       if (entries.length >= rowCountMax) return { entries, stoppedBy: "row-limit" };
       if (byteCount >= byteCountMax) return { entries, stoppedBy: "byte-limit" };
-      entries.push({
-        key: new Uint8Array(key.buffer, key.byteOffset + 1, key.length - 1),
-        value: plainBytes(value),
-      });
-      byteCount += key.length - 1 + value.length;
+      entries.push({ key, value });
+      byteCount += key.length + value.length;
     }
     return { entries, stoppedBy: "exhausted" };
   }
@@ -117,9 +112,4 @@ class LmdbSnapshot implements StoreSnapshot {
     this.#released = true;
     this.#release(this.#shared);
   }
-}
-
-/** LMDB's buffers are private copies; but a Buffer's `slice` shares memory where an array's copies, so none goes out. */
-function plainBytes(bytes: Buffer): Uint8Array {
-  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
