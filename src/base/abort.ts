@@ -1,4 +1,5 @@
 /** Waiting that ends when a signal aborts. */
+import type { Clock } from "./runtime.ts";
 
 /** Settles as `promise` does, or rejects with `signal.reason` as soon as the signal aborts. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
@@ -14,4 +15,29 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
     signal.addEventListener("abort", onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
+}
+
+/**
+ * Waits until `event` settles, the time is over, or the signal aborts, whichever comes first; true when it was the event, and
+ * it came to pass. `event` is given a signal that aborts when the waiting is over.
+ */
+export async function waitAtMost(
+  clock: Clock,
+  durationMs: number,
+  signal: AbortSignal,
+  event: (over: AbortSignal) => Promise<unknown>,
+): Promise<boolean> {
+  if (signal.aborted) return false;
+  const over = new AbortController();
+  const onAbort = (): void => over.abort(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  const no = (): boolean => false;
+  const happened = event(over.signal).then(() => true, no);
+  const slept = clock.sleep(durationMs, over.signal).then(no, no);
+  try {
+    return await Promise.race([happened, slept]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    over.abort(new Error("The waiting is over"));
+  }
 }

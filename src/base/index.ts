@@ -1,5 +1,5 @@
 /** What a larger standard library would give; no word of the domain. */
-export { abortable } from "./abort.ts";
+export { abortable, waitAtMost } from "./abort.ts";
 export { AssertionError, assert, unreachable } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
 export {

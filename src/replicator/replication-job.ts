@@ -8,7 +8,7 @@
  *                      → crashing             it failed and is due again after a pause
  *                      → failed               it failed for good
  */
-import { errorCode, type Runtime, runTogether } from "../base/index.ts";
+import { errorCode, type Runtime, runTogether, waitAtMost } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
@@ -38,6 +38,8 @@ import type { ReplicatorConfig } from "./replicator-config.ts";
 
 /** Signs of life in one activity timeout. */
 const UPDATES_PER_TIMEOUT = 4;
+/** How often the figures of a job that copies are stored, for those who look. */
+const BUSY_INTERVAL_MS = 1000;
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
@@ -210,27 +212,26 @@ export class ReplicationJob {
     return this.#parts.endpoints.open(replication[side], replication.options, this.#data.userName);
   }
 
-  /** Updates the job while it runs, and notices at once when it was taken away. */
+  /** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away. */
   async #showLife(run: ReplicationRun, ended: AbortSignal): Promise<void> {
     const { kv, jobs, config } = this.#parts;
-    const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
     const { clock } = this.#parts.runtime;
+    const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
     while (!ended.aborted) {
       await this.#update(run);
+      const updatedAtMs = clock.monotonicMs();
+      const { statistics } = run.progress;
       const watch = await kv.transact(async (tx) => {
         await jobs.verify(tx, this.#held);
         return jobs.watch(tx, this.#held);
       });
-      const waited = new AbortController();
-      const onEnd = (): void => waited.abort();
-      ended.addEventListener("abort", onEnd, { once: true });
-      if (ended.aborted) waited.abort();
-      await Promise.race([
-        watch.fired(waited.signal).catch(() => {}),
-        clock.sleep(intervalMs, waited.signal).catch(() => {}),
-      ]);
-      ended.removeEventListener("abort", onEnd);
-      waited.abort();
+      let isQuiet = true;
+      while (isQuiet && !ended.aborted) {
+        const wait = (over: AbortSignal) => watch.fired(over);
+        const jobChanged = await waitAtMost(clock, BUSY_INTERVAL_MS, ended, wait);
+        const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
+        isQuiet = !jobChanged && !isDue && run.progress.statistics === statistics;
+      }
       watch.cancel();
       if (!ended.aborted) await kv.read((tx) => jobs.verify(tx, this.#held));
     }

@@ -1,7 +1,7 @@
 /**
  * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end or the node stops.
  */
-import type { Runtime } from "../base/index.ts";
+import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { HeldJob, Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
@@ -55,7 +55,8 @@ export class Scheduler {
     const { clock } = this.#runtime;
     const room = this.#parts.config.jobsMax - this.#running.size;
     if (room <= 0) {
-      await this.#pause(signal, Promise.race(this.#running.values()));
+      const anyEnded = () => Promise.race(this.#running.values());
+      await waitAtMost(clock, IDLE_MS_MAX, signal, anyEnded);
       return;
     }
     const acceptance = await this.#kv.transact((tx) =>
@@ -65,31 +66,14 @@ export class Scheduler {
       }),
     );
     if (acceptance.kind === "none-due") {
-      const waited = new AbortController();
-      await this.#pause(signal, acceptance.enqueued.fired(waited.signal));
-      waited.abort();
-      acceptance.enqueued.cancel();
+      const { enqueued } = acceptance;
+      await waitAtMost(clock, IDLE_MS_MAX, signal, (over) => enqueued.fired(over));
+      enqueued.cancel();
       return;
     }
     for (const [index, held] of acceptance.held.entries()) {
       this.#start(held, acceptance.jobs[index] as Job, stop);
     }
-  }
-
-  /** Waits for `event`, but not longer than a job may be overlooked. */
-  async #pause(signal: AbortSignal, event: Promise<unknown>): Promise<void> {
-    const done = new AbortController();
-    const onAbort = (): void => done.abort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    const quiet = (promise: Promise<unknown>): Promise<void> =>
-      promise.then(
-        () => {},
-        () => {},
-      );
-    const asleep = quiet(this.#runtime.clock.sleep(IDLE_MS_MAX, done.signal));
-    await Promise.race([quiet(event), asleep]);
-    done.abort();
-    signal.removeEventListener("abort", onAbort);
   }
 
   #start(held: HeldJob, job: Job, stop: AbortSignal): void {
