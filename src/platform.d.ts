@@ -31,7 +31,9 @@ declare class TextDecoder {
   decode(bytes?: Uint8Array, options?: { stream?: boolean }): string;
 }
 
+// biome-ignore lint/suspicious/noShadowRestrictedNames: it is declared here, not shadowed.
 declare function encodeURIComponent(text: string): string;
+// biome-ignore lint/suspicious/noShadowRestrictedNames: it is declared here, not shadowed.
 declare function decodeURIComponent(text: string): string;
 
 declare class URLSearchParams {

@@ -17,7 +17,7 @@ let stopped = false;
 const PARTS = 4;
 const numberOf = (value) =>
   value === undefined ? 0 : new DataView(value.buffer, value.byteOffset).getUint32(0);
-const valueOf = (number, length) => {
+const paddedValue = (number, length) => {
   const value = new Uint8Array(length);
   new DataView(value.buffer).setUint32(0, number);
   return value;
@@ -31,12 +31,12 @@ async function write(lane) {
   return kv.transact(async (tx) => {
     const sequence = numberOf(await tx.get(lanes.pack([name, lane, 0]))) + 1;
     for (let part = 0; part < PARTS; part++) {
-      tx.set(lanes.pack([name, lane, part]), valueOf(sequence, length));
+      tx.set(lanes.pack([name, lane, part]), paddedValue(sequence, length));
     }
     for (const key of shared) {
       const packed = bulk.pack([key]);
       const value = await tx.get(packed);
-      tx.set(packed, valueOf(numberOf(value) + 1, 600));
+      tx.set(packed, paddedValue(numberOf(value) + 1, 600));
     }
     return sequence;
   });
