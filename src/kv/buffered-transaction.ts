@@ -51,7 +51,6 @@ export interface StoreCommit extends Commit {
 
 export class BufferedTransaction implements EngineTransaction, Transaction {
   readonly effects: CommitEffect[] = [];
-  readonly snapshot: ReadTransaction;
   readonly #store: BufferedStore;
   readonly #buffer = new WriteBuffer();
   readonly #reads: KeyInterval[] = [];
@@ -59,6 +58,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   readonly #watches: PendingWatch[] = [];
   #conflictByteCount = 0;
   #userVersion = 0;
+  #snapshotReads: ReadTransaction | undefined;
   #view: ReadView | undefined;
   #opening: Promise<void> | undefined;
   #takenAtMs = 0;
@@ -66,11 +66,15 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   constructor(store: BufferedStore) {
     this.#store = store;
-    this.snapshot = new SnapshotReads(this);
   }
 
   get transaction(): Transaction {
     return this;
+  }
+
+  get snapshot(): ReadTransaction {
+    this.#snapshotReads ??= new SnapshotReads(this);
+    return this.#snapshotReads;
   }
 
   // Reads

@@ -121,14 +121,15 @@ export class KeyValueStore {
     const onAbort = (): void => run.giveUp(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     const timeoutMs = options.timeoutMs ?? this.#retry.timeoutMs;
-    const timer = new AbortController();
-    if (timeoutMs !== undefined) this.#limitTime(run, timeoutMs, timer.signal);
+    // Most calls have no limit, and a controller costs more than a read.
+    const timer = timeoutMs === undefined ? undefined : new AbortController();
+    if (timer !== undefined) this.#limitTime(run, timeoutMs as number, timer.signal);
     try {
       return await run.race(work(run));
     } finally {
       this.#running.delete(run);
       signal?.removeEventListener("abort", onAbort);
-      if (timeoutMs !== undefined) timer.abort();
+      timer?.abort();
     }
   }
 

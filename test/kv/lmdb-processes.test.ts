@@ -56,5 +56,7 @@ test(`what was acknowledged survives kill -9 of a writer, whole (${KILL_COUNT} k
     await Promise.all(names.map((name) => ledger.stop(name)));
     const { transactionCount } = await ledger.check();
     expect(transactionCount).toBeGreaterThanOrEqual(ledger.acknowledgedCount);
+    const count = `${ledger.acknowledgedCount} acknowledged transactions, ${transactionCount} there`;
+    process.stdout.write(`${KILL_COUNT} kills: ${count}\n`);
   });
 }, 1_200_000);
