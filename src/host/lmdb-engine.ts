@@ -25,6 +25,8 @@ export interface LmdbOptions {
   readonly mapBytes?: number | undefined;
 }
 
+const CLEANING_MS = 1_000;
+
 /** Opens the store; rejects with KV_UNAVAILABLE and the reason when that is impossible. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> {
   const database = openEnvironment(options.directory, options.mapBytes);
@@ -46,6 +48,7 @@ export class LmdbEngine implements Engine {
   readonly #snapshots: LmdbSnapshots;
   readonly #changes: LmdbChangeFeed;
   readonly #commits: LmdbCommitQueue;
+  readonly #cleaning: NodeJS.Timeout;
   #closing: Promise<void> | undefined;
 
   /** Use `openLmdbEngine`. */
@@ -56,6 +59,13 @@ export class LmdbEngine implements Engine {
     this.#snapshots = new LmdbSnapshots(database);
     this.#changes = new LmdbChangeFeed(database, this.#snapshots, directory);
     this.#commits = new LmdbCommitQueue({ directory, mapBytes }, () => this.#changes.announce());
+    this.#cleaning = setInterval(() => this.#snapshots.freeOld(), CLEANING_MS);
+    this.#cleaning.unref();
+  }
+
+  /** Snapshots of LMDB that transactions hold. */
+  get heldSnapshotCount(): number {
+    return this.#snapshots.heldCount;
   }
 
   open(): Promise<void> {
@@ -78,6 +88,7 @@ export class LmdbEngine implements Engine {
   }
 
   async #close(): Promise<void> {
+    clearInterval(this.#cleaning);
     this.#changes.close();
     await this.#commits.close();
     await this.#database.close();

@@ -1,6 +1,13 @@
 /** Snapshots of the store for reading. Those of one version share one snapshot of LMDB, because its slots are counted. */
 import { compareBytes, type Page } from "../base/index.ts";
-import type { Key, KeyValue, PageOptions, StoreSnapshot, Value } from "../kv/index.ts";
+import {
+  type Key,
+  type KeyValue,
+  type PageOptions,
+  READ_VERSION_AGE_MS_MAX,
+  type StoreSnapshot,
+  type Value,
+} from "../kv/index.ts";
 import { type LmdbDatabase, readLastVersion } from "./lmdb-environment.ts";
 import { decodeShared, isShared, isSharedRecord, storedEnd, storedKey } from "./lmdb-layout.ts";
 
@@ -11,12 +18,19 @@ interface Shared {
   readonly version: number;
   readonly transaction: LmdbTransaction;
   useCount: number;
+  /** By the last one that began to use it. */
+  takenAtMs: number;
 }
+
+/** Nobody may read a snapshot that was taken longer ago; see `READ_VERSION_AGE_MS_MAX`. */
+const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
   /** The newest one, while it is in use. */
   #newest: Shared | undefined;
+  /** All that hold a snapshot of LMDB. */
+  readonly #held = new Set<Shared>();
 
   constructor(database: LmdbDatabase) {
     this.#database = database;
@@ -25,6 +39,21 @@ export class LmdbSnapshots {
   /** A snapshot of all that any process committed before the call. */
   take(): StoreSnapshot {
     return new LmdbSnapshot(this.#database, this.#share(), this.#release);
+  }
+
+  /**
+   * Frees what is held for longer than anybody may read it: by a body that waits for something else. While LMDB has a snapshot
+   * it cannot use the pages again that were freed since, and its file grows.
+   */
+  freeOld(): void {
+    const nowMs = performance.now();
+    for (const shared of this.#held) {
+      if (nowMs - shared.takenAtMs > HELD_MS_MAX) this.#free(shared);
+    }
+  }
+
+  get heldCount(): number {
+    return this.#held.size;
   }
 
   /** The last version that any process committed. */
@@ -37,21 +66,28 @@ export class LmdbSnapshots {
     const newest = this.#newest;
     if (newest !== undefined && newest.version === this.lastVersion()) {
       newest.useCount++;
+      newest.takenAtMs = performance.now();
       return newest;
     }
     this.#database.resetReadTxn();
     const transaction = this.#database.useReadTransaction();
     const version = readLastVersion(this.#database, { transaction });
-    this.#newest = { version, transaction, useCount: 1 };
-    return this.#newest;
+    const shared = { version, transaction, useCount: 1, takenAtMs: performance.now() };
+    this.#newest = shared;
+    this.#held.add(shared);
+    return shared;
   }
 
   readonly #release = (shared: Shared): void => {
     shared.useCount--;
-    if (shared.useCount > 0) return;
+    if (shared.useCount === 0) this.#free(shared);
+  };
+
+  #free(shared: Shared): void {
+    if (!this.#held.delete(shared)) return;
     if (this.#newest === shared) this.#newest = undefined;
     shared.transaction.done();
-  };
+  }
 }
 
 class LmdbSnapshot implements StoreSnapshot {

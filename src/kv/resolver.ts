@@ -42,7 +42,7 @@ export class Resolver {
   record(version: number, committedAtMs: number, writes: readonly TextInterval[]): void {
     for (const { begin, end } of writes) {
       if (end === undefined) this.#versionOfKey.set(begin, version);
-      else this.#writtenRanges.push({ begin, end, version });
+      else if (begin < end) this.#writtenRanges.push({ begin, end, version });
     }
     this.#history.push({ version, committedAtMs, writes });
   }
@@ -71,6 +71,7 @@ export class Resolver {
     if (end === undefined) {
       if ((this.#versionOfKey.get(begin) ?? 0) > readVersion) return true;
     } else {
+      if (begin >= end) return false;
       let written = false;
       this.#versionOfKey.scan(begin, end, (_key, version) => {
         written = version > readVersion;
