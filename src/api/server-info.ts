@@ -39,7 +39,7 @@ function welcome({ server }: ApiParts): ApiResponse {
 
 function up({ isUp }: ApiParts): ApiResponse {
   if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
-  return jsonText(404, '{"status":"maintenance_mode"}');
+  return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
 }
 
 async function allDatabases({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {

@@ -14,7 +14,9 @@ function integer(text: string): number {
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
-  .showHelpAfterError();
+  .showHelpAfterError()
+  // Wrong use ends with 2, help and version with 0; the commands that follow inherit it.
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
 program
   .command("serve")

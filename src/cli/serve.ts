@@ -1,4 +1,5 @@
 /** `tandem serve`: a node until SIGTERM or SIGINT. */
+import { OperationalError } from "../base/index.ts";
 import { createLogWriter } from "../host/index.ts";
 import { ConfigError, openServer, readConfig, type ServeOptions } from "../server/index.ts";
 
@@ -47,6 +48,13 @@ export async function serve({ dataDir, config: configFile, ...rest }: ServeFlags
 
 function fail(error: unknown): never {
   const isUsage = error instanceof ConfigError;
-  process.stderr.write(`tandem: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`tandem: ${describe(error)}\n`);
   process.exit(isUsage ? 2 : 1);
+}
+
+/** The message, and the reason where the error knows one: which folder, which file, what to install. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const reason = error instanceof OperationalError ? error.details.reason : undefined;
+  return reason === undefined ? error.message : `${error.message}: ${String(reason)}`;
 }

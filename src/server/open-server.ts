@@ -102,7 +102,7 @@ async function startNode(
         vendor: { name: "Tandem", version: VERSION },
         uuid: serverUuid,
       },
-      isUp: () => true,
+      isUp: () => kv.isAvailable(),
       routes: routes({ kv, databases, replicator, authentication, shownUrl: () => shownUrl }),
     });
     const { port, bindAddress } = config;

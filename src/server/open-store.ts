@@ -1,19 +1,24 @@
 /** The key-value store that the configuration names. */
-import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
-import { openLmdbEngine } from "../host/index.ts";
-import { KeyValueStore, MemoryEngine } from "../kv/index.ts";
+import { openFoundationDbEngine, openLmdbEngine } from "../host/index.ts";
+import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
 import type { ServerConfig } from "./config.ts";
 
-export async function openStore(
+export async function openStore(runtime: Runtime, config: ServerConfig): Promise<KeyValueStore> {
+  return new KeyValueStore({ runtime, engine: await openEngine(runtime, config) });
+}
+
+async function openEngine(
   runtime: Runtime,
-  { store, dataDirectory }: Pick<ServerConfig, "store" | "dataDirectory" | "clusterFile">,
-): Promise<KeyValueStore> {
-  if (store === "memory") {
-    return new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  { store, dataDirectory, clusterFile }: ServerConfig,
+): Promise<Engine> {
+  switch (store) {
+    case "memory":
+      return new MemoryEngine({ runtime });
+    case "foundationdb":
+      return openFoundationDbEngine({ runtime, clusterFile });
+    case "lmdb":
+      return openLmdbEngine({ runtime, directory: resolve(dataDirectory) });
   }
-  const directory = resolve(dataDirectory);
-  mkdirSync(directory, { recursive: true });
-  return new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
 }
