@@ -1,6 +1,5 @@
 /** The rows of a range, fetched page by page while they are consumed. */
-import type { KeySelector } from "./key-selector.ts";
-import { firstGreaterOrEqual, firstGreaterThan } from "./key-selector.ts";
+import { firstGreaterThan } from "./key-selector.ts";
 import type { KeyRange, KeyValue, RangeOptions, ReadTransaction } from "./transaction.ts";
 
 /** The first page is small, because many readers stop early; later ones spare calls. */
@@ -44,12 +43,8 @@ export class PagedRange implements AsyncIterable<KeyValue> {
       const last = page.entries[page.entries.length - 1];
       if (page.stoppedBy === "exhausted" || last === undefined) return;
       pageRowCount = PAGE_ROW_COUNT;
-      if (reverse) end = beginAt(last.key);
+      if (reverse) end = last.key;
       else begin = firstGreaterThan(last.key);
     }
   }
-}
-
-function beginAt(key: Uint8Array): KeySelector {
-  return firstGreaterOrEqual(key);
 }

@@ -79,18 +79,13 @@ function mergedPage(
     const settledTo = !reverse && !exhausted ? keyAfter(last.key) : to;
     const writes = buffer.within(settledFrom, settledTo, reverse);
     for (const row of mergeRows(stored.entries, writes, buffer, reverse)) {
-      if (merged.length >= rowCountMax) return { entries: merged, stoppedBy: "row-limit" };
-      if (byteCount >= byteCountMax) return { entries: merged, stoppedBy: "byte-limit" };
+      if (merged.length >= rowCountMax || byteCount >= byteCountMax) break;
       merged.push(row);
       byteCount += row.key.length + row.value.length;
     }
-    if (exhausted) {
-      if (merged.length >= rowCountMax) return { entries: merged, stoppedBy: "row-limit" };
-      if (byteCount >= byteCountMax) return { entries: merged, stoppedBy: "byte-limit" };
-      return { entries: merged, stoppedBy: "exhausted" };
-    }
     if (merged.length >= rowCountMax) return { entries: merged, stoppedBy: "row-limit" };
     if (byteCount >= byteCountMax) return { entries: merged, stoppedBy: "byte-limit" };
+    if (exhausted) return { entries: merged, stoppedBy: "exhausted" };
     if (reverse) to = settledFrom;
     else from = settledTo;
   }

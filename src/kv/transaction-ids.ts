@@ -16,6 +16,9 @@ const IDS = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")])
 
 const ID_BYTES = 16;
 
+/** So that what others left to do does not make a transaction large. */
+const CLEAR_COUNT_MAX = 64;
+
 /** No transaction's fate stays unknown for so long. */
 const LIFETIME_MS = 24 * 60 * 60 * 1_000;
 
@@ -40,17 +43,21 @@ export class TransactionIds {
 
   /** A new id: the key that will stand for it. */
   draw(): Uint8Array {
-    return IDS.pack([this.#clock.nowMs(), this.#random.bytes(ID_BYTES)]);
+    return IDS.pack([Math.floor(this.#clock.nowMs()), this.#random.bytes(ID_BYTES)]);
   }
 
   /** Writes the id, and clears those that nobody will ask for. */
   write(tx: Transaction, id: Uint8Array): void {
-    for (const settled of this.#settled.splice(0)) tx.clear(settled);
+    const cleared = this.#settled.slice(0, CLEAR_COUNT_MAX);
+    for (const settled of cleared) tx.clear(settled);
     if (!this.#swept) {
       const endMs = Math.max(0, this.#clock.nowMs() - LIFETIME_MS);
       tx.clearRange({ begin: IDS.range().begin, end: IDS.pack([Math.floor(endMs)]) });
-      this.#swept = true;
     }
+    tx.afterCommit(() => {
+      this.#settled = this.#settled.filter((settled) => !cleared.includes(settled));
+      this.#swept = true;
+    });
     const stamp = Versionstamp.incomplete();
     tx.setVersionstampedValue(id, { bytes: stamp.bytes, offset: 0 });
   }

@@ -56,3 +56,12 @@ kvConformance({
   open: () => openLmdb((engine) => engine, openRemoteLmdbEngine),
   supports,
 });
+
+kvConformance({
+  name: "lmdb, two processes in a subspace",
+  open: () => {
+    const { prefix } = Subspace.fromTuple(["tandem", 2]);
+    return openLmdb((engine) => new SubspaceEngine(engine, prefix), openRemoteLmdbEngine);
+  },
+  supports,
+});

@@ -62,6 +62,17 @@ test("without them an unknown commit reaches the caller, and the store tells wha
   expect(applied).toBeLessThan(60);
 });
 
+test("transaction ids do not pile up", async () => {
+  const { kvs } = openNodes(31, FAULTS);
+  const [kv] = kvs as [KeyValueStore];
+  for (let round = 0; round < 100; round++) {
+    await kv.transact(async (tx) => put(tx, "a", String(round)), { whenUnknown: "check" });
+  }
+  const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
+  const page = await kv.read((tx) => tx.getRangePage(ids));
+  expect(page.entries.length).toBeLessThanOrEqual(2);
+});
+
 test("the same seed fails the same way, another one differently", async () => {
   const trace = async (seed: number): Promise<string> => {
     const { kvs, events } = openNodes(seed, FAULTS);
