@@ -90,7 +90,7 @@ function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   // The second is what a bundler makes of the first.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
-    return "the store on FoundationDB needs the npm package foundationdb: npm install foundationdb@1.1.4";
+    return "the store on FoundationDB needs the npm package foundationdb: npm install --no-save --save-optional foundationdb@1.1.4";
   }
   if (/libfdb_c|No native build was found/.test(message)) {
     return "the store on FoundationDB needs FoundationDB's client library libfdb_c, version 6.3 or later: install the package foundationdb-clients";

@@ -25,7 +25,9 @@ test.skipIf(isInstalled)("without the package, one sentence says what to install
     const runtime = createSystemRuntime();
     await expect(openFoundationDbEngine({ runtime, clusterFile })).rejects.toMatchObject({
       code: "KV_UNAVAILABLE",
-      details: { reason: expect.stringContaining("npm install foundationdb") },
+      details: {
+        reason: expect.stringContaining("npm install --no-save --save-optional foundationdb"),
+      },
     });
   });
 });
