@@ -13,7 +13,7 @@ export interface TextInterval {
 interface WrittenVersion {
   readonly version: number;
   readonly committedAtMs: number;
-  readonly writes: readonly TextInterval[];
+  readonly writes: TextInterval[];
 }
 
 export type Verdict = "free" | "conflict" | "too-old";
@@ -44,7 +44,11 @@ export class Resolver {
       if (end === undefined) this.#versionOfKey.set(begin, version);
       else if (begin < end) this.#writtenRanges.push({ begin, end, version });
     }
-    this.#history.push({ version, committedAtMs, writes });
+    // Those that commit as a group share one entry: there are many, and all are forgotten together.
+    const last = this.#history[this.#history.length - 1];
+    if (last?.version !== version)
+      this.#history.push({ version, committedAtMs, writes: [...writes] });
+    else for (const write of writes) last.writes.push(write);
   }
 
   /** Forgets what was committed before `timeMs`. */
