@@ -52,7 +52,8 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
     reason: "Document is missing attachment",
   },
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
-  REPLICATOR_JOB_NOT_YOURS: { status: 403, error: "forbidden" },
+  // 401 even to somebody known: CouchDB has it so.
+  REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
   KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
   KV_KEY_TOO_LARGE: {
     status: 400,

@@ -401,7 +401,7 @@ export class LocalEndpoint implements Endpoint {
 
 /** The store's own refusals of one document; anything else concerns the store. */
 function isRefusal(error: unknown): boolean {
-  return codeOf(error)?.startsWith("STORE_DOCUMENT_") === true || codeOf(error) === "KV_TOO_LARGE";
+  return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$)/.test(codeOf(error) ?? "");
 }
 
 function failuresOf(
