@@ -1,6 +1,6 @@
 /** What users get wrong: CouchDB's status, an error and a reason that name the field, and a server that stays up. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
 
 const processes = new Processes();
 let node: TandemProcess;
@@ -96,6 +96,22 @@ test("cancelling what is not there, or not named, is refused", async () => {
   expectRefusal(await cancel({}), 400, "bad_request", "`source`");
   const text = await node.call("POST", "/_replicate", { cancel: "true" });
   expectRefusal(text, 400, "bad_request", "parameter `cancel` must be a boolean");
+});
+
+test("the job of a document is not cancelled behind the document's back", async () => {
+  const body = { source: "a", target: "kept", create_target: true, continuous: true };
+  expect((await node.call("PUT", "/_replicator/kept", body)).status).toBe(201);
+  const { body: job } = await until(
+    () => node.call("GET", "/_scheduler/docs/_replicator/kept"),
+    (answer) => answer.body.state === "running",
+  );
+  const cancelled = await node.call("POST", "/_replicate", {
+    replication_id: job.id,
+    cancel: true,
+  });
+  expectRefusal(cancelled, 401, "unauthorized", "Persistent replication collision");
+  const { body: document } = await node.call("GET", "/_replicator/kept");
+  expect((await node.call("DELETE", `/_replicator/kept?rev=${document._rev}`)).status).toBe(200);
 });
 
 test("bad questions to the scheduler are refused in CouchDB's words", async () => {
