@@ -29,6 +29,11 @@ export interface ServerConfig {
   readonly dataDirectory: string;
   readonly store: StoreName;
   readonly clusterFile: string | undefined;
+  /** `[foundationdb] api_version` and `header_version`; undefined: what all supported clients speak. */
+  readonly foundationDbVersions: {
+    readonly apiVersion: number | undefined;
+    readonly headerVersion: number | undefined;
+  };
   readonly nodeTypes: ReadonlySet<NodeType>;
   /** `name@host`. */
   readonly nodeName: string;
@@ -70,6 +75,10 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       "./data",
     store: storeName(options.store ?? environment.TANDEM_STORE ?? value(ini, "tandem", "store")),
     clusterFile: options.clusterFile ?? environment.TANDEM_CLUSTER_FILE,
+    foundationDbVersions: {
+      apiVersion: foundationDbVersion(ini, "api_version"),
+      headerVersion: foundationDbVersion(ini, "header_version"),
+    },
     nodeTypes: nodeTypes(options.nodeType ?? environment.TANDEM_NODE_TYPE, environment),
     nodeName: value(ini, "tandem", "node_name") ?? `tandem@${hostname()}`,
     admins: admins(ini, environment),
@@ -113,6 +122,10 @@ function integer(name: string, text: string | undefined, min: number): number | 
     throw new ConfigError(`${name} = ${text}: expected an integer of at least ${min}`);
   }
   return number;
+}
+
+function foundationDbVersion(ini: IniSections, key: string): number | undefined {
+  return integer(`[foundationdb] ${key}`, value(ini, "foundationdb", key), 1);
 }
 
 function storeName(text = "lmdb"): StoreName {

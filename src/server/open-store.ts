@@ -11,13 +11,13 @@ export async function openStore(runtime: Runtime, config: ServerConfig): Promise
 
 async function openEngine(
   runtime: Runtime,
-  { store, dataDirectory, clusterFile }: ServerConfig,
+  { store, dataDirectory, clusterFile, foundationDbVersions }: ServerConfig,
 ): Promise<Engine> {
   switch (store) {
     case "memory":
       return new MemoryEngine({ runtime });
     case "foundationdb":
-      return openFoundationDbEngine({ runtime, clusterFile });
+      return openFoundationDbEngine({ runtime, clusterFile, ...foundationDbVersions });
     case "lmdb":
       return openLmdbEngine({ runtime, directory: resolve(dataDirectory) });
   }
