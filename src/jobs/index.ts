@@ -1,11 +1,13 @@
 /**
  * Background jobs of any type in one transactional queue (RFC 007). Knows nothing of replication.
  *
- * Reading order: job.ts, jobs.ts, activity-monitor.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
+ * Reading order: job.ts, jobs.ts, activity-monitor.ts, job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
  */
 export { ActivityMonitor } from "./activity-monitor.ts";
 export type { HeldJob, Job, JobData, JobName, JobState, JobType } from "./job.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
+export type { JobEvent, JobSubscription, Observation, WaitOptions } from "./job-subscriptions.ts";
+export { JobSubscriptions } from "./job-subscriptions.ts";
 export type { JobWorkerParts, Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";
 export type { Acceptance } from "./jobs.ts";

@@ -29,6 +29,7 @@ import {
   encodeWaiting,
   type RunningFactsAtCommit,
 } from "./job-record.ts";
+import type { Observation } from "./job-subscriptions.ts";
 import { JobHaltedError, UnknownJobTypeError } from "./jobs-errors.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
@@ -86,7 +87,7 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     if (facts?.state === "running") {
       this.#write(tx, job, { ...facts, scheduledAtSec, resubmitted: true });
-      this.#setChunks(tx, this.#keys.nextDataChunks(job), data, (n) => this.#keys.nextData(job, n));
+      this.#setNextData(tx, job, data);
       return;
     }
     if (facts?.state === "pending") {
@@ -111,14 +112,18 @@ export class Jobs {
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<Job | undefined> {
-    const [facts, data] = await Promise.all([this.#facts(tx, job), this.#data(tx, job)]);
+    return (await this.observe(tx, job))?.job;
+  }
+
+  /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
+  async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
+    const name = { type, id };
+    const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data(tx, name)]);
     if (facts === undefined) return undefined;
+    const { state, scheduledAtSec } = facts;
     return {
-      type: job.type,
-      id: job.id,
-      state: facts.state,
-      scheduledAtSec: facts.scheduledAtSec,
-      data,
+      job: { ...name, state, scheduledAtSec, data },
+      activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
   }
 
@@ -218,14 +223,24 @@ export class Jobs {
     return (await this.#heldFacts(tx, held)).resubmitted;
   }
 
-  /** Asks for one more run at `scheduledAtSec`, whoever holds the job. With `finish`: "run again later". */
-  async resubmit(tx: Transaction, job: JobName, scheduledAtSec: number): Promise<boolean> {
+  /**
+   * Asks for one more run at `scheduledAtSec`, whoever holds the job; with `data` if given. With `finish`: "run again later".
+   * CouchDB: drops the data when the job is running. We keep it for the next run.
+   */
+  async resubmit(
+    tx: Transaction,
+    job: JobName,
+    scheduledAtSec: number,
+    data?: JobData,
+  ): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
     if (facts.state === "running") {
       this.#write(tx, job, { ...facts, scheduledAtSec, resubmitted: true });
+      if (data !== undefined) this.#setNextData(tx, job, data);
       return true;
     }
+    if (data !== undefined) this.#setData(tx, job, data);
     if (facts.state === "pending") {
       if (facts.scheduledAtSec === scheduledAtSec) return true;
       tx.clear(this.#keys.pending(job, facts.scheduledAtSec));
@@ -375,6 +390,10 @@ export class Jobs {
 
   #setData(tx: Transaction, job: JobName, data: JobData): void {
     this.#setChunks(tx, this.#keys.dataChunks(job), data, (chunk) => this.#keys.data(job, chunk));
+  }
+
+  #setNextData(tx: Transaction, job: JobName, data: JobData): void {
+    this.#setChunks(tx, this.#keys.nextDataChunks(job), data, (n) => this.#keys.nextData(job, n));
   }
 
   #setChunks(
