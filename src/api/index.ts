@@ -27,3 +27,5 @@ export type { SchedulerParts } from "./scheduler.ts";
 export { schedulerRoutes } from "./scheduler.ts";
 export type { SessionAuthority } from "./session.ts";
 export { sessionRoutes } from "./session.ts";
+export type { WorkersParts } from "./workers.ts";
+export { workersRoutes } from "./workers.ts";

@@ -4,6 +4,7 @@ export { openFoundationDbEngine } from "./foundationdb-engine.ts";
 export type { LmdbOptions } from "./lmdb-engine.ts";
 export { LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";
 export { LMDB_KEY_SHAPES } from "./lmdb-layout.ts";
+export { LmdbLeaseRenewer } from "./lmdb-lease-renewer.ts";
 export type { LogLevel } from "./log-writer.ts";
 export { createLogWriter } from "./log-writer.ts";
 export { parseMultipart } from "./multipart-parser.ts";

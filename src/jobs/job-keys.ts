@@ -2,6 +2,7 @@
 import type { Key, Subspace, VersionstampedBytes } from "../kv/index.ts";
 import { type KeyShape, Versionstamp } from "../kv/index.ts";
 import type { JobName, JobType } from "./job.ts";
+import type { WorkerId } from "./worker.ts";
 
 const TYPE = 1;
 const JOB = 2;
@@ -10,6 +11,11 @@ const NEXT_DATA = 4;
 const PENDING = 5;
 const ACTIVITY = 6;
 const ENQUEUED = 7;
+const MEMBERSHIP = 8;
+const WORKER = 9;
+const LEASE = 10;
+const EXPULSION = 11;
+const HELD = 12;
 
 /** The shapes, for `docs/keyspace.md`. */
 export const JOB_KEY_SHAPES: readonly KeyShape[] = [
@@ -32,6 +38,19 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "counter",
     note: "grows when a job enters the queue; acceptors watch it",
   },
+  {
+    key: "(8)",
+    value: "(versionstamp)",
+    note: "of the last change to the list of workers; watched",
+  },
+  { key: "(9, worker)", value: "WorkerRecord", note: "the workers that may accept jobs" },
+  { key: "(10, worker)", value: "LeaseRecord", note: "how often it was renewed; others watch it" },
+  {
+    key: "(11, worker)",
+    value: "(format)",
+    note: "a worker that was struck off and whose jobs are not all back in the queue",
+  },
+  { key: "(12, worker, type, id)", value: '""', note: "running jobs by their worker" },
 ];
 
 type Range = { readonly begin: Key; readonly end: Key };
@@ -103,7 +122,48 @@ export class JobKeys {
     return this.#jobs.pack([ENQUEUED, type]);
   }
 
-  /** The last element of a key: the id of `job` and `pending`, the versionstamp of `activity`, the type of `typeTimeout`. */
+  membership(): Key {
+    return this.#jobs.pack([MEMBERSHIP]);
+  }
+
+  worker(id: WorkerId): Key {
+    return this.#jobs.pack([WORKER, id]);
+  }
+
+  workers(): Range {
+    return this.#jobs.range([WORKER]);
+  }
+
+  lease(id: WorkerId): Key {
+    return this.#jobs.pack([LEASE, id]);
+  }
+
+  expulsion(id: WorkerId): Key {
+    return this.#jobs.pack([EXPULSION, id]);
+  }
+
+  expulsions(): Range {
+    return this.#jobs.range([EXPULSION]);
+  }
+
+  held(worker: WorkerId, { type, id }: JobName): Key {
+    return this.#jobs.pack([HELD, worker, type, id]);
+  }
+
+  heldBy(worker: WorkerId): Range {
+    return this.#jobs.range([HELD, worker]);
+  }
+
+  /** The job that a key made by `held` names. */
+  heldJob(key: Key): JobName {
+    const [, , type, id] = this.#jobs.unpack(key);
+    return { type: type as JobType, id: id as string };
+  }
+
+  /**
+   * The last element of a key: the id of `job` and `pending`, the versionstamp of `activity`, the type of `typeTimeout`, the
+   * id of `worker` and `expulsion`.
+   */
   lastElement(key: Key): unknown {
     return this.#jobs.unpack(key).at(-1);
   }

@@ -8,8 +8,13 @@ import {
   type VersionstampedBytes,
 } from "../kv/index.ts";
 import type { JobData, JobFacts } from "./job.ts";
+import type { WorkerId } from "./worker.ts";
 
-const FORMAT = 1;
+const FORMAT = 2;
+/** Running jobs had no worker. */
+const FORMAT_WITHOUT_WORKER = 1;
+const FORMAT_OF_TYPES = 1;
+const FORMAT_OF_IDS = 1;
 const PENDING = 0;
 const RUNNING = 1;
 const FINISHED = 2;
@@ -21,50 +26,76 @@ export function encodeWaiting(state: "pending" | "finished", scheduledAtSec: num
   return packTuple([FORMAT, state === "pending" ? PENDING : FINISHED, scheduledAtSec]);
 }
 
+/** What is known of a running job before the commit gives it its place in the activity order. */
+export interface RunningFactsAtCommit {
+  readonly lock: string;
+  readonly scheduledAtSec: number;
+  readonly resubmitted: boolean;
+  readonly worker: WorkerId | undefined;
+}
+
 /** The facts of a job that is accepted or updated in this transaction, whose versionstamp the commit fills in. */
 export function encodeRunning(
-  facts: { lock: string; scheduledAtSec: number; resubmitted: boolean },
+  facts: RunningFactsAtCommit,
   userVersion: number,
 ): VersionstampedBytes {
-  const { lock, scheduledAtSec, resubmitted } = facts;
+  const { lock, scheduledAtSec, resubmitted, worker = null } = facts;
   const activity = Versionstamp.incomplete(userVersion);
-  return packTupleVersionstamped([FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity]);
+  return packTupleVersionstamped([
+    FORMAT,
+    RUNNING,
+    scheduledAtSec,
+    lock,
+    resubmitted,
+    activity,
+    worker,
+  ]);
 }
 
 /** The facts of a running job that keeps its place in the activity order. */
 export function encodeStillRunning(facts: JobFacts & { state: "running" }): Uint8Array {
-  const { lock, scheduledAtSec, resubmitted, activity } = facts;
-  return packTuple([FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity]);
+  const { lock, scheduledAtSec, resubmitted, activity, worker = null } = facts;
+  return packTuple([FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity, worker]);
 }
 
 export function decodeFacts(value: Uint8Array): JobFacts {
-  const [format, state, scheduledAtSec, lock, resubmitted, activity] = unpackTuple(value);
-  assert(format === FORMAT, "The job record has a format of this version");
+  const [format, state, scheduledAtSec, lock, resubmitted, activity, worker] = unpackTuple(value);
+  assert(
+    format === FORMAT || format === FORMAT_WITHOUT_WORKER,
+    "The job record has a format that this version knows",
+  );
   assert(typeof scheduledAtSec === "number", "A job record has a schedule");
   if (state === PENDING) return { state: "pending", scheduledAtSec };
   if (state === FINISHED) return { state: "finished", scheduledAtSec };
   assert(state === RUNNING && typeof lock === "string", "A running job has a lock");
   assert(activity instanceof Versionstamp, "A running job has a place in the activity order");
-  return { state: "running", scheduledAtSec, lock, resubmitted: resubmitted === true, activity };
+  return {
+    state: "running",
+    scheduledAtSec,
+    lock,
+    resubmitted: resubmitted === true,
+    activity,
+    worker: typeof worker === "string" ? worker : undefined,
+  };
 }
 
 export function encodeTypeTimeout(timeoutSec: number): Uint8Array {
-  return packTuple([FORMAT, timeoutSec]);
+  return packTuple([FORMAT_OF_TYPES, timeoutSec]);
 }
 
 export function decodeTypeTimeout(value: Uint8Array): number {
   const [format, timeoutSec] = unpackTuple(value);
-  assert(format === FORMAT && typeof timeoutSec === "number", "A job type has a timeout");
+  assert(format === FORMAT_OF_TYPES && typeof timeoutSec === "number", "A job type has a timeout");
   return timeoutSec;
 }
 
 export function encodeJobId(id: string): Uint8Array {
-  return packTuple([FORMAT, id]);
+  return packTuple([FORMAT_OF_IDS, id]);
 }
 
 export function decodeJobId(value: Uint8Array): string {
   const [format, id] = unpackTuple(value);
-  assert(format === FORMAT && typeof id === "string", "An activity names its job");
+  assert(format === FORMAT_OF_IDS && typeof id === "string", "An activity names its job");
   return id;
 }
 

@@ -9,6 +9,7 @@
  *   finished     no lock, not in the queue; kept until it is removed
  */
 import type { Versionstamp } from "../kv/index.ts";
+import type { WorkerId } from "./worker.ts";
 
 export type JobType = string;
 
@@ -30,6 +31,8 @@ export type JobFacts =
       /** When it was accepted or last updated: its place in the activity order. */
       readonly activity: Versionstamp;
       readonly resubmitted: boolean;
+      /** Who holds it; undefined for a processor without a worker, which only the activity monitor watches over. */
+      readonly worker: WorkerId | undefined;
     }
   | { readonly state: "finished"; readonly scheduledAtSec: number };
 

@@ -21,3 +21,15 @@ export class UnknownJobTypeError extends OperationalError {
     super("JOBS_NO_TYPE_TIMEOUT", "The job type has no timeout", { type });
   }
 }
+
+/**
+ * The worker is not on the list any more, or has to count with that: its lease was not renewed in time. It stops all that it
+ * runs, writes nothing more, and registers anew.
+ */
+export class WorkerExpelledError extends OperationalError {
+  override readonly name = "WorkerExpelledError";
+
+  constructor(worker: string, cause: "expelled" | "lapsed" | "stopped") {
+    super("JOBS_WORKER_EXPELLED", "The worker has lost its lease", { worker, cause });
+  }
+}

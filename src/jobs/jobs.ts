@@ -5,7 +5,14 @@
  * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same transaction. A holder that lost
  * its job gets a JobHaltedError, which aborts the whole transaction, and with it whatever else stood in it.
  */
-import { assert, equalBytes, type Page, type Runtime, randomHex } from "../base/index.ts";
+import {
+  assert,
+  EMPTY_BYTES,
+  equalBytes,
+  type Page,
+  type Runtime,
+  randomHex,
+} from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction, Watch } from "../kv/index.ts";
 import type { HeldJob, Job, JobData, JobFacts, JobName, JobType } from "./job.ts";
 import { JobKeys } from "./job-keys.ts";
@@ -20,8 +27,12 @@ import {
   encodeStillRunning,
   encodeTypeTimeout,
   encodeWaiting,
+  type RunningFactsAtCommit,
 } from "./job-record.ts";
+import type { Observation } from "./job-subscriptions.ts";
 import { JobHaltedError, UnknownJobTypeError } from "./jobs-errors.ts";
+import type { WorkerId } from "./worker.ts";
+import { Workers } from "./workers.ts";
 
 /** Among so many due jobs an acceptor chooses at random, so that acceptors seldom want the same one (CouchDB: 1024). */
 const DUE_ROWS_MAX = 256;
@@ -36,10 +47,13 @@ export type Acceptance =
 export class Jobs {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
+  /** Who may accept jobs and what became of them: the same keys, the same transactions. */
+  readonly workers: Workers;
 
   constructor(runtime: Runtime, subspace: Subspace) {
     this.#runtime = runtime;
     this.#keys = new JobKeys(subspace);
+    this.workers = new Workers(runtime, subspace);
   }
 
   /** Registers a type: a running job of it that is silent for `timeoutSec` goes back to the queue. */
@@ -73,7 +87,7 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     if (facts?.state === "running") {
       this.#write(tx, job, { ...facts, scheduledAtSec, resubmitted: true });
-      this.#setChunks(tx, this.#keys.nextDataChunks(job), data, (n) => this.#keys.nextData(job, n));
+      this.#setNextData(tx, job, data);
       return;
     }
     if (facts?.state === "pending") {
@@ -90,7 +104,7 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
     if (facts.state === "pending") tx.clear(this.#keys.pending(job, facts.scheduledAtSec));
-    if (facts.state === "running") tx.clear(this.#keys.activity(job.type, facts.activity));
+    if (facts.state === "running") this.#clearRunning(tx, job, facts);
     tx.clear(this.#keys.job(job));
     tx.clearRange(this.#keys.dataChunks(job));
     tx.clearRange(this.#keys.nextDataChunks(job));
@@ -98,14 +112,18 @@ export class Jobs {
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<Job | undefined> {
-    const [facts, data] = await Promise.all([this.#facts(tx, job), this.#data(tx, job)]);
+    return (await this.observe(tx, job))?.job;
+  }
+
+  /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
+  async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
+    const name = { type, id };
+    const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data(tx, name)]);
     if (facts === undefined) return undefined;
+    const { state, scheduledAtSec } = facts;
     return {
-      type: job.type,
-      id: job.id,
-      state: facts.state,
-      scheduledAtSec: facts.scheduledAtSec,
-      data,
+      job: { ...name, state, scheduledAtSec, data },
+      activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
   }
 
@@ -143,12 +161,19 @@ export class Jobs {
   /**
    * Takes up to `countMax` jobs that are due at `dueBySec`. The queue is read as a snapshot and the jobs are chosen at random
    * among the first due, with a conflict key each: acceptors conflict only when they chose the same one (RFC 007).
+   *
+   * Jobs accepted under a `worker` go back to the queue when it is expelled. A worker that was, accepts nothing.
    */
   async accept(
     tx: Transaction,
     type: JobType,
-    { dueBySec, countMax }: { readonly dueBySec: number; readonly countMax: number },
+    {
+      dueBySec,
+      countMax,
+      worker,
+    }: { readonly dueBySec: number; readonly countMax: number; readonly worker?: WorkerId },
   ): Promise<Acceptance> {
+    if (worker !== undefined) await this.workers.verifyMember(tx, worker);
     const range = this.#keys.pendingUntil(type, dueBySec);
     const due = await tx.snapshot.getRangePage(range, { limit: DUE_ROWS_MAX });
     if (due.entries.length === 0) {
@@ -164,7 +189,8 @@ export class Jobs {
         assert(facts?.state === "pending", "A job in the queue is pending");
         const lock = randomHex(this.#runtime.random);
         const { scheduledAtSec } = facts;
-        this.#markActive(tx, name, { lock, scheduledAtSec, resubmitted: false });
+        this.#markActive(tx, name, { lock, scheduledAtSec, resubmitted: false, worker });
+        if (worker !== undefined) tx.set(this.#keys.held(worker, name), EMPTY_BYTES);
         const data = await this.#data(tx, name);
         return {
           held: { ...name, lock },
@@ -197,14 +223,24 @@ export class Jobs {
     return (await this.#heldFacts(tx, held)).resubmitted;
   }
 
-  /** Asks for one more run at `scheduledAtSec`, whoever holds the job. With `finish`: "run again later". */
-  async resubmit(tx: Transaction, job: JobName, scheduledAtSec: number): Promise<boolean> {
+  /**
+   * Asks for one more run at `scheduledAtSec`, whoever holds the job; with `data` if given. With `finish`: "run again later".
+   * CouchDB: drops the data when the job is running. We keep it for the next run.
+   */
+  async resubmit(
+    tx: Transaction,
+    job: JobName,
+    scheduledAtSec: number,
+    data?: JobData,
+  ): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
     if (facts.state === "running") {
       this.#write(tx, job, { ...facts, scheduledAtSec, resubmitted: true });
+      if (data !== undefined) this.#setNextData(tx, job, data);
       return true;
     }
+    if (data !== undefined) this.#setData(tx, job, data);
     if (facts.state === "pending") {
       if (facts.scheduledAtSec === scheduledAtSec) return true;
       tx.clear(this.#keys.pending(job, facts.scheduledAtSec));
@@ -216,7 +252,7 @@ export class Jobs {
   /** Ends the run: the job is finished, or pending again when it was resubmitted. */
   async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);
-    tx.clear(this.#keys.activity(held.type, facts.activity));
+    this.#clearRunning(tx, held, facts);
     if (data !== undefined) this.#setData(tx, held, data);
     if (facts.resubmitted) await this.#requeue(tx, held, facts.scheduledAtSec);
     else tx.set(this.#keys.job(held), encodeWaiting("finished", facts.scheduledAtSec));
@@ -253,9 +289,38 @@ export class Jobs {
   async expire(tx: Transaction, job: JobName, activity: string): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts?.state !== "running" || facts.activity.toString() !== activity) return false;
-    tx.clear(this.#keys.activity(job.type, facts.activity));
+    this.#clearRunning(tx, job, facts);
     await this.#requeue(tx, job, facts.scheduledAtSec);
     return true;
+  }
+
+  /** How many jobs a worker holds. A snapshot: nothing conflicts with it. */
+  async heldCount(tx: ReadTransaction, worker: WorkerId): Promise<number> {
+    let count = 0;
+    for await (const _ of tx.snapshot.getRange(this.#keys.heldBy(worker))) count++;
+    return count;
+  }
+
+  /** Puts up to `limit` jobs that an expelled worker held back into the queue. Their holder is halted. */
+  async requeueHeldBy(
+    tx: Transaction,
+    worker: WorkerId,
+    limit: number,
+  ): Promise<{ readonly jobCount: number; readonly isDone: boolean }> {
+    const page = await tx.getRangePage(this.#keys.heldBy(worker), { limit });
+    const jobs = page.entries.map(({ key }) => this.#keys.heldJob(key));
+    await Promise.all(
+      jobs.map(async (job) => {
+        const facts = await this.#facts(tx, job);
+        assert(
+          facts?.state === "running" && facts.worker === worker,
+          "A job that a worker holds is running under it",
+        );
+        this.#clearRunning(tx, job, facts);
+        await this.#requeue(tx, job, facts.scheduledAtSec);
+      }),
+    );
+    return { jobCount: jobs.length, isDone: page.stoppedBy === "exhausted" };
   }
 
   #choose<Row>(rows: readonly Row[], countMax: number): Row[] {
@@ -296,19 +361,21 @@ export class Jobs {
     tx.set(this.#keys.job(job), encodeStillRunning(facts));
   }
 
-  #markActive(
-    tx: Transaction,
-    job: JobName,
-    facts: { lock: string; scheduledAtSec: number; resubmitted: boolean },
-  ): void {
+  #markActive(tx: Transaction, job: JobName, facts: RunningFactsAtCommit): void {
     const userVersion = tx.nextUserVersion();
     tx.setVersionstampedValue(this.#keys.job(job), encodeRunning(facts, userVersion));
     tx.setVersionstampedKey(this.#keys.newActivity(job.type, userVersion), encodeJobId(job.id));
   }
 
+  /** A job that stops running leaves the activity order and its worker's index. */
+  #clearRunning(tx: Transaction, { type, id }: JobName, facts: RunningFacts): void {
+    tx.clear(this.#keys.activity(type, facts.activity));
+    if (facts.worker !== undefined) tx.clear(this.#keys.held(facts.worker, { type, id }));
+  }
+
   #enqueue(tx: Transaction, job: JobName, scheduledAtSec: number): void {
     tx.set(this.#keys.job(job), encodeWaiting("pending", scheduledAtSec));
-    tx.set(this.#keys.pending(job, scheduledAtSec), new Uint8Array(0));
+    tx.set(this.#keys.pending(job, scheduledAtSec), EMPTY_BYTES);
     tx.add(this.#keys.enqueued(job.type), 1n);
   }
 
@@ -323,6 +390,10 @@ export class Jobs {
 
   #setData(tx: Transaction, job: JobName, data: JobData): void {
     this.#setChunks(tx, this.#keys.dataChunks(job), data, (chunk) => this.#keys.data(job, chunk));
+  }
+
+  #setNextData(tx: Transaction, job: JobName, data: JobData): void {
+    this.#setChunks(tx, this.#keys.nextDataChunks(job), data, (n) => this.#keys.nextData(job, n));
   }
 
   #setChunks(

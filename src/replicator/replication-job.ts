@@ -78,13 +78,14 @@ export class ReplicationJob {
   async run(signal: AbortSignal): Promise<void> {
     const { replication } = this.#data;
     try {
+      if (isHalt(signal.reason)) throw signal.reason;
       if (replication === undefined) {
         await this.#fail(this.#data.failure ?? { error: "error", reason: "malformed document" });
         return;
       }
       await this.#runReplication(replication, signal);
     } catch (error) {
-      if (errorCode(error) === "JOBS_HALTED") {
+      if (isHalt(error) || isHalt(signal.reason)) {
         this.#parts.runtime.trace.event("replication.halted", { id: this.#held.id });
         return;
       }
@@ -100,7 +101,8 @@ export class ReplicationJob {
       ending = await this.#copy(replication, ids, signal);
     } catch (error) {
       const code = errorCode(error);
-      if (code === "JOBS_HALTED" || code?.startsWith("KV_") === true) throw error;
+      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
+      if (isHalt(signal.reason)) throw signal.reason;
       if (errorCode(signal.reason) === "REPLICATOR_STOPPED") await this.#giveBack();
       else await this.#crash(describeFailure(error), replication);
       return;
@@ -377,6 +379,12 @@ export class ReplicationJob {
   #nowSec(): number {
     return Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
   }
+}
+
+/** The job, or all that its worker held, is another's now, or about to be. */
+function isHalt(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
 }
 
 function reasonOf({ error, reason }: ReplicationFailure): string {

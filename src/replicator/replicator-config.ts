@@ -10,7 +10,9 @@ export interface ReplicatorConfig {
   readonly penaltySecMax: number;
   /** `health_threshold_sec`: a run that lasted longer makes earlier failures forgotten. */
   readonly healthThresholdSec: number;
-  /** `activity_timeout_sec`: silence after which a job is taken from its node. CouchDB: 61. */
+  /** `worker_lease_sec`: silence after which a node has lost all its jobs. CouchDB has no counterpart. */
+  readonly workerLeaseSec: number;
+  /** `activity_timeout_sec`: silence after which a single job is taken from a node that lives. */
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
   readonly transientJobAgeSecMax: number;
@@ -23,7 +25,8 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   penaltySecMin: 2,
   penaltySecMax: 600,
   healthThresholdSec: 120,
-  activityTimeoutSec: 20,
+  workerLeaseSec: 5,
+  activityTimeoutSec: 61,
   transientJobAgeSecMax: 86_400,
   options: REPLICATION_OPTIONS_DEFAULT,
 };

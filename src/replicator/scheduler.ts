@@ -1,8 +1,9 @@
 /**
- * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end or the node stops.
+ * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end or the node stops. It
+ * does so as a worker of the queue; when that one is expelled, all jobs end at once and without another write.
  */
-import { type Runtime, waitAtMost } from "../base/index.ts";
-import type { HeldJob, Job, Jobs } from "../jobs/index.ts";
+import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
+import type { HeldJob, Job, Jobs, JobWorker, Membership, WorkerId } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { ReplicationJob, type ReplicationJobParts } from "./replication-job.ts";
@@ -23,35 +24,48 @@ export class Scheduler {
   readonly #jobs: Jobs;
   readonly #parts: ReplicationJobParts;
   readonly #replicator: Replicator;
+  readonly #worker: JobWorker;
   readonly #running = new Map<HeldJob, Promise<void>>();
 
-  constructor(parts: ReplicationJobParts, replicator: Replicator) {
+  constructor(parts: ReplicationJobParts, replicator: Replicator, worker: JobWorker) {
     this.#runtime = parts.runtime;
     this.#kv = parts.kv;
     this.#jobs = parts.jobs;
     this.#parts = parts;
     this.#replicator = replicator;
+    this.#worker = worker;
   }
 
   /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
-  async run(signal: AbortSignal): Promise<void> {
+  run(signal: AbortSignal): Promise<void> {
+    return this.#worker.run(signal, (membership) => this.#runAs(membership, signal));
+  }
+
+  async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
     const stop = new AbortController();
+    const onExpelled = (): void => stop.abort(expelled.reason);
+    expelled.addEventListener("abort", onExpelled, { once: true });
+    const over = AbortSignal.any([signal, expelled]);
     let cleanedAtMs = this.#runtime.clock.monotonicMs();
     try {
-      while (!signal.aborted) {
-        await this.#acceptDue(signal, stop.signal);
+      while (!over.aborted) {
+        await this.#acceptDue(id, over, stop.signal);
         if (this.#runtime.clock.monotonicMs() - cleanedAtMs < CLEANUP_INTERVAL_MS) continue;
         await this.#replicator.removeOldTransients();
         cleanedAtMs = this.#runtime.clock.monotonicMs();
       }
+    } catch (error) {
+      if (errorCode(error) === "JOBS_WORKER_EXPELLED") stop.abort(error);
+      throw error;
     } finally {
+      // Without effect when the jobs were told to stop at once.
       stop.abort(new StopRequest());
       await Promise.all(this.#running.values());
     }
   }
 
   /** One step: starts what is due and fits, or waits for a reason to look again. */
-  async #acceptDue(signal: AbortSignal, stop: AbortSignal): Promise<void> {
+  async #acceptDue(worker: WorkerId, signal: AbortSignal, stop: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
     const room = this.#parts.config.jobsMax - this.#running.size;
     if (room <= 0) {
@@ -63,6 +77,7 @@ export class Scheduler {
       this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
         dueBySec: Math.floor(clock.nowMs() / 1000),
         countMax: Math.min(room, ACCEPT_ROWS_MAX),
+        worker,
       }),
     );
     if (acceptance.kind === "none-due") {

@@ -191,6 +191,7 @@ function replicatorConfig(ini: IniSections): ReplicatorConfig {
     penaltySecMin: setting("min_backoff_penalty_sec", defaults.penaltySecMin),
     penaltySecMax: setting("max_backoff_penalty_sec", defaults.penaltySecMax),
     healthThresholdSec: setting("health_threshold_sec", defaults.healthThresholdSec),
+    workerLeaseSec: setting("worker_lease_sec", defaults.workerLeaseSec),
     activityTimeoutSec: setting("activity_timeout_sec", defaults.activityTimeoutSec),
     transientJobAgeSecMax: setting("transient_job_max_age_sec", defaults.transientJobAgeSecMax, 0),
     options: {

@@ -14,7 +14,7 @@ import {
   openUndiciFetch,
   parseMultipart,
 } from "../host/index.ts";
-import { ActivityMonitor, Jobs } from "../jobs/index.ts";
+import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
   Endpoints,
@@ -28,7 +28,7 @@ import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
 import type { ServerConfig } from "./config.ts";
 import { openLayout, SUBSPACES } from "./layout.ts";
-import { openStore } from "./open-store.ts";
+import { type OpenedStore, openStore } from "./open-store.ts";
 import { routes } from "./routes.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { VERSION } from "./version.ts";
@@ -48,18 +48,18 @@ export interface RunningServer {
 
 export async function openServer(config: ServerConfig, trace: Trace): Promise<RunningServer> {
   const runtime = createSystemRuntime(trace);
-  const kv = await openStore(runtime, config);
+  const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, kv, config);
+    return await startNode(runtime, store, config);
   } catch (error) {
-    await kv.close();
+    await store.kv.close();
     throw error;
   }
 }
 
 async function startNode(
   runtime: Runtime,
-  kv: KeyValueStore,
+  { kv, renewer }: OpenedStore,
   config: ServerConfig,
 ): Promise<RunningServer> {
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
@@ -103,7 +103,7 @@ async function startNode(
         uuid: serverUuid,
       },
       isUp: () => kv.isAvailable(),
-      routes: routes({ kv, databases, replicator, authentication, shownUrl: () => shownUrl }),
+      routes: routes({ kv, jobs, databases, replicator, authentication, shownUrl: () => shownUrl }),
     });
     const { port, bindAddress } = config;
     nodeServer = await openNodeServer({ port, bindAddress, api, trace: runtime.trace });
@@ -127,6 +127,17 @@ async function startNode(
     new AttachmentReclaimer(runtime, kv, databases, attachments),
   ];
   if (config.nodeTypes.has("replication")) {
+    const processId = String(process.pid);
+    const worker = new JobWorker({
+      runtime,
+      kv,
+      jobs,
+      renewer,
+      node: config.nodeName,
+      processId,
+      types: [REPLICATION_JOB_TYPE],
+      leaseMs: config.replicator.workerLeaseSec * 1000,
+    });
     const parts = {
       runtime,
       kv,
@@ -137,9 +148,9 @@ async function startNode(
       ids,
       config: config.replicator,
       nodeName: config.nodeName,
-      processId: String(process.pid),
+      processId,
     };
-    services.push(new Scheduler(parts, replicator));
+    services.push(new Scheduler(parts, replicator, worker));
   }
   const stopping = new AbortController();
   const supervised = supervise(runtime, services, stopping.signal);

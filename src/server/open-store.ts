@@ -1,24 +1,42 @@
 /** The key-value store that the configuration names. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
-import { openFoundationDbEngine, openLmdbEngine } from "../host/index.ts";
+import { LmdbLeaseRenewer, openFoundationDbEngine, openLmdbEngine } from "../host/index.ts";
+import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
 import type { ServerConfig } from "./config.ts";
+import { SUBSPACES } from "./layout.ts";
 
-export async function openStore(runtime: Runtime, config: ServerConfig): Promise<KeyValueStore> {
-  return new KeyValueStore({ runtime, engine: await openEngine(runtime, config) });
+export interface OpenedStore {
+  readonly kv: KeyValueStore;
+  /** How this store's workers keep their leases. */
+  readonly renewer: LeaseRenewer;
 }
 
-async function openEngine(
+export async function openStore(
   runtime: Runtime,
   { store, dataDirectory, clusterFile, foundationDbVersions }: ServerConfig,
-): Promise<Engine> {
+): Promise<OpenedStore> {
   switch (store) {
     case "memory":
-      return new MemoryEngine({ runtime });
-    case "foundationdb":
-      return openFoundationDbEngine({ runtime, clusterFile, ...foundationDbVersions });
-    case "lmdb":
-      return openLmdbEngine({ runtime, directory: resolve(dataDirectory) });
+      return renewedInLoop(runtime, new MemoryEngine({ runtime }));
+    case "foundationdb": {
+      const options = { runtime, clusterFile, ...foundationDbVersions };
+      return renewedInLoop(runtime, await openFoundationDbEngine(options));
+    }
+    case "lmdb": {
+      const directory = resolve(dataDirectory);
+      return {
+        kv: new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) }),
+        renewer: new LmdbLeaseRenewer(directory, SUBSPACES.jobs),
+      };
+    }
   }
+}
+
+/** Leases that this process's own event loop renews: it must not be blocked for long. */
+function renewedInLoop(runtime: Runtime, engine: Engine): OpenedStore {
+  const kv = new KeyValueStore({ runtime, engine });
+  const workers = new Workers(runtime, SUBSPACES.jobs);
+  return { kv, renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers }) };
 }

@@ -5,16 +5,19 @@ import {
   type SchedulerParts,
   schedulerRoutes,
   sessionRoutes,
+  type WorkersParts,
+  workersRoutes,
 } from "../api/index.ts";
 import { type Authentication, SESSION_SEC_MAX } from "./authentication.ts";
 
 export function routes(
-  parts: SchedulerParts & { readonly authentication: Authentication },
+  parts: SchedulerParts & WorkersParts & { readonly authentication: Authentication },
 ): readonly Route[] {
   const { authentication } = parts;
   return [
     ...replicateRoutes(parts.replicator),
     ...schedulerRoutes(parts),
+    ...workersRoutes(parts),
     ...sessionRoutes({
       isAdmin: (name, password) => authentication.isAdmin(name, password),
       cookie: (name) => authentication.cookie(name),

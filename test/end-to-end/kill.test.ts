@@ -85,6 +85,42 @@ test("a transient job survives kill -9 though its caller's connection drops", as
   expect((await compare(`${second.url}/films`, `${second.url}/copy`)).differenceCount).toBe(0);
 }, 60_000);
 
+test("jobs of a node that was killed run on another within 10 s, and the list of workers tells", async () => {
+  const jobCount = 40;
+  const directory = processes.directory();
+  const first = await processes.open({ directory });
+  await first.call("PUT", "/quiet");
+  for (let number = 0; number < jobCount; number++) {
+    const target = `copy-${number}`;
+    const asked = { source: "quiet", target, create_target: true, continuous: true };
+    await first.call("POST", "/_replicate", asked);
+  }
+  const workers = async (node: TandemProcess) => (await node.call("GET", "/_tandem/workers")).body;
+  await until(
+    () => workers(first),
+    ({ workers: [only] }) => only?.jobs === jobCount,
+  );
+  const second = await processes.open({ directory });
+  await until(
+    () => workers(second),
+    ({ total_rows }) => total_rows === 2,
+  );
+  const killedAtMs = performance.now();
+  await first.kill();
+  const { workers: left, expelled } = await until(
+    () => workers(second),
+    ({ total_rows, workers: [only] }) => total_rows === 1 && only.jobs === jobCount,
+  );
+  expect(performance.now() - killedAtMs).toBeLessThan(10_000);
+  expect(expelled).toEqual([]);
+  expect(left[0]).toMatchObject({
+    pid: String(second.child.pid),
+    types: ["replication"],
+    lease_sec: 5,
+  });
+  expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));
+}, 60_000);
+
 test("a node that is asked to stop gives its jobs back and exits with 0", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });

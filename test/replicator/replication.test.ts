@@ -178,3 +178,27 @@ test("two jobs never run the same replication", async () => {
   const document = JSON.parse((await node.read("_replicator", "second"))?.body ?? "{}");
   expect(document._replication_state).toBe("failed");
 });
+
+test("a node that finds itself expelled halts its jobs without a word, and takes jobs as a new worker", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 5);
+  const replication = parseReplication({
+    source: "a",
+    target: "b",
+    create_target: true,
+    continuous: true,
+  });
+  await node.replicator.start(replication, USER);
+  await node.event("replication.started");
+  const [worker] = await node.kv.read((tx) => node.jobs.workers.members(tx));
+  await node.kv.transact((tx) => node.jobs.workers.expel(tx, worker?.id ?? ""));
+  await node.event("replication.halted");
+  const startedAgain = () =>
+    node.events.filter(({ name }) => name === "replication.started").length === 2;
+  await node.event("replication.started", startedAgain);
+  expect(node.events.some(({ name }) => name === "replication.ended")).toBe(false);
+  const members = await node.kv.read((tx) => node.jobs.workers.members(tx));
+  expect(members.length).toBe(1);
+  expect(members[0]?.id).not.toBe(worker?.id);
+});

@@ -1,10 +1,11 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
-import { Jobs } from "../../src/jobs/index.ts";
+import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
   Endpoints,
+  REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationHook,
   ReplicationOwnership,
@@ -57,6 +58,17 @@ export async function openNode({
     healthThresholdSec: settings.healthThresholdSec,
   });
   const replicator = new Replicator({ runtime, kv, jobs, ownership, ids, config: settings });
+  const { workers } = jobs;
+  const worker = new JobWorker({
+    runtime,
+    kv,
+    jobs,
+    renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers }),
+    node: "tandem@test",
+    processId: "1",
+    types: [REPLICATION_JOB_TYPE],
+    leaseMs: settings.workerLeaseSec * 1000,
+  });
   const scheduler = new Scheduler(
     {
       runtime,
@@ -71,6 +83,7 @@ export async function openNode({
       processId: "1",
     },
     replicator,
+    worker,
   );
   await replicator.prepare();
   const stopping = new AbortController();

@@ -1,0 +1,135 @@
+/**
+ * Being told of what becomes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), on the store's watches: a job that nobody
+ * changes costs nothing.
+ *
+ * A subscription remembers what its owner knows. An event is what differs from that: another state, or a later update of a
+ * running job. Changes between two looks are one event, with the latest data.
+ */
+import { type Runtime, waitAtMost } from "../base/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import type { Job, JobName } from "./job.ts";
+import type { Jobs } from "./jobs.ts";
+
+/** How a job stands; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */
+export interface Observation {
+  readonly job: Job;
+  readonly activity: string | undefined;
+}
+
+/** `removed`: there is no such job any more. After it, and after `finished`, a subscription has no more events. */
+export type JobEvent =
+  | { readonly kind: "changed"; readonly job: Job }
+  | { readonly kind: "removed"; readonly name: JobName };
+
+export interface WaitOptions {
+  /** Events in other states are thrown away; `removed` counts as one. */
+  readonly state?: Job["state"] | "removed";
+  /** For ever when absent. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export class JobSubscription {
+  readonly name: JobName;
+  /** The job as it was when the subscription began. */
+  readonly job: Job;
+  #state: Job["state"] | "removed";
+  #activity: string | undefined;
+  readonly #ended = new AbortController();
+
+  /** Use `JobSubscriptions.subscribe`. */
+  constructor({ job, activity }: Observation) {
+    this.name = { type: job.type, id: job.id };
+    this.job = job;
+    this.#state = job.state;
+    this.#activity = activity;
+    if (job.state === "finished") this.unsubscribe();
+  }
+
+  /** Aborts when no more events come. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** No more events, also for who waits already. Safe to call twice. */
+  unsubscribe(): void {
+    this.#ended.abort(new Error("The subscription has ended"));
+  }
+
+  /** Takes note of how the job stands; the event that this is, if it is news. */
+  note(observation: Observation | undefined): JobEvent | undefined {
+    const state = observation?.job.state ?? "removed";
+    if (state === this.#state && observation?.activity === this.#activity) return undefined;
+    this.#state = state;
+    this.#activity = observation?.activity;
+    if (state === "removed" || state === "finished") this.unsubscribe();
+    return observation === undefined
+      ? { kind: "removed", name: this.name }
+      : { kind: "changed", job: observation.job };
+  }
+}
+
+export class JobSubscriptions {
+  readonly #runtime: Runtime;
+  readonly #kv: KeyValueStore;
+  readonly #jobs: Jobs;
+
+  constructor(runtime: Runtime, kv: KeyValueStore, jobs: Jobs) {
+    this.#runtime = runtime;
+    this.#kv = kv;
+    this.#jobs = jobs;
+  }
+
+  /** Undefined when there is no such job. That of a finished job has ended already. */
+  async subscribe(name: JobName): Promise<JobSubscription | undefined> {
+    const observation = await this.#kv.read((tx) => this.#jobs.observe(tx, name));
+    return observation && new JobSubscription(observation);
+  }
+
+  /** The next event of any of these; undefined when the time is over, or when none of them has more events. */
+  async wait(
+    subscriptions: readonly JobSubscription[],
+    { state, timeoutMs = Number.POSITIVE_INFINITY, signal }: WaitOptions = {},
+  ): Promise<JobEvent | undefined> {
+    const { clock } = this.#runtime;
+    const startedAtMs = clock.monotonicMs();
+    for (;;) {
+      signal?.throwIfAborted();
+      const open = subscriptions.filter(({ ended }) => !ended.aborted);
+      if (open.length === 0) return undefined;
+      const looks = await this.#kv.transact((tx) =>
+        Promise.all(
+          open.map(async (subscription) => ({
+            subscription,
+            observation: await this.#jobs.observe(tx, subscription.name),
+            changed: this.#jobs.watch(tx, subscription.name),
+          })),
+        ),
+      );
+      const cancelAll = (): void => {
+        for (const { changed } of looks) changed.cancel();
+      };
+      for (const { subscription, observation } of looks) {
+        if (subscription.ended.aborted) continue;
+        const event = subscription.note(observation);
+        if (event === undefined || (state !== undefined && stateOf(event) !== state)) continue;
+        cancelAll();
+        return event;
+      }
+      const leftMs = startedAtMs + timeoutMs - clock.monotonicMs();
+      const ends = open.map(({ ended }) => ended);
+      const over = AbortSignal.any(signal === undefined ? ends : [signal, ...ends]);
+      if (leftMs > 0) {
+        await waitAtMost(clock, leftMs, over, (waited) =>
+          Promise.race(looks.map(({ changed }) => changed.fired(waited))),
+        );
+      }
+      cancelAll();
+      if (leftMs <= 0) return undefined;
+    }
+  }
+}
+
+function stateOf(event: JobEvent): Job["state"] | "removed" {
+  return event.kind === "removed" ? "removed" : event.job.state;
+}

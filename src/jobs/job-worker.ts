@@ -1,0 +1,131 @@
+/**
+ * A node's place among the workers, for as long as it runs jobs.
+ *
+ *   register → renew the lease, watch the neighbour, run jobs → leave
+ *                       │ expelled, or the lease was not renewed in time
+ *                       └► all jobs stop → leave → register anew
+ *
+ * What runs jobs is handed in; it accepts under the id that it is given, and stops at once when `expelled` aborts.
+ */
+import { errorCode, runTogether, waitAtMost } from "../base/index.ts";
+import type { JobType } from "./job.ts";
+import { WorkerExpelledError } from "./jobs-errors.ts";
+import { type Lease, type LeaseEnding, type LeaseRenewer, RENEWALS_PER_LEASE } from "./lease.ts";
+import type { Worker, WorkerId } from "./worker.ts";
+import { requeueAll, WorkerRing, type WorkerRingParts } from "./worker-ring.ts";
+
+/** What leaving may take: who cannot reach the store is found by its silence. */
+const LEAVE_MS_MAX = 2000;
+
+export interface JobWorkerParts extends WorkerRingParts {
+  readonly renewer: LeaseRenewer;
+  /** For people. */
+  readonly node: string;
+  readonly processId: string;
+  readonly types: readonly JobType[];
+  readonly leaseMs: number;
+}
+
+/** One registration. */
+export interface Membership {
+  readonly id: WorkerId;
+  /** Aborts when the worker has to give up all its jobs, without another write. */
+  readonly expelled: AbortSignal;
+}
+
+export class JobWorker {
+  readonly #parts: JobWorkerParts;
+
+  constructor(parts: JobWorkerParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Runs `work` as a member; again, as a new one, each time it is expelled. `work` settles when nothing that it started is
+   * alive: when `signal` aborts, in good order, and when it is expelled, at once. What it still holds then is handed back.
+   */
+  async run(signal: AbortSignal, work: (membership: Membership) => Promise<void>): Promise<void> {
+    const { clock, trace } = this.#parts.runtime;
+    while (!signal.aborted) {
+      try {
+        await this.#serve(work);
+      } catch (error) {
+        if (errorCode(error) !== "JOBS_WORKER_EXPELLED") throw error;
+        trace.event("jobs.worker-lost", (error as WorkerExpelledError).details);
+        // Whatever delayed the lease may last a little longer.
+        await clock.sleep(this.#parts.leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
+      }
+    }
+  }
+
+  async #serve(work: (membership: Membership) => Promise<void>): Promise<void> {
+    const { runtime, kv, jobs, renewer, node, processId, types, leaseMs } = this.#parts;
+    const startedAtMs = runtime.clock.monotonicMs();
+    const worker = await kv.transact(async (tx) =>
+      jobs.workers.register(tx, { node, processId, types, leaseMs }),
+    );
+    const { id } = worker;
+    runtime.trace.event("jobs.worker-registered", { worker: id, node, processId });
+    const ageMs = runtime.clock.monotonicMs() - startedAtMs;
+    const lease = renewer.start({ worker: id, leaseMs, ageMs });
+    const over = new AbortController();
+    try {
+      await runTogether(new AbortController().signal, [
+        async (expelled) => {
+          try {
+            await work({ id, expelled });
+          } finally {
+            over.abort(new Error("The worker leaves"));
+          }
+        },
+        () => this.#watchLease(id, lease, over.signal),
+        () => this.#watchRing(worker, over.signal),
+      ]);
+    } finally {
+      await lease.stop();
+      await this.#leave(id);
+    }
+  }
+
+  /** Rejects when the lease is lost. After a pause of the whole process the clock tells before any message does. */
+  async #watchLease(id: WorkerId, lease: Lease, over: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    let cause: LeaseEnding = "lapsed";
+    const ended = new AbortController();
+    void lease.ended.then((ending) => {
+      cause = ending;
+      ended.abort(new Error("The lease ended"));
+    });
+    const wake = AbortSignal.any([over, ended.signal]);
+    while (!wake.aborted && lease.remainingMs() > 0) {
+      await clock.sleep(lease.remainingMs(), wake).catch(() => {});
+    }
+    if (over.aborted) return;
+    throw new WorkerExpelledError(id, cause);
+  }
+
+  async #watchRing(worker: Worker, over: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    const ring = new WorkerRing(this.#parts, worker);
+    while (!over.aborted) {
+      const { pauseMs, changed } = await ring.look();
+      await waitAtMost(clock, pauseMs, over, (waited) => changed.fired(waited));
+      changed.cancel();
+    }
+  }
+
+  /** Strikes itself off and hands back what it still holds. */
+  async #leave(id: WorkerId): Promise<void> {
+    const { runtime, kv, jobs } = this.#parts;
+    try {
+      await kv.transact((tx) => jobs.workers.expel(tx, id), {
+        timeoutMs: LEAVE_MS_MAX,
+        whenUnknown: "retry",
+      });
+      await requeueAll(this.#parts, id);
+    } catch (error) {
+      // The others find it by its silence.
+      runtime.trace.event("jobs.worker-vanished", { worker: id, error: String(error) });
+    }
+  }
+}

@@ -1,0 +1,37 @@
+/** The stored form of a worker and of its lease. The first element is the format's version. */
+import { assert } from "../base/index.ts";
+import { packTuple, unpackTuple } from "../kv/index.ts";
+import type { JobType } from "./job.ts";
+import type { Worker, WorkerLease } from "./worker.ts";
+
+const FORMAT = 1;
+
+export function encodeWorker(worker: Worker): Uint8Array {
+  const { node, processId, types, sinceMs, leaseMs } = worker;
+  return packTuple([FORMAT, node, processId, [...types], sinceMs, leaseMs]);
+}
+
+export function decodeWorker(id: string, value: Uint8Array): Worker {
+  const [format, node, processId, types, sinceMs, leaseMs] = unpackTuple(value);
+  assert(format === FORMAT, "The worker's record has a format of this version");
+  assert(typeof node === "string" && typeof processId === "string", "A worker says who it is");
+  assert(Array.isArray(types), "A worker has types of jobs");
+  assert(typeof sinceMs === "number" && typeof leaseMs === "number", "A worker has a lease");
+  return { id, node, processId, types: types as JobType[], sinceMs, leaseMs };
+}
+
+export function encodeLease({ renewalCount, renewedAtMs }: WorkerLease): Uint8Array {
+  return packTuple([FORMAT, renewalCount, renewedAtMs]);
+}
+
+export function decodeLease(value: Uint8Array): WorkerLease {
+  const [format, renewalCount, renewedAtMs] = unpackTuple(value);
+  assert(format === FORMAT, "The lease has a format of this version");
+  assert(typeof renewalCount === "number", "A lease counts its renewals");
+  assert(typeof renewedAtMs === "number", "A lease says when it was renewed");
+  return { renewalCount, renewedAtMs };
+}
+
+export function encodeExpulsion(): Uint8Array {
+  return packTuple([FORMAT]);
+}

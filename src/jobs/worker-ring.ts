@@ -1,0 +1,175 @@
+/**
+ * Who watches whom (draft of RFC 007): the workers form a ring in order of their ids, and each looks at its right-hand
+ * neighbour. While that one is silent, also at the one behind it, so that neighbours that die together are found together.
+ *
+ * A worker is judged by its count of renewals and by the observer's own clock: who was seen to stand still for a whole lease
+ * is expelled, unless it renews in the same moment. What an expelled worker held is requeued at once, by whoever expelled
+ * it, or by the next that comes to it in the ring.
+ */
+import { errorCode, type Runtime } from "../base/index.ts";
+import { isRetryable, type KeyValueStore, type ReadTransaction, type Watch } from "../kv/index.ts";
+import type { Jobs } from "./jobs.ts";
+import { RENEWALS_PER_LEASE } from "./lease.ts";
+import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
+
+/** Jobs requeued in one transaction: at first, more after each full batch, fewer after a failure (CouchDB's numbers). */
+const BATCH_ROWS_FIRST = 1000;
+const BATCH_ROWS_STEP = 100;
+const BATCH_FACTOR = 0.75;
+/** Attempts with the same batch before it is made smaller. */
+const BATCH_RETRY_COUNT_MAX = 3;
+/** Never looks more often than that. */
+const PAUSE_MS_MIN = 20;
+
+export interface WorkerRingParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+}
+
+type Neighbour =
+  | { readonly kind: "member"; readonly worker: Worker; readonly lease: WorkerLease }
+  | { readonly kind: "expelled"; readonly id: WorkerId };
+
+/** A member as it was last seen to move. */
+interface Sighting {
+  readonly renewalCount: number;
+  readonly seenAtMs: number;
+}
+
+/** When to look again, at the latest. */
+export interface Look {
+  readonly pauseMs: number;
+  readonly changed: Watch;
+}
+
+export class WorkerRing {
+  readonly #parts: WorkerRingParts;
+  readonly #self: WorkerId;
+  readonly #leaseMs: number;
+  #sightings = new Map<WorkerId, Sighting>();
+
+  constructor(parts: WorkerRingParts, self: Worker) {
+    this.#parts = parts;
+    this.#self = self.id;
+    this.#leaseMs = self.leaseMs;
+  }
+
+  /** Looks once, and does what is to be done. */
+  async look(): Promise<Look> {
+    const { clock } = this.#parts.runtime;
+    const lookedAtMs = clock.monotonicMs();
+    const { neighbours, changed } = await this.#parts.kv.transact(async (tx) => ({
+      neighbours: await this.#read(tx),
+      changed: this.#parts.jobs.workers.watch(tx),
+    }));
+    try {
+      return { pauseMs: await this.#visit(neighbours, lookedAtMs, clock.monotonicMs()), changed };
+    } catch (error) {
+      changed.cancel();
+      throw error;
+    }
+  }
+
+  /** All others, beginning with the one to the right. */
+  async #read(tx: ReadTransaction): Promise<Neighbour[]> {
+    const { workers } = this.#parts.jobs;
+    const reader = tx.snapshot;
+    const [members, expelled] = await Promise.all([
+      workers.members(reader),
+      workers.expelled(reader),
+    ]);
+    const all = new Map<WorkerId, Neighbour>();
+    for (const id of expelled) all.set(id, { kind: "expelled", id });
+    for (const worker of members) {
+      const lease = await workers.lease(reader, worker.id);
+      if (lease !== undefined) all.set(worker.id, { kind: "member", worker, lease });
+    }
+    all.delete(this.#self);
+    const ids = [...all.keys()].toSorted();
+    const right = ids.findIndex((id) => id > this.#self);
+    const ring = right < 0 ? ids : [...ids.slice(right), ...ids.slice(0, right)];
+    return ring.map((id) => all.get(id) as Neighbour);
+  }
+
+  /** Goes to the right as far as nobody lives; returns how long nothing can be due. */
+  async #visit(
+    neighbours: readonly Neighbour[],
+    lookedAtMs: number,
+    readAtMs: number,
+  ): Promise<number> {
+    const before = this.#sightings;
+    this.#sightings = new Map();
+    let pauseMs = this.#leaseMs / RENEWALS_PER_LEASE;
+    for (const neighbour of neighbours) {
+      if (neighbour.kind === "expelled") {
+        await this.#rescue(neighbour.id);
+        continue;
+      }
+      const { worker, lease } = neighbour;
+      const { renewalCount } = lease;
+      const seen = before.get(worker.id);
+      const sighting =
+        seen?.renewalCount === renewalCount ? seen : { renewalCount, seenAtMs: readAtMs };
+      this.#sightings.set(worker.id, sighting);
+      const silentMs = lookedAtMs - sighting.seenAtMs;
+      if (silentMs < worker.leaseMs) {
+        pauseMs = Math.min(pauseMs, worker.leaseMs - silentMs);
+        if (seen !== undefined && silentMs < (2 * worker.leaseMs) / RENEWALS_PER_LEASE) break;
+      } else if (await this.#expel(worker, renewalCount)) {
+        await this.#rescue(worker.id);
+      }
+    }
+    return Math.max(PAUSE_MS_MIN, pauseMs);
+  }
+
+  async #expel(worker: Worker, renewalCount: number): Promise<boolean> {
+    const { kv, jobs, runtime } = this.#parts;
+    const expelled = await kv.transact((tx) => jobs.workers.expel(tx, worker.id, renewalCount), {
+      whenUnknown: "retry",
+    });
+    if (expelled) {
+      const { id, node, processId } = worker;
+      runtime.trace.event("jobs.worker-expelled", { worker: id, node, processId, by: this.#self });
+    }
+    return expelled;
+  }
+
+  #rescue(id: WorkerId): Promise<number> {
+    return requeueAll(this.#parts, id);
+  }
+}
+
+/** Puts all that an expelled worker held back into the queue, in batches; returns how many jobs that were. */
+export async function requeueAll(
+  { runtime, kv, jobs }: WorkerRingParts,
+  worker: WorkerId,
+): Promise<number> {
+  let rowCountMax = BATCH_ROWS_FIRST;
+  let jobCount = 0;
+  for (;;) {
+    try {
+      const batch = await kv.transact(
+        async (tx) => {
+          const requeued = await jobs.requeueHeldBy(tx, worker, rowCountMax);
+          if (requeued.isDone) jobs.workers.forget(tx, worker);
+          return requeued;
+        },
+        { retryCountMax: BATCH_RETRY_COUNT_MAX, whenUnknown: "retry" },
+      );
+      jobCount += batch.jobCount;
+      if (batch.isDone) break;
+      rowCountMax += BATCH_ROWS_STEP;
+    } catch (error) {
+      if (!isTooMuch(error) || rowCountMax === 1) throw error;
+      rowCountMax = Math.max(1, Math.floor(rowCountMax * BATCH_FACTOR));
+    }
+  }
+  runtime.trace.event("jobs.worker-cleared", { worker, jobCount });
+  return jobCount;
+}
+
+/** A smaller transaction may succeed. */
+function isTooMuch(error: unknown): boolean {
+  return errorCode(error) === "KV_TOO_LARGE" || isRetryable(error);
+}

@@ -1,0 +1,113 @@
+/**
+ * The list of workers: registration, leases, expulsion (draft of RFC 007). Every call composes inside the caller's
+ * transaction. The row that says "member" is not written by renewals, so that accepting jobs, which reads it, never
+ * conflicts with them.
+ */
+import { type Runtime, randomHex } from "../base/index.ts";
+import {
+  packTupleVersionstamped,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  Versionstamp,
+  type Watch,
+} from "../kv/index.ts";
+import { JobKeys } from "./job-keys.ts";
+import { WorkerExpelledError } from "./jobs-errors.ts";
+import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
+import {
+  decodeLease,
+  decodeWorker,
+  encodeExpulsion,
+  encodeLease,
+  encodeWorker,
+} from "./worker-record.ts";
+
+export class Workers {
+  readonly #runtime: Runtime;
+  readonly #keys: JobKeys;
+
+  constructor(runtime: Runtime, subspace: Subspace) {
+    this.#runtime = runtime;
+    this.#keys = new JobKeys(subspace);
+  }
+
+  /** Makes a member; its lease begins. */
+  register(tx: Transaction, description: Omit<Worker, "id" | "sinceMs">): Worker {
+    const sinceMs = this.#runtime.clock.nowMs();
+    const worker = { ...description, id: randomHex(this.#runtime.random), sinceMs };
+    tx.set(this.#keys.worker(worker.id), encodeWorker(worker));
+    tx.set(this.#keys.lease(worker.id), encodeLease({ renewalCount: 0, renewedAtMs: sinceMs }));
+    this.#announceChange(tx);
+    return worker;
+  }
+
+  /** Renews a member's lease. False: it is a member no more. */
+  async renew(tx: Transaction, id: WorkerId): Promise<boolean> {
+    if (!(await this.isMember(tx, id))) return false;
+    const renewalCount = ((await this.lease(tx, id))?.renewalCount ?? 0) + 1;
+    const renewedAtMs = this.#runtime.clock.nowMs();
+    tx.set(this.#keys.lease(id), encodeLease({ renewalCount, renewedAtMs }));
+    return true;
+  }
+
+  async isMember(tx: ReadTransaction, id: WorkerId): Promise<boolean> {
+    return (await tx.get(this.#keys.worker(id))) !== undefined;
+  }
+
+  /** For transactions that only a member may commit. */
+  async verifyMember(tx: ReadTransaction, id: WorkerId): Promise<void> {
+    if (!(await this.isMember(tx, id))) throw new WorkerExpelledError(id, "expelled");
+  }
+
+  async lease(tx: ReadTransaction, id: WorkerId): Promise<WorkerLease | undefined> {
+    const value = await tx.get(this.#keys.lease(id));
+    return value && decodeLease(value);
+  }
+
+  /** Every member in order of its id. */
+  async members(tx: ReadTransaction): Promise<Worker[]> {
+    const page = await tx.getRangePage(this.#keys.workers());
+    return page.entries.map(({ key, value }) =>
+      decodeWorker(this.#keys.lastElement(key) as string, value),
+    );
+  }
+
+  /** Those whose jobs are not all back in the queue yet. */
+  async expelled(tx: ReadTransaction): Promise<WorkerId[]> {
+    const page = await tx.getRangePage(this.#keys.expulsions());
+    return page.entries.map(({ key }) => this.#keys.lastElement(key) as string);
+  }
+
+  /** Fires when somebody registers, leaves or is expelled, after this transaction's commit. */
+  watch(tx: Transaction): Watch {
+    return tx.watch(this.#keys.membership());
+  }
+
+  /**
+   * Strikes a member off, if it has not renewed its lease since `renewalCount`; a worker that leaves gives none. From here on
+   * it can accept nothing. What it holds is requeued afterwards, in batches, by whoever sees the mark that is left here.
+   */
+  async expel(tx: Transaction, id: WorkerId, renewalCount?: number): Promise<boolean> {
+    if (!(await this.isMember(tx, id))) return false;
+    if (renewalCount !== undefined) {
+      const lease = await this.lease(tx, id);
+      if (lease?.renewalCount !== renewalCount) return false;
+    }
+    tx.clear(this.#keys.worker(id));
+    tx.clear(this.#keys.lease(id));
+    tx.set(this.#keys.expulsion(id), encodeExpulsion());
+    this.#announceChange(tx);
+    return true;
+  }
+
+  /** Removes the mark of an expelled worker that holds nothing any more. */
+  forget(tx: Transaction, id: WorkerId): void {
+    tx.clear(this.#keys.expulsion(id));
+  }
+
+  #announceChange(tx: Transaction): void {
+    const stamp = packTupleVersionstamped([Versionstamp.incomplete(tx.nextUserVersion())]);
+    tx.setVersionstampedValue(this.#keys.membership(), stamp);
+  }
+}

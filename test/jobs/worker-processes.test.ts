@@ -1,0 +1,168 @@
+/** Workers as processes on one LMDB store: what dies is rescued, what is only busy is left alone. */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { type Job, Jobs } from "../../src/jobs/index.ts";
+import { KeyValueStore, Subspace } from "../../src/kv/index.ts";
+
+const PROGRAM = fileURLToPath(new URL("../support/jobs-process.mjs", import.meta.url));
+const TYPE = "test";
+const DEFAULT_LEASE_MS = 5000;
+const SHORT_LEASE_MS = 3000;
+
+interface Message {
+  readonly event: string;
+  readonly id?: string;
+}
+
+/** One process, and what it said so far. */
+class WorkerProcess {
+  readonly child: ChildProcess;
+  readonly messages: Message[] = [];
+
+  constructor(directory: string, name: string, leaseMs: number, mode: "write" | "hold") {
+    this.child = fork(PROGRAM, [directory, name, String(leaseMs), mode]);
+    this.child.on("message", (message: Message) => this.messages.push(message));
+  }
+
+  count(event: string): number {
+    return this.messages.filter((message) => message.event === event).length;
+  }
+
+  /** Resolves when it has said so `count` times. */
+  async said(event: string, count = 1): Promise<void> {
+    while (this.count(event) < count) await once(this.child, "message");
+  }
+
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    if (this.child.exitCode === null && this.child.signalCode === null) {
+      this.child.kill(signal);
+      await once(this.child, "exit");
+    }
+    return this.child.exitCode;
+  }
+}
+
+let directory: string;
+let kv: KeyValueStore;
+let jobs: Jobs;
+let processes: WorkerProcess[];
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), "tandem-jobs-"));
+  const runtime = createSystemRuntime();
+  kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
+  await kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, 600));
+  processes = [];
+});
+
+afterEach(async () => {
+  for (const opened of processes) await opened.end("SIGKILL");
+  await kv.close();
+  rmSync(directory, { recursive: true });
+});
+
+async function open(
+  name: string,
+  { leaseMs, mode = "hold" }: { leaseMs: number; mode?: "write" | "hold" },
+): Promise<WorkerProcess> {
+  const opened = new WorkerProcess(directory, name, leaseMs, mode);
+  processes.push(opened);
+  await opened.said("jobs.worker-registered");
+  return opened;
+}
+
+async function add(count: number): Promise<void> {
+  await kv.transact(async (tx) => {
+    for (let number = 0; number < count; number++) {
+      await jobs.add(tx, { type: TYPE, id: `job-${number}` }, {});
+    }
+  });
+}
+
+async function all(): Promise<readonly Job[]> {
+  return (await kv.read((tx) => jobs.list(tx, TYPE, { limit: 10_000 }))).entries;
+}
+
+/**
+ * Stops a process that is not in the midst of a commit: one that is holds LMDB's lock, and everybody waits until it goes on,
+ * so nobody can expel it (docs/spec/jobs.md).
+ */
+async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
+  const probe = Subspace.fromTuple(["probe"]).pack([]);
+  for (;;) {
+    process.child.kill("SIGSTOP");
+    const committed = kv.transact(async (tx) => tx.add(probe, 1n), { timeoutMs: 300 });
+    if (
+      await committed.then(
+        () => true,
+        () => false,
+      )
+    )
+      return;
+    process.child.kill("SIGCONT");
+  }
+}
+
+test("1,000 jobs of a process that was killed are all accepted by another within 10 s", async () => {
+  const victim = await open("victim", { leaseMs: DEFAULT_LEASE_MS });
+  await add(1000);
+  await victim.said("accepted", 1000);
+  const other = await open("other", { leaseMs: DEFAULT_LEASE_MS });
+  const killedAtMs = performance.now();
+  await victim.end("SIGKILL");
+  await other.said("accepted", 1000);
+  expect(performance.now() - killedAtMs).toBeLessThan(10_000);
+  expect((await all()).every(({ state }) => state === "running")).toBe(true);
+}, 60_000);
+
+test("a process that is asked to stop hands its jobs back at once", async () => {
+  const first = await open("first", { leaseMs: DEFAULT_LEASE_MS });
+  await add(50);
+  await first.said("accepted", 50);
+  const other = await open("other", { leaseMs: DEFAULT_LEASE_MS });
+  const stoppedAtMs = performance.now();
+  expect(await first.end("SIGTERM")).toBe(0);
+  await other.said("accepted", 50);
+  expect(performance.now() - stoppedAtMs).toBeLessThan(DEFAULT_LEASE_MS * 0.8);
+}, 60_000);
+
+test("a process whose event loop is blocked for longer than two leases keeps its jobs", async () => {
+  const busy = await open("busy", { leaseMs: DEFAULT_LEASE_MS, mode: "write" });
+  await add(20);
+  await busy.said("accepted", 20);
+  const other = await open("other", { leaseMs: DEFAULT_LEASE_MS });
+  busy.child.send({ blockMs: 2.4 * DEFAULT_LEASE_MS });
+  await busy.said("unblocked");
+  const before = new Map((await all()).map(({ id, data }) => [id, data.number]));
+  // It writes on, and nobody took anything from it.
+  while (!(await all()).every(({ id, data }) => data.number !== before.get(id))) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  expect(busy.count("halted")).toBe(0);
+  expect(busy.count("jobs.worker-lost")).toBe(0);
+  expect(other.count("accepted")).toBe(0);
+  expect(other.count("jobs.worker-expelled")).toBe(0);
+}, 60_000);
+
+test("a process that was stopped for longer than its lease halts on waking, without an accepted write", async () => {
+  const sleeper = await open("sleeper", { leaseMs: SHORT_LEASE_MS, mode: "write" });
+  await add(20);
+  await sleeper.said("accepted", 20);
+  const other = await open("other", { leaseMs: SHORT_LEASE_MS });
+  await stopBetweenCommits(sleeper);
+  await other.said("accepted", 20);
+  const before = await all();
+  const acceptedCount = sleeper.count("accepted");
+  sleeper.child.kill("SIGCONT");
+  await sleeper.said("jobs.worker-lost");
+  await sleeper.said("jobs.worker-registered", 2);
+  expect(await all()).toEqual(before);
+  expect(sleeper.count("accepted")).toBe(acceptedCount);
+}, 60_000);

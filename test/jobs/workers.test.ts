@@ -1,0 +1,275 @@
+/** Workers and their leases, on the memory engine. Leases are short, so that what lapses does so soon. */
+import { beforeEach, expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import {
+  type HeldJob,
+  InLoopLeaseRenewer,
+  JobHaltedError,
+  Jobs,
+  JobWorker,
+  type LeaseRenewer,
+  type Membership,
+  WorkerExpelledError,
+  type WorkerId,
+} from "../../src/jobs/index.ts";
+import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
+
+const TYPE = "test";
+const LEASE_MS = 200;
+/** Of workers that run in the test's own event loop, which it keeps busy. */
+const RUNNING_LEASE_MS = 3000;
+const DESCRIPTION = { node: "n", processId: "1", types: [TYPE], leaseMs: LEASE_MS };
+
+let kv: KeyValueStore;
+let jobs: Jobs;
+let stopping: AbortController;
+let running: Promise<void>[];
+let events: { name: string; fields: Readonly<Record<string, unknown>> }[];
+let announce: () => void;
+
+const runtime = createSystemRuntime({
+  event: (name, fields = {}) => {
+    events.push({ name, fields });
+    announce();
+  },
+});
+const { clock } = runtime;
+
+beforeEach(async () => {
+  events = [];
+  announce = () => {};
+  running = [];
+  stopping = new AbortController();
+  kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
+  await kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, 600));
+  return async () => {
+    stopping.abort(new Error("The test is over"));
+    await Promise.all(running);
+    await kv.close();
+  };
+});
+
+const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> => kv.transact(body);
+const members = () => kv.read((tx) => jobs.workers.members(tx));
+
+/** The first event of this name, past or future, that passes. */
+async function event(
+  name: string,
+  passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
+): Promise<Readonly<Record<string, unknown>>> {
+  for (;;) {
+    const found = events.find((one) => one.name === name && passes(one.fields));
+    if (found !== undefined) return found.fields;
+    await new Promise<void>((resolve) => {
+      announce = resolve;
+    });
+  }
+}
+
+/** A member that nobody renews. */
+async function registerSilent(): Promise<WorkerId> {
+  return (await transact(async (tx) => jobs.workers.register(tx, DESCRIPTION))).id;
+}
+
+async function add(count: number): Promise<void> {
+  await transact(async (tx) => {
+    for (let number = 0; number < count; number++) {
+      await jobs.add(tx, { type: TYPE, id: `job-${number}` }, { number });
+    }
+  });
+}
+
+async function acceptAll(worker: WorkerId): Promise<HeldJob[]> {
+  const held: HeldJob[] = [];
+  for (;;) {
+    const acceptance = await transact((tx) =>
+      jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 200, worker }),
+    );
+    if (acceptance.kind === "none-due") return held;
+    held.push(...acceptance.held);
+  }
+}
+
+/** Runs a worker; `work` waits for its end unless it is given. */
+function run(
+  work: (membership: Membership) => Promise<void> = ({ expelled }) => untilAborted(expelled),
+  renewer: LeaseRenewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers }),
+  leaseMs = RUNNING_LEASE_MS,
+): void {
+  const worker = new JobWorker({ runtime, kv, jobs, renewer, ...DESCRIPTION, leaseMs });
+  running.push(worker.run(stopping.signal, work));
+}
+
+/** Until the test is over or this aborts. */
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return clock.sleep(2 ** 30, AbortSignal.any([signal, stopping.signal])).catch(() => {});
+}
+
+const pendingCount = () =>
+  kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec: 0, limit: 10_000 }));
+
+test("a registration is seen by whoever watches the list", async () => {
+  const changed = await transact(async (tx) => jobs.workers.watch(tx));
+  const id = await registerSilent();
+  await changed.fired();
+  expect(await members()).toMatchObject([{ id, ...DESCRIPTION }]);
+});
+
+test("a worker that falls silent loses all its jobs to its neighbour, in batches", async () => {
+  const silent = await registerSilent();
+  await add(2500);
+  const held = await acceptAll(silent);
+  expect(held.length).toBe(2500);
+  expect(await kv.read((tx) => jobs.heldCount(tx, silent))).toBe(2500);
+  run();
+  const cleared = await event("jobs.worker-cleared", ({ worker }) => worker === silent);
+  expect(cleared.jobCount).toBe(2500);
+  expect(await pendingCount()).toBe(2500);
+  expect((await members()).map(({ id }) => id)).not.toContain(silent);
+  expect(await kv.read((tx) => jobs.workers.expelled(tx))).toEqual([]);
+  const writing = transact((tx) => jobs.update(tx, held[0] as HeldJob));
+  await expect(writing).rejects.toThrow(JobHaltedError);
+});
+
+test("a worker that was expelled accepts nothing", async () => {
+  const id = await registerSilent();
+  await add(1);
+  expect(await transact((tx) => jobs.workers.expel(tx, id))).toBe(true);
+  expect(await transact((tx) => jobs.workers.renew(tx, id))).toBe(false);
+  const accepting = transact((tx) =>
+    jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 1, worker: id }),
+  );
+  await expect(accepting).rejects.toThrow(WorkerExpelledError);
+  expect(await pendingCount()).toBe(1);
+});
+
+test("an acceptance and an expulsion at the same time: one of them fails", async () => {
+  const id = await registerSilent();
+  await add(1);
+  const accepting = transact(async (tx) => {
+    const acceptance = await jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 1, worker: id });
+    if (await kv.read((other) => jobs.workers.isMember(other, id))) {
+      await transact((other) => jobs.workers.expel(other, id));
+    }
+    return acceptance;
+  });
+  await expect(accepting).rejects.toThrow(WorkerExpelledError);
+  expect(await kv.read((tx) => jobs.heldCount(tx, id))).toBe(0);
+});
+
+test("a worker that renewed in the same moment is not expelled", async () => {
+  const id = await registerSilent();
+  await transact((tx) => jobs.workers.renew(tx, id));
+  expect(await transact((tx) => jobs.workers.expel(tx, id, 0))).toBe(false);
+  expect(await transact((tx) => jobs.workers.expel(tx, id, 1))).toBe(true);
+});
+
+test("neighbours that die together are found together", async () => {
+  for (let count = 0; count < 8; count++) await registerSilent();
+  const startedAtMs = clock.monotonicMs();
+  run();
+  await event("jobs.worker-cleared", () => {
+    return events.filter(({ name }) => name === "jobs.worker-cleared").length === 8;
+  });
+  expect(clock.monotonicMs() - startedAtMs).toBeLessThan(8 * LEASE_MS);
+});
+
+test("workers that live leave each other alone", async () => {
+  for (let count = 0; count < 5; count++) run();
+  // A worker that is really dead, registered last, is expelled after all others could have been.
+  const silent = await registerSilent();
+  await event("jobs.worker-cleared", ({ worker }) => worker === silent);
+  const expelled = events.filter(({ name }) => name === "jobs.worker-expelled");
+  expect(expelled.map(({ fields }) => fields.worker)).toEqual([silent]);
+  expect((await members()).length).toBe(5);
+});
+
+test("what an expelled worker held is requeued though its expeller died in the midst", async () => {
+  const silent = await registerSilent();
+  await add(10);
+  await acceptAll(silent);
+  await transact((tx) => jobs.workers.expel(tx, silent));
+  await transact((tx) => jobs.requeueHeldBy(tx, silent, 3));
+  expect(await pendingCount()).toBe(3);
+  run();
+  await event("jobs.worker-cleared", ({ jobCount }) => jobCount === 7);
+  expect(await pendingCount()).toBe(10);
+});
+
+test("a worker that leaves hands back what it holds, and is on the list no more", async () => {
+  const leaving = new AbortController();
+  await add(5);
+  const renewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers });
+  const worker = new JobWorker({ runtime, kv, jobs, renewer, ...DESCRIPTION });
+  await worker.run(leaving.signal, async ({ id }) => {
+    expect((await acceptAll(id)).length).toBe(5);
+    leaving.abort(new Error("The node stops"));
+  });
+  expect(await pendingCount()).toBe(5);
+  expect(await members()).toEqual([]);
+});
+
+test("a worker that is expelled stops its jobs before it registers anew, under another id", async () => {
+  const order: string[] = [];
+  run(async ({ id, expelled }) => {
+    order.push("working");
+    if (order.length > 1) return untilAborted(expelled);
+    await transact((tx) => jobs.workers.expel(tx, id));
+    await untilAborted(expelled);
+    expect(await members()).toEqual([]);
+    order.push("stopped");
+  });
+  expect(await event("jobs.worker-lost")).toMatchObject({ cause: "expelled" });
+  const first = events.find(({ name }) => name === "jobs.worker-registered")?.fields.worker;
+  await event("jobs.worker-registered", ({ worker }) => worker !== first);
+  expect(order.slice(0, 2)).toEqual(["working", "stopped"]);
+});
+
+test("a worker that cannot renew gives up its jobs before another expels it", async () => {
+  const deaf: LeaseRenewer = {
+    start: ({ leaseMs, ageMs }) => {
+      const startedAtMs = clock.monotonicMs() - ageMs;
+      return {
+        remainingMs: () => leaseMs * 0.8 - (clock.monotonicMs() - startedAtMs),
+        ended: new Promise(() => {}),
+        stop: async () => {},
+      };
+    },
+  };
+  let stopped = false;
+  await add(3);
+  run(
+    async ({ id, expelled }) => {
+      if (stopped) return untilAborted(expelled);
+      await acceptAll(id);
+      await untilAborted(expelled);
+      stopped = true;
+      expect(events.some(({ name }) => name === "jobs.worker-expelled")).toBe(false);
+    },
+    deaf,
+    LEASE_MS,
+  );
+  await event("jobs.worker-registered");
+  run();
+  expect(await event("jobs.worker-lost")).toMatchObject({ cause: "lapsed" });
+  await event("jobs.worker-cleared", ({ jobCount }) => jobCount === 3);
+  expect(stopped).toBe(true);
+  expect(await pendingCount()).toBe(3);
+});
+
+test("a job that ends leaves its worker's list, however it ends", async () => {
+  const id = await registerSilent();
+  await add(3);
+  const [first, second, third] = (await acceptAll(id)) as [HeldJob, HeldJob, HeldJob];
+  await transact((tx) => jobs.update(tx, first, { updated: true }));
+  expect(await kv.read((tx) => jobs.heldCount(tx, id))).toBe(3);
+  await transact((tx) => jobs.finish(tx, first));
+  await transact((tx) => jobs.remove(tx, second));
+  await transact(async (tx) => {
+    const [activity] = await jobs.activities(tx, TYPE, 1);
+    expect(activity?.id).toBe(third.id);
+    await jobs.expire(tx, third, activity?.activity as string);
+  });
+  expect(await kv.read((tx) => jobs.heldCount(tx, id))).toBe(0);
+});

@@ -1,0 +1,72 @@
+/**
+ * A process that runs jobs on an LMDB store, built on the queue alone: accepts whatever is due under a worker, holds it, and
+ * writes each job's data again and again if it is told to. Runs built code.
+ *
+ * Arguments: folder, name, lease in milliseconds, "write" or "hold". It sends what happens, and obeys `{ blockMs }`: its event
+ * loop is then busy for so long. SIGTERM lets it leave.
+ */
+import { setMaxListeners } from "node:events";
+import { createSystemRuntime, LmdbLeaseRenewer, openLmdbEngine } from "../../dist/host/index.js";
+import { Jobs, JobWorker } from "../../dist/jobs/index.js";
+import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
+
+const [directory, node, leaseMs, mode] = process.argv.slice(2);
+const TYPE = "test";
+const send = (message) => process.send?.(message);
+const runtime = createSystemRuntime({ event: (event, fields) => send({ event, ...fields }) });
+const { clock } = runtime;
+const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+const subspace = Subspace.fromTuple(["jobs"]);
+const jobs = new Jobs(runtime, subspace);
+const worker = new JobWorker({
+  runtime,
+  kv,
+  jobs,
+  renewer: new LmdbLeaseRenewer(directory, subspace),
+  node,
+  processId: String(process.pid),
+  types: [TYPE],
+  leaseMs: Number(leaseMs),
+});
+
+const stopping = new AbortController();
+process.on("SIGTERM", () => stopping.abort(new Error("SIGTERM")));
+process.on("message", ({ blockMs }) => {
+  const endMs = performance.now() + blockMs;
+  while (performance.now() < endMs);
+  send({ event: "unblocked" });
+});
+
+async function hold(held, over) {
+  for (let number = 1; !over.aborted; number++) {
+    try {
+      await kv.transact((tx) => jobs.update(tx, held, { node, number }));
+    } catch (error) {
+      send({ event: "halted", id: held.id, code: error.code });
+      return;
+    }
+    await clock.sleep(20, over).catch(() => {});
+  }
+}
+
+await worker.run(stopping.signal, async ({ id, expelled }) => {
+  const over = AbortSignal.any([stopping.signal, expelled]);
+  setMaxListeners(0, over);
+  const writing = [];
+  while (!over.aborted) {
+    const acceptance = await kv.transact((tx) =>
+      jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 100, worker: id }),
+    );
+    if (acceptance.kind === "none-due") {
+      await acceptance.enqueued.fired(over).catch(() => {});
+      continue;
+    }
+    for (const held of acceptance.held) {
+      send({ event: "accepted", id: held.id });
+      if (mode === "write") writing.push(hold(held, over));
+    }
+  }
+  await Promise.all(writing);
+});
+await kv.close();
+process.disconnect?.();
