@@ -40,12 +40,20 @@ import {
 } from "./endpoint.ts";
 import { documentUpload } from "./http-document-upload.ts";
 import { readOpenRevisions } from "./http-open-revisions.ts";
+import { refusalStatus } from "./refusal-status.ts";
 import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
+
+/** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
+const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
+  [400, "bad_request"],
+  [413, "too_large"],
+  [415, "bad_content_type"],
+]);
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
@@ -236,22 +244,15 @@ export class HttpEndpoint implements Endpoint {
       signal,
     });
     const text = await readText(response);
-    if (response.status === 413) return this.#writeHalves(documents, text, signal);
+    if (BATCH_REFUSALS.has(response.status)) {
+      return this.#writeHalves(documents, response.status, text, signal);
+    }
     if (response.status !== 201 && response.status !== 417) {
       throw this.#unexpected("bulk_docs_failed", "_bulk_docs", response, text);
     }
-    const answer: unknown = JSON.parse(text);
-    if (!Array.isArray(answer)) {
-      throw this.#unexpected("bulk_docs_failed", "_bulk_docs", response, text);
-    }
-    return (answer as Partial<Record<string, unknown>>[])
-      .filter((row) => row.error !== undefined)
-      .map((row) => ({
-        id: String(row.id),
-        revision: String(row.rev ?? ""),
-        error: String(row.error),
-        reason: String(row.reason ?? ""),
-      }));
+    const failures = bulkFailures(documents, text);
+    if (failures !== undefined) return failures;
+    throw this.#unexpected("bulk_docs_failed", "_bulk_docs", response, text);
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
@@ -278,6 +279,7 @@ export class HttpEndpoint implements Endpoint {
       failure: {
         id: document.id,
         revision,
+        status: response.status,
         error: typeof error === "string" ? error : `http_${response.status}`,
         reason: typeof reason === "string" ? reason : "",
       },
@@ -365,21 +367,24 @@ export class HttpEndpoint implements Endpoint {
     return page;
   }
 
+  /** The target took none of them, because of some: sends halves, down to those that it does not take by themselves. */
   async #writeHalves(
     documents: readonly PlainDocument[],
+    status: number,
     answer: string,
     signal: AbortSignal,
   ): Promise<readonly WriteFailure[]> {
     const [only] = documents;
     if (documents.length === 1 && only !== undefined) {
       const { revision = "" } = parseWireDocument(only.text);
-      const reason = parseObject(answer)?.reason;
+      const { error, reason } = parseObject(answer) ?? {};
       return [
         {
           id: only.id,
           revision,
-          error: "too_large",
-          reason: typeof reason === "string" ? reason : "the document is too large",
+          status,
+          error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+          reason: typeof reason === "string" ? reason : "",
         },
       ];
     }
@@ -471,6 +476,47 @@ function parseChangesPage(text: string, since: SourceSequence): ChangesPage | un
   const lastRowSequence = rows.length === 0 ? since : (rows.at(-1) as ChangesRow).seq;
   const lastSequence = body.last_seq ?? lastRowSequence;
   return { changes, rowCount: rows.length, lastRowSequence, lastSequence };
+}
+
+/** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
+function bulkFailures(
+  documents: readonly PlainDocument[],
+  text: string,
+): WriteFailure[] | undefined {
+  const answer = parseArray(text);
+  const rows = answer?.filter((row) => row?.error !== undefined);
+  if (rows === undefined || rows.length === 0) return rows && [];
+  const sent = new Map<unknown, string[]>();
+  for (const { id, text: sentText } of documents) {
+    const { revision = "" } = parseWireDocument(sentText);
+    sent.set(id, [...(sent.get(id) ?? []), revision]);
+  }
+  const failures: WriteFailure[] = [];
+  for (const { id, rev, status, error, reason } of rows) {
+    const revisions = sent.get(id);
+    if (revisions === undefined) return undefined;
+    // A row without a revision may mean any that was sent of the document: none of them counts as written.
+    const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
+    for (const revision of meant) {
+      failures.push({
+        id: String(id),
+        revision,
+        status: typeof status === "number" ? status : refusalStatus(String(error)),
+        error: String(error),
+        reason: typeof reason === "string" ? reason : JSON.stringify(reason ?? ""),
+      });
+    }
+  }
+  return failures;
+}
+
+function parseArray(text: string): Partial<Record<string, unknown>>[] | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function bulkGetRow(row: JsonText): BulkReadResult {
