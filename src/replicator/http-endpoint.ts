@@ -12,7 +12,16 @@ import {
   splitObject,
   validateJson,
 } from "../base/index.ts";
-import { type Fetch, type FetchResponse, readText, withHeaders } from "../http-client/index.ts";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  RequestFailedError,
+  type RetryOptions,
+  readText,
+  withHeaders,
+  withRetry,
+} from "../http-client/index.ts";
 import {
   encodeAttachmentName,
   encodeDocumentId,
@@ -55,14 +64,16 @@ const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [415, "bad_content_type"],
 ]);
 
+/** Answers to a PUT that say nothing of the document: the database is gone, or the server wants to be asked later. */
+const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
+
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
 export interface HttpEndpointParts {
   readonly runtime: Runtime;
   /** Answers once; repeats nothing. */
-  readonly fetchOnce: Fetch;
-  /** Repeats what can be repeated. */
-  readonly fetchPatiently: Fetch;
+  readonly fetch: Fetch;
+  readonly retry: RetryOptions;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
 }
@@ -90,19 +101,18 @@ export class HttpEndpoint implements Endpoint {
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
     this.#options = options;
-    this.#once = withHeaders(parts.fetchOnce, headers, address.basic);
-    this.#patiently = withHeaders(parts.fetchPatiently, headers, address.basic);
+    this.#once = withHeaders(parts.fetch, headers, address.basic);
+    this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
   async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
-    const response = await this.#send("PUT", query(parameters), { signal });
-    await readText(response);
+    const response = await this.#ask("PUT", query(parameters), { signal });
     if (response.status === 401 || response.status === 403) throw this.#refused(response.status);
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
-    const response = await this.#send("GET", "", { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", "", { signal });
+    const { text } = response;
     if (response.status === 401 || response.status === 403) throw this.#refused(response.status);
     const body = response.status === 200 ? parseObject(text) : undefined;
     if (body === undefined || !("update_seq" in body)) {
@@ -139,10 +149,9 @@ export class HttpEndpoint implements Endpoint {
 
   async pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined> {
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
-    const response = await this.#send("GET", path, { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", path, { signal });
     if (response.status !== 200) return undefined;
-    const pending = parseObject(text)?.pending;
+    const pending = parseObject(response.text)?.pending;
     return typeof pending === "number" ? pending : undefined;
   }
 
@@ -151,8 +160,8 @@ export class HttpEndpoint implements Endpoint {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const body = JSON.stringify(Object.fromEntries(revisions));
-    const response = await this.#send("POST", "_revs_diff", { body, signal });
-    const text = await readText(response);
+    const response = await this.#ask("POST", "_revs_diff", { body, signal });
+    const { text } = response;
     const answer = response.status === 200 ? splitAnswer(text) : undefined;
     if (answer === undefined)
       throw this.#unexpected("revs_diff_failed", "_revs_diff", response, text);
@@ -176,10 +185,9 @@ export class HttpEndpoint implements Endpoint {
     );
     const path = "_bulk_get?latest=true&revs=true&attachments=false";
     const body = JSON.stringify({ docs });
-    const response = await this.#send("POST", path, { body, signal });
-    const text = await readText(response);
+    const response = await this.#ask("POST", path, { body, signal });
     if (response.status !== 200) return undefined;
-    const results = splitAnswer(text)?.find(({ name }) => name === "results");
+    const results = splitAnswer(response.text)?.find(({ name }) => name === "results");
     if (results === undefined) return undefined;
     const rows = splitArray(results.value).map(bulkGetRow);
     return rows.length === requests.length ? rows : undefined;
@@ -224,8 +232,8 @@ export class HttpEndpoint implements Endpoint {
 
   async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = encodeDocumentId(id);
-    const response = await this.#send("GET", path, { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", path, { signal });
+    const { text } = response;
     if (response.status === 404) return undefined;
     if (response.status !== 200) throw this.#unexpected("http_error_code", path, response, text);
     return text;
@@ -238,12 +246,12 @@ export class HttpEndpoint implements Endpoint {
     if (documents.length === 0) return [];
     const texts = documents.map(({ text }) => text).join(",");
     const body = `{"new_edits":false,"docs":[${texts}]}`;
-    const response = await this.#send("POST", "_bulk_docs", {
+    const response = await this.#ask("POST", "_bulk_docs", {
       body,
       headers: { "x-couch-full-commit": "false" },
       signal,
     });
-    const text = await readText(response);
+    const { text } = response;
     if (BATCH_REFUSALS.has(response.status)) {
       return this.#writeHalves(documents, response.status, text, signal);
     }
@@ -270,7 +278,7 @@ export class HttpEndpoint implements Endpoint {
     if (response.status >= 200 && response.status < 300) return { kind: "written" };
     const { error, reason } = parseObject(text) ?? {};
     if (response.status === 412 && error === "missing_stub") return { kind: "missing-stub" };
-    if (response.status >= 500 || response.status === 408 || response.status === 429) {
+    if (response.status >= 500 || NOT_ABOUT_DOCUMENTS.has(response.status)) {
       throw this.#unexpected("doc_write_failed", encodeDocumentId(document.id), response, text);
     }
     const { revision = "" } = parseWireDocument(document.text);
@@ -288,11 +296,10 @@ export class HttpEndpoint implements Endpoint {
 
   async readLocal(id: string, signal: AbortSignal): Promise<LocalRecord | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
-    const response = await this.#send("GET", path, { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", path, { signal });
+    const { text } = response;
     if (response.status === 404) return undefined;
     if (response.status !== 200) throw this.#unexpected("http_error_code", path, response, text);
-    validateJson(text);
     const { revision = "0-0", body } = parseWireDocument(text);
     return { revision, body };
   }
@@ -309,8 +316,8 @@ export class HttpEndpoint implements Endpoint {
       ...(parent === undefined ? {} : { _rev: parent }),
       ...JSON.parse(body),
     });
-    const response = await this.#send("PUT", path, { body: text, signal });
-    const answer = await readText(response);
+    const response = await this.#ask("PUT", path, { body: text, signal });
+    const answer = response.text;
     if (response.status === 409) return undefined;
     const revision = response.status < 300 ? parseObject(answer)?.rev : undefined;
     if (typeof revision !== "string") {
@@ -320,8 +327,8 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async commit(signal: AbortSignal): Promise<string> {
-    const response = await this.#send("POST", "_ensure_full_commit", { signal });
-    const body = parseObject(await readText(response));
+    const response = await this.#ask("POST", "_ensure_full_commit", { signal });
+    const body = parseObject(response.text);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return String(body.instance_start_time);
     }
@@ -356,11 +363,11 @@ export class HttpEndpoint implements Endpoint {
       }
     }
     const path = `_changes${query(parameters)}`;
-    const response = await this.#send(body === undefined ? "GET" : "POST", path, {
+    const response = await this.#ask(body === undefined ? "GET" : "POST", path, {
       ...(body === undefined ? {} : { body }),
       signal,
     });
-    const text = await readText(response);
+    const { text } = response;
     if (response.status === 401 || response.status === 403) throw this.#refused(response.status);
     const page = response.status === 200 ? parseChangesPage(text, since) : undefined;
     if (page === undefined) throw this.#unexpected("changes_req_failed", path, response, text);
@@ -410,24 +417,42 @@ export class HttpEndpoint implements Endpoint {
     yield* response.body;
   }
 
-  #send(
-    method: "GET" | "PUT" | "POST",
-    path: string,
-    parts: {
-      readonly body?: string;
-      readonly headers?: Readonly<Record<string, string>>;
-      readonly signal: AbortSignal;
-    },
-  ): Promise<FetchResponse> {
+  /** A whole answer: one that breaks off is asked for again, like one that does not come. */
+  async #ask(method: Method, path: string, parts: RequestParts): Promise<Answer> {
+    let text = "";
+    const fetchWhole: Fetch = async (request) => {
+      const response = await this.#once(request);
+      text = await readText(response);
+      if (response.status < 300 && isBroken(text)) {
+        const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
+        throw new RequestFailedError(details);
+      }
+      return response;
+    };
+    const { runtime, retry } = this.#parts;
+    const response = await withRetry(
+      runtime,
+      fetchWhole,
+      retry,
+    )(this.#request(method, path, parts));
+    return { status: response.status, text };
+  }
+
+  /** An answer whose body is still to be read. */
+  #send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    return this.#patiently(this.#request(method, path, parts));
+  }
+
+  #request(method: Method, path: string, parts: RequestParts): FetchRequest {
     const typed = method === "GET" ? {} : JSON_TYPE;
-    return this.#patiently({
+    return {
       method,
       url: this.#url + path,
       headers: { ...typed, ...parts.headers },
       ...(parts.body === undefined ? {} : { body: parts.body }),
       inactivityTimeoutMs: this.#options.connectionTimeoutMs,
       signal: parts.signal,
-    });
+    };
   }
 
   #refused(status: number): EndpointError {
@@ -437,11 +462,44 @@ export class HttpEndpoint implements Endpoint {
     );
   }
 
-  #unexpected(error: string, path: string, { status }: FetchResponse, text: string): EndpointError {
+  #unexpected(
+    error: string,
+    path: string,
+    { status }: { readonly status: number },
+    text: string,
+  ): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
     const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
-    const shownPath = path.replace(/\?.*$/s, "");
-    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath}${said}`);
+    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath(path)}${said}`);
+  }
+}
+
+type Method = "GET" | "PUT" | "POST";
+
+interface RequestParts {
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+function shownPath(path: string): string {
+  return path.replace(/\?.*$/s, "");
+}
+
+/** Whether an answer begins as JSON and is none, or is empty: a proxy may end a body in good order that broke off. */
+function isBroken(text: string): boolean {
+  const first = text.trimStart()[0];
+  if (first !== undefined && first !== "{" && first !== "[") return false;
+  try {
+    validateJson(text);
+    return false;
+  } catch {
+    return true;
   }
 }
 
@@ -534,7 +592,6 @@ function bulkGetRow(row: JsonText): BulkReadResult {
 
 function splitAnswer(text: string): { name: string; value: JsonText }[] | undefined {
   try {
-    validateJson(text);
     return splitObject(text);
   } catch {
     return undefined;

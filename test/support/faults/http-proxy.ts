@@ -16,7 +16,7 @@ export interface ProxiedAnswer {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Buffer | string;
   /** Sends only so many bytes of the body: then the connection is reset, the body ends as if whole, or nothing more comes. */
-  readonly cut?: { readonly afterBytes: number; readonly then: "reset" | "end" | "stall" };
+  readonly cut?: { readonly afterBytes: number; readonly how: "reset" | "end" | "stall" };
   /** A Content-Length that is so much more than the body has. */
   readonly lengthError?: number;
 }
@@ -101,14 +101,14 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
   response.writeHead(status, {
     ...headers,
     // A body that ends too early in good order has no length, or the client would notice.
-    ...(cut?.then === "end" ? {} : { "content-length": String(body.length + lengthError) }),
+    ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
   });
   if (cut === undefined && lengthError === 0) {
     response.end(body);
     return;
   }
   const part = body.subarray(0, cut?.afterBytes ?? body.length);
-  if (cut?.then === "end") {
+  if (cut?.how === "end") {
     response.end(part);
     return;
   }
@@ -118,6 +118,6 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
       resolve();
     } else response.write(part, () => resolve());
   });
-  if (cut?.then === "stall") return;
+  if (cut?.how === "stall") return;
   response.socket?.resetAndDestroy();
 }
