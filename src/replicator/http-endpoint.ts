@@ -20,6 +20,7 @@ import {
   type RetryOptions,
   readText,
   withHeaders,
+  withRedirects,
   withRetry,
 } from "../http-client/index.ts";
 import {
@@ -101,7 +102,10 @@ export class HttpEndpoint implements Endpoint {
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
     this.#options = options;
-    this.#once = withHeaders(parts.fetch, headers, address.basic);
+    // What a user gave as a header may be a secret, whatever its name.
+    const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
+    const redirected = withRedirects(parts.fetch, { secretHeaders });
+    this.#once = withHeaders(redirected, headers, address.basic);
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
@@ -278,7 +282,8 @@ export class HttpEndpoint implements Endpoint {
     if (response.status >= 200 && response.status < 300) return { kind: "written" };
     const { error, reason } = parseObject(text) ?? {};
     if (response.status === 412 && error === "missing_stub") return { kind: "missing-stub" };
-    if (response.status >= 500 || NOT_ABOUT_DOCUMENTS.has(response.status)) {
+    const isRefusal = response.status >= 400 && response.status < 500;
+    if (!isRefusal || NOT_ABOUT_DOCUMENTS.has(response.status)) {
       throw this.#unexpected("doc_write_failed", encodeDocumentId(document.id), response, text);
     }
     const { revision = "" } = parseWireDocument(document.text);

@@ -62,3 +62,24 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
     60_000,
   );
 });
+
+test.each(["pulled", "pushed"])("%s through redirects, films arrive", async (way) => {
+  const isPull = way === "pulled";
+  const database = `moved-${way}`;
+  await load(isPull ? there : here, database, sampleLines("films").slice(0, 100));
+  const proxy = await openHttpProxy(there.url);
+  proxies.push(proxy);
+  proxy.intercept(async ({ path }) => ({
+    status: 307,
+    headers: { location: `${there.url}${path}` },
+    body: "",
+  }));
+  const remote = `${proxy.url}/${database}`;
+  const { status, body } = await here.call("POST", "/_replicate", {
+    ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
+    create_target: true,
+  });
+  expect([status, body.history?.[0].docs_written]).toEqual([200, 100]);
+  const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
+  expect(comparison.differences).toEqual([]);
+});

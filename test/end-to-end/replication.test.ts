@@ -73,7 +73,8 @@ describe.each(WAYS)("%s", (way) => {
     expect(comparison.differences).toEqual([]);
     expect(comparison.documentCount).toBe(ODD_IDS.length + 4);
     expect(comparison.leafCount).toBe(ODD_IDS.length + 5);
-    const conflict = await (await fetch(`${copy}/conflict?conflicts=true`)).json();
+    const shown = await fetch(`${copy}/conflict?conflicts=true`);
+    const conflict = (await shown.json()) as { readonly _conflicts: readonly string[] };
     const original = (await here.call("GET", `/${database}/conflict?conflicts=true`)).body;
     expect(conflict).toEqual(original);
     expect(conflict._conflicts).toHaveLength(1);
