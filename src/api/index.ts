@@ -11,6 +11,8 @@ export { parameter } from "./call.ts";
 export type { ErrorAnswer } from "./error-responses.ts";
 export { errorAnswer, errorResponse } from "./error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+export type { FailuresParts } from "./failures.ts";
+export { failureRoutes } from "./failures.ts";
 export {
   booleanParameter,
   integerParameter,

@@ -7,13 +7,15 @@ import {
   parseMultipart,
   type UndiciFetch,
 } from "../host/index.ts";
-import { withRetry } from "../http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
   type Replication,
   ReplicationInvalidError,
 } from "../replicator/index.ts";
+
+/** How long a request may go on failing: nobody waits for a health threshold here. */
+const FAILING_MS_MAX = 60_000;
 
 export interface Connections {
   readonly runtime: Runtime;
@@ -32,12 +34,9 @@ export function openConnections(userAgent: string): Connections {
         throw new ReplicationInvalidError(`\`${side}\` must be an http:// or https:// URL`);
       }
       const { retriesPerRequest } = replication.options;
-      const fetchPatiently = withRetry(runtime, undici.fetch, {
-        retryCountMax: retriesPerRequest,
-        failingMsMax: 60_000,
-      });
+      const retry = { retryCountMax: retriesPerRequest, failingMsMax: FAILING_MS_MAX };
       return new HttpEndpoint(
-        { runtime, fetchOnce: undici.fetch, fetchPatiently, parseMultipart, userAgent },
+        { runtime, fetch: undici.fetch, retry, parseMultipart, userAgent },
         address,
         replication.options,
       );

@@ -1,13 +1,14 @@
 /** `tandem replicate`: one replication in this process, with the same parts that a node runs. */
 import { readFileSync } from "node:fs";
 import {
+  type DocumentFailure,
   describeFailure,
+  MemoryFailureLog,
   parseReplication,
   ReplicationInvalidError,
   ReplicationRun,
   replicationId,
   StopRequest,
-  type WriteFailure,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
 import { openConnections } from "./connections.ts";
@@ -38,7 +39,7 @@ export async function replicate(
   const stop = (): void => stopping.abort(new StopRequest());
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
-  const failures: WriteFailure[] = [];
+  const failureLog = new MemoryFailureLog();
   try {
     const replication = parseReplication(bodyOf(source, target, flags));
     if (replication.selection.kind === "filter" && !replication.selection.name.startsWith("_")) {
@@ -54,7 +55,7 @@ export async function replicate(
       replication,
       baseId: replicationId(ids, replication).baseId,
       mayWrite: async () => {},
-      onRefused: (refused) => failures.push(...refused),
+      failures: failureLog,
     });
     const progress = new Progress("copying", process.stderr);
     const timer = setInterval(() => {
@@ -62,6 +63,7 @@ export async function replicate(
       if (flags.json !== true) progress.show(docsWritten, missingFound);
     }, 100);
     const ending = await run.run(stopping.signal).finally(() => clearInterval(timer));
+    const { failures } = failureLog;
     const { docsWritten } = run.progress.statistics;
     if (flags.json !== true) progress.end(docsWritten);
     report(ending.kind === "completed" ? ending.result : {}, failures, flags.json === true);
@@ -110,7 +112,7 @@ function readIds(file: string): unknown {
 
 function report(
   result: Readonly<Record<string, unknown>>,
-  failures: readonly WriteFailure[],
+  failures: readonly DocumentFailure[],
   asJson: boolean,
 ): void {
   if (asJson) {

@@ -20,7 +20,9 @@ export async function* parseMultipart(
     wake();
   };
   const dicer = new Dicer({ boundary });
+  let current: Readable | undefined;
   dicer.on("part", (stream) => {
+    current = stream;
     const headers = new Map<string, string>();
     // A part without headers announces none: it is a part all the same.
     let announced = false;
@@ -42,7 +44,11 @@ export async function* parseMultipart(
   dicer.on("finish", () => announce({ kind: "end" }));
   dicer.on("error", (error: unknown) => announce({ kind: "error", error }));
   const source = Readable.from(chunks, { objectMode: false });
-  source.on("error", (error) => announce({ kind: "error", error }));
+  source.on("error", (error) => {
+    announce({ kind: "error", error });
+    // Whoever reads a part would wait for ever: the parser is told nothing of a source that breaks off.
+    current?.destroy(error);
+  });
   source.pipe(dicer);
   try {
     for (;;) {

@@ -11,6 +11,7 @@ import {
   type Runtime,
   Semaphore,
 } from "../base/index.ts";
+import { BatchOutcome } from "./batch-outcome.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
@@ -19,8 +20,8 @@ import {
   type PlainDocument,
   type RevisionRequest,
   type StreamedDocument,
-  type WriteFailure,
 } from "./endpoint.ts";
+import type { FailureLog } from "./failure-log.ts";
 import type { ReplicationOptions } from "./replication.ts";
 import type { ReplicationStatistics } from "./replication-statistics.ts";
 
@@ -37,10 +38,10 @@ const BULK_GET_PAUSE_MS = 37_000;
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 const DOCUMENT_PAUSE_MS_MAX = 300_000;
 
-/** A change that has been checked, read and written, or is on the list of failures: what a run adds up. */
 export interface BatchObserver {
+  /** What a run adds up. */
   count(more: Partial<ReplicationStatistics>): void;
-  refused(failures: readonly WriteFailure[]): void;
+  readonly failures: FailureLog;
 }
 
 export class BatchCopier {
@@ -68,8 +69,11 @@ export class BatchCopier {
     this.#connections = new Semaphore(options.httpConnections);
   }
 
-  /** Copies what the target lacks of `changes`. When it resolves, all of it is on the target or was reported as refused. */
-  async copy(changes: readonly ChangedDocument[], signal: AbortSignal): Promise<void> {
+  /** Copies what the target lacks of `changes`. When it resolves, all of it is on the target or on the list of failures. */
+  async copy(
+    changes: readonly Pick<ChangedDocument, "id" | "revisions">[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const revisions = new Map<string, string[]>();
     let askedCount = 0;
     for (const { id, revisions: changed } of changes) {
@@ -84,12 +88,14 @@ export class BatchCopier {
       for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
     }
     this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
-    const writer = new BulkWriter(this.#target, this.#observer);
+    const outcome = new BatchOutcome(this.#observer.failures);
+    const writer = new BulkWriter(this.#target, this.#observer, outcome);
     const alone = await this.#readInBulk(requests, writer, signal);
     await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
-      this.#connections.run(() => this.#copyAlone(request, writer, signal)),
+      this.#connections.run(() => this.#copyAlone(request, writer, outcome, signal)),
     );
     await writer.flush(signal);
+    await outcome.record(revisions);
   }
 
   /** Reads what can be read in bulk; returns what must be read alone. */
@@ -153,6 +159,7 @@ export class BatchCopier {
   async #copyAlone(
     request: RevisionRequest,
     writer: BulkWriter,
+    batch: BatchOutcome,
     signal: AbortSignal,
   ): Promise<void> {
     const { clock } = this.#runtime;
@@ -161,7 +168,7 @@ export class BatchCopier {
     let missingCount = 0;
     let failureCount = 0;
     for (;;) {
-      const outcome = await this.#tryAlone({ ...request, ancestors }, writer, signal);
+      const outcome = await this.#tryAlone({ ...request, ancestors }, writer, batch, signal);
       if (outcome.kind === "copied") return;
       // Neither side can be trusted about what the target has: send everything.
       ancestors = [];
@@ -173,7 +180,14 @@ export class BatchCopier {
       }
       if (++missingCount > 1) {
         const { id, revision } = request;
-        throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
+        if (outcome.kind === "missing-stub") {
+          throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
+        }
+        // CouchDB stops the job here, and at every start again: one document holds up all others.
+        const reason = "the source announced the revision and does not have it";
+        batch.failed("read", [{ id, revision, status: 404, error: "not_found", reason }]);
+        this.#observer.count({ docWriteFailures: 1 });
+        return;
       }
       if (outcome.kind === "missing") await clock.sleep(MISSING_DOCUMENT_PAUSE_MS, signal);
     }
@@ -182,6 +196,7 @@ export class BatchCopier {
   async #tryAlone(
     request: RevisionRequest,
     writer: BulkWriter,
+    batch: BatchOutcome,
     signal: AbortSignal,
   ): Promise<
     | { readonly kind: "copied" | "missing" | "missing-stub" }
@@ -195,7 +210,7 @@ export class BatchCopier {
           if (isPlain(document)) {
             await writer.add({ id: document.id, text: document.text }, signal);
             this.#observer.count({ docsRead: 1 });
-          } else if (!(await this.#writeAlone(document, signal))) missingStub = true;
+          } else if (!(await this.#writeAlone(document, batch, signal))) missingStub = true;
         },
         signal,
       );
@@ -210,13 +225,20 @@ export class BatchCopier {
   }
 
   /** False when the target lacks an attachment that was not sent. */
-  async #writeAlone(document: StreamedDocument, signal: AbortSignal): Promise<boolean> {
+  async #writeAlone(
+    document: StreamedDocument,
+    batch: BatchOutcome,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const result = await this.#target.writeDocument(document, signal);
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
-      this.#observer.refused([result.failure]);
+      batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
-    } else this.#observer.count({ docsRead: 1, docsWritten: 1 });
+    } else {
+      batch.written(document);
+      this.#observer.count({ docsRead: 1, docsWritten: 1 });
+    }
     return true;
   }
 }
@@ -225,12 +247,14 @@ export class BatchCopier {
 class BulkWriter {
   readonly #target: Endpoint;
   readonly #observer: BatchObserver;
+  readonly #outcome: BatchOutcome;
   #documents: PlainDocument[] = [];
   #length = 0;
 
-  constructor(target: Endpoint, observer: BatchObserver) {
+  constructor(target: Endpoint, observer: BatchObserver, outcome: BatchOutcome) {
     this.#target = target;
     this.#observer = observer;
+    this.#outcome = outcome;
   }
 
   async add(document: PlainDocument, signal: AbortSignal): Promise<void> {
@@ -245,7 +269,10 @@ class BulkWriter {
     this.#length = 0;
     if (documents.length === 0) return;
     const failures = await this.#target.writeDocuments(documents, signal);
-    if (failures.length > 0) this.#observer.refused(failures);
+    this.#outcome.failed("write", failures);
+    const refused = new Set(failures.map(({ id }) => id));
+    for (const document of documents)
+      if (!refused.has(document.id)) this.#outcome.written(document);
     this.#observer.count({
       docsWritten: documents.length - failures.length,
       docWriteFailures: failures.length,

@@ -97,6 +97,8 @@ export interface StreamedDocument {
 export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
+  /** The HTTP status, its own or what CouchDB gives such an error; undefined when there is none. */
+  readonly status: number | undefined;
   readonly error: string;
   readonly reason: string;
 }

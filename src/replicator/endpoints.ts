@@ -1,6 +1,5 @@
 /** Makes the endpoint that an address names. */
 import type { Fetch } from "../http-client/index.ts";
-import { withRetry } from "../http-client/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
@@ -30,11 +29,11 @@ export class Endpoints {
     return new HttpEndpoint(
       {
         runtime: parts.runtime,
-        fetchOnce: parts.fetch,
-        fetchPatiently: withRetry(parts.runtime, parts.fetch, {
+        fetch: parts.fetch,
+        retry: {
           retryCountMax: options.retriesPerRequest,
           failingMsMax: parts.healthThresholdSec * 500,
-        }),
+        },
         parseMultipart: parts.parseMultipart,
         userAgent: parts.userAgent,
       },

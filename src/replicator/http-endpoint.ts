@@ -12,7 +12,17 @@ import {
   splitObject,
   validateJson,
 } from "../base/index.ts";
-import { type Fetch, type FetchResponse, readText, withHeaders } from "../http-client/index.ts";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  RequestFailedError,
+  type RetryOptions,
+  readText,
+  withHeaders,
+  withRedirects,
+  withRetry,
+} from "../http-client/index.ts";
 import {
   encodeAttachmentName,
   encodeDocumentId,
@@ -40,6 +50,7 @@ import {
 } from "./endpoint.ts";
 import { documentUpload } from "./http-document-upload.ts";
 import { readOpenRevisions } from "./http-open-revisions.ts";
+import { refusalStatus } from "./refusal-status.ts";
 import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
@@ -47,14 +58,23 @@ const CHANGES_ROWS_MAX = 2000;
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
 
+/** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
+const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
+  [400, "bad_request"],
+  [413, "too_large"],
+  [415, "bad_content_type"],
+]);
+
+/** Answers to a PUT that say nothing of the document: the database is gone, or the server wants to be asked later. */
+const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
+
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
 export interface HttpEndpointParts {
   readonly runtime: Runtime;
   /** Answers once; repeats nothing. */
-  readonly fetchOnce: Fetch;
-  /** Repeats what can be repeated. */
-  readonly fetchPatiently: Fetch;
+  readonly fetch: Fetch;
+  readonly retry: RetryOptions;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
 }
@@ -82,19 +102,21 @@ export class HttpEndpoint implements Endpoint {
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
     this.#options = options;
-    this.#once = withHeaders(parts.fetchOnce, headers, address.basic);
-    this.#patiently = withHeaders(parts.fetchPatiently, headers, address.basic);
+    // What a user gave as a header may be a secret, whatever its name.
+    const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
+    const redirected = withRedirects(parts.fetch, { secretHeaders });
+    this.#once = withHeaders(redirected, headers, address.basic);
+    this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
   async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
-    const response = await this.#send("PUT", query(parameters), { signal });
-    await readText(response);
+    const response = await this.#ask("PUT", query(parameters), { signal });
     if (response.status === 401 || response.status === 403) throw this.#refused(response.status);
   }
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
-    const response = await this.#send("GET", "", { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", "", { signal });
+    const { text } = response;
     if (response.status === 401 || response.status === 403) throw this.#refused(response.status);
     const body = response.status === 200 ? parseObject(text) : undefined;
     if (body === undefined || !("update_seq" in body)) {
@@ -131,10 +153,9 @@ export class HttpEndpoint implements Endpoint {
 
   async pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined> {
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
-    const response = await this.#send("GET", path, { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", path, { signal });
     if (response.status !== 200) return undefined;
-    const pending = parseObject(text)?.pending;
+    const pending = parseObject(response.text)?.pending;
     return typeof pending === "number" ? pending : undefined;
   }
 
@@ -143,8 +164,8 @@ export class HttpEndpoint implements Endpoint {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const body = JSON.stringify(Object.fromEntries(revisions));
-    const response = await this.#send("POST", "_revs_diff", { body, signal });
-    const text = await readText(response);
+    const response = await this.#ask("POST", "_revs_diff", { body, signal });
+    const { text } = response;
     const answer = response.status === 200 ? splitAnswer(text) : undefined;
     if (answer === undefined)
       throw this.#unexpected("revs_diff_failed", "_revs_diff", response, text);
@@ -168,10 +189,9 @@ export class HttpEndpoint implements Endpoint {
     );
     const path = "_bulk_get?latest=true&revs=true&attachments=false";
     const body = JSON.stringify({ docs });
-    const response = await this.#send("POST", path, { body, signal });
-    const text = await readText(response);
+    const response = await this.#ask("POST", path, { body, signal });
     if (response.status !== 200) return undefined;
-    const results = splitAnswer(text)?.find(({ name }) => name === "results");
+    const results = splitAnswer(response.text)?.find(({ name }) => name === "results");
     if (results === undefined) return undefined;
     const rows = splitArray(results.value).map(bulkGetRow);
     return rows.length === requests.length ? rows : undefined;
@@ -216,8 +236,8 @@ export class HttpEndpoint implements Endpoint {
 
   async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = encodeDocumentId(id);
-    const response = await this.#send("GET", path, { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", path, { signal });
+    const { text } = response;
     if (response.status === 404) return undefined;
     if (response.status !== 200) throw this.#unexpected("http_error_code", path, response, text);
     return text;
@@ -230,28 +250,21 @@ export class HttpEndpoint implements Endpoint {
     if (documents.length === 0) return [];
     const texts = documents.map(({ text }) => text).join(",");
     const body = `{"new_edits":false,"docs":[${texts}]}`;
-    const response = await this.#send("POST", "_bulk_docs", {
+    const response = await this.#ask("POST", "_bulk_docs", {
       body,
       headers: { "x-couch-full-commit": "false" },
       signal,
     });
-    const text = await readText(response);
-    if (response.status === 413) return this.#writeHalves(documents, text, signal);
+    const { text } = response;
+    if (BATCH_REFUSALS.has(response.status)) {
+      return this.#writeHalves(documents, response.status, text, signal);
+    }
     if (response.status !== 201 && response.status !== 417) {
       throw this.#unexpected("bulk_docs_failed", "_bulk_docs", response, text);
     }
-    const answer: unknown = JSON.parse(text);
-    if (!Array.isArray(answer)) {
-      throw this.#unexpected("bulk_docs_failed", "_bulk_docs", response, text);
-    }
-    return (answer as Partial<Record<string, unknown>>[])
-      .filter((row) => row.error !== undefined)
-      .map((row) => ({
-        id: String(row.id),
-        revision: String(row.rev ?? ""),
-        error: String(row.error),
-        reason: String(row.reason ?? ""),
-      }));
+    const failures = bulkFailures(documents, text);
+    if (failures !== undefined) return failures;
+    throw this.#unexpected("bulk_docs_failed", "_bulk_docs", response, text);
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
@@ -269,7 +282,8 @@ export class HttpEndpoint implements Endpoint {
     if (response.status >= 200 && response.status < 300) return { kind: "written" };
     const { error, reason } = parseObject(text) ?? {};
     if (response.status === 412 && error === "missing_stub") return { kind: "missing-stub" };
-    if (response.status >= 500 || response.status === 408 || response.status === 429) {
+    const isRefusal = response.status >= 400 && response.status < 500;
+    if (!isRefusal || NOT_ABOUT_DOCUMENTS.has(response.status)) {
       throw this.#unexpected("doc_write_failed", encodeDocumentId(document.id), response, text);
     }
     const { revision = "" } = parseWireDocument(document.text);
@@ -278,6 +292,7 @@ export class HttpEndpoint implements Endpoint {
       failure: {
         id: document.id,
         revision,
+        status: response.status,
         error: typeof error === "string" ? error : `http_${response.status}`,
         reason: typeof reason === "string" ? reason : "",
       },
@@ -286,11 +301,10 @@ export class HttpEndpoint implements Endpoint {
 
   async readLocal(id: string, signal: AbortSignal): Promise<LocalRecord | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
-    const response = await this.#send("GET", path, { signal });
-    const text = await readText(response);
+    const response = await this.#ask("GET", path, { signal });
+    const { text } = response;
     if (response.status === 404) return undefined;
     if (response.status !== 200) throw this.#unexpected("http_error_code", path, response, text);
-    validateJson(text);
     const { revision = "0-0", body } = parseWireDocument(text);
     return { revision, body };
   }
@@ -307,8 +321,8 @@ export class HttpEndpoint implements Endpoint {
       ...(parent === undefined ? {} : { _rev: parent }),
       ...JSON.parse(body),
     });
-    const response = await this.#send("PUT", path, { body: text, signal });
-    const answer = await readText(response);
+    const response = await this.#ask("PUT", path, { body: text, signal });
+    const answer = response.text;
     if (response.status === 409) return undefined;
     const revision = response.status < 300 ? parseObject(answer)?.rev : undefined;
     if (typeof revision !== "string") {
@@ -318,8 +332,8 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async commit(signal: AbortSignal): Promise<string> {
-    const response = await this.#send("POST", "_ensure_full_commit", { signal });
-    const body = parseObject(await readText(response));
+    const response = await this.#ask("POST", "_ensure_full_commit", { signal });
+    const body = parseObject(response.text);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return String(body.instance_start_time);
     }
@@ -354,32 +368,35 @@ export class HttpEndpoint implements Endpoint {
       }
     }
     const path = `_changes${query(parameters)}`;
-    const response = await this.#send(body === undefined ? "GET" : "POST", path, {
+    const response = await this.#ask(body === undefined ? "GET" : "POST", path, {
       ...(body === undefined ? {} : { body }),
       signal,
     });
-    const text = await readText(response);
+    const { text } = response;
     if (response.status === 401 || response.status === 403) throw this.#refused(response.status);
     const page = response.status === 200 ? parseChangesPage(text, since) : undefined;
     if (page === undefined) throw this.#unexpected("changes_req_failed", path, response, text);
     return page;
   }
 
+  /** The target took none of them, because of some: sends halves, down to those that it does not take by themselves. */
   async #writeHalves(
     documents: readonly PlainDocument[],
+    status: number,
     answer: string,
     signal: AbortSignal,
   ): Promise<readonly WriteFailure[]> {
     const [only] = documents;
     if (documents.length === 1 && only !== undefined) {
       const { revision = "" } = parseWireDocument(only.text);
-      const reason = parseObject(answer)?.reason;
+      const { error, reason } = parseObject(answer) ?? {};
       return [
         {
           id: only.id,
           revision,
-          error: "too_large",
-          reason: typeof reason === "string" ? reason : "the document is too large",
+          status,
+          error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+          reason: typeof reason === "string" ? reason : "",
         },
       ];
     }
@@ -405,24 +422,42 @@ export class HttpEndpoint implements Endpoint {
     yield* response.body;
   }
 
-  #send(
-    method: "GET" | "PUT" | "POST",
-    path: string,
-    parts: {
-      readonly body?: string;
-      readonly headers?: Readonly<Record<string, string>>;
-      readonly signal: AbortSignal;
-    },
-  ): Promise<FetchResponse> {
+  /** A whole answer: one that breaks off is asked for again, like one that does not come. */
+  async #ask(method: Method, path: string, parts: RequestParts): Promise<Answer> {
+    let text = "";
+    const fetchWhole: Fetch = async (request) => {
+      const response = await this.#once(request);
+      text = await readText(response);
+      if (response.status < 300 && isBroken(text)) {
+        const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
+        throw new RequestFailedError(details);
+      }
+      return response;
+    };
+    const { runtime, retry } = this.#parts;
+    const response = await withRetry(
+      runtime,
+      fetchWhole,
+      retry,
+    )(this.#request(method, path, parts));
+    return { status: response.status, text };
+  }
+
+  /** An answer whose body is still to be read. */
+  #send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    return this.#patiently(this.#request(method, path, parts));
+  }
+
+  #request(method: Method, path: string, parts: RequestParts): FetchRequest {
     const typed = method === "GET" ? {} : JSON_TYPE;
-    return this.#patiently({
+    return {
       method,
       url: this.#url + path,
       headers: { ...typed, ...parts.headers },
       ...(parts.body === undefined ? {} : { body: parts.body }),
       inactivityTimeoutMs: this.#options.connectionTimeoutMs,
       signal: parts.signal,
-    });
+    };
   }
 
   #refused(status: number): EndpointError {
@@ -432,11 +467,44 @@ export class HttpEndpoint implements Endpoint {
     );
   }
 
-  #unexpected(error: string, path: string, { status }: FetchResponse, text: string): EndpointError {
+  #unexpected(
+    error: string,
+    path: string,
+    { status }: { readonly status: number },
+    text: string,
+  ): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
     const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
-    const shownPath = path.replace(/\?.*$/s, "");
-    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath}${said}`);
+    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath(path)}${said}`);
+  }
+}
+
+type Method = "GET" | "PUT" | "POST";
+
+interface RequestParts {
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+function shownPath(path: string): string {
+  return path.replace(/\?.*$/s, "");
+}
+
+/** Whether an answer begins as JSON and is none, or is empty: a proxy may end a body in good order that broke off. */
+function isBroken(text: string): boolean {
+  const first = text.trimStart()[0];
+  if (first !== undefined && first !== "{" && first !== "[") return false;
+  try {
+    validateJson(text);
+    return false;
+  } catch {
+    return true;
   }
 }
 
@@ -473,6 +541,47 @@ function parseChangesPage(text: string, since: SourceSequence): ChangesPage | un
   return { changes, rowCount: rows.length, lastRowSequence, lastSequence };
 }
 
+/** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
+function bulkFailures(
+  documents: readonly PlainDocument[],
+  text: string,
+): WriteFailure[] | undefined {
+  const answer = parseArray(text);
+  const rows = answer?.filter((row) => row?.error !== undefined);
+  if (rows === undefined || rows.length === 0) return rows && [];
+  const sent = new Map<unknown, string[]>();
+  for (const { id, text: sentText } of documents) {
+    const { revision = "" } = parseWireDocument(sentText);
+    sent.set(id, [...(sent.get(id) ?? []), revision]);
+  }
+  const failures: WriteFailure[] = [];
+  for (const { id, rev, status, error, reason } of rows) {
+    const revisions = sent.get(id);
+    if (revisions === undefined) return undefined;
+    // A row without a revision may mean any that was sent of the document: none of them counts as written.
+    const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
+    for (const revision of meant) {
+      failures.push({
+        id: String(id),
+        revision,
+        status: typeof status === "number" ? status : refusalStatus(String(error)),
+        error: String(error),
+        reason: typeof reason === "string" ? reason : JSON.stringify(reason ?? ""),
+      });
+    }
+  }
+  return failures;
+}
+
+function parseArray(text: string): Partial<Record<string, unknown>>[] | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function bulkGetRow(row: JsonText): BulkReadResult {
   const docs = splitObject(row).find(({ name }) => name === "docs")?.value ?? "[]";
   const documents: PlainDocument[] = [];
@@ -488,7 +597,6 @@ function bulkGetRow(row: JsonText): BulkReadResult {
 
 function splitAnswer(text: string): { name: string; value: JsonText }[] | undefined {
   try {
-    validateJson(text);
     return splitObject(text);
   } catch {
     return undefined;

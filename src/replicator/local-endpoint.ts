@@ -39,6 +39,7 @@ import {
   type WriteFailure,
   type WriteResult,
 } from "./endpoint.ts";
+import { refusalStatus } from "./refusal-status.ts";
 import {
   attachmentsSince,
   renderStoredDocument,
@@ -214,7 +215,8 @@ export class LocalEndpoint implements Endpoint {
       const failure = writeFailure(edit, outcome);
       return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
     } catch (error) {
-      return { kind: "refused", failure: refusal(edit, this.#shown(error)) };
+      if (!isRefusal(error)) throw this.#shown(error);
+      return { kind: "refused", failure: refusal(edit, error) };
     }
   }
 
@@ -401,7 +403,8 @@ export class LocalEndpoint implements Endpoint {
 
 /** The store's own refusals of one document; anything else concerns the store. */
 function isRefusal(error: unknown): boolean {
-  return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$)/.test(codeOf(error) ?? "");
+  const code = codeOf(error) ?? "";
+  return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
 }
 
 function failuresOf(
@@ -415,34 +418,32 @@ function failuresOf(
 }
 
 function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {
-  const revision = revisionOf(edit);
   switch (outcome.kind) {
     case "written":
     case "known":
       return undefined;
     case "rejected":
-      return { id: edit.id, revision, error: outcome.error, reason: outcome.reason };
+      return failureOf(edit, outcome.error, outcome.reason);
     case "conflict":
-      return { id: edit.id, revision, error: "conflict", reason: "Document update conflict." };
+      return failureOf(edit, "conflict", "Document update conflict.");
     case "missing-stub":
-      return {
-        id: edit.id,
-        revision,
-        error: "missing_stub",
-        reason: `Invalid attachment stub in ${edit.id} for ${outcome.name}`,
-      };
+      return failureOf(
+        edit,
+        "missing_stub",
+        `Invalid attachment stub in ${edit.id} for ${outcome.name}`,
+      );
   }
 }
 
 function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
   if (!(error instanceof OperationalError) || error instanceof EndpointError) throw error;
   const { reason } = error.details;
-  return {
-    id: edit.id,
-    revision: revisionOf(edit),
-    error: error.code,
-    reason: typeof reason === "string" ? reason : error.message,
-  };
+  return failureOf(edit, error.code, typeof reason === "string" ? reason : error.message);
+}
+
+function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFailure {
+  const revision = revisionOf(edit);
+  return { id: edit.id, revision, status: refusalStatus(error), error, reason };
 }
 
 function revisionOf(edit: DocumentEdit): string {

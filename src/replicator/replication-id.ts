@@ -56,6 +56,11 @@ export function replicationId(
   return { baseId, id: baseId + suffix(replication) };
 }
 
+/** The id that names the checkpoints and the list of failures: the full one without its suffixes. */
+export function baseIdOf(id: string | undefined): string | undefined {
+  return id?.replace(/\+.*$/s, "");
+}
+
 /** The id of a transient job: needs no network, and differs by user. */
 export function transientJobId(
   context: ReplicationIdContext,

@@ -7,14 +7,19 @@
  *                      → pending              it was asked to stop
  *                      → crashing             it failed and is due again after a pause
  *                      → failed               it failed for good
+ *
+ * A job that has ended runs once more when somebody wants its failures to be tried again: for these alone, and it is then what
+ * it was before.
  */
 import { errorCode, type Runtime, runTogether, waitAtMost } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Jobs } from "../jobs/index.ts";
-import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
+import { BatchCopier } from "./copy-batch.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { describeFailure } from "./failure.ts";
+import type { FailureList } from "./failure-list.ts";
 import {
   type JobEvent,
   type ReplicationFailure,
@@ -26,6 +31,7 @@ import { penaltySec } from "./penalty.ts";
 import type { Replication } from "./replication.ts";
 import { writeDocumentState } from "./replication-document.ts";
 import {
+  baseIdOf,
   type ReplicationId,
   type ReplicationIdContext,
   replicationId,
@@ -33,8 +39,14 @@ import {
 } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import { type ReplicationEnding, ReplicationRun } from "./replication-run.ts";
-import { NO_STATISTICS } from "./replication-statistics.ts";
+import {
+  addStatistics,
+  NO_STATISTICS,
+  type ReplicationStatistics,
+} from "./replication-statistics.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { retryFailures } from "./retry-failures.ts";
+import { StoredFailureLog } from "./stored-failure-log.ts";
 
 /** Signs of life in one activity timeout. */
 const UPDATES_PER_TIMEOUT = 4;
@@ -42,6 +54,8 @@ const UPDATES_PER_TIMEOUT = 4;
 const BUSY_INTERVAL_MS = 1000;
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
+/** When a job that has ended looks again whether the one that runs the same replication has tried their failures. */
+const RETRY_PAUSE_SEC = 5;
 /** The first time it is asked sooner. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
@@ -52,6 +66,7 @@ export interface ReplicationJobParts {
   readonly databases: DatabaseRegistry;
   readonly endpoints: Endpoints;
   readonly ownership: ReplicationOwnership;
+  readonly failureList: FailureList;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** `name@host`, as `_scheduler` shows it. */
@@ -97,7 +112,18 @@ export class ReplicationJob {
     let ending: ReplicationEnding;
     try {
       const ids = await this.#ids(replication, signal);
+      const before = this.#data;
+      const request = await this.#retryOnly(ids);
+      if (before.state === "completed" && request === undefined) {
+        // Another job with the same list has tried it again.
+        await this.#endAs(before);
+        return;
+      }
       if (!(await this.#begin(ids))) return;
+      if (request !== undefined) {
+        await this.#retry(replication, ids, request, before, signal);
+        return;
+      }
       ending = await this.#copy(replication, ids, signal);
     } catch (error) {
       const code = errorCode(error);
@@ -169,7 +195,8 @@ export class ReplicationJob {
       reason: `Duplicate job running: ${claim.otherJobId}`,
     };
     const isPersistent = this.#data.document !== undefined;
-    if (isPersistent && !claim.otherIsPersistent) await this.#retryLater(failure);
+    if (this.#data.state === "completed") await this.#endAs(this.#data, RETRY_PAUSE_SEC);
+    else if (isPersistent && !claim.otherIsPersistent) await this.#retryLater(failure);
     else await this.#fail(failure);
     return false;
   }
@@ -187,11 +214,7 @@ export class ReplicationJob {
       replication,
       baseId,
       mayWrite: () => this.#update(run),
-      onRefused: (failures) => {
-        for (const { id, error, reason } of failures) {
-          this.#parts.runtime.trace.event("replication.refused", { id, error, reason });
-        }
-      },
+      failures: await this.#openFailures(baseId),
     });
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
@@ -210,19 +233,89 @@ export class ReplicationJob {
     return ending ?? { kind: "stopped" };
   }
 
+  /** The request to try failures again, if that is all that a job which has ended is to do. */
+  async #retryOnly({ baseId }: ReplicationId): Promise<string | undefined> {
+    const { kv, failureList } = this.#parts;
+    if (!hasEnded(this.#data.state)) return undefined;
+    return kv.read((tx) => failureList.retryRequest(tx, baseId));
+  }
+
+  /** Tries the failures again; whatever comes of it, the job has then ended as it had `before`. */
+  async #retry(
+    replication: Replication,
+    { baseId }: ReplicationId,
+    request: string,
+    before: ReplicationJobData,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { runtime, kv, jobs, failureList } = this.#parts;
+    const source = this.#open(replication, "source");
+    const target = this.#open(replication, "target");
+    let isStopped = false;
+    try {
+      const failures = await this.#openFailures(baseId);
+      const count = (more: Partial<ReplicationStatistics>): void => {
+        const statistics = addStatistics(this.#data.statistics, more);
+        this.#data = { ...this.#data, statistics };
+      };
+      const observer = { count, failures };
+      const copier = new BatchCopier(runtime, { source, target }, replication.options, observer);
+      const over = new AbortController();
+      await runTogether(signal, [
+        (taskSignal) =>
+          retryFailures(copier, failures, request, taskSignal).finally(() => over.abort()),
+        () => this.#showLife(undefined, over.signal),
+      ]);
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === "JOBS_HALTED" || code?.startsWith("KV_") === true) throw error;
+      isStopped = errorCode(signal.reason) === "REPLICATOR_STOPPED";
+      if (!isStopped) {
+        const fields = { jobId: this.#held.id, ...describeFailure(error) };
+        runtime.trace.event("replication.retry-failed", fields);
+        await kv.transact(async (tx) => {
+          await jobs.verify(tx, this.#held);
+          await failureList.endRetry(tx, baseId, request);
+        });
+      }
+    }
+    await this.#endAs(before, isStopped ? 0 : undefined);
+  }
+
+  /** Ends as the job had ended before; due again after a pause if one is given. */
+  async #endAs(
+    { state, failure, errorCount, result }: ReplicationJobData,
+    pauseSec?: number,
+  ): Promise<void> {
+    await this.#end({
+      state,
+      errorCount,
+      events: [{ type: "stopped" }],
+      ...(failure === undefined ? {} : { failure }),
+      ...(result === undefined ? {} : { result }),
+      ...(pauseSec === undefined ? {} : { dueAtSec: this.#nowSec() + pauseSec }),
+    });
+  }
+
+  #openFailures(baseId: string): Promise<StoredFailureLog> {
+    const { runtime, kv, jobs, failureList: list } = this.#parts;
+    const verify = (tx: ReadTransaction): Promise<void> => jobs.verify(tx, this.#held);
+    return StoredFailureLog.open({ runtime, kv, list, baseId, verify });
+  }
+
   #open(replication: Replication, side: "source" | "target") {
     return this.#parts.endpoints.open(replication[side], replication.options, this.#data.userName);
   }
 
   /** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away. */
-  async #showLife(run: ReplicationRun, ended: AbortSignal): Promise<void> {
+  async #showLife(run: ReplicationRun | undefined, ended: AbortSignal): Promise<void> {
     const { kv, jobs, config } = this.#parts;
     const { clock } = this.#parts.runtime;
     const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
     while (!ended.aborted) {
       await this.#update(run);
       const updatedAtMs = clock.monotonicMs();
-      const { statistics } = run.progress;
+      const { statistics } = this.#data;
       const watch = await kv.transact(async (tx) => {
         await jobs.verify(tx, this.#held);
         return jobs.watch(tx, this.#held);
@@ -232,7 +325,8 @@ export class ReplicationJob {
         const wait = (over: AbortSignal) => watch.fired(over);
         const jobChanged = await waitAtMost(clock, BUSY_INTERVAL_MS, ended, wait);
         const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
-        isQuiet = !jobChanged && !isDue && run.progress.statistics === statistics;
+        const current = run?.progress.statistics ?? this.#data.statistics;
+        isQuiet = !jobChanged && !isDue && current === statistics;
       }
       watch.cancel();
       if (!ended.aborted) await kv.read((tx) => jobs.verify(tx, this.#held));
@@ -255,9 +349,9 @@ export class ReplicationJob {
     }
   }
 
-  async #update(run: ReplicationRun): Promise<void> {
+  async #update(run: ReplicationRun | undefined): Promise<void> {
     const { kv, jobs } = this.#parts;
-    this.#observe(run);
+    if (run !== undefined) this.#observe(run);
     await kv.transact((tx) => jobs.update(tx, this.#held, toJobData(this.#data)));
   }
 
@@ -351,13 +445,29 @@ export class ReplicationJob {
       processId: undefined,
     };
     await kv.transact(async (tx) => {
-      if (ending.dueAtSec !== undefined) await jobs.resubmit(tx, this.#held, ending.dueAtSec);
+      const dueAtSec = ending.dueAtSec ?? (await this.#retryDueSec(tx, data));
+      if (dueAtSec !== undefined) await jobs.resubmit(tx, this.#held, dueAtSec);
       await jobs.finish(tx, this.#held, toJobData(data));
-      const ended = data.state === "completed" || data.state === "failed";
-      if (ended) await this.#writeDocumentState(tx, data, nowMs);
+      if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
     });
     this.#data = data;
     runtime.trace.event("replication.ended", { jobId: this.#held.id, state: data.state });
+  }
+
+  /** Now, when somebody asked for another try of the failures too late for this run. */
+  async #retryDueSec(
+    tx: Transaction,
+    { state, replicationId: id }: ReplicationJobData,
+  ): Promise<number | undefined> {
+    const { failureList } = this.#parts;
+    const baseId = baseIdOf(id);
+    if (baseId === undefined) return undefined;
+    const request = await failureList.retryRequest(tx, baseId);
+    if (request === undefined) return undefined;
+    if (state === "completed") return this.#nowSec();
+    // A job that fails for good would fail again: it must not run in circles.
+    await failureList.endRetry(tx, baseId, request);
+    return undefined;
   }
 
   async #writeDocumentState(
@@ -385,6 +495,10 @@ export class ReplicationJob {
 function isHalt(error: unknown): boolean {
   const code = errorCode(error);
   return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
+}
+
+function hasEnded(state: ReplicationJobData["state"]): boolean {
+  return state === "completed" || state === "failed";
 }
 
 function reasonOf({ error, reason }: ReplicationFailure): string {

@@ -16,13 +16,8 @@ import {
 } from "../base/index.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { BatchCopier } from "./copy-batch.ts";
-import type {
-  ChangedDocument,
-  ChangesItem,
-  Endpoint,
-  SourceSequence,
-  WriteFailure,
-} from "./endpoint.ts";
+import type { ChangedDocument, ChangesItem, Endpoint, SourceSequence } from "./endpoint.ts";
+import type { FailureLog } from "./failure-log.ts";
 import { readChanges } from "./read-changes.ts";
 import type { Replication } from "./replication.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
@@ -31,6 +26,7 @@ import {
   NO_STATISTICS,
   type ReplicationStatistics,
 } from "./replication-statistics.ts";
+import { retryFailures } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes that are queued per worker; CouchDB's figure. */
@@ -55,7 +51,7 @@ export interface ReplicationRunParts {
   readonly baseId: string;
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
-  readonly onRefused: (failures: readonly WriteFailure[]) => void;
+  readonly failures: FailureLog;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -102,7 +98,7 @@ export class ReplicationRun {
     };
   }
 
-  /** Runs to the end. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
+  /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
   async run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { source, target, replication, baseId } = this.#parts;
     let checkpoints: Checkpoints | undefined;
@@ -114,8 +110,10 @@ export class ReplicationRun {
       this.#begin(checkpoints);
       const found = checkpoints;
       const copied = new AbortController();
+      const copier = this.#copier();
       await runTogether(signal, [
-        (taskSignal) => this.#copyAll(taskSignal).finally(() => copied.abort()),
+        (taskSignal) => this.#copyAll(copier, taskSignal).finally(() => copied.abort()),
+        (taskSignal) => this.#retryWhenAsked(copier, copied.signal, taskSignal),
         (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
       ]);
     } catch (error) {
@@ -139,18 +137,12 @@ export class ReplicationRun {
   }
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */
-  async #copyAll(signal: AbortSignal): Promise<void> {
-    const { source, target, replication, runtime } = this.#parts;
+  async #copyAll(copier: BatchCopier, signal: AbortSignal): Promise<void> {
+    const { source, replication } = this.#parts;
     const { options, selection, continuous, winningRevisionsOnly } = replication;
     const queue = new BoundedQueue<ChangesItem>({
       itemCountMax: options.workerBatchSize * options.workerProcesses * 2,
       weightMax: QUEUE_BYTES_PER_WORKER * options.workerProcesses,
-    });
-    const copier = new BatchCopier(runtime, { source, target }, options, {
-      count: (more) => {
-        this.#statistics = addStatistics(this.#statistics, more);
-      },
-      refused: this.#parts.onRefused,
     });
     const since = this.#sequence.through;
     const request = { since, continuous, selection, winningRevisionsOnly };
@@ -160,6 +152,29 @@ export class ReplicationRun {
       (readerSignal) => readChanges(source, request, queue, readerSignal),
       ...Array.from({ length: options.workerProcesses }, () => worker),
     ]);
+  }
+
+  #copier(): BatchCopier {
+    const { source, target, replication, runtime, failures } = this.#parts;
+    return new BatchCopier(runtime, { source, target }, replication.options, {
+      count: (more) => {
+        this.#statistics = addStatistics(this.#statistics, more);
+      },
+      failures,
+    });
+  }
+
+  async #retryWhenAsked(
+    copier: BatchCopier,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { failures } = this.#parts;
+    for (;;) {
+      const request = await failures.retryAsked(copied);
+      if (request === undefined) return;
+      await retryFailures(copier, failures, request, signal);
+    }
   }
 
   async #work(

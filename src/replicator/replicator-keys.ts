@@ -1,7 +1,10 @@
 /** The keys of the replicator itself, under its own subspace. */
-import type { Key, KeyShape, Subspace } from "../kv/index.ts";
+import type { Key, KeyRange, KeyShape, Subspace } from "../kv/index.ts";
 
 const REPLICATION_ID = 1;
+const FAILURE = 2;
+const FAILURE_COUNT = 3;
+const FAILURE_RETRY = 4;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -9,7 +12,30 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     value: "(jobId)",
     note: "which job runs a replication; two jobs never run the same one",
   },
+  {
+    key: "(2, baseId, idBytes, digest)",
+    value: "(1, firstMs, lastMs, tries, json)",
+    note: "a revision that did not arrive, by the first bytes of its id; digest is the MD5 of id and revision",
+  },
+  {
+    key: "(3, baseId, phase, status, error)",
+    value: "(1, count)",
+    note: "how many failures of this kind the list holds; status 0 when there is none",
+  },
+  {
+    key: "(4, baseId)",
+    value: "(1, request)",
+    note: "somebody wants the list to be tried again; watched, and cleared when it was",
+  },
 ];
+
+/** What failures are counted by. */
+export interface FailureKind {
+  readonly phase: string;
+  /** 0 when there is none. */
+  readonly status: number;
+  readonly error: string;
+}
 
 export class ReplicatorKeys {
   readonly #replicator: Subspace;
@@ -20,5 +46,31 @@ export class ReplicatorKeys {
 
   replicationId(replicationId: string): Key {
     return this.#replicator.pack([REPLICATION_ID, replicationId]);
+  }
+
+  failure(baseId: string, idBytes: Uint8Array, digest: Uint8Array): Key {
+    return this.#replicator.pack([FAILURE, baseId, idBytes, digest]);
+  }
+
+  failures(baseId: string): KeyRange {
+    return this.#replicator.range([FAILURE, baseId]);
+  }
+
+  failureCount(baseId: string, { phase, status, error }: FailureKind): Key {
+    return this.#replicator.pack([FAILURE_COUNT, baseId, phase, status, error]);
+  }
+
+  failureCounts(baseId: string): KeyRange {
+    return this.#replicator.range([FAILURE_COUNT, baseId]);
+  }
+
+  /** The kind that a key of `failureCount` counts. */
+  failureKind(key: Key): FailureKind {
+    const [phase, status, error] = this.#replicator.unpack(key).slice(2);
+    return { phase: String(phase), status: Number(status), error: String(error) };
+  }
+
+  failureRetry(baseId: string): Key {
+    return this.#replicator.pack([FAILURE_RETRY, baseId]);
   }
 }

@@ -5,6 +5,7 @@
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
+import type { FailureList } from "./failure-list.ts";
 import {
   fromJobData,
   newJobData,
@@ -12,6 +13,7 @@ import {
   type ReplicationFailure,
   toJobData,
 } from "./job-data.ts";
+import { JobFailures } from "./job-failures.ts";
 import type { JobEntry } from "./job-views.ts";
 import type { Replication } from "./replication.ts";
 import { persistentJobId, sameReplication } from "./replication-hook.ts";
@@ -47,15 +49,19 @@ export interface ReplicatorParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
+  readonly failureList: FailureList;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }
 
 export class Replicator {
+  /** What jobs left behind. */
+  readonly failures: JobFailures;
   readonly #parts: ReplicatorParts;
 
   constructor(parts: ReplicatorParts) {
     this.#parts = parts;
+    this.failures = new JobFailures(parts);
   }
 
   get config(): ReplicatorConfig {

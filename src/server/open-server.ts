@@ -18,6 +18,7 @@ import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
   Endpoints,
+  FailureList,
   REPLICATION_JOB_TYPE,
   ReplicationHook,
   ReplicationOwnership,
@@ -65,6 +66,7 @@ async function startNode(
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
   const jobs = new Jobs(runtime, SUBSPACES.jobs);
   const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
+  const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
   const hook = new ReplicationHook({ runtime, jobs, ownership, config: config.replicator });
   const databases = new DatabaseRegistry({ runtime, root: SUBSPACES.databases, hooks: [hook] });
   const attachments = new AttachmentStore({ runtime, kv });
@@ -82,6 +84,7 @@ async function startNode(
     kv,
     jobs,
     ownership,
+    failureList,
     ids,
     config: config.replicator,
   });
@@ -145,6 +148,7 @@ async function startNode(
       databases,
       endpoints,
       ownership,
+      failureList,
       ids,
       config: config.replicator,
       nodeName: config.nodeName,

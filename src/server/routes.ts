@@ -1,5 +1,6 @@
 /** The resources of the API that are about jobs and sessions. */
 import {
+  failureRoutes,
   type Route,
   replicateRoutes,
   type SchedulerParts,
@@ -18,6 +19,7 @@ export function routes(
     ...replicateRoutes(parts.replicator),
     ...schedulerRoutes(parts),
     ...workersRoutes(parts),
+    ...failureRoutes(parts),
     ...sessionRoutes({
       isAdmin: (name, password) => authentication.isAdmin(name, password),
       cookie: (name) => authentication.cookie(name),

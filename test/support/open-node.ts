@@ -5,6 +5,7 @@ import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
   Endpoints,
+  FailureList,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationHook,
@@ -19,9 +20,12 @@ export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin:
 export async function openNode({
   storage = new MemoryStorage(),
   config = {},
+  failuresMax,
 }: {
   readonly storage?: MemoryStorage;
   readonly config?: Partial<ReplicatorConfig>;
+  /** The longest list of failures. */
+  readonly failuresMax?: number;
 } = {}) {
   const events: { name: string; fields: Readonly<Record<string, unknown>> }[] = [];
   const listeners = new Set<() => void>();
@@ -35,6 +39,8 @@ export async function openNode({
   const settings = { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, ...config };
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
+  const replicatorSpace = Subspace.fromTuple(["replicator"]);
+  const failureList = new FailureList(replicatorSpace, runtime.digests, failuresMax);
   const hook = new ReplicationHook({ runtime, jobs, ownership, config: settings });
   const databases = new DatabaseRegistry({
     runtime,
@@ -57,7 +63,15 @@ export async function openNode({
     userAgent: "Tandem",
     healthThresholdSec: settings.healthThresholdSec,
   });
-  const replicator = new Replicator({ runtime, kv, jobs, ownership, ids, config: settings });
+  const replicator = new Replicator({
+    runtime,
+    kv,
+    jobs,
+    ownership,
+    failureList,
+    ids,
+    config: settings,
+  });
   const { workers } = jobs;
   const worker = new JobWorker({
     runtime,
@@ -77,6 +91,7 @@ export async function openNode({
       databases,
       endpoints,
       ownership,
+      failureList,
       ids,
       config: settings,
       nodeName: "tandem@test",

@@ -1,0 +1,78 @@
+/**
+ * Follows redirects, for the one request that met them. Credentials stay with the origin that they are for: another host, port or
+ * scheme gets the request without them (`couch_replicator_httpc` sends them along).
+ */
+import { type Fetch, type FetchRequest, RequestFailedError } from "./fetch.ts";
+
+/** A chain longer than this is a circle; CouchDB has no limit. */
+const REDIRECTS_MAX = 10;
+/** Of a request that moves, these go to its first origin only. */
+const CREDENTIAL_HEADERS = ["authorization", "cookie", "proxy-authorization"];
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+export interface RedirectOptions {
+  /** Further headers, in lower case, that may hold a secret: those that a user gave for the endpoint. */
+  readonly secretHeaders?: readonly string[];
+}
+
+/** A request whose body can be read once is not repeated: its redirect is the answer. */
+export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOptions = {}): Fetch {
+  const secrets = new Set([...CREDENTIAL_HEADERS, ...secretHeaders]);
+  return async (original) => {
+    let request = original;
+    for (let count = 0; ; count++) {
+      const response = await fetch(request);
+      const location = response.headers.get("location");
+      const isStream = typeof request.body === "object" && !(request.body instanceof Uint8Array);
+      const isFollowed = REDIRECTS.has(response.status) && location !== undefined;
+      if (!isFollowed || (isStream && response.status !== 303)) return response;
+      response.discard();
+      const { method, url } = original;
+      const next = parseUrl(location, request.url);
+      if (next === undefined) throw failed(method, url, "BAD_REDIRECT");
+      if (count >= REDIRECTS_MAX) throw failed(method, url, "TOO_MANY_REDIRECTS");
+      request = moved(request, next, response.status, secrets);
+    }
+  };
+}
+
+/** The request at its new place. 303 asks for something else; all others repeat what was asked (CouchDB: 301 and 302, too). */
+function moved(
+  request: FetchRequest,
+  next: URL,
+  status: number,
+  secrets: ReadonlySet<string>,
+): FetchRequest {
+  const sameOrigin = new URL(request.url).origin === next.origin;
+  const { body, headers = {}, ...rest } = request;
+  const isOther = status === 303 && request.method !== "HEAD";
+  const kept = Object.entries(headers).filter(
+    ([name]) => (sameOrigin || !secrets.has(name)) && !(isOther && name === "content-type"),
+  );
+  // A password in the place itself would be somebody else's.
+  next.username = "";
+  next.password = "";
+  next.hash = "";
+  return {
+    ...rest,
+    url: next.href,
+    headers: Object.fromEntries(kept),
+    ...(isOther ? { method: "GET" as const } : {}),
+    ...(body === undefined || isOther ? {} : { body }),
+  };
+}
+
+function parseUrl(location: string, base: string): URL | undefined {
+  try {
+    const url = new URL(location, base);
+    return /^https?:$/.test(url.protocol) ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function failed(method: string, url: string, cause: string): RequestFailedError {
+  const shownUrl = url.replace(/\?.*$/s, "").replace(/\/\/[^/@]*@/, "//");
+  return new RequestFailedError({ method, url: shownUrl, cause });
+}

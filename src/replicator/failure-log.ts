@@ -1,0 +1,73 @@
+/**
+ * The list of documents that a replication left behind, as a run uses it. What stands on it may be passed by the checkpoint,
+ * so a batch is finished only when its failures are recorded.
+ *
+ * Two implementations: `StoredFailureLog` for jobs, in our own store, and `MemoryFailureLog` for a run from the shell.
+ */
+import type { WriteFailure } from "./endpoint.ts";
+
+/** A revision that did not arrive. `read`: the source did not give it; `write`: the target did not take it. */
+export interface DocumentFailure extends WriteFailure {
+  readonly phase: "read" | "write";
+}
+
+/** Revisions of a document that need not arrive any more: the target has them, or what the source has in their place. */
+export interface ArrivedRevisions {
+  readonly id: string;
+  readonly revisions: readonly string[];
+}
+
+export interface ListedRevision {
+  readonly id: string;
+  readonly revision: string;
+}
+
+export interface FailureLog {
+  /** Whether any revision of the document may be on the list; what arrives of others need not be recorded. */
+  has(documentId: string): boolean;
+  /** Settles when the list holds `failed` and holds `arrived` no more. */
+  record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
+  /** The whole list, in pages. What is recorded meanwhile may or may not be among them. */
+  pages(): AsyncIterable<readonly ListedRevision[]>;
+  /** Waits until somebody asks that the list be tried again; undefined when the signal aborts first. */
+  retryAsked(signal: AbortSignal): Promise<string | undefined>;
+  /** The list was gone through as `request` asked. */
+  retryDone(request: string): Promise<void>;
+}
+
+export class MemoryFailureLog implements FailureLog {
+  /** In the order in which they failed. */
+  readonly failures: DocumentFailure[] = [];
+  readonly #ids = new Set<string>();
+
+  has(documentId: string): boolean {
+    return this.#ids.has(documentId);
+  }
+
+  async record(
+    failed: readonly DocumentFailure[],
+    arrived: readonly ArrivedRevisions[],
+  ): Promise<void> {
+    const gone = new Map(arrived.map(({ id, revisions }) => [id, new Set(revisions)]));
+    const renewed = new Set(failed.map(({ id, revision }) => JSON.stringify([id, revision])));
+    const kept = this.failures.filter(
+      ({ id, revision }) =>
+        gone.get(id)?.has(revision) !== true && !renewed.has(JSON.stringify([id, revision])),
+    );
+    this.failures.splice(0, this.failures.length, ...kept);
+    for (const failure of failed) {
+      this.failures.push(failure);
+      this.#ids.add(failure.id);
+    }
+  }
+
+  async *pages(): AsyncIterable<readonly ListedRevision[]> {
+    yield [...this.failures];
+  }
+
+  async retryAsked(): Promise<undefined> {
+    return undefined;
+  }
+
+  async retryDone(): Promise<void> {}
+}

@@ -1,0 +1,202 @@
+/** What a target refuses is named, and tried again: no document is silently skipped. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { compare } from "../support/compare.ts";
+import { type HttpProxy, type Intercept, openHttpProxy } from "../support/faults/http-proxy.ts";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { load } from "../support/sample-data.ts";
+
+const processes = new Processes();
+const proxies: HttpProxy[] = [];
+let here: TandemProcess;
+let there: TandemProcess;
+
+beforeAll(async () => {
+  [here, there] = await Promise.all([processes.open(), processes.open()]);
+});
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.close();
+  await processes.close();
+});
+
+async function proxyTo(server: TandemProcess): Promise<HttpProxy> {
+  const proxy = await openHttpProxy(server.url);
+  proxies.push(proxy);
+  return proxy;
+}
+
+const FORBIDDEN = ["doc-0100", "doc-0700", "doc-1999"];
+const UNAUTHORIZED = ["doc-0042"];
+const TOO_LARGE = ["doc-0500", "doc-0501"];
+/** Has an attachment, so it travels alone. */
+const UNSUPPORTED = "doc-1234";
+
+/** A target that refuses seven documents, each in the way that servers do. */
+const refuseSeven: Intercept = async (request, forward) => {
+  if (request.method === "PUT" && request.path.includes(UNSUPPORTED)) {
+    const body = JSON.stringify({ error: "unsupported_media_type", reason: "no flags here" });
+    return { status: 415, body };
+  }
+  if (!request.path.endsWith("/_bulk_docs")) return forward(request);
+  const { new_edits, docs } = JSON.parse(request.body.toString("utf8"));
+  if (docs.some(({ _id }: { _id: string }) => TOO_LARGE.includes(_id))) {
+    const body = JSON.stringify({ error: "document_too_large", reason: "too large" });
+    return { status: 413, body };
+  }
+  const rows: unknown[] = [];
+  const taken = docs.filter(({ _id: id, _rev: rev }: { _id: string; _rev: string }) => {
+    if (FORBIDDEN.includes(id)) {
+      rows.push({ id, rev, error: "forbidden", reason: "not this one" });
+      return false;
+    }
+    // CouchDB leaves the revision out of some rows.
+    if (UNAUTHORIZED.includes(id)) rows.push({ id, error: "unauthorized", reason: "who are you" });
+    return !UNAUTHORIZED.includes(id);
+  });
+  const answer = await forward({
+    ...request,
+    body: Buffer.from(JSON.stringify({ new_edits, docs: taken })),
+  });
+  const theirs = JSON.parse(String(answer.body)) as unknown[];
+  return { ...answer, body: JSON.stringify([...theirs, ...rows]) };
+};
+
+function lines(count: number): string[] {
+  return Array.from({ length: count }, (_, number) => {
+    const id = `doc-${String(number).padStart(4, "0")}`;
+    const attachments =
+      id === UNSUPPORTED
+        ? { _attachments: { flag: { content_type: "image/png", data: "AAEC" } } }
+        : {};
+    return JSON.stringify({ _id: id, number, ...attachments });
+  });
+}
+
+function pathOf(jobId: string): string {
+  return `/_tandem/jobs/${encodeURIComponent(jobId)}/failures`;
+}
+
+test("of 2,000 documents with 7 refused the list names exactly those, and one retry delivers them", async () => {
+  await load(here, "seven", lines(2000));
+  const source = await proxyTo(here);
+  const target = await proxyTo(there);
+  target.intercept(refuseSeven);
+  await here.call("PUT", "/_replicator/seven", {
+    source: `${source.url}/seven`,
+    target: `${target.url}/seven`,
+    create_target: true,
+  });
+  const { body: job } = await until(
+    () => here.call("GET", "/_scheduler/docs/_replicator/seven"),
+    ({ body }) => body.state === "completed",
+  );
+  expect(job.info).toMatchObject({ docs_written: 1993, doc_write_failures: 7 });
+
+  const path = pathOf("_replicator/seven");
+  const { body: listed } = await here.call("GET", path);
+  expect(listed.total_rows).toBe(7);
+  expect(
+    listed.failures.map(({ id, phase, status, tries }: Record<string, unknown>) => [
+      id,
+      phase,
+      status,
+      tries,
+    ]),
+  ).toEqual([
+    ["doc-0042", "write", 401, 1],
+    ["doc-0100", "write", 403, 1],
+    ["doc-0500", "write", 413, 1],
+    ["doc-0501", "write", 413, 1],
+    ["doc-0700", "write", 403, 1],
+    ["doc-1234", "write", 415, 1],
+    ["doc-1999", "write", 403, 1],
+  ]);
+  for (const { id, rev, reason, first, last } of listed.failures) {
+    expect(rev).toBe((await here.call("GET", `/seven/${id}`)).body._rev);
+    expect(reason).toMatch(/^[a-z_]+: .+/);
+    expect([first, last].every((time) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(time))).toBe(
+      true,
+    );
+  }
+  expect((await here.call("GET", `${path}?skip=2&limit=1`)).body).toMatchObject({
+    total_rows: 7,
+    failures: [{ id: "doc-0500" }],
+  });
+  const { body: counted } = await here.call("GET", `${path}/_counts`);
+  expect(
+    counted.counts.map(({ status, count }: Record<string, unknown>) => [status, count]),
+  ).toEqual([
+    [401, 1],
+    [403, 3],
+    [413, 2],
+    [415, 1],
+  ]);
+
+  // As long as the cause lasts, a retry says so.
+  const inVain = await here.call("POST", `${path}/_retry`, {});
+  expect(inVain).toEqual({ status: 200, body: { ok: true, tried: 7, total_rows: 7 } });
+  const { body: again } = await here.call("GET", path);
+  expect(again.failures.every(({ tries }: { tries: number }) => tries === 2)).toBe(true);
+
+  target.intercept((request, forward) => forward(request));
+  const before = source.requests.length;
+  const delivered = await here.call("POST", `${path}/_retry`, {});
+  expect(delivered).toEqual({ status: 200, body: { ok: true, tried: 7, total_rows: 0 } });
+  expect((await here.call("GET", path)).body).toEqual({ total_rows: 0, failures: [] });
+  const read = source.requests.slice(before).filter(({ method, path: read }) => {
+    return method === "POST" || read.includes("open_revs");
+  });
+  expect(read.map((request) => request.path.replace(/\?.*/, ""))).toEqual([
+    "/seven/_bulk_get",
+    `/seven/${UNSUPPORTED}`,
+  ]);
+  expect(JSON.parse(String(read[0]?.body)).docs).toHaveLength(7);
+  expect(source.requests.slice(before).some((request) => request.path.includes("_changes"))).toBe(
+    false,
+  );
+  expect((await compare(`${here.url}/seven`, `${there.url}/seven`)).differences).toEqual([]);
+  const { body: document } = await here.call("GET", "/_scheduler/docs/_replicator/seven");
+  expect(document.state).toBe("completed");
+}, 60_000);
+
+test("a continuous job tries its failures again while it runs, and an update that arrives takes them off", async () => {
+  await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
+  const target = await proxyTo(there);
+  const refuse: Intercept = async (request, forward) => {
+    if (!request.path.endsWith("/_bulk_docs")) return forward(request);
+    const { docs } = JSON.parse(request.body.toString("utf8"));
+    const rows = docs.map(({ _id: id, _rev: rev }: { _id: string; _rev: string }) => {
+      return { id, rev, error: "forbidden", reason: "closed" };
+    });
+    return { status: 201, body: JSON.stringify(rows) };
+  };
+  target.intercept(refuse);
+  const { body: started } = await here.call("POST", "/_replicate", {
+    source: "stream",
+    target: `${target.url}/stream`,
+    create_target: true,
+    continuous: true,
+  });
+  const path = pathOf(started._local_id);
+  await until(
+    () => here.call("GET", path),
+    ({ body }) => body.total_rows === 3,
+  );
+  target.intercept((request, forward) => forward(request));
+  const { body: one } = await here.call("GET", "/stream/one");
+  await here.call("PUT", "/stream/one", { _rev: one._rev, more: 1 });
+  const { body: left } = await until(
+    () => here.call("GET", path),
+    ({ body }) => body.total_rows === 2,
+  );
+  expect(left.failures.map(({ id }: { id: string }) => id)).toEqual(["three", "two"]);
+  const retried = await here.call("POST", `${path}/_retry`, {});
+  expect(retried).toEqual({ status: 200, body: { ok: true, tried: 2, total_rows: 0 } });
+  expect((await compare(`${here.url}/stream`, `${there.url}/stream`)).differences).toEqual([]);
+  await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
+}, 60_000);
+
+test("a job that nobody knows has no list", async () => {
+  expect(await here.call("GET", pathOf("nosuch"))).toMatchObject({ status: 404 });
+  expect(await here.call("GET", pathOf("_replicator/nosuch"))).toMatchObject({ status: 404 });
+  expect(await here.call("POST", `${pathOf("nosuch")}/_retry`, {})).toMatchObject({ status: 404 });
+});

@@ -1,0 +1,85 @@
+/** Between two nodes stands a network that does what networks do; when it stops, the copy is whole. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compare } from "../support/compare.ts";
+import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
+import { FAULT_NAMES, unreliable } from "../support/faults/unreliable.ts";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { load, sampleLines } from "../support/sample-data.ts";
+
+const processes = new Processes();
+const proxies: HttpProxy[] = [];
+let here: TandemProcess;
+let there: TandemProcess;
+
+beforeAll(async () => {
+  const ini = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n";
+  [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
+});
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.close();
+  await processes.close();
+});
+
+/** Each fault strikes that often. */
+const ROUNDS = 3;
+
+describe.each(["pulled", "pushed"])("%s through faults", (way) => {
+  test.each([
+    ["films", sampleLines("films").slice(0, 600)],
+    ["countries", sampleLines("countries").slice(0, 60)],
+  ])(
+    "%s arrive whole",
+    async (name, lines) => {
+      const database = `${name}-${way}`;
+      const isPull = way === "pulled";
+      await load(isPull ? there : here, database, lines);
+      const proxy = await openHttpProxy(there.url);
+      proxies.push(proxy);
+      const faultCount = FAULT_NAMES.length * ROUNDS;
+      const { intercept, counts } = unreliable(lines.length, faultCount);
+      proxy.intercept(intercept);
+      const remote = `${proxy.url}/${database}`;
+      const document = `/_replicator/${database}`;
+      await here.call("PUT", document, {
+        ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
+        create_target: true,
+        connection_timeout: 1000,
+        // Many small requests: each may meet a fault.
+        worker_batch_size: 20,
+      });
+      const { body: ended } = await until(
+        () => here.call("GET", `/_scheduler/docs${document}`),
+        ({ body }) => body.state === "completed" || body.state === "failed",
+      );
+      expect(ended.state).toBe("completed");
+      expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(faultCount);
+      const id = encodeURIComponent(`_replicator/${database}`);
+      const { body: failures } = await here.call("GET", `/_tandem/jobs/${id}/failures`);
+      expect(failures).toEqual({ total_rows: 0, failures: [] });
+      const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
+      expect(comparison).toMatchObject({ documentCount: lines.length, differences: [] });
+    },
+    60_000,
+  );
+});
+
+test.each(["pulled", "pushed"])("%s through redirects, films arrive", async (way) => {
+  const isPull = way === "pulled";
+  const database = `moved-${way}`;
+  await load(isPull ? there : here, database, sampleLines("films").slice(0, 100));
+  const proxy = await openHttpProxy(there.url);
+  proxies.push(proxy);
+  proxy.intercept(async ({ path }) => ({
+    status: 307,
+    headers: { location: `${there.url}${path}` },
+    body: "",
+  }));
+  const remote = `${proxy.url}/${database}`;
+  const { status, body } = await here.call("POST", "/_replicate", {
+    ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
+    create_target: true,
+  });
+  expect([status, body.history?.[0].docs_written]).toEqual([200, 100]);
+  const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
+  expect(comparison.differences).toEqual([]);
+});

@@ -1,0 +1,108 @@
+import { afterEach, expect, test } from "vitest";
+import { errorCode, OperationalError } from "../../src/base/index.ts";
+import { Subspace } from "../../src/kv/index.ts";
+import { FailureList } from "../../src/replicator/failure-list.ts";
+import type { DocumentFailure } from "../../src/replicator/failure-log.ts";
+import { StoredFailureLog } from "../../src/replicator/stored-failure-log.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+const SPACE = Subspace.fromTuple(["replicator"]);
+const BASE_ID = "b".repeat(32);
+const nodes: Node[] = [];
+
+async function open() {
+  const node = await openNode();
+  nodes.push(node);
+  return node;
+}
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+function refused(id: string, more: Partial<DocumentFailure> = {}): DocumentFailure {
+  const revision = "1-0123456789abcdef0123456789abcdef";
+  const reason = "not this one";
+  return { id, revision, phase: "write", status: 403, error: "forbidden", reason, ...more };
+}
+
+test("a failure keeps its first time and counts its tries, whatever its id is", async () => {
+  const { kv, runtime } = await open();
+  const list = new FailureList(SPACE, runtime.digests);
+  const odd = ["", "a/b", "\ud800", "\ud801", "é".repeat(3000), `${"é".repeat(3000)}x`];
+  for (const nowMs of [1000, 2000]) {
+    const failed = odd.map((id) => refused(id));
+    await kv.transact((tx) => list.change(tx, BASE_ID, { failed, arrived: [], nowMs }));
+  }
+  const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  expect(page.entries.map(({ id }) => id).sort()).toEqual([...odd].sort());
+  for (const { firstMs, lastMs, tries } of page.entries) {
+    expect([firstMs, lastMs, tries]).toEqual([1000, 2000, 2]);
+  }
+  const arrived = odd.map((id) => ({ id, revisions: [refused(id).revision] }));
+  await kv.transact((tx) => list.change(tx, BASE_ID, { failed: [], arrived, nowMs: 3000 }));
+  expect(await kv.read((tx) => list.counts(tx, BASE_ID))).toEqual([]);
+  const left = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  expect(left.entries).toEqual([]);
+});
+
+test("failures are counted by kind, and a change of the reason moves the count", async () => {
+  const { kv, runtime } = await open();
+  const list = new FailureList(SPACE, runtime.digests);
+  const change = (failed: readonly DocumentFailure[]) =>
+    kv.transact((tx) => list.change(tx, BASE_ID, { failed, arrived: [], nowMs: 1000 }));
+  await change([refused("a"), refused("b"), refused("c", { status: undefined, error: "odd\n" })]);
+  await change([refused("b", { status: 413, error: "too_large" })]);
+  const counts = await kv.read((tx) => list.counts(tx, BASE_ID));
+  expect(counts.map(({ status, error, count }) => [status, error, count])).toEqual([
+    [0, "odd?", 1],
+    [403, "forbidden", 1],
+    [413, "too_large", 1],
+  ]);
+});
+
+test("a list that would grow too long stays as it is, and says why", async () => {
+  const { kv, runtime } = await open();
+  const list = new FailureList(SPACE, runtime.digests, 2);
+  const change = (...ids: string[]) =>
+    kv.transact((tx) =>
+      list.change(tx, BASE_ID, {
+        failed: ids.map((id) => refused(id)),
+        arrived: [],
+        nowMs: 1000,
+      }),
+    );
+  await change("a", "b");
+  await expect(change("c")).rejects.toMatchObject({
+    error: "too_many_failures",
+    reason: "more than 2 revisions did not arrive; the last one: forbidden: not this one",
+  });
+  await change("b");
+  const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  expect(page.entries.map(({ id, tries }) => [id, tries])).toEqual([
+    ["a", 1],
+    ["b", 2],
+  ]);
+});
+
+test("a job that was taken away lists nothing, and so may not pass anything", async () => {
+  const { kv, runtime } = await open();
+  const list = new FailureList(SPACE, runtime.digests);
+  let held = true;
+  const log = await StoredFailureLog.open({
+    runtime,
+    kv,
+    list,
+    baseId: BASE_ID,
+    verify: async () => {
+      if (!held) throw new OperationalError("JOBS_HALTED", "The job was taken away");
+    },
+  });
+  await log.record([refused("a")], []);
+  expect([log.has("a"), log.has("b")]).toEqual([true, false]);
+  held = false;
+  const late = await log.record([refused("b")], []).catch(errorCode);
+  expect(late).toBe("JOBS_HALTED");
+  const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  expect(page.entries.map(({ id }) => id)).toEqual(["a"]);
+});

@@ -1,0 +1,123 @@
+/** An HTTP server in front of another one, which a test lets answer in its place, change answers, or break them off. */
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface ProxiedRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export interface ProxiedAnswer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: Buffer | string;
+  /** Sends only so many bytes of the body: then the connection is reset, the body ends as if whole, or nothing more comes. */
+  readonly cut?: { readonly afterBytes: number; readonly how: "reset" | "end" | "stall" };
+  /** A Content-Length that is so much more than the body has. */
+  readonly lengthError?: number;
+}
+
+export type Forward = (request: ProxiedRequest) => Promise<ProxiedAnswer>;
+export type Intercept = (request: ProxiedRequest, forward: Forward) => Promise<ProxiedAnswer>;
+
+export interface HttpProxy {
+  readonly url: string;
+  /** Every request that came, in order. */
+  readonly requests: readonly ProxiedRequest[];
+  /** What is done with requests from now on. */
+  intercept(intercept: Intercept): void;
+  close(): Promise<void>;
+}
+
+/** Headers that belong to one connection. */
+const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "transfer-encoding"];
+
+export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
+  const requests: ProxiedRequest[] = [];
+  const forward: Forward = (request) => ask(serverUrl, request);
+  let current: Intercept = forward;
+  const server = createServer(async (incoming, response) => {
+    try {
+      const chunks: Buffer[] = [];
+      for await (const chunk of incoming) chunks.push(chunk);
+      const request: ProxiedRequest = {
+        method: incoming.method ?? "GET",
+        path: incoming.url ?? "/",
+        headers: Object.fromEntries(
+          Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]),
+        ),
+        body: Buffer.concat(chunks),
+      };
+      requests.push(request);
+      await send(response, await current(request, forward));
+    } catch {
+      // Whoever asked has gone, or the server behind has: neither side hears any more.
+      response.destroy();
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    intercept: (intercept) => {
+      current = intercept;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+async function ask(
+  serverUrl: string,
+  { method, path, headers, body }: ProxiedRequest,
+): Promise<ProxiedAnswer> {
+  const sent = Object.entries(headers).filter(([name]) => !HOP_HEADERS.includes(name));
+  const hasBody = method !== "GET" && method !== "HEAD";
+  const response = await fetch(serverUrl + path, {
+    method,
+    headers: Object.fromEntries(sent),
+    redirect: "manual",
+    ...(hasBody ? { body: new Uint8Array(body) } : {}),
+  });
+  const received = [...response.headers].filter(([name]) => !HOP_HEADERS.includes(name));
+  return {
+    status: response.status,
+    headers: Object.fromEntries(received),
+    body: Buffer.from(await response.arrayBuffer()),
+  };
+}
+
+async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<void> {
+  const { status, headers = {}, cut, lengthError = 0 } = answer;
+  const body = Buffer.from(answer.body);
+  response.writeHead(status, {
+    ...headers,
+    // A body that ends too early in good order has no length, or the client would notice.
+    ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
+  });
+  if (cut === undefined && lengthError === 0) {
+    response.end(body);
+    return;
+  }
+  const part = body.subarray(0, cut?.afterBytes ?? body.length);
+  if (cut?.how === "end") {
+    response.end(part);
+    return;
+  }
+  await new Promise<void>((resolve) => {
+    if (part.length === 0) {
+      response.flushHeaders();
+      resolve();
+    } else response.write(part, () => resolve());
+  });
+  if (cut?.how === "stall") return;
+  response.socket?.resetAndDestroy();
+}

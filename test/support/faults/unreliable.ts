@@ -1,0 +1,67 @@
+/** What networks and busy servers do to requests, in turn and at random from a seed, as an intercept of the HTTP proxy. */
+import type { Intercept, ProxiedAnswer } from "./http-proxy.ts";
+
+type Fault = (answer: () => Promise<ProxiedAnswer>) => Promise<ProxiedAnswer>;
+
+/** Cuts the answer in its middle. */
+function cutting(how: "reset" | "end" | "stall"): Fault {
+  return async (answer) => {
+    const whole = await answer();
+    return { ...whole, cut: { afterBytes: Math.floor(whole.body.length / 2), how } };
+  };
+}
+
+const FAULTS: Readonly<Record<string, Fault>> = {
+  "429": async () => ({
+    status: 429,
+    headers: { "retry-after": "0" },
+    body: '{"error":"too_many_requests","reason":"slow down"}',
+  }),
+  "500": async () => ({ status: 500, body: '{"error":"internal_server_error","reason":"oops"}' }),
+  "503 with a page": async () => ({
+    status: 503,
+    headers: { "content-type": "text/html" },
+    body: "<html>Bad day</html>",
+  }),
+  "reset before the answer": async (answer) => ({
+    ...(await answer()),
+    cut: { afterBytes: 0, how: "reset" },
+  }),
+  "reset in the body": cutting("reset"),
+  "truncated body": cutting("end"),
+  "nothing but headers": async (answer) => ({
+    ...(await answer()),
+    cut: { afterBytes: 0, how: "end" },
+  }),
+  "wrong length": async (answer) => ({ ...(await answer()), lengthError: 7 }),
+  stall: cutting("stall"),
+};
+
+export const FAULT_NAMES = Object.keys(FAULTS);
+
+export interface Unreliability {
+  readonly intercept: Intercept;
+  /** How often each fault struck so far. */
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/** Every second request or so meets a fault, until there were `faultCount`; then all goes well. */
+export function unreliable(seed: number, faultCount: number): Unreliability {
+  const counts = new Map<string, number>();
+  let state = seed;
+  let faultsLeft = faultCount;
+  // A linear congruential generator: the same requests meet the same faults.
+  const draw = (limit: number): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * limit);
+  };
+  return {
+    counts,
+    intercept: async (request, forward) => {
+      if (faultsLeft === 0 || draw(2) === 0) return forward(request);
+      const name = FAULT_NAMES[faultsLeft-- % FAULT_NAMES.length] as string;
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+      return (FAULTS[name] as Fault)(() => forward(request));
+    },
+  };
+}
