@@ -1,17 +1,18 @@
 /**
  * Gives jobs of silent processors back to the queue (RFC 007's activity monitor).
  *
- * Per type, once per timeout: whatever has shown no sign of life since the last look was silent for a whole timeout. The
- * former holder, should it still live, is halted at its next write. A job is found between one and two timeouts after its
- * last sign of life.
+ * Per type, once per timeout: whatever still stands where the activity order ended at the last look was silent for a whole
+ * timeout. The former holder, should it still live, is halted at its next write. A job is found between one and two
+ * timeouts after its last sign of life.
  */
 import type { Runtime } from "../base/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
+import type { KeyValueStore, Versionstamp } from "../kv/index.ts";
 import type { JobType } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
+import { requeueInBatches } from "./requeue.ts";
 
-/** Jobs looked at in one transaction, longest silent first; the rest waits for the next look. */
-const BATCH_ROWS_MAX = 1000;
+/** How soon a type that has no timeout is looked at again. */
+const UNKNOWN_TYPE_SEC = 5;
 
 export class ActivityMonitor {
   readonly name = "jobs.activity-monitor";
@@ -30,26 +31,26 @@ export class ActivityMonitor {
   /** Looks once per timeout until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
-    let seen = new Map<string, string>();
+    let seenUntil: Versionstamp | undefined;
+    let seenTimeoutSec: number | undefined;
     while (!signal.aborted) {
-      seen = await this.#look(seen);
-      const timeoutSec = await this.#kv.read((tx) => this.#jobs.getTypeTimeout(tx, this.#type));
-      await clock.sleep((timeoutSec ?? 5) * 1000, signal).catch(() => {});
+      const { timeoutSec, until } = await this.#kv.read(async (tx) => ({
+        timeoutSec: await this.#jobs.getTypeTimeout(tx, this.#type),
+        until: await this.#jobs.lastActivity(tx, this.#type),
+      }));
+      // After a change of the timeout, the time since the last look says nothing.
+      if (seenUntil !== undefined && timeoutSec === seenTimeoutSec) await this.#requeue(seenUntil);
+      seenUntil = until;
+      seenTimeoutSec = timeoutSec;
+      await clock.sleep((timeoutSec ?? UNKNOWN_TYPE_SEC) * 1000, signal).catch(() => {});
     }
   }
 
-  /** Requeues each job whose last sign of life is the one already `seen`; returns what is seen now. */
-  async #look(seen: ReadonlyMap<string, string>): Promise<Map<string, string>> {
-    const running = await this.#kv.read((tx) =>
-      this.#jobs.activities(tx, this.#type, BATCH_ROWS_MAX),
+  async #requeue(until: Versionstamp): Promise<void> {
+    const type = this.#type;
+    const jobCount = await requeueInBatches(this.#kv, (tx, limit) =>
+      this.#jobs.requeueSilent(tx, type, until, limit),
     );
-    for (const { id, activity } of running) {
-      if (seen.get(id) !== activity) continue;
-      const expired = await this.#kv.transact((tx) =>
-        this.#jobs.expire(tx, { type: this.#type, id }, activity),
-      );
-      if (expired) this.#runtime.trace.event("jobs.expired", { type: this.#type, id });
-    }
-    return new Map(running.map(({ id, activity }) => [id, activity]));
+    if (jobCount > 0) this.#runtime.trace.event("jobs.expired", { type, jobCount });
   }
 }

@@ -118,6 +118,14 @@ export class JobKeys {
     return this.#jobs.range([ACTIVITY, type]);
   }
 
+  /** The activity order up to and including `until`. */
+  activitiesUntil(type: JobType, until: Versionstamp): Range {
+    return {
+      begin: this.#jobs.range([ACTIVITY, type]).begin,
+      end: this.#jobs.range([ACTIVITY, type, until]).end,
+    };
+  }
+
   enqueued(type: JobType): Key {
     return this.#jobs.pack([ENQUEUED, type]);
   }

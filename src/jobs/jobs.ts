@@ -13,7 +13,7 @@ import {
   type Runtime,
   randomHex,
 } from "../base/index.ts";
-import type { ReadTransaction, Subspace, Transaction, Watch } from "../kv/index.ts";
+import type { ReadTransaction, Subspace, Transaction, Versionstamp, Watch } from "../kv/index.ts";
 import type { HeldJob, Job, JobData, JobFacts, JobName, JobType } from "./job.ts";
 import { JobKeys } from "./job-keys.ts";
 import {
@@ -31,6 +31,7 @@ import {
 } from "./job-record.ts";
 import type { Observation } from "./job-subscriptions.ts";
 import { JobHaltedError, UnknownJobTypeError } from "./jobs-errors.ts";
+import type { RequeuedBatch } from "./requeue.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
 
@@ -272,26 +273,25 @@ export class Jobs {
     }));
   }
 
-  /** The running jobs of a type by their last sign of life, longest silent first: id and place in the order. */
-  async activities(
-    tx: ReadTransaction,
-    type: JobType,
-    limit: number,
-  ): Promise<{ id: string; activity: string }[]> {
-    const page = await tx.snapshot.getRangePage(this.#keys.activities(type), { limit });
-    return page.entries.map(({ key, value }) => ({
-      id: decodeJobId(value),
-      activity: String(this.#keys.lastElement(key)),
-    }));
+  /** Where the activity order of a type ends: the latest sign of life. */
+  async lastActivity(tx: ReadTransaction, type: JobType): Promise<Versionstamp | undefined> {
+    const range = this.#keys.activities(type);
+    const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
+    const [row] = page.entries;
+    return row && (this.#keys.lastElement(row.key) as Versionstamp);
   }
 
-  /** Puts a running job back into the queue, if its last sign of life is still `activity`. Its holder is halted. */
-  async expire(tx: Transaction, job: JobName, activity: string): Promise<boolean> {
-    const facts = await this.#facts(tx, job);
-    if (facts?.state !== "running" || facts.activity.toString() !== activity) return false;
-    this.#clearRunning(tx, job, facts);
-    await this.#requeue(tx, job, facts.scheduledAtSec);
-    return true;
+  /** Puts up to `limit` jobs back into the queue whose last sign of life is not later than `until`. Their holders are halted. */
+  async requeueSilent(
+    tx: Transaction,
+    type: JobType,
+    until: Versionstamp,
+    limit: number,
+  ): Promise<RequeuedBatch> {
+    const page = await tx.getRangePage(this.#keys.activitiesUntil(type, until), { limit });
+    const ids = page.entries.map(({ value }) => decodeJobId(value));
+    await Promise.all(ids.map((id) => this.#requeueRunning(tx, { type, id })));
+    return { jobCount: ids.length, isDone: page.stoppedBy === "exhausted" };
   }
 
   /** How many jobs a worker holds. A snapshot: nothing conflicts with it. */
@@ -302,25 +302,19 @@ export class Jobs {
   }
 
   /** Puts up to `limit` jobs that an expelled worker held back into the queue. Their holder is halted. */
-  async requeueHeldBy(
-    tx: Transaction,
-    worker: WorkerId,
-    limit: number,
-  ): Promise<{ readonly jobCount: number; readonly isDone: boolean }> {
+  async requeueHeldBy(tx: Transaction, worker: WorkerId, limit: number): Promise<RequeuedBatch> {
     const page = await tx.getRangePage(this.#keys.heldBy(worker), { limit });
     const jobs = page.entries.map(({ key }) => this.#keys.heldJob(key));
-    await Promise.all(
-      jobs.map(async (job) => {
-        const facts = await this.#facts(tx, job);
-        assert(
-          facts?.state === "running" && facts.worker === worker,
-          "A job that a worker holds is running under it",
-        );
-        this.#clearRunning(tx, job, facts);
-        await this.#requeue(tx, job, facts.scheduledAtSec);
-      }),
-    );
+    await Promise.all(jobs.map((job) => this.#requeueRunning(tx, job, worker)));
     return { jobCount: jobs.length, isDone: page.stoppedBy === "exhausted" };
+  }
+
+  async #requeueRunning(tx: Transaction, job: JobName, worker?: WorkerId): Promise<void> {
+    const facts = await this.#facts(tx, job);
+    assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
+    assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
+    this.#clearRunning(tx, job, facts);
+    await this.#requeue(tx, job, facts.scheduledAtSec);
   }
 
   #choose<Row>(rows: readonly Row[], countMax: number): Row[] {

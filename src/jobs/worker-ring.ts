@@ -6,18 +6,13 @@
  * is expelled, unless it renews in the same moment. What an expelled worker held is requeued at once, by whoever expelled
  * it, or by the next that comes to it in the ring.
  */
-import { errorCode, type Runtime } from "../base/index.ts";
-import { isRetryable, type KeyValueStore, type ReadTransaction, type Watch } from "../kv/index.ts";
+import type { Runtime } from "../base/index.ts";
+import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";
 import type { Jobs } from "./jobs.ts";
 import { RENEWALS_PER_LEASE } from "./lease.ts";
+import { requeueInBatches } from "./requeue.ts";
 import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 
-/** Jobs requeued in one transaction: at first, more after each full batch, fewer after a failure (CouchDB's numbers). */
-const BATCH_ROWS_FIRST = 1000;
-const BATCH_ROWS_STEP = 100;
-const BATCH_FACTOR = 0.75;
-/** Attempts with the same batch before it is made smaller. */
-const BATCH_RETRY_COUNT_MAX = 3;
 /** Never looks more often than that. */
 const PAUSE_MS_MIN = 20;
 
@@ -140,36 +135,16 @@ export class WorkerRing {
   }
 }
 
-/** Puts all that an expelled worker held back into the queue, in batches; returns how many jobs that were. */
+/** Puts all that an expelled worker held back into the queue; returns how many jobs that were. */
 export async function requeueAll(
   { runtime, kv, jobs }: WorkerRingParts,
   worker: WorkerId,
 ): Promise<number> {
-  let rowCountMax = BATCH_ROWS_FIRST;
-  let jobCount = 0;
-  for (;;) {
-    try {
-      const batch = await kv.transact(
-        async (tx) => {
-          const requeued = await jobs.requeueHeldBy(tx, worker, rowCountMax);
-          if (requeued.isDone) jobs.workers.forget(tx, worker);
-          return requeued;
-        },
-        { retryCountMax: BATCH_RETRY_COUNT_MAX, whenUnknown: "retry" },
-      );
-      jobCount += batch.jobCount;
-      if (batch.isDone) break;
-      rowCountMax += BATCH_ROWS_STEP;
-    } catch (error) {
-      if (!isTooMuch(error) || rowCountMax === 1) throw error;
-      rowCountMax = Math.max(1, Math.floor(rowCountMax * BATCH_FACTOR));
-    }
-  }
+  const jobCount = await requeueInBatches(kv, async (tx, limit) => {
+    const batch = await jobs.requeueHeldBy(tx, worker, limit);
+    if (batch.isDone) jobs.workers.forget(tx, worker);
+    return batch;
+  });
   runtime.trace.event("jobs.worker-cleared", { worker, jobCount });
   return jobCount;
-}
-
-/** A smaller transaction may succeed. */
-function isTooMuch(error: unknown): boolean {
-  return errorCode(error) === "KV_TOO_LARGE" || isRetryable(error);
 }

@@ -205,3 +205,15 @@ test("jobs are listed page by page in order of their ids", async () => {
   expect(second.entries.map(({ id }) => id)).toEqual(["c"]);
   expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec: 0, limit: 10 }))).toBe(3);
 });
+
+test("of the running jobs only those are requeued that showed no life since", async () => {
+  for (const name of [J1, J2]) await transact((tx) => jobs.add(tx, name, {}));
+  const held = [(await acceptOne()).held, (await acceptOne()).held];
+  const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
+  if (last === undefined) throw new Error("Nothing is running");
+  await transact((tx) => jobs.update(tx, held[0] as HeldJob));
+  const requeued = await transact((tx) => jobs.requeueSilent(tx, TYPE, last, 10));
+  expect(requeued).toEqual({ jobCount: 1, isDone: true });
+  expect((await get(held[0] as HeldJob))?.state).toBe("running");
+  expect((await get(held[1] as HeldJob))?.state).toBe("pending");
+});

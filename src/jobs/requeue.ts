@@ -1,0 +1,43 @@
+/** Many jobs back into the queue, in transactions that are as large as they can be. */
+import { errorCode } from "../base/index.ts";
+import { isRetryable, type KeyValueStore, type Transaction } from "../kv/index.ts";
+
+/** Jobs requeued in one transaction: at first, more after each full batch, fewer after a failure (CouchDB's numbers). */
+const BATCH_ROWS_FIRST = 1000;
+const BATCH_ROWS_STEP = 100;
+const BATCH_FACTOR = 0.75;
+/** Attempts with the same batch before it is made smaller. */
+const BATCH_RETRY_COUNT_MAX = 3;
+
+export interface RequeuedBatch {
+  readonly jobCount: number;
+  readonly isDone: boolean;
+}
+
+/** Calls `requeue` until it is done; returns how many jobs that were. */
+export async function requeueInBatches(
+  kv: KeyValueStore,
+  requeue: (tx: Transaction, limit: number) => Promise<RequeuedBatch>,
+): Promise<number> {
+  let rowCountMax = BATCH_ROWS_FIRST;
+  let jobCount = 0;
+  for (;;) {
+    try {
+      const batch = await kv.transact((tx) => requeue(tx, rowCountMax), {
+        retryCountMax: BATCH_RETRY_COUNT_MAX,
+        whenUnknown: "retry",
+      });
+      jobCount += batch.jobCount;
+      if (batch.isDone) return jobCount;
+      rowCountMax += BATCH_ROWS_STEP;
+    } catch (error) {
+      if (!isTooMuch(error) || rowCountMax === 1) throw error;
+      rowCountMax = Math.max(1, Math.floor(rowCountMax * BATCH_FACTOR));
+    }
+  }
+}
+
+/** A smaller transaction may succeed. */
+function isTooMuch(error: unknown): boolean {
+  return errorCode(error) === "KV_TOO_LARGE" || isRetryable(error);
+}
