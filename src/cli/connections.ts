@@ -7,6 +7,7 @@ import {
   parseMultipart,
   type UndiciFetch,
 } from "../host/index.ts";
+import { RateLimits } from "../http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -26,6 +27,7 @@ export interface Connections {
 export function openConnections(userAgent: string): Connections {
   const runtime = createSystemRuntime();
   const undici: UndiciFetch = openUndiciFetch();
+  const rateLimits = new RateLimits();
   return {
     runtime,
     open(replication, side) {
@@ -36,7 +38,7 @@ export function openConnections(userAgent: string): Connections {
       const { retriesPerRequest } = replication.options;
       const retry = { retryCountMax: retriesPerRequest, failingMsMax: FAILING_MS_MAX };
       return new HttpEndpoint(
-        { runtime, fetch: undici.fetch, retry, parseMultipart, userAgent },
+        { runtime, fetch: undici.fetch, retry, rateLimits, parseMultipart, userAgent },
         address,
         replication.options,
       );

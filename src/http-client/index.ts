@@ -3,6 +3,7 @@ export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts
 export { RequestFailedError, readText } from "./fetch.ts";
 export type { BasicCredentials } from "./with-headers.ts";
 export { withHeaders } from "./with-headers.ts";
+export { RateLimits, withRateLimit } from "./with-rate-limit.ts";
 export type { RedirectOptions } from "./with-redirects.ts";
 export { withRedirects } from "./with-redirects.ts";
 export type { RetryOptions } from "./with-retry.ts";

@@ -1,5 +1,5 @@
 /** Makes the endpoint that an address names. */
-import type { Fetch } from "../http-client/index.ts";
+import { type Fetch, RateLimits } from "../http-client/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
@@ -16,6 +16,7 @@ export interface EndpointsParts extends LocalEndpointParts {
 
 export class Endpoints {
   readonly #parts: EndpointsParts;
+  readonly #rateLimits = new RateLimits();
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
@@ -30,6 +31,7 @@ export class Endpoints {
       {
         runtime: parts.runtime,
         fetch: parts.fetch,
+        rateLimits: this.#rateLimits,
         retry: {
           retryCountMax: options.retriesPerRequest,
           failingMsMax: parts.healthThresholdSec * 500,

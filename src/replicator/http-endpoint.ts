@@ -16,10 +16,12 @@ import {
   type Fetch,
   type FetchRequest,
   type FetchResponse,
+  type RateLimits,
   RequestFailedError,
   type RetryOptions,
   readText,
   withHeaders,
+  withRateLimit,
   withRedirects,
   withRetry,
 } from "../http-client/index.ts";
@@ -75,6 +77,8 @@ export interface HttpEndpointParts {
   /** Answers once; repeats nothing. */
   readonly fetch: Fetch;
   readonly retry: RetryOptions;
+  /** Those of the node: all endpoints share them. */
+  readonly rateLimits: RateLimits;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
 }
@@ -105,7 +109,8 @@ export class HttpEndpoint implements Endpoint {
     // What a user gave as a header may be a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const redirected = withRedirects(parts.fetch, { secretHeaders });
-    this.#once = withHeaders(redirected, headers, address.basic);
+    const authorized = withHeaders(redirected, headers, address.basic);
+    this.#once = withRateLimit(parts.runtime, authorized, parts.rateLimits, address.url);
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 

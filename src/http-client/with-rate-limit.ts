@@ -1,0 +1,95 @@
+/**
+ * Slows down for servers that say 429: additive increase, multiplicative decrease of the rate, as in
+ * `couch_replicator_rate_limiter` (Chiu and Jain, 1989), here of the interval between requests. One estimate for each endpoint and
+ * method, shared by all jobs of a node, so that one job's 429 spares the server those of the others.
+ *
+ * Estimates are values, and the functions on them are pure.
+ */
+import type { Runtime } from "../base/index.ts";
+import type { Fetch, FetchResponse } from "./fetch.ts";
+
+export interface Estimate {
+  readonly intervalMs: number;
+  readonly updatedAtMs: number;
+}
+
+/** The smallest interval that is kept, and the step by which it shrinks. */
+const INTERVAL_MS_MIN = 20;
+const BACKOFF_FACTOR = 1.2;
+/** A request is never held back longer: what does not help then, will not help. */
+const INTERVAL_MS_MAX = 25_000;
+/** Answers to requests that were in flight together count once. */
+const SENSITIVITY_MS = 80;
+/** An estimate that nobody renewed for so long loses twice the time that passed: a server that was idle has recovered. */
+const DECAY_AFTER_MS = 1000;
+const DECAY_FACTOR = 2;
+/** Long intervals shrink faster, or a server that recovers at once would be spared for minutes. */
+const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
+  [10_000, 1000],
+  [1000, 100],
+  [100, 40],
+  [0, INTERVAL_MS_MIN],
+];
+/** Estimates older than the longest interval say nothing any more; they are looked through at this size. */
+const ESTIMATES_BEFORE_SWEEP = 1000;
+
+/** After a 429. */
+export function afterTooMany(estimate: Estimate | undefined, nowMs: number): Estimate {
+  if (estimate !== undefined && nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
+  const grownMs = Math.round(Math.max(estimate?.intervalMs ?? 0, INTERVAL_MS_MIN) * BACKOFF_FACTOR);
+  return { intervalMs: Math.min(INTERVAL_MS_MAX, grownMs), updatedAtMs: nowMs };
+}
+
+/** After any answer that does not say "later". Undefined: no need to wait any more. */
+export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Estimate | undefined {
+  if (estimate === undefined || nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
+  const silentMs = nowMs - estimate.updatedAtMs;
+  const decayMs = silentMs > DECAY_AFTER_MS ? DECAY_FACTOR * silentMs : 0;
+  const decayedMs = Math.max(0, estimate.intervalMs - decayMs);
+  const stepMs = STEPS.find(([aboveMs]) => decayedMs > aboveMs)?.[1] ?? INTERVAL_MS_MIN;
+  const intervalMs = decayedMs - stepMs;
+  if (intervalMs <= 0) return undefined;
+  return { intervalMs: Math.max(INTERVAL_MS_MIN, intervalMs), updatedAtMs: nowMs };
+}
+
+/** The estimates of a node. */
+export class RateLimits {
+  readonly #estimates = new Map<string, Estimate>();
+
+  intervalMs(key: string): number {
+    return this.#estimates.get(key)?.intervalMs ?? 0;
+  }
+
+  /** Takes in the status of an answer. 408 and 5xx say nothing of the rate. */
+  observe(key: string, status: number, nowMs: number): void {
+    if (status === 408 || status >= 500) return;
+    const earlier = this.#estimates.get(key);
+    const estimate = status === 429 ? afterTooMany(earlier, nowMs) : afterAnswer(earlier, nowMs);
+    if (estimate === undefined) this.#estimates.delete(key);
+    else this.#estimates.set(key, estimate);
+    if (this.#estimates.size > ESTIMATES_BEFORE_SWEEP) this.#sweep(nowMs);
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [key, { updatedAtMs }] of this.#estimates) {
+      if (nowMs - updatedAtMs > INTERVAL_MS_MAX) this.#estimates.delete(key);
+    }
+  }
+}
+
+/** Lets each request of the endpoint wait for its method's interval first. Repeating a 429 is `withRetry`'s, which obeys Retry-After. */
+export function withRateLimit(
+  { clock }: Pick<Runtime, "clock">,
+  fetch: Fetch,
+  limits: RateLimits,
+  endpointUrl: string,
+): Fetch {
+  return async (request): Promise<FetchResponse> => {
+    const key = `${request.method} ${endpointUrl}`;
+    const intervalMs = limits.intervalMs(key);
+    if (intervalMs >= 1) await clock.sleep(intervalMs, request.signal);
+    const response = await fetch(request);
+    limits.observe(key, response.status, clock.monotonicMs());
+    return response;
+  };
+}
