@@ -268,7 +268,7 @@ export class ReplicationJob {
       ]);
     } catch (error) {
       const code = errorCode(error);
-      if (code === "JOBS_HALTED" || code?.startsWith("KV_") === true) throw error;
+      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       isStopped = errorCode(signal.reason) === "REPLICATOR_STOPPED";
       if (!isStopped) {
         const fields = { jobId: this.#held.id, ...describeFailure(error) };
