@@ -8,8 +8,3 @@ export class AssertionError extends Error {
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new AssertionError(message);
 }
-
-/** The end of an exhaustive switch. */
-export function unreachable(value: never): never {
-  throw new AssertionError(`Unreachable: ${JSON.stringify(value)}`);
-}

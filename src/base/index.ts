@@ -1,6 +1,6 @@
 /** What a larger standard library would give; no word of the domain. */
 export { abortable, waitAtMost } from "./abort.ts";
-export { AssertionError, assert, unreachable } from "./assert.ts";
+export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
 export {
   base64Decode,

@@ -1,5 +1,4 @@
 /** CouchDB on the wire, for both sides. The only layer that says `_rev`, `rep_id`, `new_edits`. */
-export { readLines } from "./lines.ts";
 export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
@@ -8,7 +7,7 @@ export { normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
 export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
-export { compareJson, compileSelector } from "./selector.ts";
+export { compileSelector } from "./selector.ts";
 export {
   encodeAttachmentName,
   encodeDatabaseName,

@@ -217,7 +217,7 @@ const TYPE_ORDER = ["null", "boolean", "number", "string", "array", "object"];
 const collator = new Intl.Collator("und");
 
 /** CouchDB's view order of JSON values. */
-export function compareJson(left: unknown, right: unknown): number {
+function compareJson(left: unknown, right: unknown): number {
   const leftType = typeName(left);
   const byType = TYPE_ORDER.indexOf(leftType) - TYPE_ORDER.indexOf(typeName(right));
   if (byType !== 0 || leftType === "null") return byType;

@@ -80,7 +80,7 @@ export class Authentication {
   }
 }
 
-export function wrongCredentials(): ProtocolError {
+function wrongCredentials(): ProtocolError {
   return new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
 }
 
