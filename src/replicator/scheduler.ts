@@ -5,8 +5,9 @@
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { HeldJob, Job, Jobs, JobWorker, Membership, WorkerId } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
+import type { ReplicationJobParts } from "./held-replication.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
-import { ReplicationJob, type ReplicationJobParts } from "./replication-job.ts";
+import { ReplicationJob } from "./replication-job.ts";
 import { StopRequest } from "./replication-run.ts";
 import type { Replicator } from "./replicator.ts";
 
