@@ -47,4 +47,5 @@ export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
 export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
 export { SandboxError } from "./sandbox.ts";
+export { SECURITY_ADMIN_ONLY } from "./security.ts";
 export { FIRST_SEQUENCE } from "./sequence.ts";

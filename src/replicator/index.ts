@@ -5,6 +5,13 @@
  */
 export type { Comparison } from "./compare-databases.ts";
 export { compareDatabases } from "./compare-databases.ts";
+export type {
+  DesignFunctions,
+  DocumentFilter,
+  FilterName,
+  FilterRequest,
+} from "./design-filter.ts";
+export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
 export { EndpointError } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";

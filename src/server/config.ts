@@ -6,6 +6,7 @@
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { Configuration, readIni } from "./configuration.ts";
+import { DATABASE_SETTINGS } from "./database-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
 import { REPLICATOR_SETTINGS } from "./replicator-settings.ts";
@@ -96,6 +97,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: [
       ...Object.values<Setting<unknown>>(START_SETTINGS),
+      ...DATABASE_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,
     ],

@@ -13,6 +13,7 @@ import {
   openNodeServer,
   openUndiciFetch,
   parseMultipart,
+  SandboxPool,
 } from "../host/index.ts";
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -29,6 +30,7 @@ import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
 import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
+import { designFunctions, securityDefault } from "./database-settings.ts";
 import { openLayout, SUBSPACES } from "./layout.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
@@ -74,8 +76,15 @@ async function startNode(
   const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
   const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
   const hook = new ReplicationHook({ runtime, jobs, ownership, config: replicatorSettings });
-  const databases = new DatabaseRegistry({ runtime, root: SUBSPACES.databases, hooks: [hook] });
+  const databases = new DatabaseRegistry({
+    runtime,
+    root: SUBSPACES.databases,
+    hooks: [hook],
+    securityDefault: securityDefault(configuration),
+  });
   const attachments = new AttachmentStore({ runtime, kv });
+  const sandbox = new SandboxPool(runtime);
+  const functions = designFunctions(sandbox, configuration);
   const authentication = new Authentication(
     configuration,
     isLoopback(config.bindAddress),
@@ -109,6 +118,7 @@ async function startNode(
       databases,
       attachments,
       parseMultipart,
+      functions,
       authenticate: (request) => authentication.authenticate(request),
       server: {
         version: COUCHDB_VERSION,
@@ -139,6 +149,7 @@ async function startNode(
     kv,
     databases,
     attachments,
+    functions,
     serverUrl: shownUrl,
     fetch: undici.fetch,
     parseMultipart,
@@ -189,6 +200,7 @@ async function startNode(
         await nodeServer?.close();
         await supervised;
         await undici.close();
+        await sandbox.close();
         await kv.close();
       })();
       return stopped;

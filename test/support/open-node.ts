@@ -1,6 +1,7 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
+import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
@@ -48,6 +49,8 @@ export async function openNode({
     hooks: [hook],
   });
   const attachments = new AttachmentStore({ runtime, kv });
+  // Its threads do not outlive the tests.
+  const sandbox = new SandboxPool(runtime);
   const serverUrl = "http://127.0.0.1:5984/";
   const ids = { digests: runtime.digests, serverUuid: "0".repeat(32), serverUrl };
   const endpoints = new Endpoints({
@@ -55,6 +58,7 @@ export async function openNode({
     kv,
     databases,
     attachments,
+    functions: { sandbox, timeoutMs: 1_000 },
     serverUrl,
     fetch: async () => {
       throw new Error("No network here");
