@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator/index.ts";
 import { type IniSections, parseIni } from "./ini.ts";
 
@@ -185,7 +186,9 @@ function replicatorConfig(ini: IniSections): ReplicatorConfig {
     }
     return text === "true";
   };
-  const { options, ...defaults } = REPLICATOR_CONFIG_DEFAULT;
+  const { options, fairShare, ...defaults } = REPLICATOR_CONFIG_DEFAULT;
+  // RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order.
+  coefficient(ini, "priority_coeff", 1);
   return {
     jobsMax: setting("max_jobs", defaults.jobsMax),
     penaltySecMin: setting("min_backoff_penalty_sec", defaults.penaltySecMin),
@@ -194,6 +197,12 @@ function replicatorConfig(ini: IniSections): ReplicatorConfig {
     workerLeaseSec: setting("worker_lease_sec", defaults.workerLeaseSec),
     activityTimeoutSec: setting("activity_timeout_sec", defaults.activityTimeoutSec),
     transientJobAgeSecMax: setting("transient_job_max_age_sec", defaults.transientJobAgeSecMax, 0),
+    fairShare: {
+      usageCoefficient: coefficient(ini, "usage_coeff", fairShare.usageCoefficient),
+      intervalSec: setting("fair_share_interval_sec", fairShare.intervalSec),
+      instalmentSec: fairShare.instalmentSec,
+    },
+    shares: shares(ini),
     options: {
       useCheckpoints: flag("use_checkpoints", options.useCheckpoints),
       checkpointIntervalMs: setting("checkpoint_interval", options.checkpointIntervalMs),
@@ -205,4 +214,25 @@ function replicatorConfig(ini: IniSections): ReplicatorConfig {
       useBulkGet: flag("use_bulk_get", options.useBulkGet),
     },
   };
+}
+
+/** A number above 0 and not above 1. */
+function coefficient(ini: IniSections, key: string, otherwise: number): number {
+  const text = value(ini, "replicator", key);
+  if (text === undefined) return otherwise;
+  const number = Number(text);
+  if (!(number > 0 && number <= 1)) {
+    throw new ConfigError(`[replicator] ${key} = ${text}: expected a number above 0 and at most 1`);
+  }
+  return number;
+}
+
+/** `[replicator.shares]`; a number outside the limits counts as the nearer one, as in CouchDB. */
+function shares(ini: IniSections): ReadonlyMap<string, number> {
+  const named = new Map<string, number>();
+  for (const [name, text] of ini.get("replicator.shares") ?? []) {
+    const count = integer(`[replicator.shares] ${name}`, text, 0) ?? SHARES_MIN;
+    named.set(name, Math.min(SHARES_MAX, Math.max(SHARES_MIN, count)));
+  }
+  return named;
 }
