@@ -20,6 +20,12 @@ export type { KeepLeaseParts, Lease, LeaseEnding, LeaseRenewer, LeaseTerm } from
 export { InLoopLeaseRenewer, keepLease, remainingMs } from "./lease.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { FairShare, Standing } from "./standing.ts";
-export { FAIR_SHARE_DEFAULT, SHARES_MAX, SHARES_MIN, usageSec } from "./standing.ts";
+export {
+  FAIR_SHARE_DEFAULT,
+  SHARES_DEFAULT,
+  SHARES_MAX,
+  SHARES_MIN,
+  usageSec,
+} from "./standing.ts";
 export type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 export { Workers } from "./workers.ts";

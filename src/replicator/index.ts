@@ -1,7 +1,7 @@
 /**
  * Replication: what is asked for, which jobs there are, and how one is run (RFC 016).
  *
- * Reading order: replication.ts, endpoint.ts, replication-run.ts, replication-job.ts, scheduler.ts.
+ * Reading order: replication.ts, endpoint.ts, replication-run.ts, held-replication.ts, replication-job.ts, scheduler.ts.
  */
 export type { Comparison } from "./compare-databases.ts";
 export { compareDatabases } from "./compare-databases.ts";
@@ -15,6 +15,7 @@ export { FailureList } from "./failure-list.ts";
 export type { DocumentFailure, FailureLog } from "./failure-log.ts";
 export { MemoryFailureLog } from "./failure-log.ts";
 export type { ListedFailure } from "./failure-record.ts";
+export type { ReplicationJobParts } from "./held-replication.ts";
 export { HttpEndpoint } from "./http-endpoint.ts";
 export type { ReplicationFailure, ReplicationState } from "./job-data.ts";
 export { REPLICATION_JOB_TYPE } from "./job-data.ts";
@@ -29,7 +30,6 @@ export { REPLICATION_OPTIONS_DEFAULT } from "./replication.ts";
 export { ReplicationHook } from "./replication-hook.ts";
 export type { ReplicationIdContext } from "./replication-id.ts";
 export { replicationId } from "./replication-id.ts";
-export type { ReplicationJobParts } from "./replication-job.ts";
 export { ReplicationOwnership } from "./replication-ownership.ts";
 export type { ReplicationEnding, ReplicationProgress } from "./replication-run.ts";
 export { ReplicationRun, StopRequest } from "./replication-run.ts";

@@ -13,8 +13,9 @@ import {
   type WorkerId,
 } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
+import type { ReplicationJobParts } from "./held-replication.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
-import { ReplicationJob, type ReplicationJobParts } from "./replication-job.ts";
+import { ReplicationJob } from "./replication-job.ts";
 import { StopRequest } from "./replication-run.ts";
 import type { Replicator } from "./replicator.ts";
 

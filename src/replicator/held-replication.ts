@@ -1,0 +1,202 @@
+/**
+ * A replication job that this node holds: what is known of it, and every write to it. Each goes through the queue with the job's
+ * lock, and throws `JOBS_HALTED` when that is lost.
+ */
+import { errorCode, type Runtime } from "../base/index.ts";
+import type { DatabaseRegistry } from "../databases/index.ts";
+import type { HeldJob, Jobs } from "../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
+import type { Endpoints } from "./endpoints.ts";
+import type { FailureList } from "./failure-list.ts";
+import {
+  type JobEvent,
+  type ReplicationFailure,
+  type ReplicationJobData,
+  toJobData,
+  withEvents,
+} from "./job-data.ts";
+import { penaltySec } from "./penalty.ts";
+import type { Replication } from "./replication.ts";
+import { writeDocumentState } from "./replication-document.ts";
+import { baseIdOf, type ReplicationIdContext } from "./replication-id.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+import type { ReplicatorConfig } from "./replicator-config.ts";
+
+export interface ReplicationJobParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly databases: DatabaseRegistry;
+  readonly endpoints: Endpoints;
+  readonly ownership: ReplicationOwnership;
+  readonly failureList: FailureList;
+  readonly ids: ReplicationIdContext;
+  readonly config: ReplicatorConfig;
+  /** `name@host`, as `_scheduler` shows it. */
+  readonly nodeName: string;
+  readonly processId: string;
+}
+
+export class HeldReplication {
+  readonly parts: ReplicationJobParts;
+  readonly held: HeldJob;
+  /** As it was stored last, or will be next. */
+  data: ReplicationJobData;
+
+  constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
+    this.parts = parts;
+    this.held = held;
+    this.data = data;
+  }
+
+  verify(tx: ReadTransaction): Promise<void> {
+    return this.parts.jobs.verify(tx, this.held);
+  }
+
+  /** Stores the figures; throws when the job was taken away. */
+  async update(): Promise<void> {
+    const { kv, jobs } = this.parts;
+    await kv.transact((tx) => jobs.update(tx, this.held, toJobData(this.data)));
+  }
+
+  /** Ends as the job had ended before; due again after a pause if one is given. */
+  async endAs(
+    { state, failure, errorCount, result }: ReplicationJobData,
+    pauseSec?: number,
+  ): Promise<void> {
+    await this.#end({
+      state,
+      errorCount,
+      events: [{ type: "stopped" }],
+      ...(failure === undefined ? {} : { failure }),
+      ...(result === undefined ? {} : { result }),
+      ...(pauseSec === undefined ? {} : { dueAtSec: this.#nowSec() + pauseSec }),
+    });
+  }
+
+  async complete(result: Readonly<Record<string, unknown>>): Promise<void> {
+    // The feed has ended: what came later is another run's.
+    this.data = { ...this.data, changesPending: 0 };
+    await this.#end({ state: "completed", result, events: [{ type: "stopped" }] });
+  }
+
+  /** Back to the queue, due at once: another node may go on where the last checkpoint stands. */
+  async giveBack(): Promise<void> {
+    await this.#end({
+      state: "pending",
+      dueAtSec: this.#nowSec(),
+      events: [{ type: "stopped" }, { type: "pending" }],
+    });
+  }
+
+  /**
+   * A persistent job is tried again, and so is a continuous transient one: nobody waits for it, and whoever started it counts
+   * on it. A one-shot transient job fails, because its caller waits for the answer.
+   */
+  async crash(failure: ReplicationFailure, { continuous }: Replication): Promise<void> {
+    if (this.data.document === undefined && !continuous) await this.fail(failure);
+    else await this.retryLater(failure);
+  }
+
+  async retryLater(failure: ReplicationFailure): Promise<void> {
+    const { config, runtime } = this.parts;
+    const errorCount = this.data.errorCount + 1;
+    const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
+    const pauseSec = penaltySec(errorCount, limits, runtime.random);
+    runtime.trace.event("replication.crashed", { jobId: this.held.id, pauseSec, ...failure });
+    await this.#end({
+      state: "crashing",
+      failure,
+      errorCount,
+      dueAtSec: this.#nowSec() + pauseSec,
+      events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
+    });
+  }
+
+  async fail(failure: ReplicationFailure): Promise<void> {
+    this.parts.runtime.trace.event("replication.failed", { jobId: this.held.id, ...failure });
+    await this.#end({
+      state: "failed",
+      failure,
+      errorCount: this.data.errorCount + 1,
+      events: [{ type: "crashed", reason: reasonOf(failure) }],
+    });
+  }
+
+  /** The one transaction that ends a run: the job, and with it the state in its document. */
+  async #end(ending: {
+    readonly state: ReplicationJobData["state"];
+    readonly events: readonly Omit<JobEvent, "timeMs">[];
+    readonly failure?: ReplicationFailure;
+    readonly errorCount?: number;
+    readonly result?: Readonly<Record<string, unknown>>;
+    readonly dueAtSec?: number;
+  }): Promise<void> {
+    const { runtime, kv, jobs } = this.parts;
+    const nowMs = runtime.clock.nowMs();
+    const events = ending.events.map((event) => ({ ...event, timeMs: nowMs }));
+    const data: ReplicationJobData = {
+      ...this.data,
+      state: ending.state,
+      failure: ending.failure,
+      errorCount: ending.errorCount ?? (ending.state === "completed" ? 0 : this.data.errorCount),
+      result: ending.result,
+      history: withEvents(this.data.history, ...events),
+      lastUpdatedMs: nowMs,
+      node: undefined,
+      processId: undefined,
+    };
+    await kv.transact(async (tx) => {
+      const dueAtSec = ending.dueAtSec ?? (await this.#retryDueSec(tx, data));
+      if (dueAtSec !== undefined) await jobs.resubmit(tx, this.held, dueAtSec);
+      await jobs.finish(tx, this.held, toJobData(data));
+      if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
+    });
+    this.data = data;
+    runtime.trace.event("replication.ended", { jobId: this.held.id, state: data.state });
+  }
+
+  /** Now, when somebody asked for another try of the failures too late for this run. */
+  async #retryDueSec(
+    tx: Transaction,
+    { state, replicationId: id }: ReplicationJobData,
+  ): Promise<number | undefined> {
+    const { failureList } = this.parts;
+    const baseId = baseIdOf(id);
+    if (baseId === undefined) return undefined;
+    const request = await failureList.retryRequest(tx, baseId);
+    if (request === undefined) return undefined;
+    if (state === "completed") return this.#nowSec();
+    // A job that fails for good would fail again: it must not run in circles.
+    await failureList.endRetry(tx, baseId, request);
+    return undefined;
+  }
+
+  async #writeDocumentState(
+    tx: Transaction,
+    data: ReplicationJobData,
+    nowMs: number,
+  ): Promise<void> {
+    if (data.document === undefined) return;
+    const database = await this.parts.databases
+      .open(tx, data.document.database)
+      .catch((error: unknown) => {
+        if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+        throw error;
+      });
+    if (database?.uuid !== data.document.databaseUuid) return;
+    await writeDocumentState(tx, database, data, nowMs);
+  }
+
+  #nowSec(): number {
+    return Math.floor(this.parts.runtime.clock.nowMs() / 1000);
+  }
+}
+
+export function hasEnded(state: ReplicationJobData["state"]): boolean {
+  return state === "completed" || state === "failed";
+}
+
+function reasonOf({ error, reason }: ReplicationFailure): string {
+  return `${error}: ${reason}`;
+}

@@ -1,0 +1,147 @@
+/** Documents to a server: many at once by `_bulk_docs`, or one with its attachments; and what it says of those it does not take. */
+import type { Random } from "../base/index.ts";
+import { readText } from "../http-client/index.ts";
+import { encodeDocumentId, parseWireDocument } from "../protocol/index.ts";
+import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "./endpoint.ts";
+import { documentUpload } from "./http-document-upload.ts";
+import type { HttpRequests } from "./http-requests.ts";
+import { parseArray, parseObject } from "./json-answer.ts";
+import { refusalStatus } from "./refusal-status.ts";
+
+/** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
+const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
+  [400, "bad_request"],
+  [413, "too_large"],
+  [415, "bad_content_type"],
+]);
+
+/** Answers to a PUT that say nothing of the document: the database is gone, or the server wants to be asked later. */
+const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
+
+export class HttpDocumentWriter {
+  readonly #requests: HttpRequests;
+  readonly #random: Random;
+
+  constructor(requests: HttpRequests, random: Random) {
+    this.#requests = requests;
+    this.#random = random;
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    if (documents.length === 0) return [];
+    const texts = documents.map(({ text }) => text).join(",");
+    const body = `{"new_edits":false,"docs":[${texts}]}`;
+    const response = await this.#requests.ask("POST", "_bulk_docs", {
+      body,
+      headers: { "x-couch-full-commit": "false" },
+      signal,
+    });
+    const { text } = response;
+    if (BATCH_REFUSALS.has(response.status)) {
+      return this.#writeHalves(documents, response.status, text, signal);
+    }
+    if (response.status !== 201 && response.status !== 417) {
+      throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
+    }
+    const failures = bulkFailures(documents, text);
+    if (failures !== undefined) return failures;
+    throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    const upload = documentUpload(document, this.#random);
+    const path = `${encodeDocumentId(document.id)}?new_edits=false`;
+    const response = await this.#requests.sendOnce("PUT", path, {
+      headers: { "content-type": upload.contentType, "x-couch-full-commit": "false" },
+      body: upload.body,
+      signal,
+    });
+    const text = await readText(response);
+    if (response.status >= 200 && response.status < 300) return { kind: "written" };
+    const { error, reason } = parseObject(text) ?? {};
+    if (response.status === 412 && error === "missing_stub") return { kind: "missing-stub" };
+    const isRefusal = response.status >= 400 && response.status < 500;
+    if (!isRefusal || NOT_ABOUT_DOCUMENTS.has(response.status)) {
+      throw this.#requests.unexpected(
+        "doc_write_failed",
+        encodeDocumentId(document.id),
+        response,
+        text,
+      );
+    }
+    const { revision = "" } = parseWireDocument(document.text);
+    return {
+      kind: "refused",
+      failure: {
+        id: document.id,
+        revision,
+        status: response.status,
+        error: typeof error === "string" ? error : `http_${response.status}`,
+        reason: typeof reason === "string" ? reason : "",
+      },
+    };
+  }
+
+  /** The target took none of them, because of some: sends halves, down to those that it does not take by themselves. */
+  async #writeHalves(
+    documents: readonly PlainDocument[],
+    status: number,
+    answer: string,
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    const [only] = documents;
+    if (documents.length === 1 && only !== undefined) {
+      const { revision = "" } = parseWireDocument(only.text);
+      const { error, reason } = parseObject(answer) ?? {};
+      return [
+        {
+          id: only.id,
+          revision,
+          status,
+          error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+          reason: typeof reason === "string" ? reason : "",
+        },
+      ];
+    }
+    const middle = Math.floor(documents.length / 2);
+    return [
+      ...(await this.writeDocuments(documents.slice(0, middle), signal)),
+      ...(await this.writeDocuments(documents.slice(middle), signal)),
+    ];
+  }
+}
+
+/** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
+function bulkFailures(
+  documents: readonly PlainDocument[],
+  text: string,
+): WriteFailure[] | undefined {
+  const answer = parseArray(text);
+  const rows = answer?.filter((row) => row?.error !== undefined);
+  if (rows === undefined || rows.length === 0) return rows && [];
+  const sent = new Map<unknown, string[]>();
+  for (const { id, text: sentText } of documents) {
+    const { revision = "" } = parseWireDocument(sentText);
+    sent.set(id, [...(sent.get(id) ?? []), revision]);
+  }
+  const failures: WriteFailure[] = [];
+  for (const { id, rev, status, error, reason } of rows) {
+    const revisions = sent.get(id);
+    if (revisions === undefined) return undefined;
+    // A row without a revision may mean any that was sent of the document: none of them counts as written.
+    const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
+    for (const revision of meant) {
+      failures.push({
+        id: String(id),
+        revision,
+        status: typeof status === "number" ? status : refusalStatus(String(error)),
+        error: String(error),
+        reason: typeof reason === "string" ? reason : JSON.stringify(reason ?? ""),
+      });
+    }
+  }
+  return failures;
+}

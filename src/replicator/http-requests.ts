@@ -1,0 +1,155 @@
+/**
+ * The requests of one endpoint: with its headers and credentials, at the rate that its server bears, repeated when no whole
+ * answer came; and the errors that name it.
+ */
+import type { Runtime } from "../base/index.ts";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  type RateLimits,
+  RequestFailedError,
+  type RetryOptions,
+  readText,
+  withHeaders,
+  withRateLimit,
+  withRedirects,
+  withRetry,
+} from "../http-client/index.ts";
+import { maskCredentials } from "../protocol/index.ts";
+import { EndpointError } from "./endpoint.ts";
+import { isBroken, parseObject } from "./json-answer.ts";
+import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
+
+const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
+
+export interface HttpRequestsParts {
+  readonly runtime: Runtime;
+  /** Answers once; repeats nothing. */
+  readonly fetch: Fetch;
+  readonly retry: RetryOptions;
+  /** Those of the node: all endpoints share them. */
+  readonly rateLimits: RateLimits;
+  readonly userAgent: string;
+}
+
+export type Method = "GET" | "PUT" | "POST";
+
+export interface RequestParts {
+  readonly body?: FetchRequest["body"];
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+/** A whole answer. */
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+export class HttpRequests {
+  /** Of the database, with a slash at the end, without credentials. */
+  readonly url: string;
+  /** For people. */
+  readonly shownUrl: string;
+  readonly #parts: HttpRequestsParts;
+  readonly #inactivityTimeoutMs: number;
+  readonly #once: Fetch;
+  readonly #patiently: Fetch;
+
+  constructor(
+    parts: HttpRequestsParts,
+    address: EndpointAddress & { kind: "http" },
+    options: ReplicationOptions,
+  ) {
+    const headers: Record<string, string> = {
+      accept: "application/json",
+      "user-agent": parts.userAgent,
+    };
+    for (const [name, value] of Object.entries(address.headers))
+      headers[name.toLowerCase()] = value;
+    this.url = address.url;
+    this.shownUrl = maskCredentials(address.url);
+    this.#parts = parts;
+    this.#inactivityTimeoutMs = options.connectionTimeoutMs;
+    // What a user gave as a header may be a secret, whatever its name.
+    const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
+    const redirected = withRedirects(parts.fetch, { secretHeaders });
+    const authorized = withHeaders(redirected, headers, address.basic);
+    this.#once = withRateLimit(parts.runtime, authorized, parts.rateLimits, address.url);
+    this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
+  }
+
+  /** A whole answer: one that breaks off is asked for again, like one that does not come. */
+  async ask(method: Method, path: string, parts: RequestParts): Promise<Answer> {
+    let text = "";
+    const fetchWhole: Fetch = async (request) => {
+      const response = await this.#once(request);
+      text = await readText(response);
+      if (response.status < 300 && isBroken(text)) {
+        const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
+        throw new RequestFailedError(details);
+      }
+      return response;
+    };
+    const { runtime, retry } = this.#parts;
+    const response = await withRetry(
+      runtime,
+      fetchWhole,
+      retry,
+    )(this.#request(method, path, parts));
+    return { status: response.status, text };
+  }
+
+  /** An answer whose body is still to be read. */
+  send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    return this.#patiently(this.#request(method, path, parts));
+  }
+
+  /** The same, asked once: for a body that cannot be sent again. */
+  sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    return this.#once(this.#request(method, path, parts));
+  }
+
+  #request(method: Method, path: string, parts: RequestParts): FetchRequest {
+    const typed = method === "GET" ? {} : JSON_TYPE;
+    return {
+      method,
+      url: this.url + path,
+      headers: { ...typed, ...parts.headers },
+      ...(parts.body === undefined ? {} : { body: parts.body }),
+      inactivityTimeoutMs: this.#inactivityTimeoutMs,
+      signal: parts.signal,
+    };
+  }
+
+  refused(status: number): EndpointError {
+    return new EndpointError(
+      status === 401 ? "unauthorized" : "forbidden",
+      `unauthorized to access or create database ${this.shownUrl}`,
+    );
+  }
+
+  unexpected(
+    error: string,
+    path: string,
+    { status }: { readonly status: number },
+    text: string,
+  ): EndpointError {
+    const { error: theirs, reason } = parseObject(text) ?? {};
+    const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
+    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath(path)}${said}`);
+  }
+}
+
+function shownPath(path: string): string {
+  return path.replace(/\?.*$/s, "");
+}
+
+/** The query of a path; empty without parameters. */
+export function query(parameters: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(parameters).map(
+    ([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
+  );
+  return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+}

@@ -1,0 +1,81 @@
+/** What a job shows while it runs: that it lives, how far it is, and how much is still to come. */
+import { waitAtMost } from "../base/index.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { HeldReplication } from "./held-replication.ts";
+import type { ReplicationRun } from "./replication-run.ts";
+
+/** Signs of life in one activity timeout. */
+const UPDATES_PER_TIMEOUT = 4;
+/** How often the figures of a job that copies are stored, for those who look. */
+const BUSY_INTERVAL_MS = 1000;
+/** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
+const PENDING_INTERVAL_MS = 30_000;
+/** The first time it is asked sooner. */
+const PENDING_PAUSE_MS_FIRST = 1000;
+
+/** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away. */
+export async function showLife(
+  job: HeldReplication,
+  run: ReplicationRun | undefined,
+  ended: AbortSignal,
+): Promise<void> {
+  const { kv, jobs, config } = job.parts;
+  const { clock } = job.parts.runtime;
+  const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+  while (!ended.aborted) {
+    if (run !== undefined) observe(job, run);
+    await job.update();
+    const updatedAtMs = clock.monotonicMs();
+    const { statistics } = job.data;
+    const watch = await kv.transact(async (tx) => {
+      await job.verify(tx);
+      return jobs.watch(tx, job.held);
+    });
+    let isQuiet = true;
+    while (isQuiet && !ended.aborted) {
+      const wait = (over: AbortSignal) => watch.fired(over);
+      const jobChanged = await waitAtMost(clock, BUSY_INTERVAL_MS, ended, wait);
+      const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
+      const current = run?.progress.statistics ?? job.data.statistics;
+      isQuiet = !jobChanged && !isDue && current === statistics;
+    }
+    watch.cancel();
+    if (!ended.aborted) await kv.read((tx) => job.verify(tx));
+  }
+}
+
+/** Asks the source now and then; that it cannot say, or is slow to, is no reason to stop or to wait. */
+export async function askPending(
+  job: HeldReplication,
+  run: ReplicationRun,
+  source: Endpoint,
+  ended: AbortSignal,
+): Promise<void> {
+  const { clock } = job.parts.runtime;
+  let pauseMs = PENDING_PAUSE_MS_FIRST;
+  while (!ended.aborted) {
+    await clock.sleep(pauseMs, ended).catch(() => {});
+    if (ended.aborted || !run.hasBegun) continue;
+    const { throughSequence } = run.progress;
+    const changesPending = await source.pendingCount(throughSequence, ended).catch(() => undefined);
+    job.data = { ...job.data, changesPending };
+    pauseMs = PENDING_INTERVAL_MS;
+  }
+}
+
+/** Takes over the run's figures; a run that has lasted makes earlier failures forgotten. */
+export function observe(job: HeldReplication, run: ReplicationRun): void {
+  const { config, runtime } = job.parts;
+  const { statistics, checkpointedSequence, throughSequence, highestSequence } = run.progress;
+  const nowMs = runtime.clock.nowMs();
+  const healthy = nowMs - job.data.lastStartMs > config.healthThresholdSec * 1000;
+  job.data = {
+    ...job.data,
+    statistics,
+    checkpointedSequence,
+    throughSequence,
+    sourceSequence: highestSequence,
+    errorCount: healthy ? 0 : job.data.errorCount,
+    lastUpdatedMs: nowMs,
+  };
+}
