@@ -1,5 +1,5 @@
 /** Makes the endpoint that an address names. */
-import { type Fetch, RateLimits } from "../http-client/index.ts";
+import { type Fetch, Grants, RateLimits, type TlsSettings } from "../http-client/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
@@ -12,11 +12,14 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly userAgent: string;
   /** `health_threshold_sec`: a request is not repeated longer than half of it, or a failing job would pass for a healthy one. */
   readonly healthThresholdSec: number;
+  /** How TLS is spoken with servers. */
+  readonly tls: TlsSettings;
 }
 
 export class Endpoints {
   readonly #parts: EndpointsParts;
   readonly #rateLimits = new RateLimits();
+  readonly #grants = new Grants();
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
@@ -32,6 +35,8 @@ export class Endpoints {
         runtime: parts.runtime,
         fetch: parts.fetch,
         rateLimits: this.#rateLimits,
+        grants: this.#grants,
+        tls: parts.tls,
         retry: {
           retryCountMax: options.retriesPerRequest,
           failingMsMax: parts.healthThresholdSec * 500,

@@ -1,4 +1,5 @@
 /** The settings of a node's replicator; names and defaults are CouchDB 4's `[replicator]`, except where a reason stands. */
+import type { TlsSettings } from "../http-client/index.ts";
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "./replication.ts";
 
 export interface ReplicatorConfig {
@@ -16,6 +17,10 @@ export interface ReplicatorConfig {
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
   readonly transientJobAgeSecMax: number;
+  /** `connection_close_interval`: how long an unused connection is kept. */
+  readonly connectionCloseMs: number;
+  /** `verify_ssl_certificates` and the names beside it. CouchDB does not verify unless it is told to. */
+  readonly tls: TlsSettings;
   /** Defaults of each job. */
   readonly options: ReplicationOptions;
 }
@@ -28,5 +33,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   workerLeaseSec: 5,
   activityTimeoutSec: 61,
   transientJobAgeSecMax: 86_400,
+  connectionCloseMs: 90_000,
+  tls: { verify: true, depthMax: 3 },
   options: REPLICATION_OPTIONS_DEFAULT,
 };

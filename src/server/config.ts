@@ -194,6 +194,12 @@ function replicatorConfig(ini: IniSections): ReplicatorConfig {
     workerLeaseSec: setting("worker_lease_sec", defaults.workerLeaseSec),
     activityTimeoutSec: setting("activity_timeout_sec", defaults.activityTimeoutSec),
     transientJobAgeSecMax: setting("transient_job_max_age_sec", defaults.transientJobAgeSecMax, 0),
+    connectionCloseMs: setting("connection_close_interval", defaults.connectionCloseMs),
+    tls: {
+      verify: flag("verify_ssl_certificates", defaults.tls.verify),
+      depthMax: setting("ssl_certificate_max_depth", defaults.tls.depthMax ?? 3, 0),
+      ...files(ini),
+    },
     options: {
       useCheckpoints: flag("use_checkpoints", options.useCheckpoints),
       checkpointIntervalMs: setting("checkpoint_interval", options.checkpointIntervalMs),
@@ -205,4 +211,15 @@ function replicatorConfig(ini: IniSections): ReplicatorConfig {
       useBulkGet: flag("use_bulk_get", options.useBulkGet),
     },
   };
+}
+
+/** The files of `[replicator]` for TLS, under their names in the settings. */
+function files(ini: IniSections): Partial<ReplicatorConfig["tls"]> {
+  const named = {
+    trustedCertificatesFile: value(ini, "replicator", "ssl_trusted_certificates_file"),
+    certificateFile: value(ini, "replicator", "cert_file"),
+    keyFile: value(ini, "replicator", "key_file"),
+    password: value(ini, "replicator", "password"),
+  };
+  return Object.fromEntries(Object.entries(named).filter(([, text]) => text !== undefined));
 }

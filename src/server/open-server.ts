@@ -113,7 +113,7 @@ async function startNode(
     shownUrl = urlOf(nodeServer.port);
   }
 
-  const undici = openUndiciFetch();
+  const undici = openUndiciFetch({ idleMsMax: config.replicator.connectionCloseMs });
   const endpoints = new Endpoints({
     runtime,
     kv,
@@ -124,6 +124,7 @@ async function startNode(
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
     healthThresholdSec: config.replicator.healthThresholdSec,
+    tls: config.replicator.tls,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),

@@ -62,6 +62,7 @@ export async function openNode({
     parseMultipart: async function* () {},
     userAgent: "Tandem",
     healthThresholdSec: settings.healthThresholdSec,
+    tls: settings.tls,
   });
   const replicator = new Replicator({
     runtime,
