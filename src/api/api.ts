@@ -34,6 +34,8 @@ export interface ApiParts {
     readonly version: string;
     readonly vendor: { readonly name: string; readonly version: string };
     readonly uuid: string;
+    /** `name@host`. */
+    readonly nodeName: string;
   };
   readonly isUp: () => boolean;
   /** Further resources; of two routes with the same path and method, these count. */

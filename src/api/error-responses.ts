@@ -51,6 +51,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
     error: "not_found",
     reason: "Document is missing attachment",
   },
+  CONFIG_INVALID: { status: 400, error: "bad_request" },
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
   // 401 even to somebody known: CouchDB has it so.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },

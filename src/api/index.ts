@@ -13,6 +13,8 @@ export { errorAnswer, errorResponse } from "./error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
 export type { FailuresParts } from "./failures.ts";
 export { failureRoutes } from "./failures.ts";
+export type { NodeConfiguration } from "./node-configuration.ts";
+export { nodeConfigurationRoutes } from "./node-configuration.ts";
 export {
   booleanParameter,
   integerParameter,

@@ -11,18 +11,13 @@ import { defineRoute, type Route } from "./router.ts";
 /** CouchDB's `[uuids] max_count`. */
 const UUID_COUNT_MAX = 1_000;
 
-/** We are one node to the outside; the name is what scripts written for CouchDB expect. */
-const NODE_NAME = "nonode@nohost";
-
 export function serverInfoRoutes(parts: ApiParts): Route[] {
   return [
     defineRoute("GET", "/", async () => welcome(parts), { access: "public" }),
     defineRoute("GET", "/_up", async () => up(parts), { access: "public" }),
     defineRoute("GET", "/_all_dbs", (call) => allDatabases(parts, call)),
     defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
-    defineRoute("GET", "/_membership", async () =>
-      json(200, { all_nodes: [NODE_NAME], cluster_nodes: [NODE_NAME] }),
-    ),
+    defineRoute("GET", "/_membership", async () => membership(parts)),
   ];
 }
 
@@ -40,6 +35,11 @@ function welcome({ server }: ApiParts): ApiResponse {
 function up({ isUp }: ApiParts): ApiResponse {
   if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
   return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
+}
+
+/** We are one node to the outside. */
+function membership({ server: { nodeName } }: ApiParts): ApiResponse {
+  return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
 }
 
 async function allDatabases({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {

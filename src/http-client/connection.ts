@@ -6,14 +6,14 @@ export interface TlsSettings {
   /** Whether the server must prove who it is. */
   readonly verify: boolean;
   /** Who is trusted to certify servers; the system's list if absent. */
-  readonly trustedCertificatesFile?: string;
+  readonly trustedCertificatesFile?: string | undefined;
   /** Most certificates between the server's own and a trusted one. */
-  readonly depthMax?: number;
+  readonly depthMax?: number | undefined;
   /** With which certificate we prove who we are. */
-  readonly certificateFile?: string;
-  readonly keyFile?: string;
+  readonly certificateFile?: string | undefined;
+  readonly keyFile?: string | undefined;
   /** Of the key file. */
-  readonly password?: string;
+  readonly password?: string | undefined;
 }
 
 /** Requests with equal settings share connections; none is shared otherwise. */

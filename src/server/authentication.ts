@@ -2,13 +2,12 @@
  * Who asks: Basic authorization and `AuthSession` cookies, for the administrators of the configuration. Without one, whoever
  * reaches the server is an administrator ("admin party"), which is why such a server listens on the loopback address only.
  */
-import { createHash, createHmac, pbkdf2, randomBytes, timingSafeEqual } from "node:crypto";
-import { promisify } from "node:util";
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { ApiRequest, User } from "../api/index.ts";
 import type { Clock } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-
-const derive = promisify(pbkdf2);
+import type { Configuration } from "./configuration.ts";
+import { matchesHash, parseAdminHash, sameText } from "./passwords.ts";
 
 /** `[chttpd_auth] timeout` in CouchDB. */
 export const SESSION_SEC_MAX = 600;
@@ -17,16 +16,23 @@ const ANONYMOUS: User = { name: null, roles: [], isAdmin: false };
 const PARTY: User = { name: null, roles: ["_admin"], isAdmin: true };
 
 export class Authentication {
-  readonly #admins: ReadonlyMap<string, string>;
+  readonly #configuration: Configuration;
+  readonly #allowsParty: boolean;
   readonly #clock: Clock;
   /** Signs the cookies; a restart ends the sessions, and clients log in again. */
   readonly #secret = randomBytes(32);
   /** Credentials that were found right, so that the slow hash is computed once. */
   readonly #verified = new Set<string>();
 
-  constructor(admins: ReadonlyMap<string, string>, clock: Clock) {
-    this.#admins = admins;
+  /** `allowsParty`: whether a server without administrators takes everybody for one. */
+  constructor(configuration: Configuration, allowsParty: boolean, clock: Clock) {
+    this.#configuration = configuration;
+    this.#allowsParty = allowsParty;
     this.#clock = clock;
+  }
+
+  get #admins(): ReadonlyMap<string, string> {
+    return this.#configuration.section("admins");
   }
 
   /** Throws a ProtocolError 401 for credentials that are wrong. */
@@ -39,7 +45,7 @@ export class Authentication {
       if (colon >= 0 && (await this.isAdmin(name, pair.slice(colon + 1)))) return admin(name);
       if (this.#admins.size > 0) throw wrongCredentials();
     }
-    if (this.#admins.size === 0) return PARTY;
+    if (this.#admins.size === 0 && this.#allowsParty) return PARTY;
     const name = this.#cookieUser(headers.get("cookie"));
     return name === undefined ? ANONYMOUS : admin(name);
   }
@@ -88,15 +94,9 @@ function admin(name: string): User {
   return { name, roles: ["_admin"], isAdmin: true };
 }
 
-/** `-pbkdf2-key,salt,iterations` and `-pbkdf2:sha256-…` are CouchDB's hashes; anything else is the password itself. */
 async function matches(password: string, stored: string): Promise<boolean> {
-  const hashed = /^-pbkdf2(?::(sha\d+))?-([0-9a-f]+),([^,]+),(\d+)$/.exec(stored);
-  if (hashed === null) return sameBytes(Buffer.from(password), Buffer.from(stored));
-  const [, digest = "sha", key = "", salt = "", iterations = ""] = hashed;
-  const expected = Buffer.from(key, "hex");
-  const name = digest === "sha" ? "sha1" : digest;
-  const derived = await derive(password, salt, Number(iterations), expected.length, name);
-  return sameBytes(derived, expected);
+  const hash = parseAdminHash(stored);
+  return hash === undefined ? sameText(password, stored) : matchesHash(password, hash);
 }
 
 function sameBytes(left: Buffer, right: Buffer): boolean {

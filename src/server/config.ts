@@ -1,11 +1,21 @@
 /**
- * What a node is told: the command line first, then the environment (`TANDEM_…`), then the INI file, then the defaults.
- * Names and meanings are CouchDB's where it has them.
+ * What a node is told: the command line first, then the environment (`TANDEM_…`), then the INI files, then the defaults.
+ * Names and meanings are CouchDB's where it has them. What stands here is read at the start; all else is read live from the
+ * `configuration`.
  */
-import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator/index.ts";
-import { type IniSections, parseIni } from "./ini.ts";
+import { join, resolve } from "node:path";
+import { Configuration, readIni } from "./configuration.ts";
+import type { IniSections } from "./ini.ts";
+import { PASSWORD_SETTINGS } from "./password-settings.ts";
+import { REPLICATOR_SETTINGS } from "./replicator-settings.ts";
+import {
+  ConfigError,
+  choiceSetting,
+  integerSetting,
+  type Setting,
+  textSetting,
+} from "./settings.ts";
 
 export type StoreName = "lmdb" | "memory" | "foundationdb";
 export type NodeType = "api_frontend" | "replication";
@@ -37,54 +47,84 @@ export interface ServerConfig {
   readonly nodeTypes: ReadonlySet<NodeType>;
   /** `name@host`. */
   readonly nodeName: string;
-  /** Names with passwords, plain or hashed as CouchDB hashes them. Empty: whoever reaches the server is an administrator. */
-  readonly admins: ReadonlyMap<string, string>;
   /** `[couchdb] uuid`: 32 hex digits, the same for all nodes; undefined: the store keeps one. */
   readonly serverUuid: string | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error" | "silent";
-  readonly replicator: ReplicatorConfig;
-}
-
-/** A setting that cannot be used; the message names it, its value and what would be right. */
-export class ConfigError extends Error {
-  override readonly name = "ConfigError";
+  /** What can be changed while the node runs. */
+  readonly configuration: Configuration;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const LOOPBACK = new Set(["127.0.0.1", "::1", "localhost"]);
+/** Whether only programs on this machine can reach the address. */
+export function isLoopback(address: string): boolean {
+  return ["127.0.0.1", "::1", "localhost"].includes(address);
+}
+
+/** Takes effect at the next start, and only where neither command line nor environment says otherwise. */
+const START_SETTINGS = {
+  port: integerSetting("chttpd", "port", 5984, { min: 0, max: 65_535 }),
+  bindAddress: textSetting("chttpd", "bind_address", "127.0.0.1"),
+  store: choiceSetting("tandem", "store", "lmdb", ["lmdb", "memory", "foundationdb"]),
+  nodeName: textSetting("tandem", "node_name", undefined),
+  serverUuid: textSetting("couchdb", "uuid", undefined),
+  logLevel: choiceSetting("log", "level", "info", [
+    "debug",
+    "info",
+    "notice",
+    "warn",
+    "warning",
+    "error",
+    "silent",
+  ]),
+  /** 0: what all supported clients speak. */
+  apiVersion: integerSetting("foundationdb", "api_version", 0, { min: 0 }),
+  headerVersion: integerSetting("foundationdb", "header_version", 0, { min: 0 }),
+} as const;
 
 export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {
   const configFile = options.configFile ?? environment.TANDEM_CONFIG;
-  const ini = configFile === undefined ? new Map() : readIni(configFile);
+  const file = configFile === undefined ? new Map() : readIni(configFile);
+  const dataDirectory =
+    options.dataDirectory ??
+    environment.TANDEM_DATA_DIR ??
+    (file.get("couchdb")?.get("database_dir") || "./data");
+  const storeText = options.store ?? environment.TANDEM_STORE;
+  const store = START_SETTINGS.store.read(storeText ?? file.get("tandem")?.get("store"));
+  const configuration = new Configuration({
+    given: [file, environmentAdmins(environment)],
+    localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
+    settings: [
+      ...Object.values<Setting<unknown>>(START_SETTINGS),
+      ...PASSWORD_SETTINGS,
+      ...REPLICATOR_SETTINGS,
+    ],
+  });
+  const read = <T>({ section, key, read }: Setting<T>): T => read(configuration.get(section, key));
+  const logLevel = environment.TANDEM_LOG_LEVEL;
   const config: ServerConfig = {
     port:
       options.port ??
       integer("TANDEM_PORT", environment.TANDEM_PORT, 0) ??
-      integer("[chttpd] port", value(ini, "chttpd", "port"), 0) ??
-      5984,
+      read(START_SETTINGS.port),
     bindAddress:
-      options.bindAddress ??
-      environment.TANDEM_BIND_ADDRESS ??
-      value(ini, "chttpd", "bind_address") ??
-      "127.0.0.1",
-    dataDirectory:
-      options.dataDirectory ??
-      environment.TANDEM_DATA_DIR ??
-      value(ini, "couchdb", "database_dir") ??
-      "./data",
-    store: storeName(options.store ?? environment.TANDEM_STORE ?? value(ini, "tandem", "store")),
+      options.bindAddress ?? environment.TANDEM_BIND_ADDRESS ?? read(START_SETTINGS.bindAddress),
+    dataDirectory,
+    store,
     clusterFile: options.clusterFile ?? environment.TANDEM_CLUSTER_FILE,
     foundationDbVersions: {
-      apiVersion: foundationDbVersion(ini, "api_version"),
-      headerVersion: foundationDbVersion(ini, "header_version"),
+      apiVersion: read(START_SETTINGS.apiVersion) || undefined,
+      headerVersion: read(START_SETTINGS.headerVersion) || undefined,
     },
     nodeTypes: nodeTypes(options.nodeType ?? environment.TANDEM_NODE_TYPE, environment),
-    nodeName: value(ini, "tandem", "node_name") ?? `tandem@${hostname()}`,
-    admins: admins(ini, environment),
-    serverUuid: value(ini, "couchdb", "uuid"),
-    logLevel: logLevel(environment.TANDEM_LOG_LEVEL ?? value(ini, "log", "level")),
-    replicator: replicatorConfig(ini),
+    nodeName: read(START_SETTINGS.nodeName) ?? `tandem@${hostname()}`,
+    serverUuid: read(START_SETTINGS.serverUuid),
+    logLevel: traceLevel(
+      logLevel === undefined
+        ? read(START_SETTINGS.logLevel)
+        : START_SETTINGS.logLevel.read(logLevel),
+    ),
+    configuration,
   };
   const processes =
     options.replicationProcesses ??
@@ -94,25 +134,12 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       "--replication-processes is not there yet: start further nodes on the same data folder instead",
     );
   }
-  if (config.admins.size === 0 && !LOOPBACK.has(config.bindAddress)) {
+  if (configuration.section("admins").size === 0 && !isLoopback(config.bindAddress)) {
     throw new ConfigError(
       `bind address ${config.bindAddress} without an administrator: set [admins] in the config file or COUCHDB_USER and COUCHDB_PASSWORD, or serve 127.0.0.1`,
     );
   }
   return config;
-}
-
-function readIni(file: string): IniSections {
-  try {
-    return parseIni(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new ConfigError(`config file ${file}: ${(error as Error).message}`, { cause: error });
-  }
-}
-
-function value(ini: IniSections, section: string, key: string): string | undefined {
-  const found = ini.get(section)?.get(key);
-  return found === "" ? undefined : found;
 }
 
 function integer(name: string, text: string | undefined, min: number): number | undefined {
@@ -124,24 +151,11 @@ function integer(name: string, text: string | undefined, min: number): number | 
   return number;
 }
 
-function foundationDbVersion(ini: IniSections, key: string): number | undefined {
-  return integer(`[foundationdb] ${key}`, value(ini, "foundationdb", key), 1);
-}
-
-function storeName(text = "lmdb"): StoreName {
-  if (text === "lmdb" || text === "memory" || text === "foundationdb") return text;
-  throw new ConfigError(`store ${text}: expected lmdb, memory or foundationdb`);
-}
-
-function logLevel(text = "info"): ServerConfig["logLevel"] {
-  if (text === "warning") return "warn";
-  if (text === "notice") return "info";
-  const levels = ["debug", "info", "warn", "error", "silent"] as const;
-  const found = levels.find((level) => level === text);
-  if (found === undefined) {
-    throw new ConfigError(`log level ${text}: expected one of ${levels.join(", ")}`);
-  }
-  return found;
+/** CouchDB's names of levels among ours. */
+function traceLevel(level: string): ServerConfig["logLevel"] {
+  if (level === "warning") return "warn";
+  if (level === "notice") return "info";
+  return level as ServerConfig["logLevel"];
 }
 
 /** RFC 013: both types unless the option names some, or the environment says `false`. */
@@ -164,62 +178,11 @@ function nodeTypes(option: string | undefined, environment: Environment): Readon
   );
 }
 
-function admins(ini: IniSections, environment: Environment): ReadonlyMap<string, string> {
-  const found = new Map(ini.get("admins") ?? []);
+function environmentAdmins(environment: Environment): IniSections {
   const { COUCHDB_USER: user, COUCHDB_PASSWORD: password } = environment;
   if ((user === undefined) !== (password === undefined)) {
     throw new ConfigError("COUCHDB_USER and COUCHDB_PASSWORD: expected both or neither");
   }
-  if (user !== undefined && password !== undefined) found.set(user, password);
-  return found;
-}
-
-function replicatorConfig(ini: IniSections): ReplicatorConfig {
-  const setting = (key: string, otherwise: number, min = 1): number =>
-    integer(`[replicator] ${key}`, value(ini, "replicator", key), min) ?? otherwise;
-  const flag = (key: string, otherwise: boolean): boolean => {
-    const text = value(ini, "replicator", key);
-    if (text === undefined) return otherwise;
-    if (text !== "true" && text !== "false") {
-      throw new ConfigError(`[replicator] ${key} = ${text}: expected true or false`);
-    }
-    return text === "true";
-  };
-  const { options, ...defaults } = REPLICATOR_CONFIG_DEFAULT;
-  return {
-    jobsMax: setting("max_jobs", defaults.jobsMax),
-    penaltySecMin: setting("min_backoff_penalty_sec", defaults.penaltySecMin),
-    penaltySecMax: setting("max_backoff_penalty_sec", defaults.penaltySecMax),
-    healthThresholdSec: setting("health_threshold_sec", defaults.healthThresholdSec),
-    workerLeaseSec: setting("worker_lease_sec", defaults.workerLeaseSec),
-    activityTimeoutSec: setting("activity_timeout_sec", defaults.activityTimeoutSec),
-    transientJobAgeSecMax: setting("transient_job_max_age_sec", defaults.transientJobAgeSecMax, 0),
-    connectionCloseMs: setting("connection_close_interval", defaults.connectionCloseMs),
-    tls: {
-      verify: flag("verify_ssl_certificates", defaults.tls.verify),
-      depthMax: setting("ssl_certificate_max_depth", defaults.tls.depthMax ?? 3, 0),
-      ...files(ini),
-    },
-    options: {
-      useCheckpoints: flag("use_checkpoints", options.useCheckpoints),
-      checkpointIntervalMs: setting("checkpoint_interval", options.checkpointIntervalMs),
-      workerProcesses: setting("worker_processes", options.workerProcesses),
-      workerBatchSize: setting("worker_batch_size", options.workerBatchSize),
-      httpConnections: setting("http_connections", options.httpConnections),
-      connectionTimeoutMs: setting("connection_timeout", options.connectionTimeoutMs),
-      retriesPerRequest: setting("retries_per_request", options.retriesPerRequest, 0),
-      useBulkGet: flag("use_bulk_get", options.useBulkGet),
-    },
-  };
-}
-
-/** The files of `[replicator]` for TLS, under their names in the settings. */
-function files(ini: IniSections): Partial<ReplicatorConfig["tls"]> {
-  const named = {
-    trustedCertificatesFile: value(ini, "replicator", "ssl_trusted_certificates_file"),
-    certificateFile: value(ini, "replicator", "cert_file"),
-    keyFile: value(ini, "replicator", "key_file"),
-    password: value(ini, "replicator", "password"),
-  };
-  return Object.fromEntries(Object.entries(named).filter(([, text]) => text !== undefined));
+  if (user === undefined || password === undefined) return new Map();
+  return new Map([["admins", new Map([[user, password]])]]);
 }

@@ -27,9 +27,13 @@ import {
 } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
-import type { ServerConfig } from "./config.ts";
+import { isLoopback, type ServerConfig } from "./config.ts";
+import { ConfigurationRefresher } from "./configuration-refresher.ts";
 import { openLayout, SUBSPACES } from "./layout.ts";
+import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
+import { passwordSettings } from "./password-settings.ts";
+import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { VERSION } from "./version.ts";
@@ -63,14 +67,20 @@ async function startNode(
   { kv, renewer }: OpenedStore,
   config: ServerConfig,
 ): Promise<RunningServer> {
+  const { configuration } = config;
+  const replicatorSettings = replicatorConfig(configuration);
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
   const jobs = new Jobs(runtime, SUBSPACES.jobs);
   const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
   const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: config.replicator });
+  const hook = new ReplicationHook({ runtime, jobs, ownership, config: replicatorSettings });
   const databases = new DatabaseRegistry({ runtime, root: SUBSPACES.databases, hooks: [hook] });
   const attachments = new AttachmentStore({ runtime, kv });
-  const authentication = new Authentication(config.admins, runtime.clock);
+  const authentication = new Authentication(
+    configuration,
+    isLoopback(config.bindAddress),
+    runtime.clock,
+  );
   const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
   // Ids must not change from start to start, so a port that the system picks is no part of them.
   const ids = {
@@ -86,7 +96,7 @@ async function startNode(
     ownership,
     failureList,
     ids,
-    config: config.replicator,
+    config: replicatorSettings,
   });
   await replicator.prepare();
   for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, databases, name);
@@ -104,16 +114,26 @@ async function startNode(
         version: COUCHDB_VERSION,
         vendor: { name: "Tandem", version: VERSION },
         uuid: serverUuid,
+        nodeName: config.nodeName,
       },
       isUp: () => kv.isAvailable(),
-      routes: routes({ kv, jobs, databases, replicator, authentication, shownUrl: () => shownUrl }),
+      routes: routes({
+        kv,
+        jobs,
+        databases,
+        replicator,
+        authentication,
+        configuration: new MaskedConfiguration(configuration, passwordSettings(configuration)),
+        nodeName: config.nodeName,
+        shownUrl: () => shownUrl,
+      }),
     });
     const { port, bindAddress } = config;
     nodeServer = await openNodeServer({ port, bindAddress, api, trace: runtime.trace });
     shownUrl = urlOf(nodeServer.port);
   }
 
-  const undici = openUndiciFetch({ idleMsMax: config.replicator.connectionCloseMs });
+  const undici = openUndiciFetch({ idleMsMax: replicatorSettings.connectionCloseMs });
   const endpoints = new Endpoints({
     runtime,
     kv,
@@ -123,12 +143,12 @@ async function startNode(
     fetch: undici.fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
-    healthThresholdSec: config.replicator.healthThresholdSec,
-    tls: config.replicator.tls,
+    config: replicatorSettings,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
+    new ConfigurationRefresher(runtime, configuration),
   ];
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);
@@ -140,7 +160,7 @@ async function startNode(
       node: config.nodeName,
       processId,
       types: [REPLICATION_JOB_TYPE],
-      leaseMs: config.replicator.workerLeaseSec * 1000,
+      leaseMs: replicatorSettings.workerLeaseSec * 1000,
     });
     const parts = {
       runtime,
@@ -151,7 +171,7 @@ async function startNode(
       ownership,
       failureList,
       ids,
-      config: config.replicator,
+      config: replicatorSettings,
       nodeName: config.nodeName,
       processId,
     };
@@ -162,7 +182,7 @@ async function startNode(
   let stopped: Promise<void> | undefined;
   return {
     url: nodeServer && shownUrl.replace(/\/$/, ""),
-    administrators: config.admins.size > 0,
+    administrators: configuration.section("admins").size > 0,
     stop: () => {
       stopped ??= (async () => {
         stopping.abort(new Error("The node is stopping"));

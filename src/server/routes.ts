@@ -1,6 +1,8 @@
 /** The resources of the API that are about jobs and sessions. */
 import {
   failureRoutes,
+  type NodeConfiguration,
+  nodeConfigurationRoutes,
   type Route,
   replicateRoutes,
   type SchedulerParts,
@@ -12,10 +14,16 @@ import {
 import { type Authentication, SESSION_SEC_MAX } from "./authentication.ts";
 
 export function routes(
-  parts: SchedulerParts & WorkersParts & { readonly authentication: Authentication },
+  parts: SchedulerParts &
+    WorkersParts & {
+      readonly authentication: Authentication;
+      readonly configuration: NodeConfiguration;
+      readonly nodeName: string;
+    },
 ): readonly Route[] {
   const { authentication } = parts;
   return [
+    ...nodeConfigurationRoutes(parts.configuration, parts.nodeName),
     ...replicateRoutes(parts.replicator),
     ...schedulerRoutes(parts),
     ...workersRoutes(parts),

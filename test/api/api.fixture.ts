@@ -71,6 +71,7 @@ export async function openApi({
       version: "3.5.0",
       vendor: { name: "Tandem", version: "0.1.0" },
       uuid: "0123456789abcdef0123456789abcdef",
+      nodeName: "tandem@test",
     },
     isUp: () => true,
     routes: sessionRoutes({

@@ -67,7 +67,7 @@ describe("the server", () => {
       name: "is one node",
       ask: "GET /_membership",
       status: 200,
-      has: { all_nodes: ["nonode@nohost"] },
+      has: { all_nodes: ["tandem@test"] },
     },
     {
       name: "describes several databases at once",

@@ -61,8 +61,7 @@ export async function openNode({
     },
     parseMultipart: async function* () {},
     userAgent: "Tandem",
-    healthThresholdSec: settings.healthThresholdSec,
-    tls: settings.tls,
+    config: settings,
   });
   const replicator = new Replicator({
     runtime,

@@ -1,0 +1,193 @@
+/**
+ * The configuration of a node while it runs: CouchDB's sections and keys, read at each use, changed one by one.
+ *
+ * What was set at run time stands in the last file, `local.ini` in the data folder, and goes before what the other files say;
+ * deleting it uncovers that again (CouchDB's `config`). Whoever only reads takes a live view (`liveSettings`); whoever has to act on a
+ * change watches a section.
+ */
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { type IniSections, parseIni, withIniValue } from "./ini.ts";
+import { ConfigError, type Setting, type SettingTexts } from "./settings.ts";
+
+export interface ConfigurationChange {
+  readonly section: string;
+  readonly key: string;
+  /** Undefined: not set any more. */
+  readonly value: string | undefined;
+}
+
+export type ConfigurationListener = (change: ConfigurationChange) => void;
+
+export interface ConfigurationParts {
+  /** What is not changed at run time: files and environment, later ones before earlier ones. */
+  readonly given: readonly IniSections[];
+  /** Where changes are kept; undefined: nowhere. It need not be there yet. */
+  readonly localFile: string | undefined;
+  /** Settings whose texts are checked before they are taken. */
+  readonly settings: readonly Setting<unknown>[];
+}
+
+type Sections = Map<string, Map<string, string>>;
+
+export class Configuration implements SettingTexts {
+  readonly #parts: ConfigurationParts;
+  readonly #settings: ReadonlyMap<string, Setting<unknown>>;
+  readonly #listeners = new Map<string, Set<ConfigurationListener>>();
+  #values: Sections;
+  /** Of the local file, when it was read last. */
+  #modifiedAtMs: number | undefined;
+
+  /** Throws a ConfigError when a file cannot be read, or a known setting has a value that it cannot have. */
+  constructor(parts: ConfigurationParts) {
+    this.#parts = parts;
+    this.#settings = new Map(parts.settings.map((known) => [nameOf(known), known]));
+    this.#values = this.#load();
+  }
+
+  get(section: string, key: string): string | undefined {
+    return this.#values.get(section)?.get(key);
+  }
+
+  section(section: string): ReadonlyMap<string, string> {
+    return this.#values.get(section) ?? new Map();
+  }
+
+  /** In the order of their names. */
+  sections(): IniSections {
+    return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
+  }
+
+  /**
+   * In effect when it returns, and on the disk unless `persist` is false. Throws a ConfigError, and changes nothing, when the
+   * text cannot be what it is said to be.
+   */
+  set(section: string, key: string, text: string, { persist = true } = {}): void {
+    checkWritable(section, key, text);
+    this.#settings.get(nameOf({ section, key }))?.read(text);
+    if (persist) this.#write(section, key, text);
+    this.#change(section, key, text);
+  }
+
+  /** What another file says counts again. */
+  delete(section: string, key: string, { persist = true } = {}): void {
+    if (persist) this.#write(section, key, undefined);
+    const given = this.#parts.given.map((sections) => sections.get(section)?.get(key));
+    this.#change(
+      section,
+      key,
+      given.findLast((text) => text !== undefined),
+    );
+  }
+
+  /** Reads the local file again. Throws a ConfigError, and changes nothing, when it is not usable. */
+  reload(): void {
+    const before = this.#values;
+    this.#values = this.#load();
+    for (const { section, key } of keysOf(before, this.#values)) {
+      const value = this.get(section, key);
+      if (before.get(section)?.get(key) !== value) this.#announce({ section, key, value });
+    }
+  }
+
+  /** Reads the local file again if another process has changed it. */
+  reloadIfChanged(): void {
+    if (this.#fileTime() !== this.#modifiedAtMs) this.reload();
+  }
+
+  /** Calls `listener` after each change of a key of the section, until the answer is called. */
+  watch(section: string, listener: ConfigurationListener): () => void {
+    const listeners = this.#listeners.get(section) ?? new Set();
+    this.#listeners.set(section, listeners);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  #load(): Sections {
+    const { given, localFile } = this.#parts;
+    const modifiedAtMs = this.#fileTime();
+    const local = localFile === undefined || modifiedAtMs === undefined ? [] : [readIni(localFile)];
+    const values: Sections = new Map();
+    for (const sections of [...given, ...local]) {
+      for (const [name, pairs] of sections) {
+        values.set(name, new Map([...(values.get(name) ?? []), ...pairs]));
+      }
+    }
+    for (const { section, key, read } of this.#settings.values()) {
+      read(values.get(section)?.get(key));
+    }
+    this.#modifiedAtMs = modifiedAtMs;
+    return values;
+  }
+
+  #fileTime(): number | undefined {
+    const { localFile } = this.#parts;
+    if (localFile === undefined) return undefined;
+    return statSync(localFile, { throwIfNoEntry: false })?.mtimeMs;
+  }
+
+  /** The file is replaced as a whole; what another process has written there meanwhile is taken over first. */
+  #write(section: string, key: string, text: string | undefined): void {
+    const { localFile } = this.#parts;
+    if (localFile === undefined) return;
+    this.reloadIfChanged();
+    try {
+      const before = this.#fileTime() === undefined ? "" : readFileSync(localFile, "utf8");
+      const after = withIniValue(before, { section, key }, text);
+      mkdirSync(dirname(localFile), { recursive: true });
+      const written = `${localFile}.${randomUUID()}`;
+      writeFileSync(written, after, { mode: 0o600 });
+      renameSync(written, localFile);
+      this.#modifiedAtMs = this.#fileTime();
+    } catch (error) {
+      throw new ConfigError(`${localFile}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  #change(section: string, key: string, value: string | undefined): void {
+    const pairs = this.#values.get(section) ?? new Map<string, string>();
+    if (value === undefined) pairs.delete(key);
+    else pairs.set(key, value);
+    if (pairs.size === 0) this.#values.delete(section);
+    else this.#values.set(section, pairs);
+    this.#announce({ section, key, value });
+  }
+
+  #announce(change: ConfigurationChange): void {
+    for (const listener of this.#listeners.get(change.section) ?? []) listener(change);
+  }
+}
+
+export function readIni(file: string): IniSections {
+  try {
+    return parseIni(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new ConfigError(`config file ${file}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function nameOf({ section, key }: { readonly section: string; readonly key: string }): string {
+  return `${section}\n${key}`;
+}
+
+function keysOf(...all: readonly IniSections[]): { section: string; key: string }[] {
+  const names = all.flatMap((sections) =>
+    [...sections].flatMap(([section, pairs]) =>
+      [...pairs.keys()].map((key) => nameOf({ section, key })),
+    ),
+  );
+  return [...new Set(names)].map((name) => {
+    const [section = "", key = ""] = name.split("\n");
+    return { section, key };
+  });
+}
+
+/** A file that is written has to be read again as it was meant. CouchDB's words. */
+function checkWritable(section: string, key: string, text: string): void {
+  if (!/^[^[\]\r\n]+$/.test(section)) throw new ConfigError("Invalid configuration section");
+  if (!/^[^\s;[\]\r\n][^[\]\r\n]*$/.test(key) || key.includes(" = ") || key !== key.trim()) {
+    throw new ConfigError("Invalid configuration key");
+  }
+  if (/[\r\n]|(^|\s);/.test(text)) throw new ConfigError("Invalid configuration value");
+}

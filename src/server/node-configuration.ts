@@ -1,0 +1,106 @@
+/** The configuration as administrators see and change it over HTTP: without secrets, and with new passwords hashed. */
+import type { NodeConfiguration } from "../api/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
+import type { Configuration } from "./configuration.ts";
+import {
+  formatAdminHash,
+  hashPassword,
+  type PasswordSettings,
+  parseAdminHash,
+} from "./passwords.ts";
+import { ConfigError, unusable } from "./settings.ts";
+
+/** What stands for a secret; it cannot be set. */
+const MASK = "****";
+
+/** As in CouchDB, nobody changes over HTTP which code handles what. */
+const READ_ONLY_SECTIONS = new Set([
+  "daemons",
+  "external",
+  "httpd_design_handlers",
+  "httpd_db_handlers",
+  "httpd_global_handlers",
+  "native_query_servers",
+  "os_daemons",
+  "query_servers",
+  "feature_flags",
+]);
+
+export class MaskedConfiguration implements NodeConfiguration {
+  readonly #configuration: Configuration;
+  readonly #passwords: PasswordSettings;
+
+  /** `passwords` says how new ones are hashed; read at each use. */
+  constructor(configuration: Configuration, passwords: PasswordSettings) {
+    this.#configuration = configuration;
+    this.#passwords = passwords;
+  }
+
+  sections(): ReadonlyMap<string, ReadonlyMap<string, string>> {
+    const names = [...this.#configuration.sections().keys()];
+    return new Map(names.map((name) => [name, this.section(name)]));
+  }
+
+  section(section: string): ReadonlyMap<string, string> {
+    const pairs = [...this.#configuration.section(section)];
+    return new Map(pairs.map(([key, text]) => [key, shown(section, key, text)]));
+  }
+
+  get(section: string, key: string): string | undefined {
+    const text = this.#configuration.get(section, key);
+    return text === undefined ? undefined : shown(section, key, text);
+  }
+
+  async set(
+    section: string,
+    key: string,
+    text: string,
+    options: { readonly persist: boolean },
+  ): Promise<string> {
+    checkSection(section);
+    if (isSecret(section, key) && text === MASK) {
+      throw new ConfigError(`[${section}] ${key} = ${MASK}: expected the secret itself`);
+    }
+    const stored = section === "admins" ? await this.#hashed(key, text) : text;
+    const before = this.get(section, key) ?? "";
+    this.#configuration.set(section, key, stored, options);
+    return before;
+  }
+
+  async delete(
+    section: string,
+    key: string,
+    options: { readonly persist: boolean },
+  ): Promise<string | undefined> {
+    checkSection(section);
+    const before = this.get(section, key);
+    if (before !== undefined) this.#configuration.delete(section, key, options);
+    return before;
+  }
+
+  async reload(): Promise<void> {
+    this.#configuration.reload();
+  }
+
+  async #hashed(name: string, password: string): Promise<string> {
+    if (password === "") throw unusable({ section: "admins", key: name }, '""', "a password");
+    if (parseAdminHash(password) !== undefined) return password;
+    return formatAdminHash(await hashPassword(password, this.#passwords));
+  }
+}
+
+function shown(section: string, key: string, text: string): string {
+  return text !== "" && isSecret(section, key) ? MASK : text;
+}
+
+function isSecret(section: string, key: string): boolean {
+  if (section === "admins") return true;
+  if (section === "jwt_keys") return key.startsWith("hmac:");
+  return /(^|_)(secret|password)$/.test(key);
+}
+
+function checkSection(section: string): void {
+  if (!READ_ONLY_SECTIONS.has(section)) return;
+  const reason = "Config section blacklisted for modification over HTTP API.";
+  throw new ProtocolError(403, "forbidden", reason);
+}

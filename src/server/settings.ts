@@ -1,0 +1,134 @@
+/**
+ * What a setting is: where it stands in the configuration, and how its text is read. Layers see settings as objects whose
+ * members are read anew at each use (`liveSettings`), so that a change takes effect at once.
+ */
+import { OperationalError } from "../base/index.ts";
+
+/** A setting that cannot be used; the message names it, its value and what would be right. */
+export class ConfigError extends OperationalError {
+  override readonly name = "ConfigError";
+
+  constructor(message: string, options?: ErrorOptions) {
+    super("CONFIG_INVALID", message, {}, options);
+  }
+}
+
+export interface Setting<T> {
+  readonly section: string;
+  readonly key: string;
+  /** Of a key that is not set, or set to nothing: the default. Throws a ConfigError for a text that means nothing. */
+  readonly read: (text: string | undefined) => T;
+}
+
+/** Where texts are found. */
+export interface SettingTexts {
+  get(section: string, key: string): string | undefined;
+}
+
+export function integerSetting(
+  section: string,
+  key: string,
+  fallback: number,
+  { min = 1, max = Number.MAX_SAFE_INTEGER }: { readonly min?: number; readonly max?: number } = {},
+): Setting<number> {
+  return setting(section, key, fallback, (text) => {
+    const number = Number(text);
+    if (/^\d+$/.test(text) && number >= min && number <= max) return number;
+    const bound = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `${min} to ${max}`;
+    return `an integer of ${bound}`;
+  });
+}
+
+export function booleanSetting(section: string, key: string, fallback: boolean): Setting<boolean> {
+  return setting(section, key, fallback, (text) => {
+    if (text === "true" || text === "false") return text === "true";
+    return "true or false";
+  });
+}
+
+export function textSetting<T extends string | undefined>(
+  section: string,
+  key: string,
+  fallback: T,
+): Setting<string | T> {
+  return { section, key, read: (text) => (text === undefined || text === "" ? fallback : text) };
+}
+
+export function choiceSetting<const T extends string>(
+  section: string,
+  key: string,
+  fallback: T,
+  choices: readonly T[],
+): Setting<T> {
+  return {
+    section,
+    key,
+    read(text) {
+      if (text === undefined || text === "") return fallback;
+      const found = choices.find((choice) => choice === text);
+      if (found !== undefined) return found;
+      throw unusable({ section, key }, text, `one of ${choices.join(", ")}`);
+    },
+  };
+}
+
+/** Texts with commas between them. */
+export function listSetting(
+  section: string,
+  key: string,
+  fallback: readonly string[],
+): Setting<readonly string[]> {
+  return {
+    section,
+    key,
+    read(text) {
+      if (text === undefined) return fallback;
+      return text
+        .split(",")
+        .map((item) => item.trim())
+        .filter((item) => item !== "");
+    },
+  };
+}
+
+/** `[section] key = text: expected …` */
+export function unusable(
+  { section, key }: { readonly section: string; readonly key: string },
+  text: string,
+  expected: string,
+): ConfigError {
+  return new ConfigError(`[${section}] ${key} = ${text}: expected ${expected}`);
+}
+
+export type SettingsOf<T> = { readonly [Name in keyof T]: Setting<T[Name]> };
+
+/** An object whose members read the configuration when they are read. Copying it takes today's values. */
+export function liveSettings<T extends object>(texts: SettingTexts, settings: SettingsOf<T>): T {
+  const live = {};
+  for (const [name, { section, key, read }] of Object.entries<Setting<unknown>>(settings)) {
+    Object.defineProperty(live, name, {
+      enumerable: true,
+      get: () => read(texts.get(section, key)),
+    });
+  }
+  return live as T;
+}
+
+/** `parse` answers the value, or says in words what it expected. */
+function setting<T extends number | boolean>(
+  section: string,
+  key: string,
+  fallback: T,
+  parse: (text: string) => T | string,
+): Setting<T> {
+  return {
+    section,
+    key,
+    read(text) {
+      if (text === undefined || text === "") return fallback;
+      const value = parse(text);
+      if (typeof value === "string") throw unusable({ section, key }, text, value);
+      return value;
+    },
+  };
+}

@@ -1,0 +1,150 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readConfig } from "../../src/server/config.ts";
+import { Configuration } from "../../src/server/configuration.ts";
+import { parseIni } from "../../src/server/ini.ts";
+import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
+
+let folder: string;
+let localFile: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tandem-configuration-"));
+  localFile = join(folder, "data", "local.ini");
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function open(given = "", file = localFile): Configuration {
+  return new Configuration({
+    given: [parseIni(given)],
+    localFile: file,
+    settings: REPLICATOR_SETTINGS,
+  });
+}
+
+describe("a setting", () => {
+  test("takes effect in live views at once, and is there after a restart", () => {
+    const configuration = open("[replicator]\nmax_jobs = 7");
+    const config = replicatorConfig(configuration);
+    const { options } = config;
+    expect(config.jobsMax).toBe(7);
+    configuration.set("replicator", "max_jobs", "9");
+    configuration.set("replicator", "http_connections", "3");
+    expect(config.jobsMax).toBe(9);
+    expect(options.httpConnections).toBe(3);
+    expect(open("[replicator]\nmax_jobs = 7").get("replicator", "max_jobs")).toBe("9");
+    expect(statSync(localFile).mode & 0o077).toBe(0);
+  });
+
+  test("that is deleted uncovers what the other files say", () => {
+    const configuration = open("[replicator]\nmax_jobs = 7");
+    configuration.set("replicator", "max_jobs", "9");
+    configuration.delete("replicator", "max_jobs");
+    expect(configuration.get("replicator", "max_jobs")).toBe("7");
+    expect(open().get("replicator", "max_jobs")).toBeUndefined();
+  });
+
+  test("that is not to be kept is gone after a restart", () => {
+    const configuration = open();
+    configuration.set("a", "b", "1", { persist: false });
+    expect(configuration.get("a", "b")).toBe("1");
+    expect(open().sections().size).toBe(0);
+  });
+
+  test("with a value that it cannot have changes nothing", () => {
+    const configuration = open();
+    expect(() => configuration.set("replicator", "max_jobs", "many")).toThrow(
+      "[replicator] max_jobs = many: expected an integer of at least 1",
+    );
+    expect(configuration.get("replicator", "max_jobs")).toBeUndefined();
+    expect(() => open("[replicator]\nuse_checkpoints = perhaps")).toThrow(
+      "[replicator] use_checkpoints = perhaps: expected true or false",
+    );
+  });
+
+  test.each([
+    ["a]", "b", "1", "Invalid configuration section"],
+    ["a\n[b", "b", "1", "Invalid configuration section"],
+    ["a", "b\n", "1", "Invalid configuration key"],
+    ["a", "b = c", "1", "Invalid configuration key"],
+    ["a", " ", "1", "Invalid configuration key"],
+    ["a", ";b", "1", "Invalid configuration key"],
+    ["a", "b", "1\n[admins]", "Invalid configuration value"],
+    ["a", "b", "1 ; 2", "Invalid configuration value"],
+  ])(
+    "%j %j %j is refused, since the file would not be read as it was meant",
+    (section, key, text, message) => {
+      expect(() => open().set(section, key, text)).toThrow(message);
+    },
+  );
+});
+
+describe("the local file", () => {
+  test("keeps its comments and the order of what stands there", () => {
+    const configuration = open();
+    configuration.set("a", "one", "1");
+    writeFileSync(localFile, "; mine\n[a]\none = 1\n; two = 0\ntwo = 2,\n   3\n\n[b]\nx=1\n");
+    configuration.reload();
+    expect(configuration.get("a", "two")).toBe("2, 3");
+    configuration.set("a", "two", "4");
+    configuration.set("a", "three", "5");
+    configuration.set("c", "rsa:k=", "6");
+    configuration.delete("b", "x");
+    expect(readFileSync(localFile, "utf8")).toBe(
+      "; mine\n[a]\none = 1\n; two = 0\ntwo = 4\nthree = 5\n\n[b]\n\n[c]\nrsa:k= = 6\n",
+    );
+    expect(open().get("c", "rsa:k=")).toBe("6");
+  });
+
+  test("that another process changed is taken over, and not written over", () => {
+    const [mine, theirs] = [open(), open()];
+    theirs.set("a", "theirs", "1");
+    mine.set("a", "mine", "2");
+    expect([...open().section("a")]).toEqual([
+      ["theirs", "1"],
+      ["mine", "2"],
+    ]);
+    utimesSync(localFile, 1, 1);
+    theirs.reloadIfChanged();
+    expect(theirs.get("a", "mine")).toBe("2");
+  });
+
+  test("with a line that is nothing changes nothing", () => {
+    const configuration = open();
+    configuration.set("a", "b", "1");
+    writeFileSync(localFile, "[a]\nnonsense");
+    expect(() => configuration.reload()).toThrow("line 2");
+    expect(configuration.get("a", "b")).toBe("1");
+  });
+});
+
+test("listeners are told of the changes of their section until they have heard enough", () => {
+  const configuration = open("[a]\nk = 0");
+  const heard: unknown[] = [];
+  const stop = configuration.watch("a", ({ key, value }) => heard.push([key, value]));
+  configuration.set("a", "k", "1");
+  configuration.set("b", "k", "1");
+  configuration.delete("a", "k");
+  writeFileSync(localFile, "[a]\nnew = 2\n");
+  configuration.reload();
+  stop();
+  configuration.set("a", "k", "3");
+  expect(heard).toEqual([
+    ["k", "1"],
+    ["k", "0"],
+    ["new", "2"],
+  ]);
+});
+
+test("command line and environment decide before what was set at run time", () => {
+  const configFile = join(folder, "given.ini");
+  writeFileSync(configFile, "[chttpd]\nport = 1\n[log]\nlevel = warning\n");
+  const options = { configFile, dataDirectory: join(folder, "data") };
+  open().set("chttpd", "port", "2");
+  expect(readConfig(options, {})).toMatchObject({ port: 2, logLevel: "warn" });
+  expect(readConfig(options, { TANDEM_PORT: "3" }).port).toBe(3);
+  expect(readConfig({ ...options, port: 4 }, { TANDEM_PORT: "3" }).port).toBe(4);
+});
