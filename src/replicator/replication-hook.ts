@@ -19,7 +19,8 @@ import {
   type ReplicationFailure,
   toJobData,
 } from "./job-data.ts";
-import { parseReplication, type ReplicationInvalidError } from "./parse-replication.ts";
+import type { ReplicationInvalidError } from "./parse-fields.ts";
+import { parseReplication } from "./parse-replication.ts";
 import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import { groupOf } from "./replication-group.ts";

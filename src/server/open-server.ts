@@ -134,7 +134,7 @@ async function startNode(
     shownUrl = urlOf(nodeServer.port);
   }
 
-  const undici = openUndiciFetch();
+  const undici = openUndiciFetch({ idleMsMax: replicatorSettings.connectionCloseMs });
   const endpoints = new Endpoints({
     runtime,
     kv,
@@ -144,7 +144,7 @@ async function startNode(
     fetch: undici.fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
-    healthThresholdSec: replicatorSettings.healthThresholdSec,
+    config: replicatorSettings,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),

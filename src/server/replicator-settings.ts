@@ -13,14 +13,20 @@ import {
   type Setting,
   type SettingsOf,
   type SettingTexts,
+  textSetting,
 } from "./settings.ts";
 
 const SECTION = "replicator";
 export const SHARES_SECTION = "replicator.shares";
 
-const { options: OPTIONS_DEFAULT, fairShare: FAIR_SHARE, ...DEFAULT } = REPLICATOR_CONFIG_DEFAULT;
+const {
+  options: OPTIONS_DEFAULT,
+  tls: TLS_DEFAULT,
+  fairShare: FAIR_SHARE,
+  ...DEFAULT
+} = REPLICATOR_CONFIG_DEFAULT;
 
-type NodeConfig = Omit<ReplicatorConfig, "options" | "fairShare" | "shares">;
+type NodeConfig = Omit<ReplicatorConfig, "options" | "tls" | "fairShare" | "shares">;
 
 const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   jobsMax: integer("max_jobs", DEFAULT.jobsMax),
@@ -30,6 +36,16 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, 0),
+  connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs),
+};
+
+const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
+  verify: booleanSetting(SECTION, "verify_ssl_certificates", TLS_DEFAULT.verify),
+  trustedCertificatesFile: textSetting(SECTION, "ssl_trusted_certificates_file", undefined),
+  depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax ?? 3, 0),
+  certificateFile: textSetting(SECTION, "cert_file", undefined),
+  keyFile: textSetting(SECTION, "key_file", undefined),
+  password: textSetting(SECTION, "password", undefined),
 };
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
@@ -53,6 +69,7 @@ const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
 
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(NODE_SETTINGS),
+  ...Object.values<Setting<unknown>>(TLS_SETTINGS),
   ...Object.values<Setting<unknown>>(FAIR_SHARE_SETTINGS),
   PRIORITY_COEFFICIENT,
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
@@ -67,6 +84,7 @@ export interface ReplicatorTexts extends SettingTexts {
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
   const config = Object.assign(liveSettings<NodeConfig>(texts, NODE_SETTINGS), {
+    tls: liveSettings(texts, TLS_SETTINGS),
     options: liveSettings(texts, OPTION_SETTINGS),
     fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
     shares: new Map<string, number>(),
