@@ -7,7 +7,7 @@ import {
   parseMultipart,
   type UndiciFetch,
 } from "../host/index.ts";
-import { RateLimits } from "../http-client/index.ts";
+import { Grants, RateLimits } from "../http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -28,6 +28,8 @@ export function openConnections(userAgent: string): Connections {
   const runtime = createSystemRuntime();
   const undici: UndiciFetch = openUndiciFetch();
   const rateLimits = new RateLimits();
+  const grants = new Grants();
+  const tls = { verify: true };
   return {
     runtime,
     open(replication, side) {
@@ -38,7 +40,7 @@ export function openConnections(userAgent: string): Connections {
       const { retriesPerRequest } = replication.options;
       const retry = { retryCountMax: retriesPerRequest, failingMsMax: FAILING_MS_MAX };
       return new HttpEndpoint(
-        { runtime, fetch: undici.fetch, retry, rateLimits, parseMultipart, userAgent },
+        { runtime, fetch: undici.fetch, retry, rateLimits, grants, tls, parseMultipart, userAgent },
         address,
         replication.options,
       );

@@ -1,7 +1,7 @@
-/** The `Fetch` port on undici: one agent, so that jobs share the connections of an origin. */
+/** The `Fetch` port on undici. */
 import { setMaxListeners } from "node:events";
 import { Readable } from "node:stream";
-import { Agent, errors } from "undici";
+import { type Dispatcher, errors } from "undici";
 import {
   type Fetch,
   type FetchRequest,
@@ -9,11 +9,10 @@ import {
   RequestFailedError,
 } from "../http-client/index.ts";
 import { stripCredentials } from "../protocol/index.ts";
+import { UndiciDispatchers } from "./undici-dispatchers.ts";
 
-/** How long an unused connection is kept: CouchDB's `connection_close_interval`. */
+/** CouchDB's default of `connection_close_interval`. */
 const IDLE_MS_MAX = 90_000;
-/** Connections to one origin, shared by all jobs of the process. */
-const CONNECTIONS_MAX = 200;
 
 export interface UndiciFetch {
   readonly fetch: Fetch;
@@ -21,20 +20,20 @@ export interface UndiciFetch {
   close(): Promise<void>;
 }
 
-export function openUndiciFetch(): UndiciFetch {
-  const agent = new Agent({
-    connections: CONNECTIONS_MAX,
-    keepAliveTimeout: IDLE_MS_MAX,
-    keepAliveMaxTimeout: IDLE_MS_MAX,
-    pipelining: 1,
-  });
+export interface UndiciFetchOptions {
+  /** How long an unused connection is kept (`connection_close_interval`). */
+  readonly idleMsMax?: number;
+}
+
+export function openUndiciFetch({ idleMsMax = IDLE_MS_MAX }: UndiciFetchOptions = {}): UndiciFetch {
+  const dispatchers = new UndiciDispatchers(idleMsMax);
   return {
-    fetch: (request) => send(agent, request),
-    close: () => agent.destroy(),
+    fetch: async (request) => send(dispatchers.of(request.connection ?? {}), request),
+    close: () => dispatchers.close(),
   };
 }
 
-async function send(agent: Agent, request: FetchRequest): Promise<FetchResponse> {
+async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<FetchResponse> {
   const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
   signal.throwIfAborted();
   // All requests of a job listen to one signal: many listeners are no leak.
@@ -49,7 +48,7 @@ async function send(agent: Agent, request: FetchRequest): Promise<FetchResponse>
   try {
     // Origin and path apart: a URL object would take an id such as `..` for a step upwards.
     const [, origin = url, path = "/"] = /^(https?:\/\/[^/?#]*)(.*)$/is.exec(url) ?? [];
-    const answer = await agent.request({
+    const answer = await dispatcher.request({
       origin,
       path: path.startsWith("/") ? path : `/${path}`,
       method,
@@ -91,10 +90,11 @@ function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | un
 }
 
 /** The signal's reason if it was aborted; else what the system said. */
-function failureOf({ method, url, signal }: FetchRequest, error: unknown): unknown {
+function failureOf({ method, url, signal, connection }: FetchRequest, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
-  const cause =
-    error instanceof errors.UndiciError || hasCode(error) ? String(error.code) : undefined;
+  let cause = error instanceof errors.UndiciError || hasCode(error) ? error.code : undefined;
+  // What a proxy does not do is often told without a code.
+  if (connection?.proxyUrl !== undefined) cause ??= "PROXY_FAILED";
   // An error of the body that we send is the sender's own and tells more.
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");

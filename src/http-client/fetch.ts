@@ -3,6 +3,7 @@
  * each is one idea and all compose.
  */
 import { concatBytes, OperationalError, utf8Decode } from "../base/index.ts";
+import type { Connection } from "./connection.ts";
 
 /** A body that can be produced again when a request is repeated. */
 export type RequestBody =
@@ -18,6 +19,8 @@ export interface FetchRequest {
   readonly body?: RequestBody;
   /** Silence on the connection, before the headers or between two pieces of the body, ends the request. */
   readonly inactivityTimeoutMs: number;
+  /** Absent: directly, with the system's certificates. */
+  readonly connection?: Connection;
   readonly signal: AbortSignal;
 }
 
@@ -44,6 +47,11 @@ export class RequestFailedError extends OperationalError {
   ) {
     super("HTTP_REQUEST_FAILED", "The request got no answer", details, options);
   }
+}
+
+/** Whether a body can be read only once, so that its request cannot be sent again. */
+export function isStream(body: RequestBody | undefined): boolean {
+  return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
 /** The whole body as text. */

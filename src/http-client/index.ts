@@ -1,6 +1,13 @@
 /** HTTP as a client: the `Fetch` port and its decorators. */
+export type { Connection, TlsSettings } from "./connection.ts";
+export { withConnection } from "./connection.ts";
 export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
 export { RequestFailedError, readText } from "./fetch.ts";
+export type { IamCredentials } from "./iam-token.ts";
+export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
+export { SessionLogin } from "./session-login.ts";
+export { Grants, SharedGrant } from "./shared-grant.ts";
+export { withGrant } from "./with-grant.ts";
 export type { BasicCredentials } from "./with-headers.ts";
 export { withHeaders } from "./with-headers.ts";
 export { RateLimits, withRateLimit } from "./with-rate-limit.ts";

@@ -7,16 +7,12 @@ export interface BasicCredentials {
   readonly password: string;
 }
 
-/** Adds `headers` (names in lower case) below the request's own, and Basic authorization when there are credentials. */
-export function withHeaders(
-  fetch: Fetch,
-  headers: Readonly<Record<string, string>>,
-  basic?: BasicCredentials,
-): Fetch {
-  const always: Record<string, string> = { ...headers };
-  if (basic !== undefined) {
-    const pair = utf8Encode(`${basic.username}:${basic.password}`);
-    always.authorization = `Basic ${base64Encode(pair)}`;
-  }
-  return (request) => fetch({ ...request, headers: { ...always, ...request.headers } });
+/** The value of an `authorization` header (RFC 7617). */
+export function basicAuthorization({ username, password }: BasicCredentials): string {
+  return `Basic ${base64Encode(utf8Encode(`${username}:${password}`))}`;
+}
+
+/** Adds `headers` (names in lower case) below the request's own. */
+export function withHeaders(fetch: Fetch, headers: Readonly<Record<string, string>>): Fetch {
+  return (request) => fetch({ ...request, headers: { ...headers, ...request.headers } });
 }

@@ -2,7 +2,8 @@
  * Follows redirects, for the one request that met them. Credentials stay with the origin that they are for: another host, port or
  * scheme gets the request without them (`couch_replicator_httpc` sends them along).
  */
-import { type Fetch, type FetchRequest, RequestFailedError } from "./fetch.ts";
+import { withoutIdentity } from "./connection.ts";
+import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "./fetch.ts";
 
 /** A chain longer than this is a circle; CouchDB has no limit. */
 const REDIRECTS_MAX = 10;
@@ -24,9 +25,8 @@ export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOpti
     for (let count = 0; ; count++) {
       const response = await fetch(request);
       const location = response.headers.get("location");
-      const isStream = typeof request.body === "object" && !(request.body instanceof Uint8Array);
       const isFollowed = REDIRECTS.has(response.status) && location !== undefined;
-      if (!isFollowed || (isStream && response.status !== 303)) return response;
+      if (!isFollowed || (isStream(request.body) && response.status !== 303)) return response;
       response.discard();
       const { method, url } = original;
       const next = parseUrl(location, request.url);
@@ -45,7 +45,7 @@ function moved(
   secrets: ReadonlySet<string>,
 ): FetchRequest {
   const sameOrigin = new URL(request.url).origin === next.origin;
-  const { body, headers = {}, ...rest } = request;
+  const { body, headers = {}, connection, ...rest } = request;
   const isOther = status === 303 && request.method !== "HEAD";
   const kept = Object.entries(headers).filter(
     ([name]) => (sameOrigin || !secrets.has(name)) && !(isOther && name === "content-type"),
@@ -58,6 +58,9 @@ function moved(
     ...rest,
     url: next.href,
     headers: Object.fromEntries(kept),
+    ...(connection === undefined
+      ? {}
+      : { connection: sameOrigin ? connection : withoutIdentity(connection) }),
     ...(isOther ? { method: "GET" as const } : {}),
     ...(body === undefined || isOther ? {} : { body }),
   };

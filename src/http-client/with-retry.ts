@@ -1,6 +1,6 @@
 /**
  * Repeats requests that got no answer, or an answer that says "later" (408, 5xx), with doubling pauses. A 429 is obeyed
- * without counting as a failure, as long as the server asks (RFC 9110 `Retry-After`).
+ * without counting as a failure. When the server says how long to wait, that is obeyed (RFC 9110 `Retry-After`).
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { Fetch, FetchResponse } from "./fetch.ts";
@@ -9,6 +9,9 @@ import type { Fetch, FetchResponse } from "./fetch.ts";
 const PAUSE_MS_FIRST = 250;
 /** The longest pause; CouchDB's too. */
 const PAUSE_MS_MAX = 300_000;
+/** After a 429 that says nothing of the time, and after any. */
+const TOO_MANY_PAUSE_MS = 1000;
+const PAUSE_MS_MIN = 100;
 /** A server that sends 429 this often in a row is not going to answer this request. */
 const TOO_MANY_REQUESTS_MAX = 50;
 
@@ -29,14 +32,15 @@ export function withRetry(
     let waitedCount = 0;
     let firstFailureMs: number | undefined;
     for (;;) {
-      const attempt = await tryOnce(fetch, request);
+      const attempt = await tryOnce(fetch, request, clock.nowMs());
       if (attempt.kind === "answered") return attempt.response;
       const nowMs = clock.monotonicMs();
       firstFailureMs ??= nowMs;
       if (attempt.kind === "too-many-requests") {
         if (++waitedCount > TOO_MANY_REQUESTS_MAX) return attempt.response;
         attempt.response.discard();
-        await clock.sleep(attempt.pauseMs, request.signal);
+        const pauseMs = Math.max(PAUSE_MS_MIN, attempt.askedPauseMs ?? TOO_MANY_PAUSE_MS);
+        await clock.sleep(pauseMs, request.signal);
         continue;
       }
       failureCount++;
@@ -49,31 +53,45 @@ export function withRetry(
       if (attempt.kind === "unavailable") attempt.response.discard();
       trace.event("http.retry", { method: request.method, failureCount });
       const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** (failureCount - 1), PAUSE_MS_MAX);
-      await clock.sleep(pauseMs, request.signal);
+      const askedPauseMs = attempt.kind === "unavailable" ? attempt.askedPauseMs : undefined;
+      await clock.sleep(Math.max(pauseMs, askedPauseMs ?? 0), request.signal);
     }
   };
 }
 
 type Attempt =
   | { readonly kind: "answered"; readonly response: FetchResponse }
-  | { readonly kind: "unavailable"; readonly response: FetchResponse }
   | {
-      readonly kind: "too-many-requests";
+      readonly kind: "unavailable" | "too-many-requests";
       readonly response: FetchResponse;
-      readonly pauseMs: number;
+      readonly askedPauseMs: number | undefined;
     }
   | { readonly kind: "failed"; readonly error: unknown };
 
-async function tryOnce(fetch: Fetch, request: Parameters<Fetch>[0]): Promise<Attempt> {
+/** What the server says of the time to come back, in seconds or as a date; undefined when it says nothing that can be read. */
+export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number | undefined {
+  const text = headers.get("retry-after")?.trim();
+  if (text === undefined) return undefined;
+  if (/^\d+(\.\d+)?$/.test(text)) return Math.min(Number(text) * 1000, PAUSE_MS_MAX);
+  const atMs = Date.parse(text);
+  if (Number.isNaN(atMs)) return undefined;
+  // By the server's own clock, which need not be ours.
+  const theirNowMs = Date.parse(headers.get("date") ?? "");
+  const pauseMs = atMs - (Number.isNaN(theirNowMs) ? nowMs : theirNowMs);
+  return Math.min(Math.max(0, pauseMs), PAUSE_MS_MAX);
+}
+
+async function tryOnce(
+  fetch: Fetch,
+  request: Parameters<Fetch>[0],
+  nowMs: number,
+): Promise<Attempt> {
   try {
     const response = await fetch(request);
-    if (response.status === 429) {
-      const retryAfterSec = Number(response.headers.get("retry-after") ?? "1");
-      const pauseMs = Number.isFinite(retryAfterSec) ? Math.max(0.1, retryAfterSec) * 1000 : 1000;
-      return { kind: "too-many-requests", response, pauseMs: Math.min(pauseMs, PAUSE_MS_MAX) };
-    }
-    const later = response.status === 408 || response.status >= 500;
-    return { kind: later ? "unavailable" : "answered", response };
+    const { status } = response;
+    if (status !== 429 && status !== 408 && status < 500) return { kind: "answered", response };
+    const kind = status === 429 ? "too-many-requests" : "unavailable";
+    return { kind, response, askedPauseMs: retryAfterMs(response, nowMs) };
   } catch (error) {
     request.signal.throwIfAborted();
     if (errorCode(error) === "HTTP_REQUEST_FAILED") return { kind: "failed", error };

@@ -1,22 +1,24 @@
 /** Makes the endpoint that an address names. */
-import { type Fetch, RateLimits } from "../http-client/index.ts";
+import { type Fetch, Grants, RateLimits } from "../http-client/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
 import { LocalEndpoint, type LocalEndpointParts } from "./local-endpoint.ts";
 import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
+import type { ReplicatorConfig } from "./replicator-config.ts";
 
 export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
-  /** `health_threshold_sec`: a request is not repeated longer than half of it, or a failing job would pass for a healthy one. */
-  readonly healthThresholdSec: number;
+  /** Read at each use. */
+  readonly config: Pick<ReplicatorConfig, "healthThresholdSec" | "tls">;
 }
 
 export class Endpoints {
   readonly #parts: EndpointsParts;
   readonly #rateLimits = new RateLimits();
+  readonly #grants = new Grants();
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
@@ -32,9 +34,12 @@ export class Endpoints {
         runtime: parts.runtime,
         fetch: parts.fetch,
         rateLimits: this.#rateLimits,
+        grants: this.#grants,
+        tls: parts.config.tls,
         retry: {
           retryCountMax: options.retriesPerRequest,
-          failingMsMax: parts.healthThresholdSec * 500,
+          // Longer, and a job that fails would pass for a healthy one.
+          failingMsMax: parts.config.healthThresholdSec * 500,
         },
         parseMultipart: parts.parseMultipart,
         userAgent: parts.userAgent,

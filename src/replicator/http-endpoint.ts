@@ -25,7 +25,7 @@ import { HttpDocumentReader } from "./http-document-reader.ts";
 import { HttpDocumentWriter } from "./http-document-writer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./http-requests.ts";
 import { parseObject, splitAnswer } from "./json-answer.ts";
-import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
+import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
 const FEED_TIMEOUT_MS_MIN = 1000;
@@ -41,11 +41,7 @@ export class HttpEndpoint implements Endpoint {
   readonly #writer: HttpDocumentWriter;
   readonly #feedTimeoutMs: number;
 
-  constructor(
-    parts: HttpEndpointParts,
-    address: EndpointAddress & { kind: "http" },
-    options: ReplicationOptions,
-  ) {
+  constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
     this.shownUrl = this.#requests.shownUrl;
     this.#reader = new HttpDocumentReader(this.#requests, parts.parseMultipart);

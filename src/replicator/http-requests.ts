@@ -4,13 +4,21 @@
  */
 import type { Runtime } from "../base/index.ts";
 import {
+  type Connection,
   type Fetch,
   type FetchRequest,
   type FetchResponse,
+  type Grants,
+  IamToken,
   type RateLimits,
   RequestFailedError,
   type RetryOptions,
   readText,
+  SessionLogin,
+  SharedGrant,
+  type TlsSettings,
+  withConnection,
+  withGrant,
   withHeaders,
   withRateLimit,
   withRedirects,
@@ -19,7 +27,7 @@ import {
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
 import { isBroken, parseObject } from "./json-answer.ts";
-import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
+import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
@@ -30,6 +38,9 @@ export interface HttpRequestsParts {
   readonly retry: RetryOptions;
   /** Those of the node: all endpoints share them. */
   readonly rateLimits: RateLimits;
+  readonly grants: Grants;
+  /** How TLS is spoken where an address does not say otherwise. */
+  readonly tls: TlsSettings;
   readonly userAgent: string;
 }
 
@@ -54,14 +65,11 @@ export class HttpRequests {
   readonly shownUrl: string;
   readonly #parts: HttpRequestsParts;
   readonly #inactivityTimeoutMs: number;
+  readonly #connection: Connection;
   readonly #once: Fetch;
   readonly #patiently: Fetch;
 
-  constructor(
-    parts: HttpRequestsParts,
-    address: EndpointAddress & { kind: "http" },
-    options: ReplicationOptions,
-  ) {
+  constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
     const headers: Record<string, string> = {
       accept: "application/json",
       "user-agent": parts.userAgent,
@@ -72,12 +80,34 @@ export class HttpRequests {
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
     this.#inactivityTimeoutMs = options.connectionTimeoutMs;
+    this.#connection = {
+      tls: { ...parts.tls, ...address.tls },
+      ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
+    };
     // What a user gave as a header may be a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
-    const redirected = withRedirects(parts.fetch, { secretHeaders });
-    const authorized = withHeaders(redirected, headers, address.basic);
-    this.#once = withRateLimit(parts.runtime, authorized, parts.rateLimits, address.url);
+    const connected = withConnection(parts.fetch, () => this.#connection);
+    const redirected = withRedirects(connected, { secretHeaders });
+    const grant = this.#sharedGrant(address);
+    const granted = grant === undefined ? redirected : withGrant(redirected, grant);
+    const named = withHeaders(granted, headers);
+    this.#once = withRateLimit(parts.runtime, named, parts.rateLimits, address.url);
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
+  }
+
+  /** What our credentials are exchanged for, shared with all jobs that have the same. */
+  #sharedGrant({ url, basic, iam }: HttpAddress): SharedGrant | undefined {
+    const { runtime, fetch, grants, userAgent } = this.#parts;
+    const { clock } = runtime;
+    const connection = this.#connection;
+    const parts = { clock, fetch, connection, userAgent };
+    if (iam !== undefined) {
+      const key = JSON.stringify(["iam", connection, iam]);
+      return grants.of(key, () => new SharedGrant(runtime, new IamToken(parts, iam)));
+    }
+    if (basic === undefined) return undefined;
+    const key = JSON.stringify(["session", new URL(url).origin, connection, basic]);
+    return grants.of(key, () => new SharedGrant(runtime, new SessionLogin(parts, url, basic)));
   }
 
   /** A whole answer: one that breaks off is asked for again, like one that does not come. */

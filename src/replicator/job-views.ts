@@ -1,4 +1,5 @@
 /** How jobs are shown: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
+import { maskCredentials } from "../protocol/index.ts";
 import type { SourceSequence } from "./endpoint.ts";
 import type { ReplicationJobData } from "./job-data.ts";
 import type { EndpointAddress } from "./replication.ts";
@@ -74,8 +75,8 @@ export function documentView({ data }: JobEntry, serverUrl: string): Json {
     error_count: data.errorCount,
     last_updated: isoTime(data.lastUpdatedMs),
     start_time: isoTime(data.addedTimeMs),
-    source_proxy: null,
-    target_proxy: null,
+    source_proxy: shownProxy(data.replication?.source),
+    target_proxy: shownProxy(data.replication?.target),
   };
 }
 
@@ -112,6 +113,11 @@ function shownAddress(address: EndpointAddress | undefined, serverUrl: string): 
   if (address === undefined) return null;
   if (address.kind === "http") return address.url;
   return `${serverUrl}${encodeURIComponent(address.database)}/`;
+}
+
+function shownProxy(address: EndpointAddress | undefined): string | null {
+  const proxyUrl = address?.kind === "http" ? address.proxyUrl : undefined;
+  return proxyUrl === undefined ? null : maskCredentials(proxyUrl);
 }
 
 function sequenceText(sequence: SourceSequence): string {

@@ -19,9 +19,11 @@ import {
   type ReplicationFailure,
   toJobData,
 } from "./job-data.ts";
-import { parseReplication, type ReplicationInvalidError } from "./parse-replication.ts";
+import type { ReplicationInvalidError } from "./parse-fields.ts";
+import { parseReplication } from "./parse-replication.ts";
 import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
+import { groupOf } from "./replication-group.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 
@@ -99,7 +101,7 @@ export class ReplicationHook implements DatabaseHook {
       runtime.clock.nowMs(),
     );
     const failure = "failure" in parsed ? parsed.failure : undefined;
-    await jobs.add(tx, job, toJobData({ ...data, failure }));
+    await jobs.add(tx, job, toJobData({ ...data, failure }), { group: groupOf(data) });
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {

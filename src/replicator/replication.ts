@@ -1,17 +1,29 @@
 /** What is to be copied, and how: a parsed `_replicator` document or `_replicate` body. Plain JSON, so that a job can hold it. */
+import type { BasicCredentials, IamCredentials, TlsSettings } from "../http-client/index.ts";
 import type { Selection } from "./endpoint.ts";
 
-export type EndpointAddress =
-  | {
-      readonly kind: "http";
-      /** Without credentials; ends in `/` unless it has a query. */
-      readonly url: string;
-      readonly basic?: { readonly username: string; readonly password: string };
-      /** Names as given, without a Basic authorization. */
-      readonly headers: Readonly<Record<string, string>>;
-    }
-  /** A database in our own store. */
-  | { readonly kind: "local"; readonly database: string };
+/** A database on a server. */
+export interface HttpAddress {
+  readonly kind: "http";
+  /** Without credentials; ends in `/` unless it has a query. */
+  readonly url: string;
+  readonly basic?: BasicCredentials;
+  readonly iam?: IamCredentials;
+  /** Names as given, without a Basic authorization. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** With the credentials that the proxy wants. */
+  readonly proxyUrl?: string;
+  /** Over the node's own settings. */
+  readonly tls?: Partial<TlsSettings>;
+}
+
+/** A database in our own store. */
+export interface LocalAddress {
+  readonly kind: "local";
+  readonly database: string;
+}
+
+export type EndpointAddress = HttpAddress | LocalAddress;
 
 export interface Replication {
   readonly source: EndpointAddress;

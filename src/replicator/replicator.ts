@@ -16,6 +16,7 @@ import {
 import { JobFailures } from "./job-failures.ts";
 import type { JobEntry } from "./job-views.ts";
 import type { Replication } from "./replication.ts";
+import { groupOf, sharesOfGroups } from "./replication-group.ts";
 import { persistentJobId, sameReplication } from "./replication-hook.ts";
 import { type ReplicationIdContext, transientJobId } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
@@ -74,6 +75,22 @@ export class Replicator {
     await kv.transact((tx) =>
       jobs.setTypeTimeout(tx, REPLICATION_JOB_TYPE, config.activityTimeoutSec),
     );
+    await this.setShares(config);
+  }
+
+  /** Shares the slots in this way from now on, on all nodes. */
+  async setShares({
+    fairShare,
+    shares,
+  }: Pick<ReplicatorConfig, "fairShare" | "shares">): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    await kv.transact(
+      async (tx) => {
+        await jobs.groups.setFairShare(tx, REPLICATION_JOB_TYPE, fairShare);
+        await jobs.groups.setAllShares(tx, REPLICATION_JOB_TYPE, sharesOfGroups(shares));
+      },
+      { whenUnknown: "retry" },
+    );
   }
 
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
@@ -90,7 +107,8 @@ export class Replicator {
         await this.#remove(tx, existing);
       }
       const origin = { replication, document: undefined, userName };
-      await jobs.add(tx, jobName(id), toJobData(newJobData(origin, runtime.clock.nowMs())));
+      const data = newJobData(origin, runtime.clock.nowMs());
+      await jobs.add(tx, jobName(id), toJobData(data), { group: groupOf(data) });
     });
     return id;
   }

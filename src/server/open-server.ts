@@ -37,6 +37,7 @@ import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
 import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
+import { ShareUpdater } from "./share-updater.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { VERSION } from "./version.ts";
 
@@ -143,7 +144,7 @@ async function startNode(
     shownUrl = urlOf(nodeServer.port);
   }
 
-  const undici = openUndiciFetch();
+  const undici = openUndiciFetch({ idleMsMax: replicatorSettings.connectionCloseMs });
   const endpoints = new Endpoints({
     runtime,
     kv,
@@ -154,12 +155,13 @@ async function startNode(
     fetch: undici.fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
-    healthThresholdSec: replicatorSettings.healthThresholdSec,
+    config: replicatorSettings,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
     new ConfigurationRefresher(runtime, configuration),
+    new ShareUpdater(configuration, replicator),
   ];
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);

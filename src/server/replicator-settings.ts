@@ -1,4 +1,5 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
+import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
 import {
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
@@ -6,18 +7,28 @@ import {
 } from "../replicator/index.ts";
 import {
   booleanSetting,
+  coefficientSetting,
   integerSetting,
   liveSettings,
   type Setting,
   type SettingsOf,
   type SettingTexts,
+  textSetting,
 } from "./settings.ts";
 
 const SECTION = "replicator";
+export const SHARES_SECTION = "replicator.shares";
 
-const { options: OPTIONS_DEFAULT, ...DEFAULT } = REPLICATOR_CONFIG_DEFAULT;
+const {
+  options: OPTIONS_DEFAULT,
+  tls: TLS_DEFAULT,
+  fairShare: FAIR_SHARE,
+  ...DEFAULT
+} = REPLICATOR_CONFIG_DEFAULT;
 
-const NODE_SETTINGS: SettingsOf<Omit<ReplicatorConfig, "options">> = {
+type NodeConfig = Omit<ReplicatorConfig, "options" | "tls" | "fairShare" | "shares">;
+
+const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   jobsMax: integer("max_jobs", DEFAULT.jobsMax),
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax),
@@ -25,7 +36,25 @@ const NODE_SETTINGS: SettingsOf<Omit<ReplicatorConfig, "options">> = {
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, 0),
+  connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs),
 };
+
+const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
+  verify: booleanSetting(SECTION, "verify_ssl_certificates", TLS_DEFAULT.verify),
+  trustedCertificatesFile: textSetting(SECTION, "ssl_trusted_certificates_file", undefined),
+  depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax ?? 3, 0),
+  certificateFile: textSetting(SECTION, "cert_file", undefined),
+  keyFile: textSetting(SECTION, "key_file", undefined),
+  password: textSetting(SECTION, "password", undefined),
+};
+
+const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
+  usageCoefficient: coefficientSetting(SECTION, "usage_coeff", FAIR_SHARE.usageCoefficient),
+  intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec),
+};
+
+/** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
+const PRIORITY_COEFFICIENT = coefficientSetting(SECTION, "priority_coeff", 0.98);
 
 const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   useCheckpoints: booleanSetting(SECTION, "use_checkpoints", OPTIONS_DEFAULT.useCheckpoints),
@@ -40,13 +69,39 @@ const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
 
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(NODE_SETTINGS),
+  ...Object.values<Setting<unknown>>(TLS_SETTINGS),
+  ...Object.values<Setting<unknown>>(FAIR_SHARE_SETTINGS),
+  PRIORITY_COEFFICIENT,
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
-/** Members are read anew at each use, those of `options` too. */
-export function replicatorConfig(texts: SettingTexts): ReplicatorConfig {
-  const config = liveSettings<Omit<ReplicatorConfig, "options">>(texts, NODE_SETTINGS);
-  return Object.assign(config, { options: liveSettings(texts, OPTION_SETTINGS) });
+/** Where settings and sections of free keys are found. */
+export interface ReplicatorTexts extends SettingTexts {
+  section(section: string): ReadonlyMap<string, string>;
+}
+
+/** Members are read anew at each use, those of members too. */
+export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
+  const { instalmentSec } = FAIR_SHARE;
+  const config = Object.assign(liveSettings<NodeConfig>(texts, NODE_SETTINGS), {
+    tls: liveSettings(texts, TLS_SETTINGS),
+    options: liveSettings(texts, OPTION_SETTINGS),
+    fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
+    shares: new Map<string, number>(),
+  });
+  return Object.defineProperty(config, "shares", {
+    get: () => shares(texts.section(SHARES_SECTION)),
+  });
+}
+
+/** As in CouchDB a number outside the limits counts as the nearer one, and a text that is no integer as the default. */
+function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
+  const named = new Map<string, number>();
+  for (const [name, text] of texts) {
+    const count = /^-?\d+$/.test(text) ? Number(text) : SHARES_DEFAULT;
+    named.set(name, Math.min(SHARES_MAX, Math.max(SHARES_MIN, count)));
+  }
+  return named;
 }
 
 function integer(key: string, fallback: number, min = 1): Setting<number> {

@@ -65,7 +65,7 @@ export async function openNode({
     },
     parseMultipart: async function* () {},
     userAgent: "Tandem",
-    healthThresholdSec: settings.healthThresholdSec,
+    config: settings,
   });
   const replicator = new Replicator({
     runtime,

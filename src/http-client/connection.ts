@@ -1,0 +1,38 @@
+/** How a server is reached: through which proxy, and with which certificates. */
+import type { Fetch } from "./fetch.ts";
+
+/** Files are PEM, read on the machine that sends the request. */
+export interface TlsSettings {
+  /** Whether the server must prove who it is. */
+  readonly verify: boolean;
+  /** Who is trusted to certify servers; the system's list if absent. */
+  readonly trustedCertificatesFile?: string | undefined;
+  /** Most certificates between the server's own and a trusted one. */
+  readonly depthMax?: number | undefined;
+  /** With which certificate we prove who we are. */
+  readonly certificateFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  /** Of the key file. */
+  readonly password?: string | undefined;
+}
+
+/** Requests with equal settings share connections; none is shared otherwise. */
+export interface Connection {
+  /** `http://`, `https://` or `socks5://`, with credentials if the proxy wants them. */
+  readonly proxyUrl?: string;
+  readonly tls?: TlsSettings;
+  /** A higher number asks for connections that are new: the old ones may be dead without a word. */
+  readonly generation?: number;
+}
+
+/** The same way to a host that is not to learn who we are. */
+export function withoutIdentity({ tls, ...connection }: Connection): Connection {
+  if (tls === undefined) return connection;
+  const { certificateFile, keyFile, password, ...kept } = tls;
+  return { ...connection, tls: kept };
+}
+
+/** Sends every request over connections of this kind. */
+export function withConnection(fetch: Fetch, connection: () => Connection): Fetch {
+  return (request) => fetch({ ...request, connection: connection() });
+}

@@ -1,0 +1,82 @@
+/** IBM's Identity and Access Management: an API key is exchanged for a bearer token that lasts an hour. */
+import type { Runtime } from "../base/index.ts";
+import { type Connection, withoutIdentity } from "./connection.ts";
+import { type Fetch, RequestFailedError, readText } from "./fetch.ts";
+import type { GrantOutcome, GrantSource } from "./shared-grant.ts";
+
+export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
+
+/** Of the time that a token lasts, when it is renewed. */
+const RENEW_RATIO = 0.8;
+/** How long a token lasts that does not say so. */
+const LIFE_SEC = 3600;
+const TIMEOUT_MS = 30_000;
+
+export interface IamCredentials {
+  readonly apiKey: string;
+  /** Where the key is exchanged. */
+  readonly tokenUrl: string;
+}
+
+export interface IamTokenParts {
+  readonly clock: Runtime["clock"];
+  /** Answers once, follows nothing. */
+  readonly fetch: Fetch;
+  readonly connection: Connection;
+  readonly userAgent: string;
+}
+
+export class IamToken implements GrantSource {
+  readonly #parts: IamTokenParts;
+  readonly #credentials: IamCredentials;
+
+  constructor(parts: IamTokenParts, credentials: IamCredentials) {
+    this.#parts = parts;
+    this.#credentials = credentials;
+  }
+
+  async obtain(): Promise<GrantOutcome> {
+    const { clock, fetch, connection, userAgent } = this.#parts;
+    const { apiKey, tokenUrl } = this.#credentials;
+    const grantType = encodeURIComponent("urn:ibm:params:oauth:grant-type:apikey");
+    const response = await fetch({
+      method: "POST",
+      url: tokenUrl,
+      headers: {
+        accept: "application/json",
+        "content-type": "application/x-www-form-urlencoded",
+        "user-agent": userAgent,
+      },
+      body: `grant_type=${grantType}&apikey=${encodeURIComponent(apiKey)}`,
+      inactivityTimeoutMs: TIMEOUT_MS,
+      connection: withoutIdentity(connection),
+      signal: new AbortController().signal,
+    });
+    const text = await readText(response);
+    const { status } = response;
+    // A key that does not exist is a bad request to this service.
+    if (status === 400 || status === 401 || status === 403) return { kind: "refused", status: 401 };
+    const token = status === 200 ? parseToken(text) : undefined;
+    if (token === undefined) {
+      throw new RequestFailedError({ method: "POST", url: tokenUrl, cause: `HTTP_${status}` });
+    }
+    const lifeMs = token.lifeSec * 1000;
+    const nowMs = clock.monotonicMs();
+    const grant = {
+      headers: { authorization: `Bearer ${token.text}` },
+      renewAtMs: nowMs + lifeMs * RENEW_RATIO,
+      endsAtMs: nowMs + lifeMs,
+    };
+    return { kind: "granted", grant };
+  }
+}
+
+function parseToken(body: string): { text: string; lifeSec: number } | undefined {
+  try {
+    const { access_token: text, expires_in: lifeSec } = JSON.parse(body);
+    if (typeof text !== "string") return undefined;
+    return { text, lifeSec: typeof lifeSec === "number" ? lifeSec : LIFE_SEC };
+  } catch {
+    return undefined;
+  }
+}

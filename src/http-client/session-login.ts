@@ -1,0 +1,102 @@
+/**
+ * A session with a CouchDB: one `POST /_session` for all jobs of a user, in place of a password with each request, which the
+ * server would have to hash each time (`couch_replicator_auth_session`). Servers that know no sessions get the password.
+ */
+import type { Runtime } from "../base/index.ts";
+import type { Connection } from "./connection.ts";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  RequestFailedError,
+  readText,
+} from "./fetch.ts";
+import type { Grant, GrantOutcome, GrantSource } from "./shared-grant.ts";
+import { type BasicCredentials, basicAuthorization } from "./with-headers.ts";
+
+/** `session_refresh_interval_sec`: for cookies that do not say how long they last. */
+const RENEW_AFTER_MS = 550_000;
+/** Of the time that a cookie says it lasts, when it is renewed. */
+const RENEW_RATIO = 0.9;
+const LOGIN_TIMEOUT_MS = 30_000;
+
+export interface SessionLoginParts {
+  readonly clock: Runtime["clock"];
+  /** Answers once, follows nothing. */
+  readonly fetch: Fetch;
+  readonly connection: Connection;
+  readonly userAgent: string;
+}
+
+export class SessionLogin implements GrantSource {
+  readonly #parts: SessionLoginParts;
+  readonly #url: string;
+  readonly #credentials: BasicCredentials;
+
+  /** `url`: of any database on the server. */
+  constructor(parts: SessionLoginParts, url: string, credentials: BasicCredentials) {
+    this.#parts = parts;
+    this.#url = new URL("/_session", url).href;
+    this.#credentials = credentials;
+  }
+
+  async obtain(): Promise<GrantOutcome> {
+    const authorization = basicAuthorization(this.#credentials);
+    let response = await this.#ask({});
+    // A server may want to know who asks even here (`require_valid_user`).
+    if (response.status === 401 && response.headers.has("www-authenticate")) {
+      response = await this.#ask({ authorization });
+    }
+    const { status } = response;
+    if (status === 401 || status === 403) return { kind: "refused", status };
+    if (status === 408 || status === 429 || status >= 502) {
+      throw new RequestFailedError({ method: "POST", url: this.#url, cause: `HTTP_${status}` });
+    }
+    const grant = status === 200 ? this.broughtBy(response) : undefined;
+    return { kind: "granted", grant: grant ?? passwordGrant(authorization) };
+  }
+
+  broughtBy({ status, headers }: FetchResponse): Grant | undefined {
+    if (status < 200 || status > 299) return undefined;
+    const cookie = /(?:^|,\s*)AuthSession=([^;,\s]+)(.*)/is.exec(headers.get("set-cookie") ?? "");
+    if (cookie === null) return undefined;
+    const [, value, rest = ""] = cookie;
+    // Its own attributes end where the next cookie begins.
+    const attributes = rest.split(/,\s*[^;,=\s]+=/)[0] ?? "";
+    const maxAgeSec = /;\s*max-age=(\d+)\s*(?:;|$)/i.exec(attributes)?.[1];
+    const lifeMs = maxAgeSec === undefined ? undefined : Number(maxAgeSec) * 1000;
+    const nowMs = this.#parts.clock.monotonicMs();
+    return {
+      headers: { cookie: `AuthSession=${value}` },
+      renewAtMs: nowMs + (lifeMs === undefined ? RENEW_AFTER_MS : lifeMs * RENEW_RATIO),
+      endsAtMs: nowMs + (lifeMs ?? RENEW_AFTER_MS),
+    };
+  }
+
+  async #ask(headers: Readonly<Record<string, string>>): Promise<FetchResponse> {
+    const { fetch, connection, userAgent } = this.#parts;
+    const { username, password } = this.#credentials;
+    const request: FetchRequest = {
+      method: "POST",
+      url: this.#url,
+      headers: {
+        accept: "application/json",
+        "content-type": "application/x-www-form-urlencoded",
+        "user-agent": userAgent,
+        ...headers,
+      },
+      body: `name=${encodeURIComponent(username)}&password=${encodeURIComponent(password)}`,
+      inactivityTimeoutMs: LOGIN_TIMEOUT_MS,
+      connection,
+      signal: new AbortController().signal,
+    };
+    const response = await fetch(request);
+    await readText(response);
+    return response;
+  }
+}
+
+function passwordGrant(authorization: string): Grant {
+  const never = Number.POSITIVE_INFINITY;
+  return { headers: { authorization }, renewAtMs: never, endsAtMs: never };
+}

@@ -1,0 +1,117 @@
+/**
+ * What a server gave us to come in with for a while: a session's cookie, a token. All who use the same credentials share one, and
+ * one renews it for all, before it ends.
+ */
+import { abortable, type Runtime } from "../base/index.ts";
+import type { FetchResponse } from "./fetch.ts";
+
+/** Times are the monotonic clock's. */
+export interface Grant {
+  /** Names in lower case; they go with each request. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** When to ask for the next one; infinite for a grant that does not end. */
+  readonly renewAtMs: number;
+  /** Until then it may still be used when it cannot be renewed. */
+  readonly endsAtMs: number;
+}
+
+/** `refused`: the credentials are wrong; the status is what the server says to that. */
+export type GrantOutcome =
+  | { readonly kind: "granted"; readonly grant: Grant }
+  | { readonly kind: "refused"; readonly status: number };
+
+/** Gets a grant. Rejects when the server does not answer, or says "later". */
+export interface GrantSource {
+  obtain(): Promise<GrantOutcome>;
+  /** The grant that an answer to an ordinary request brings along, if any. */
+  broughtBy?(response: FetchResponse): Grant | undefined;
+}
+
+/**
+ * A grant that is younger is not asked for again because of an answer 401 or 403: that is then about the user, not the grant
+ * (`session_min_update_interval`). It is also the pause after a renewal that failed.
+ */
+const RENEWAL_INTERVAL_MS_MIN = 5000;
+
+export class SharedGrant {
+  readonly #clock: Runtime["clock"];
+  readonly #source: GrantSource;
+  #grant: Grant | undefined;
+  #grantedAtMs = 0;
+  #notBeforeMs = 0;
+  #renewal: Promise<GrantOutcome> | undefined;
+
+  constructor({ clock }: Pick<Runtime, "clock">, source: GrantSource) {
+    this.#clock = clock;
+    this.#source = source;
+  }
+
+  /** The grant to use now: the one that is there, or a new one. */
+  async current(signal: AbortSignal): Promise<GrantOutcome> {
+    const nowMs = this.#clock.monotonicMs();
+    const grant = this.#grant;
+    if (grant !== undefined && nowMs < Math.max(grant.renewAtMs, this.#notBeforeMs)) {
+      return { kind: "granted", grant };
+    }
+    // The renewal serves all who wait for it, so none of them ends it.
+    this.#renewal ??= this.#renew().finally(() => {
+      this.#renewal = undefined;
+    });
+    try {
+      return await abortable(this.#renewal, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (grant === undefined || this.#clock.monotonicMs() >= grant.endsAtMs) throw error;
+      this.#notBeforeMs = this.#clock.monotonicMs() + RENEWAL_INTERVAL_MS_MIN;
+      return { kind: "granted", grant };
+    }
+  }
+
+  /** The server did not let `grant` in. True when it is worth to try again with another. */
+  reject(grant: Grant): boolean {
+    if (this.#grant !== grant) return true;
+    const ageMs = this.#clock.monotonicMs() - this.#grantedAtMs;
+    if (grant.renewAtMs === Number.POSITIVE_INFINITY || ageMs < RENEWAL_INTERVAL_MS_MIN) {
+      return false;
+    }
+    this.#grant = undefined;
+    return true;
+  }
+
+  /** Takes over the grant that an answer brought along. */
+  observe(response: FetchResponse): void {
+    const grant = this.#source.broughtBy?.(response);
+    if (grant !== undefined) this.#take(grant);
+  }
+
+  async #renew(): Promise<GrantOutcome> {
+    const outcome = await this.#source.obtain();
+    if (outcome.kind === "granted") this.#take(outcome.grant);
+    return outcome;
+  }
+
+  #take(grant: Grant): void {
+    this.#grant = grant;
+    this.#grantedAtMs = this.#clock.monotonicMs();
+  }
+}
+
+/** Grants that are kept; the longest unused goes first. */
+const GRANTS_MAX = 1000;
+
+/** The grants of a node, by what they were got with. */
+export class Grants {
+  readonly #grants = new Map<string, SharedGrant>();
+
+  /** `key` names the server and the credentials: it is a secret, and never leaves this map. */
+  of(key: string, make: () => SharedGrant): SharedGrant {
+    const grant = this.#grants.get(key) ?? make();
+    this.#grants.delete(key);
+    this.#grants.set(key, grant);
+    for (const [oldest] of this.#grants) {
+      if (this.#grants.size <= GRANTS_MAX) break;
+      this.#grants.delete(oldest);
+    }
+    return grant;
+  }
+}

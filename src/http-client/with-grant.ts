@@ -1,0 +1,27 @@
+/** Sends each request with a shared grant, and once more with a newer one when the server does not take it any more. */
+import { type Fetch, type FetchResponse, isStream } from "./fetch.ts";
+import type { SharedGrant } from "./shared-grant.ts";
+
+export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
+  return async (request) => {
+    const before = await shared.current(request.signal);
+    if (before.kind === "refused") return refusal(before.status);
+    const { grant } = before;
+    const response = await fetch({ ...request, headers: { ...request.headers, ...grant.headers } });
+    shared.observe(response);
+    if (response.status !== 401 && response.status !== 403) return response;
+    // A body that can be read once is its sender's to send again; he finds the new grant then.
+    if (!shared.reject(grant) || isStream(request.body)) return response;
+    response.discard();
+    const after = await shared.current(request.signal);
+    if (after.kind === "refused") return refusal(after.status);
+    return fetch({ ...request, headers: { ...request.headers, ...after.grant.headers } });
+  };
+}
+
+/** Who gives no grant would not let us in either: the answer to the request itself. */
+function refusal(status: number): FetchResponse {
+  return { status, headers: new Map(), body: nothing(), discard: () => {} };
+}
+
+async function* nothing(): AsyncIterable<Uint8Array> {}

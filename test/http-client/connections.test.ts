@@ -1,0 +1,214 @@
+/** Requests over TLS and through proxies, with real sockets. */
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, request as forward, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
+import { openUndiciFetch } from "../../src/host/index.ts";
+import { type Connection, readText } from "../../src/http-client/index.ts";
+
+const file = (name: string): string =>
+  fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
+const pem = (name: string): Buffer => readFileSync(file(name));
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function listen(server: Server | ReturnType<typeof createTcpServer>): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closing.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, "close");
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** Says who asked: the name in the client's certificate. */
+function openTlsServer(): Promise<number> {
+  const options = {
+    cert: pem("server.pem"),
+    key: pem("server-key.pem"),
+    ca: pem("ca.pem"),
+    requestCert: true,
+    rejectUnauthorized: false,
+  };
+  return listen(
+    createTlsServer(options, (incoming, response) => {
+      const socket = incoming.socket as TLSSocket;
+      response.end(socket.authorized ? socket.getPeerCertificate().subject.CN : "nobody");
+    }),
+  );
+}
+
+const openPlainServer = (): Promise<number> =>
+  listen(createServer((incoming, response) => response.end(`plain ${incoming.url}`)));
+
+async function get(url: string, connection: Connection): Promise<string> {
+  const undici = openUndiciFetch();
+  closing.push(() => undici.close());
+  const { signal } = new AbortController();
+  const request = { method: "GET", url, inactivityTimeoutMs: 5000, connection, signal } as const;
+  return readText(await undici.fetch(request));
+}
+
+test("a server that cannot prove who it is gets no request", async () => {
+  const url = `https://127.0.0.1:${await openTlsServer()}/`;
+  await expect(get(url, { tls: { verify: true } })).rejects.toMatchObject({
+    code: "HTTP_REQUEST_FAILED",
+    details: { cause: "SELF_SIGNED_CERT_IN_CHAIN" },
+  });
+  await expect(get(url, {})).rejects.toMatchObject({ code: "HTTP_REQUEST_FAILED" });
+  expect(await get(url, { tls: { verify: false } })).toBe("nobody");
+});
+
+test("an own authority is trusted, up to the depth that is allowed", async () => {
+  const url = `https://localhost:${await openTlsServer()}/`;
+  const tls = { verify: true, trustedCertificatesFile: file("ca.pem") };
+  expect(await get(url, { tls: { ...tls, depthMax: 0 } })).toBe("nobody");
+});
+
+test.each([
+  ["client-key.pem", {}],
+  ["client-key-encrypted.pem", { password: "opened" }],
+])("a client proves who it is with %s", async (keyFile, password) => {
+  const url = `https://127.0.0.1:${await openTlsServer()}/`;
+  const tls = {
+    verify: true,
+    trustedCertificatesFile: file("ca.pem"),
+    certificateFile: file("client.pem"),
+    keyFile: file(keyFile),
+    ...password,
+  };
+  expect(await get(url, { tls })).toBe("client");
+});
+
+test("a file that is not there is named", async () => {
+  const tls = { verify: true, trustedCertificatesFile: "/nowhere/ca.pem" };
+  await expect(get("https://127.0.0.1:1/", { tls })).rejects.toMatchObject({
+    code: "HTTP_CERTIFICATE_UNREADABLE",
+    details: { reason: "/nowhere/ca.pem: ENOENT" },
+  });
+});
+
+interface ProxyLog {
+  readonly port: number;
+  readonly lines: string[];
+}
+
+/** Forwards plain requests and tunnels the others, for those who say `user:secret`. */
+async function openProxy(): Promise<ProxyLog> {
+  const lines: string[] = [];
+  const expected = `Basic ${Buffer.from("user:s@cret").toString("base64")}`;
+  const server = createServer((incoming, response) => {
+    lines.push(`${incoming.method} ${incoming.url}`);
+    if (incoming.headers["proxy-authorization"] !== expected) response.writeHead(407).end();
+    else forward(incoming.url as string, (answer) => answer.pipe(response)).end();
+  });
+  server.on("connect", (incoming, socket: Socket) => {
+    lines.push(`${incoming.method} ${incoming.url}`);
+    const isKnown = incoming.headers["proxy-authorization"] === expected;
+    const [host = "", port] = (incoming.url as string).split(":");
+    if (!isKnown) return void socket.end("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+    const onward = connect(Number(port), host, () => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      onward.pipe(socket).pipe(onward);
+    });
+    onward.on("error", () => socket.destroy());
+    socket.on("error", () => onward.destroy());
+    closing.push(() => onward.destroy());
+  });
+  return { port: await listen(server), lines };
+}
+
+test("a plain request goes through an HTTP proxy as it is, one over TLS through a tunnel", async () => {
+  const proxy = await openProxy();
+  const proxyUrl = `http://user:s%40cret@127.0.0.1:${proxy.port}`;
+  const plain = `127.0.0.1:${await openPlainServer()}`;
+  const secured = `127.0.0.1:${await openTlsServer()}`;
+  const tls = { verify: true, trustedCertificatesFile: file("ca.pem") };
+  expect(await get(`http://${plain}/a%2Fb?c=1`, { proxyUrl })).toBe("plain /a%2Fb?c=1");
+  expect(await get(`https://${secured}/x`, { proxyUrl, tls })).toBe("nobody");
+  expect(proxy.lines).toEqual([`GET http://${plain}/a%2Fb?c=1`, `CONNECT ${secured}`]);
+});
+
+test("a proxy that does not know us is a request that failed, without our password", async () => {
+  const proxyUrl = `http://user:wrong@127.0.0.1:${(await openProxy()).port}`;
+  for (const scheme of ["http", "https"]) {
+    const error = await get(`${scheme}://127.0.0.1:1/x`, { proxyUrl }).catch((failure) => failure);
+    expect(error).toMatchObject({ code: "HTTP_REQUEST_FAILED" });
+    expect(JSON.stringify(error.details)).not.toContain("wrong");
+  }
+});
+
+/** RFC 1928 with RFC 1929: user `user`, password `secret`. */
+async function openSocks(): Promise<ProxyLog> {
+  const lines: string[] = [];
+  const server = createTcpServer((socket) => {
+    let step = 0;
+    socket.on("error", () => {});
+    socket.on("data", (data: Buffer) => {
+      if (step === 0) socket.write(Buffer.of(5, 2));
+      else if (step === 1) {
+        const nameLength = data[1] as number;
+        const name = data.subarray(2, 2 + nameLength).toString();
+        const password = data.subarray(3 + nameLength).toString();
+        socket.write(Buffer.of(1, name === "user" && password === "s@cret" ? 0 : 1));
+      } else if (step === 2) {
+        const isName = data[3] === 3;
+        const end = isName ? 5 + (data[4] as number) : 8;
+        const host = isName ? data.subarray(5, end).toString() : data.subarray(4, 8).join(".");
+        const port = data.readUInt16BE(end);
+        lines.push(`${host}:${port}`);
+        const onward = connect(port, host, () => {
+          socket.write(Buffer.of(5, 0, 0, 1, 127, 0, 0, 1, 0, 0));
+          socket.removeAllListeners("data");
+          onward.pipe(socket).pipe(onward);
+        });
+        onward.on("error", () => socket.destroy());
+        closing.push(() => onward.destroy());
+      }
+      step++;
+    });
+  });
+  return { port: await listen(server), lines };
+}
+
+test("requests go through a SOCKS5 proxy, plain and over TLS", async () => {
+  const proxy = await openSocks();
+  const proxyUrl = `socks5://user:s%40cret@127.0.0.1:${proxy.port}`;
+  const plainPort = await openPlainServer();
+  const tlsPort = await openTlsServer();
+  const tls = { verify: true, trustedCertificatesFile: file("ca.pem") };
+  expect(await get(`http://127.0.0.1:${plainPort}/x`, { proxyUrl })).toBe("plain /x");
+  expect(await get(`https://localhost:${tlsPort}/x`, { proxyUrl, tls })).toBe("nobody");
+  expect(proxy.lines).toEqual([`127.0.0.1:${plainPort}`, `localhost:${tlsPort}`]);
+});
+
+test("an unused connection is kept for others, and closed after its time", async () => {
+  const server = createServer((_, response) => response.end("ok"));
+  server.keepAliveTimeout = 0;
+  const closed: Promise<unknown>[] = [];
+  server.on("connection", (socket) => closed.push(once(socket, "close")));
+  const url = `http://127.0.0.1:${await listen(server)}/`;
+  const undici = openUndiciFetch({ idleMsMax: 300 });
+  closing.push(() => undici.close());
+  const { signal } = new AbortController();
+  const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
+  for (let count = 0; count < 20; count++) await readText(await undici.fetch(request));
+  // A connection is free a moment after its answer was read.
+  expect(closed.length).toBeLessThanOrEqual(2);
+  await Promise.all(closed);
+  const before = closed.length;
+  await readText(await undici.fetch(request));
+  await readText(await undici.fetch({ ...request, connection: { generation: 1 } }));
+  expect(closed.length).toBe(before + 2);
+});
