@@ -5,7 +5,7 @@
  * running jobs write a last checkpoint and go back to the queue; then the store.
  */
 import { createApi } from "../api/index.ts";
-import { errorCode, type Runtime, type Trace } from "../base/index.ts";
+import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
@@ -33,6 +33,7 @@ import { openLayout, SUBSPACES } from "./layout.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
+import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
 import { ShareUpdater } from "./share-updater.ts";
@@ -52,11 +53,16 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-export async function openServer(config: ServerConfig, trace: Trace): Promise<RunningServer> {
+/** `startProcess` runs this program once more, as a replication node beside this one; only needed if the config wants some. */
+export async function openServer(
+  config: ServerConfig,
+  trace: Trace,
+  startProcess?: StartProcess,
+): Promise<RunningServer> {
   const runtime = createSystemRuntime(trace);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config);
+    return await startNode(runtime, store, config, startProcess);
   } catch (error) {
     await store.kv.close();
     throw error;
@@ -67,6 +73,7 @@ async function startNode(
   runtime: Runtime,
   { kv, renewer }: OpenedStore,
   config: ServerConfig,
+  startProcess: StartProcess | undefined,
 ): Promise<RunningServer> {
   const { configuration } = config;
   const replicatorSettings = replicatorConfig(configuration);
@@ -89,7 +96,7 @@ async function startNode(
     serverUuid,
     serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
   };
-  let shownUrl = ids.serverUrl;
+  let shownUrl = config.publicUrl ?? ids.serverUrl;
   const replicator = new Replicator({
     runtime,
     kv,
@@ -152,6 +159,12 @@ async function startNode(
     new ConfigurationRefresher(runtime, configuration),
     new ShareUpdater(configuration, replicator),
   ];
+  if (config.replicationProcesses > 0) {
+    assert(startProcess !== undefined, "Who wants further processes says how one is started");
+    for (let number = 1; number <= config.replicationProcesses; number++) {
+      services.push(new ReplicationProcess(number, () => startProcess(shownUrl)));
+    }
+  }
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);
     const worker = new JobWorker({
