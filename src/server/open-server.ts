@@ -17,8 +17,10 @@ import {
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
+  Budgets,
   Endpoints,
   FailureList,
+  JobControls,
   REPLICATION_JOB_TYPE,
   ReplicationHook,
   ReplicationOwnership,
@@ -80,8 +82,16 @@ async function startNode(
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
   const jobs = new Jobs(runtime, SUBSPACES.jobs);
   const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
+  const controls = new JobControls(SUBSPACES.replicator);
+  const budgets = new Budgets({ runtime, kv, subspace: SUBSPACES.replicator });
   const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: replicatorSettings });
+  const hook = new ReplicationHook({
+    runtime,
+    jobs,
+    ownership,
+    controls,
+    config: replicatorSettings,
+  });
   const databases = new DatabaseRegistry({ runtime, root: SUBSPACES.databases, hooks: [hook] });
   const attachments = new AttachmentStore({ runtime, kv });
   const authentication = new Authentication(
@@ -103,6 +113,8 @@ async function startNode(
     jobs,
     ownership,
     failureList,
+    controls,
+    databases,
     ids,
     config: replicatorSettings,
   });
@@ -130,6 +142,7 @@ async function startNode(
         jobs,
         databases,
         replicator,
+        budgets,
         authentication,
         configuration: new MaskedConfiguration(configuration, passwordSettings(configuration)),
         nodeName: config.nodeName,
@@ -151,11 +164,13 @@ async function startNode(
     fetch: undici.fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
+    spendingFor: (address) => budgets.spendingFor(address),
     config: replicatorSettings,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
+    budgets,
     new ConfigurationRefresher(runtime, configuration),
     new ShareUpdater(configuration, replicator),
   ];
@@ -185,6 +200,7 @@ async function startNode(
       endpoints,
       ownership,
       failureList,
+      controls,
       ids,
       config: replicatorSettings,
       nodeName: config.nodeName,
