@@ -5,7 +5,7 @@
  * running jobs write a last checkpoint and go back to the queue; then the store.
  */
 import { createApi } from "../api/index.ts";
-import { errorCode, type Runtime, type Trace } from "../base/index.ts";
+import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
@@ -18,8 +18,10 @@ import {
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
+  Budgets,
   Endpoints,
   FailureList,
+  JobControls,
   REPLICATION_JOB_TYPE,
   ReplicationHook,
   ReplicationOwnership,
@@ -35,6 +37,7 @@ import { openLayout, SUBSPACES } from "./layout.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
+import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
 import { ShareUpdater } from "./share-updater.ts";
@@ -54,11 +57,16 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-export async function openServer(config: ServerConfig, trace: Trace): Promise<RunningServer> {
+/** `startProcess` runs this program once more, as a replication node beside this one; only needed if the config wants some. */
+export async function openServer(
+  config: ServerConfig,
+  trace: Trace,
+  startProcess?: StartProcess,
+): Promise<RunningServer> {
   const runtime = createSystemRuntime(trace);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config);
+    return await startNode(runtime, store, config, startProcess);
   } catch (error) {
     await store.kv.close();
     throw error;
@@ -69,14 +77,23 @@ async function startNode(
   runtime: Runtime,
   { kv, renewer }: OpenedStore,
   config: ServerConfig,
+  startProcess: StartProcess | undefined,
 ): Promise<RunningServer> {
   const { configuration } = config;
   const replicatorSettings = replicatorConfig(configuration);
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
   const jobs = new Jobs(runtime, SUBSPACES.jobs);
   const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
+  const controls = new JobControls(SUBSPACES.replicator);
+  const budgets = new Budgets({ runtime, kv, subspace: SUBSPACES.replicator });
   const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: replicatorSettings });
+  const hook = new ReplicationHook({
+    runtime,
+    jobs,
+    ownership,
+    controls,
+    config: replicatorSettings,
+  });
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
@@ -98,13 +115,15 @@ async function startNode(
     serverUuid,
     serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
   };
-  let shownUrl = ids.serverUrl;
+  let shownUrl = config.publicUrl ?? ids.serverUrl;
   const replicator = new Replicator({
     runtime,
     kv,
     jobs,
     ownership,
     failureList,
+    controls,
+    databases,
     ids,
     config: replicatorSettings,
   });
@@ -133,6 +152,7 @@ async function startNode(
         jobs,
         databases,
         replicator,
+        budgets,
         authentication,
         configuration: new MaskedConfiguration(configuration, passwordSettings(configuration)),
         nodeName: config.nodeName,
@@ -155,14 +175,22 @@ async function startNode(
     fetch: undici.fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
+    spendingFor: (address) => budgets.spendingFor(address),
     config: replicatorSettings,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
+    budgets,
     new ConfigurationRefresher(runtime, configuration),
     new ShareUpdater(configuration, replicator),
   ];
+  if (config.replicationProcesses > 0) {
+    assert(startProcess !== undefined, "Who wants further processes says how one is started");
+    for (let number = 1; number <= config.replicationProcesses; number++) {
+      services.push(new ReplicationProcess(number, () => startProcess(shownUrl)));
+    }
+  }
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);
     const worker = new JobWorker({
@@ -183,6 +211,7 @@ async function startNode(
       endpoints,
       ownership,
       failureList,
+      controls,
       ids,
       config: replicatorSettings,
       nodeName: config.nodeName,

@@ -5,8 +5,10 @@ import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
+  Budgets,
   Endpoints,
   FailureList,
+  JobControls,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationHook,
@@ -41,8 +43,10 @@ export async function openNode({
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
   const replicatorSpace = Subspace.fromTuple(["replicator"]);
+  const controls = new JobControls(replicatorSpace);
+  const budgets = new Budgets({ runtime, kv, subspace: replicatorSpace });
   const failureList = new FailureList(replicatorSpace, runtime.digests, failuresMax);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: settings });
+  const hook = new ReplicationHook({ runtime, jobs, ownership, controls, config: settings });
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
@@ -65,6 +69,7 @@ export async function openNode({
     },
     parseMultipart: async function* () {},
     userAgent: "Tandem",
+    spendingFor: (address) => budgets.spendingFor(address),
     config: settings,
   });
   const replicator = new Replicator({
@@ -73,6 +78,8 @@ export async function openNode({
     jobs,
     ownership,
     failureList,
+    controls,
+    databases,
     ids,
     config: settings,
   });
@@ -96,6 +103,7 @@ export async function openNode({
       endpoints,
       ownership,
       failureList,
+      controls,
       ids,
       config: settings,
       nodeName: "tandem@test",
