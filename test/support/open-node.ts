@@ -16,6 +16,7 @@ import {
   Replicator,
   type ReplicatorConfig,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../../src/replicator/index.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
@@ -50,7 +51,7 @@ export async function openNode({
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
-    hooks: [hook],
+    hooks: [hook, VALIDATION_HOOK],
   });
   const attachments = new AttachmentStore({ runtime, kv });
   // Its threads do not outlive the tests.
