@@ -146,7 +146,7 @@ export class ReplicationJob {
 
   async #copy(
     replication: Replication,
-    { baseId }: ReplicationId,
+    ids: ReplicationId,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
     const source = this.#open(replication, "source");
@@ -155,12 +155,12 @@ export class ReplicationJob {
       source,
       target: this.#open(replication, "target"),
       replication,
-      baseId,
+      ids,
       mayWrite: () => {
         observe(this.#job, run);
         return this.#job.update();
       },
-      failures: await this.#openFailures(baseId),
+      failures: await this.#openFailures(ids.baseId),
     });
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
