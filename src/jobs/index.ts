@@ -1,19 +1,31 @@
 /**
  * Background jobs of any type in one transactional queue (RFC 007). Knows nothing of replication.
  *
- * Reading order: job.ts, jobs.ts, activity-monitor.ts, job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
+ * Reading order: job.ts, jobs.ts, pending-queue.ts; standing.ts, groups.ts, run-meter.ts; activity-monitor.ts,
+ * job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
  */
 export { ActivityMonitor } from "./activity-monitor.ts";
-export type { HeldJob, Job, JobData, JobName, JobState, JobType } from "./job.ts";
+export type { Groups } from "./groups.ts";
+export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from "./job.ts";
+export type { JobCounts, StateCounts } from "./job-counts.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
 export type { JobEvent, JobSubscription, Observation, WaitOptions } from "./job-subscriptions.ts";
 export { JobSubscriptions } from "./job-subscriptions.ts";
 export type { JobWorkerParts, Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";
-export type { Acceptance } from "./jobs.ts";
+export type { Acceptance, AcceptOptions } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
 export type { KeepLeaseParts, Lease, LeaseEnding, LeaseRenewer, LeaseTerm } from "./lease.ts";
 export { InLoopLeaseRenewer, keepLease, remainingMs } from "./lease.ts";
+export { RunMeter } from "./run-meter.ts";
+export type { FairShare, Standing } from "./standing.ts";
+export {
+  FAIR_SHARE_DEFAULT,
+  SHARES_DEFAULT,
+  SHARES_MAX,
+  SHARES_MIN,
+  usageSec,
+} from "./standing.ts";
 export type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 export { Workers } from "./workers.ts";

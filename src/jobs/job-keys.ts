@@ -1,7 +1,9 @@
 /** Every key that the queue owns, under its own subspace. */
 import type { Key, Subspace, VersionstampedBytes } from "../kv/index.ts";
-import { type KeyShape, Versionstamp } from "../kv/index.ts";
+import { Double, type KeyShape, Versionstamp } from "../kv/index.ts";
+import { toNumber } from "./group-record.ts";
 import type { JobName, JobType } from "./job.ts";
+import type { Order } from "./standing.ts";
 import type { WorkerId } from "./worker.ts";
 
 const TYPE = 1;
@@ -16,6 +18,14 @@ const WORKER = 9;
 const LEASE = 10;
 const EXPULSION = 11;
 const HELD = 12;
+const GROUP_PENDING = 13;
+const PLACE = 14;
+const READY = 15;
+const LATER = 16;
+const STANDING = 17;
+const SHARES = 18;
+const FAIR_SHARE = 19;
+const COUNT = 20;
 
 /** The shapes, for `docs/keyspace.md`. */
 export const JOB_KEY_SHAPES: readonly KeyShape[] = [
@@ -27,7 +37,11 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "bytes",
     note: "data given while the job was running; becomes the data of its next run",
   },
-  { key: "(5, type, scheduledAtSec, id)", value: '""', note: "the queue, by due time" },
+  {
+    key: "(5, type, scheduledAtSec, id)",
+    value: '""',
+    note: "the queue of jobs without a group, by due time",
+  },
   {
     key: "(6, type, versionstamp)",
     value: "(id)",
@@ -51,6 +65,26 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     note: "a worker that was struck off and whose jobs are not all back in the queue",
   },
   { key: "(12, worker, type, id)", value: '""', note: "running jobs by their worker" },
+  {
+    key: "(13, type, group, scheduledAtSec, id)",
+    value: '""',
+    note: "the queue of a group, by due time",
+  },
+  { key: "(14, type, group)", value: "Place", note: "where the group stands in 15 or 16" },
+  {
+    key: "(15, type, generation, score, group)",
+    value: '""',
+    note: "groups that have a job that is due, lowest standing first; score null: has used nothing",
+  },
+  { key: "(16, type, dueAtSec, group)", value: '""', note: "groups whose jobs are all due later" },
+  { key: "(17, type, group)", value: "Standing", note: "shares and usage; stays without jobs" },
+  { key: "(18, type, group)", value: "(shares)", note: "groups with other shares than 100" },
+  { key: "(19, type)", value: "FairShare", note: "how usage is forgotten; absent: the default" },
+  {
+    key: "(20, type, state, group)",
+    value: "counter",
+    note: "jobs by state: 0 pending, 1 running, 2 finished; group null: all of the type",
+  },
 ];
 
 type Range = { readonly begin: Key; readonly end: Key };
@@ -104,6 +138,96 @@ export class JobKeys {
       begin: this.#jobs.range([PENDING, type]).begin,
       end: this.#jobs.range([PENDING, type, dueBySec]).end,
     };
+  }
+
+  /** A pending job of a group. */
+  groupPending({ type, id }: JobName, group: string, scheduledAtSec: number): Key {
+    return this.#jobs.pack([GROUP_PENDING, type, group, scheduledAtSec, id]);
+  }
+
+  groupQueue(type: JobType, group: string): Range {
+    return this.#jobs.range([GROUP_PENDING, type, group]);
+  }
+
+  /** The group's queue up to and including jobs that are due at `dueBySec`. */
+  groupPendingUntil(type: JobType, group: string, dueBySec: number): Range {
+    return {
+      begin: this.groupQueue(type, group).begin,
+      end: this.#jobs.range([GROUP_PENDING, type, group, dueBySec]).end,
+    };
+  }
+
+  /** Due time and id of a key of either queue. */
+  queued(key: Key): { readonly scheduledAtSec: number; readonly id: string } {
+    const [scheduledAtSec, id] = this.#jobs.unpack(key).slice(-2);
+    return { scheduledAtSec: scheduledAtSec as number, id: id as string };
+  }
+
+  place(type: JobType, group: string): Key {
+    return this.#jobs.pack([PLACE, type, group]);
+  }
+
+  ready(type: JobType, { generation, score }: Order, group: string): Key {
+    // A double also when it is an integer, or it would not sort among the others.
+    const sorted = score === undefined ? null : new Double(score);
+    return this.#jobs.pack([READY, type, generation, sorted, group]);
+  }
+
+  readyGroups(type: JobType): Range {
+    return this.#jobs.range([READY, type]);
+  }
+
+  readyGroup(key: Key): Order & { readonly group: string } {
+    const [generation, score, group] = this.#jobs.unpack(key).slice(-3);
+    return {
+      generation: generation as number,
+      score: score === null ? undefined : toNumber(score),
+      group: group as string,
+    };
+  }
+
+  later(type: JobType, dueAtSec: number, group: string): Key {
+    return this.#jobs.pack([LATER, type, dueAtSec, group]);
+  }
+
+  laterGroups(type: JobType): Range {
+    return this.#jobs.range([LATER, type]);
+  }
+
+  laterGroupsUntil(type: JobType, dueBySec: number): Range {
+    return {
+      begin: this.laterGroups(type).begin,
+      end: this.#jobs.range([LATER, type, dueBySec]).end,
+    };
+  }
+
+  laterGroup(key: Key): { readonly dueAtSec: number; readonly group: string } {
+    const [dueAtSec, group] = this.#jobs.unpack(key).slice(-2);
+    return { dueAtSec: dueAtSec as number, group: group as string };
+  }
+
+  standing(type: JobType, group: string): Key {
+    return this.#jobs.pack([STANDING, type, group]);
+  }
+
+  standings(type: JobType): Range {
+    return this.#jobs.range([STANDING, type]);
+  }
+
+  shares(type: JobType, group: string): Key {
+    return this.#jobs.pack([SHARES, type, group]);
+  }
+
+  sharesOfType(type: JobType): Range {
+    return this.#jobs.range([SHARES, type]);
+  }
+
+  fairShare(type: JobType): Key {
+    return this.#jobs.pack([FAIR_SHARE, type]);
+  }
+
+  count(type: JobType, state: number, group: string | undefined): Key {
+    return this.#jobs.pack([COUNT, type, state, group ?? null]);
   }
 
   activity(type: JobType, activity: Versionstamp): Key {
@@ -169,8 +293,8 @@ export class JobKeys {
   }
 
   /**
-   * The last element of a key: the id of `job` and `pending`, the versionstamp of `activity`, the type of `typeTimeout`, the
-   * id of `worker` and `expulsion`.
+   * The last element of a key: the id of `job`, the versionstamp of `activity`, the type of `typeTimeout`, the id of `worker`
+   * and `expulsion`, the group of `standing` and `shares`.
    */
   lastElement(key: Key): unknown {
     return this.#jobs.unpack(key).at(-1);

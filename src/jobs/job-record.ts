@@ -3,16 +3,16 @@ import { assert, concatBytes, utf8Decode, utf8Encode } from "../base/index.ts";
 import {
   packTuple,
   packTupleVersionstamped,
+  type Tuple,
   unpackTuple,
   Versionstamp,
   type VersionstampedBytes,
 } from "../kv/index.ts";
-import type { JobData, JobFacts } from "./job.ts";
-import type { WorkerId } from "./worker.ts";
+import type { JobData, JobFacts, JobPlan, RunningFacts } from "./job.ts";
 
-const FORMAT = 2;
-/** Running jobs had no worker. */
-const FORMAT_WITHOUT_WORKER = 1;
+const FORMAT = 3;
+/** Of earlier formats 1 had no worker, and neither had groups: what they lack comes back as undefined. */
+const FORMAT_MIN = 1;
 const FORMAT_OF_TYPES = 1;
 const FORMAT_OF_IDS = 1;
 const PENDING = 0;
@@ -22,61 +22,67 @@ const FINISHED = 2;
 /** Below the store's limit of 100,000 bytes for a value. */
 const CHUNK_BYTES = 90_000;
 
-export function encodeWaiting(state: "pending" | "finished", scheduledAtSec: number): Uint8Array {
-  return packTuple([FORMAT, state === "pending" ? PENDING : FINISHED, scheduledAtSec]);
+export function encodeWaiting(
+  state: "pending" | "finished",
+  { scheduledAtSec, group }: JobPlan,
+): Uint8Array {
+  const stateCode = state === "pending" ? PENDING : FINISHED;
+  return packTuple([FORMAT, stateCode, scheduledAtSec, group ?? null]);
 }
 
 /** What is known of a running job before the commit gives it its place in the activity order. */
-export interface RunningFactsAtCommit {
-  readonly lock: string;
-  readonly scheduledAtSec: number;
-  readonly resubmitted: boolean;
-  readonly worker: WorkerId | undefined;
-}
+export type RunningFactsAtCommit = Omit<RunningFacts, "state" | "activity">;
 
 /** The facts of a job that is accepted or updated in this transaction, whose versionstamp the commit fills in. */
 export function encodeRunning(
   facts: RunningFactsAtCommit,
   userVersion: number,
 ): VersionstampedBytes {
-  const { lock, scheduledAtSec, resubmitted, worker = null } = facts;
-  const activity = Versionstamp.incomplete(userVersion);
-  return packTupleVersionstamped([
-    FORMAT,
-    RUNNING,
-    scheduledAtSec,
-    lock,
-    resubmitted,
-    activity,
-    worker,
-  ]);
+  return packTupleVersionstamped(runningTuple(facts, Versionstamp.incomplete(userVersion)));
 }
 
 /** The facts of a running job that keeps its place in the activity order. */
-export function encodeStillRunning(facts: JobFacts & { state: "running" }): Uint8Array {
-  const { lock, scheduledAtSec, resubmitted, activity, worker = null } = facts;
-  return packTuple([FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity, worker]);
+export function encodeStillRunning(facts: RunningFacts): Uint8Array {
+  return packTuple(runningTuple(facts, facts.activity));
+}
+
+function runningTuple(facts: RunningFactsAtCommit, activity: Versionstamp): Tuple {
+  const { lock, scheduledAtSec, resubmitted, worker, group } = facts;
+  const owners = [worker ?? null, group ?? null];
+  return [FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity, ...owners];
 }
 
 export function decodeFacts(value: Uint8Array): JobFacts {
-  const [format, state, scheduledAtSec, lock, resubmitted, activity, worker] = unpackTuple(value);
+  const [format, state, scheduledAtSec, ...rest] = unpackTuple(value);
   assert(
-    format === FORMAT || format === FORMAT_WITHOUT_WORKER,
+    typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT,
     "The job record has a format that this version knows",
   );
   assert(typeof scheduledAtSec === "number", "A job record has a schedule");
-  if (state === PENDING) return { state: "pending", scheduledAtSec };
-  if (state === FINISHED) return { state: "finished", scheduledAtSec };
+  if (state === PENDING || state === FINISHED) {
+    const [group] = rest;
+    return {
+      state: state === PENDING ? "pending" : "finished",
+      scheduledAtSec,
+      group: textOrNone(group),
+    };
+  }
+  const [lock, resubmitted, activity, worker, group] = rest;
   assert(state === RUNNING && typeof lock === "string", "A running job has a lock");
   assert(activity instanceof Versionstamp, "A running job has a place in the activity order");
   return {
     state: "running",
     scheduledAtSec,
+    group: textOrNone(group),
     lock,
     resubmitted: resubmitted === true,
     activity,
-    worker: typeof worker === "string" ? worker : undefined,
+    worker: textOrNone(worker),
   };
+}
+
+function textOrNone(item: unknown): string | undefined {
+  return typeof item === "string" ? item : undefined;
 }
 
 export function encodeTypeTimeout(timeoutSec: number): Uint8Array {

@@ -21,12 +21,21 @@ export interface JobName {
 /** What a job is about: any JSON object. The queue does not look into it. */
 export type JobData = Readonly<Record<string, unknown>>;
 
-/** The facts that are stored about a job, beside its data. Times are seconds since the epoch; 0 is "any time". */
-export type JobFacts =
-  | { readonly state: "pending"; readonly scheduledAtSec: number }
+/** When a job is to run, and for whom. */
+export interface JobPlan {
+  /** Seconds since the epoch; 0 is "any time". */
+  readonly scheduledAtSec: number;
+  /** Who shares the slots with others (`groups.ts`); undefined: the job waits in plain order. */
+  readonly group: string | undefined;
+}
+
+/** The facts that are stored about a job, beside its data. */
+export type JobFacts = JobPlan & JobProgress;
+
+type JobProgress =
+  | { readonly state: "pending" }
   | {
       readonly state: "running";
-      readonly scheduledAtSec: number;
       readonly lock: string;
       /** When it was accepted or last updated: its place in the activity order. */
       readonly activity: Versionstamp;
@@ -34,14 +43,15 @@ export type JobFacts =
       /** Who holds it; undefined for a processor without a worker, which only the activity monitor watches over. */
       readonly worker: WorkerId | undefined;
     }
-  | { readonly state: "finished"; readonly scheduledAtSec: number };
+  | { readonly state: "finished" };
+
+export type RunningFacts = JobFacts & { readonly state: "running" };
 
 export type JobState = JobFacts["state"];
 
 /** A job as a reader sees it. */
-export interface Job extends JobName {
+export interface Job extends JobName, JobPlan {
   readonly state: JobState;
-  readonly scheduledAtSec: number;
   readonly data: JobData;
 }
 

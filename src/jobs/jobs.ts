@@ -5,23 +5,33 @@
  * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same transaction. A holder that lost
  * its job gets a JobHaltedError, which aborts the whole transaction, and with it whatever else stood in it.
  */
+import { assert, EMPTY_BYTES, type Page, type Runtime, randomHex } from "../base/index.ts";
 import {
-  assert,
-  EMPTY_BYTES,
-  equalBytes,
-  type Page,
-  type Runtime,
-  randomHex,
-} from "../base/index.ts";
-import type { ReadTransaction, Subspace, Transaction, Versionstamp, Watch } from "../kv/index.ts";
-import type { HeldJob, Job, JobData, JobFacts, JobName, JobType } from "./job.ts";
+  keyAfter,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  type Versionstamp,
+  type Watch,
+} from "../kv/index.ts";
+import { Groups } from "./groups.ts";
+import type {
+  HeldJob,
+  Job,
+  JobData,
+  JobFacts,
+  JobName,
+  JobPlan,
+  JobType,
+  RunningFacts,
+} from "./job.ts";
+import { JobCounts } from "./job-counts.ts";
+import { JobDataStore } from "./job-data-store.ts";
 import { JobKeys } from "./job-keys.ts";
 import {
-  decodeData,
   decodeFacts,
   decodeJobId,
   decodeTypeTimeout,
-  encodeData,
   encodeJobId,
   encodeRunning,
   encodeStillRunning,
@@ -31,30 +41,45 @@ import {
 } from "./job-record.ts";
 import type { Observation } from "./job-subscriptions.ts";
 import { JobHaltedError, UnknownJobTypeError } from "./jobs-errors.ts";
+import { PendingQueue, type Wanted } from "./pending-queue.ts";
 import type { RequeuedBatch } from "./requeue.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
 
-/** Among so many due jobs an acceptor chooses at random, so that acceptors seldom want the same one (CouchDB: 1024). */
-const DUE_ROWS_MAX = 256;
-
-type RunningFacts = JobFacts & { state: "running" };
-
 /** What an acceptance found. `enqueued` fires when a job enters the queue. */
 export type Acceptance =
   | { readonly kind: "accepted"; readonly held: readonly HeldJob[]; readonly jobs: readonly Job[] }
-  | { readonly kind: "none-due"; readonly enqueued: Watch };
+  | {
+      readonly kind: "none-due";
+      readonly enqueued: Watch;
+      /** When the first job of the queue is due; undefined when there is none. Nothing fires then. */
+      readonly firstDueSec: number | undefined;
+    };
+
+export interface AcceptOptions extends Wanted {
+  /** Who holds what is accepted; undefined for a processor that only the activity monitor watches over. */
+  readonly worker?: WorkerId;
+}
 
 export class Jobs {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
+  readonly #queue: PendingQueue;
+  readonly #data: JobDataStore;
   /** Who may accept jobs and what became of them: the same keys, the same transactions. */
   readonly workers: Workers;
+  /** The groups of jobs, their shares and what they used. */
+  readonly groups: Groups;
+  readonly counts: JobCounts;
 
   constructor(runtime: Runtime, subspace: Subspace) {
     this.#runtime = runtime;
     this.#keys = new JobKeys(subspace);
     this.workers = new Workers(runtime, subspace);
+    this.groups = new Groups(runtime, this.#keys);
+    this.counts = new JobCounts(this.#keys);
+    this.#queue = new PendingQueue(runtime, this.#keys, this.groups);
+    this.#data = new JobDataStore(this.#keys);
   }
 
   /** Registers a type: a running job of it that is silent for `timeoutSec` goes back to the queue. */
@@ -76,39 +101,45 @@ export class Jobs {
   /**
    * Adds a job, or asks for one more run of an existing one.
    *
-   *   absent, finished   pending with this data and time
-   *   pending            takes this data and time; nothing is written when both are the same already
-   *   running            runs again after this run, at this time and with this data
+   *   absent, finished   pending with this data, time and group
+   *   pending            takes these; nothing is written when all are the same already
+   *   running            runs again after this run, with these; counts for the new group from now on
    *
    * CouchDB: drops the data when the job is pending at the same time, and when it is running. We keep it.
    */
-  async add(tx: Transaction, job: JobName, data: JobData, scheduledAtSec = 0): Promise<void> {
+  async add(
+    tx: Transaction,
+    job: JobName,
+    data: JobData,
+    { scheduledAtSec = 0, group }: Partial<JobPlan> = {},
+  ): Promise<void> {
     const typeTimeout = await tx.get(this.#keys.typeTimeout(job.type));
     if (typeTimeout === undefined) throw new UnknownJobTypeError(job.type);
+    const plan = { scheduledAtSec, group };
     const facts = await this.#facts(tx, job);
     if (facts?.state === "running") {
-      this.#write(tx, job, { ...facts, scheduledAtSec, resubmitted: true });
-      this.#setNextData(tx, job, data);
+      this.#data.setNext(tx, job, data);
+      this.#write(tx, job, facts, { ...facts, ...plan, resubmitted: true });
       return;
     }
-    if (facts?.state === "pending") {
-      const sameTime = facts.scheduledAtSec === scheduledAtSec;
-      if (sameTime && (await this.#hasData(tx, job, data))) return;
-      if (!sameTime) tx.clear(this.#keys.pending(job, facts.scheduledAtSec));
+    if (facts?.state === "pending" && isSamePlan(facts, plan)) {
+      if (!(await this.#data.has(tx, job, data))) this.#data.set(tx, job, data);
+      return;
     }
-    this.#enqueue(tx, job, scheduledAtSec);
-    this.#setData(tx, job, data);
+    this.#data.set(tx, job, data);
+    if (facts?.state === "pending") await this.#queue.leave(tx, job, facts);
+    await this.#enqueue(tx, job, facts, plan);
   }
 
   /** Removes a job in any state; its holder is halted. False when there is none. */
   async remove(tx: Transaction, job: JobName): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
-    if (facts.state === "pending") tx.clear(this.#keys.pending(job, facts.scheduledAtSec));
+    if (facts.state === "pending") await this.#queue.leave(tx, job, facts);
     if (facts.state === "running") this.#clearRunning(tx, job, facts);
     tx.clear(this.#keys.job(job));
-    tx.clearRange(this.#keys.dataChunks(job));
-    tx.clearRange(this.#keys.nextDataChunks(job));
+    this.#data.clear(tx, job);
+    this.counts.change(tx, job.type, facts, undefined);
     return true;
   }
 
@@ -119,11 +150,11 @@ export class Jobs {
   /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };
-    const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data(tx, name)]);
+    const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     if (facts === undefined) return undefined;
-    const { state, scheduledAtSec } = facts;
+    const { state, scheduledAtSec, group } = facts;
     return {
-      job: { ...name, state, scheduledAtSec, data },
+      job: { ...name, state, scheduledAtSec, group, data },
       activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
   }
@@ -136,73 +167,72 @@ export class Jobs {
   ): Promise<Page<Job>> {
     const range = this.#keys.jobsOfType(type);
     const begin =
-      afterId === undefined ? range.begin : after(this.#keys.job({ type, id: afterId }));
+      afterId === undefined ? range.begin : keyAfter(this.#keys.job({ type, id: afterId }));
     const page = await tx.getRangePage({ begin, end: range.end }, { limit });
     const entries = await Promise.all(
       page.entries.map(async ({ key, value }): Promise<Job> => {
         const id = this.#keys.lastElement(key) as string;
-        const { state, scheduledAtSec } = decodeFacts(value);
-        return { type, id, state, scheduledAtSec, data: await this.#data(tx, { type, id }) };
+        const { state, scheduledAtSec, group } = decodeFacts(value);
+        const data = await this.#data.get(tx, { type, id });
+        return { type, id, state, scheduledAtSec, group, data };
       }),
     );
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** How many jobs are due at `dueBySec`, counted up to `limit`. A snapshot: nothing conflicts with it. */
+  /**
+   * How many jobs are pending: all of them from the counters, or those that are due at `dueBySec`, counted up to `limit`. A
+   * snapshot: nothing conflicts with it.
+   */
   async pendingCount(
     tx: ReadTransaction,
     type: JobType,
-    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+    due?: { readonly dueBySec: number; readonly limit: number },
   ): Promise<number> {
-    const range = this.#keys.pendingUntil(type, dueBySec);
-    const page = await tx.snapshot.getRangePage(range, { limit });
-    return page.entries.length;
+    if (due !== undefined) return this.#queue.dueCount(tx, type, due);
+    return (await this.counts.read(tx, type)).pending;
   }
 
   /**
-   * Takes up to `countMax` jobs that are due at `dueBySec`. The queue is read as a snapshot and the jobs are chosen at random
-   * among the first due, with a conflict key each: acceptors conflict only when they chose the same one (RFC 007).
+   * Takes up to `countMax` jobs that are due at `dueBySec`, all without a group or all of one group. Acceptors conflict only when
+   * they chose the same ones. With `noSchedule`, for types whose jobs have no times, `dueBySec` is 0.
    *
    * Jobs accepted under a `worker` go back to the queue when it is expelled. A worker that was, accepts nothing.
    */
-  async accept(
-    tx: Transaction,
-    type: JobType,
-    {
-      dueBySec,
-      countMax,
-      worker,
-    }: { readonly dueBySec: number; readonly countMax: number; readonly worker?: WorkerId },
-  ): Promise<Acceptance> {
+  async accept(tx: Transaction, type: JobType, options: AcceptOptions): Promise<Acceptance> {
+    const { worker, noSchedule, dueBySec, countMax } = options;
+    assert(countMax >= 1, "An acceptor wants a job");
+    assert(!noSchedule || dueBySec === 0, "Without a schedule nothing is due later than 0");
     if (worker !== undefined) await this.workers.verifyMember(tx, worker);
-    const range = this.#keys.pendingUntil(type, dueBySec);
-    const due = await tx.snapshot.getRangePage(range, { limit: DUE_ROWS_MAX });
-    if (due.entries.length === 0) {
-      return { kind: "none-due", enqueued: tx.watch(this.#keys.enqueued(type)) };
+    const taken = await this.#queue.take(tx, type, options);
+    if (taken.length === 0) {
+      const firstDueSec = await this.#queue.firstDueSec(tx, type);
+      return { kind: "none-due", enqueued: tx.watch(this.#keys.enqueued(type)), firstDueSec };
     }
-    const chosen = this.#choose(due.entries, countMax);
-    const accepted = await Promise.all(
-      chosen.map(async ({ key }) => {
-        tx.addReadConflictKey(key);
-        tx.clear(key);
-        const name = { type, id: this.#keys.lastElement(key) as string };
-        const facts = await this.#facts(tx, name);
-        assert(facts?.state === "pending", "A job in the queue is pending");
-        const lock = randomHex(this.#runtime.random);
-        const { scheduledAtSec } = facts;
-        this.#markActive(tx, name, { lock, scheduledAtSec, resubmitted: false, worker });
-        if (worker !== undefined) tx.set(this.#keys.held(worker, name), EMPTY_BYTES);
-        const data = await this.#data(tx, name);
-        return {
-          held: { ...name, lock },
-          job: { ...name, state: "running" as const, scheduledAtSec, data },
-        };
-      }),
-    );
+    const jobs = await Promise.all(taken.map((name) => this.#hold(tx, name, worker)));
     return {
       kind: "accepted",
-      held: accepted.map(({ held }) => held),
-      jobs: accepted.map(({ job }) => job),
+      held: jobs.map(({ held }) => held),
+      jobs: jobs.map(({ job }) => job),
+    };
+  }
+
+  /** Makes a job that was taken out of the queue a running one. */
+  async #hold(
+    tx: Transaction,
+    name: JobName,
+    worker: WorkerId | undefined,
+  ): Promise<{ readonly held: HeldJob; readonly job: Job }> {
+    const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
+    assert(facts?.state === "pending", "A job in the queue is pending");
+    const lock = randomHex(this.#runtime.random);
+    const { scheduledAtSec, group } = facts;
+    this.#markActive(tx, name, { lock, scheduledAtSec, group, resubmitted: false, worker });
+    if (worker !== undefined) tx.set(this.#keys.held(worker, name), EMPTY_BYTES);
+    this.counts.change(tx, name.type, facts, { state: "running", group });
+    return {
+      held: { ...name, lock },
+      job: { ...name, state: "running", scheduledAtSec, group, data },
     };
   }
 
@@ -216,7 +246,7 @@ export class Jobs {
     const facts = await this.#heldFacts(tx, held);
     tx.clear(this.#keys.activity(held.type, facts.activity));
     this.#markActive(tx, held, facts);
-    if (data !== undefined) this.#setData(tx, held, data);
+    if (data !== undefined) this.#data.set(tx, held, data);
   }
 
   /** Whether somebody asked for one more run while this one lasts. */
@@ -237,16 +267,16 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
     if (facts.state === "running") {
-      this.#write(tx, job, { ...facts, scheduledAtSec, resubmitted: true });
-      if (data !== undefined) this.#setNextData(tx, job, data);
+      if (data !== undefined) this.#data.setNext(tx, job, data);
+      this.#write(tx, job, facts, { ...facts, scheduledAtSec, resubmitted: true });
       return true;
     }
-    if (data !== undefined) this.#setData(tx, job, data);
+    if (data !== undefined) this.#data.set(tx, job, data);
     if (facts.state === "pending") {
       if (facts.scheduledAtSec === scheduledAtSec) return true;
-      tx.clear(this.#keys.pending(job, facts.scheduledAtSec));
+      await this.#queue.leave(tx, job, facts);
     }
-    this.#enqueue(tx, job, scheduledAtSec);
+    await this.#enqueue(tx, job, facts, { scheduledAtSec, group: facts.group });
     return true;
   }
 
@@ -254,9 +284,13 @@ export class Jobs {
   async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);
     this.#clearRunning(tx, held, facts);
-    if (data !== undefined) this.#setData(tx, held, data);
-    if (facts.resubmitted) await this.#requeue(tx, held, facts.scheduledAtSec);
-    else tx.set(this.#keys.job(held), encodeWaiting("finished", facts.scheduledAtSec));
+    if (data !== undefined) this.#data.set(tx, held, data);
+    if (facts.resubmitted) {
+      await this.#requeue(tx, held, facts);
+      return;
+    }
+    tx.set(this.#keys.job(held), encodeWaiting("finished", facts));
+    this.counts.change(tx, held.type, facts, { state: "finished", group: facts.group });
   }
 
   /** Fires when the job changes in any way, after this transaction's commit. */
@@ -314,16 +348,7 @@ export class Jobs {
     assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
     assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
     this.#clearRunning(tx, job, facts);
-    await this.#requeue(tx, job, facts.scheduledAtSec);
-  }
-
-  #choose<Row>(rows: readonly Row[], countMax: number): Row[] {
-    const left = [...rows];
-    const chosen: Row[] = [];
-    while (chosen.length < countMax && left.length > 0) {
-      chosen.push(...left.splice(this.#runtime.random.integer(left.length), 1));
-    }
-    return chosen;
+    await this.#requeue(tx, job, facts);
   }
 
   async #facts(tx: ReadTransaction, job: JobName): Promise<JobFacts | undefined> {
@@ -337,22 +362,10 @@ export class Jobs {
     return facts;
   }
 
-  async #data(tx: ReadTransaction, job: JobName): Promise<JobData> {
-    const page = await tx.getRangePage(this.#keys.dataChunks(job));
-    return page.entries.length === 0 ? {} : decodeData(page.entries.map(({ value }) => value));
-  }
-
-  async #hasData(tx: ReadTransaction, job: JobName, data: JobData): Promise<boolean> {
-    const stored = (await tx.getRangePage(this.#keys.dataChunks(job))).entries;
-    const wanted = encodeData(data);
-    return (
-      stored.length === wanted.length &&
-      stored.every(({ value }, index) => equalBytes(value, wanted[index] as Uint8Array))
-    );
-  }
-
-  #write(tx: Transaction, job: JobName, facts: RunningFacts): void {
-    tx.set(this.#keys.job(job), encodeStillRunning(facts));
+  /** A running job that goes on running. */
+  #write(tx: Transaction, job: JobName, from: RunningFacts, to: RunningFacts): void {
+    tx.set(this.#keys.job(job), encodeStillRunning(to));
+    this.counts.change(tx, job.type, from, to);
   }
 
   #markActive(tx: Transaction, job: JobName, facts: RunningFactsAtCommit): void {
@@ -367,43 +380,24 @@ export class Jobs {
     if (facts.worker !== undefined) tx.clear(this.#keys.held(facts.worker, { type, id }));
   }
 
-  #enqueue(tx: Transaction, job: JobName, scheduledAtSec: number): void {
-    tx.set(this.#keys.job(job), encodeWaiting("pending", scheduledAtSec));
-    tx.set(this.#keys.pending(job, scheduledAtSec), EMPTY_BYTES);
-    tx.add(this.#keys.enqueued(job.type), 1n);
+  async #enqueue(
+    tx: Transaction,
+    job: JobName,
+    from: JobFacts | undefined,
+    plan: JobPlan,
+  ): Promise<void> {
+    tx.set(this.#keys.job(job), encodeWaiting("pending", plan));
+    this.counts.change(tx, job.type, from, { state: "pending", group: plan.group });
+    await this.#queue.enter(tx, job, plan);
   }
 
   /** Back into the queue after a run; data that was given during the run takes its place. */
-  async #requeue(tx: Transaction, job: JobName, scheduledAtSec: number): Promise<void> {
-    this.#enqueue(tx, job, scheduledAtSec);
-    const next = (await tx.getRangePage(this.#keys.nextDataChunks(job))).entries;
-    if (next.length === 0) return;
-    tx.clearRange(this.#keys.nextDataChunks(job));
-    this.#setData(tx, job, decodeData(next.map(({ value }) => value)));
-  }
-
-  #setData(tx: Transaction, job: JobName, data: JobData): void {
-    this.#setChunks(tx, this.#keys.dataChunks(job), data, (chunk) => this.#keys.data(job, chunk));
-  }
-
-  #setNextData(tx: Transaction, job: JobName, data: JobData): void {
-    this.#setChunks(tx, this.#keys.nextDataChunks(job), data, (n) => this.#keys.nextData(job, n));
-  }
-
-  #setChunks(
-    tx: Transaction,
-    range: { begin: Uint8Array; end: Uint8Array },
-    data: JobData,
-    keyOf: (chunk: number) => Uint8Array,
-  ): void {
-    tx.clearRange(range);
-    for (const [chunk, bytes] of encodeData(data).entries()) tx.set(keyOf(chunk), bytes);
+  async #requeue(tx: Transaction, job: JobName, facts: RunningFacts): Promise<void> {
+    await this.#enqueue(tx, job, facts, facts);
+    await this.#data.takeNext(tx, job);
   }
 }
 
-/** The first key behind `key`. */
-function after(key: Uint8Array): Uint8Array {
-  const next = new Uint8Array(key.length + 1);
-  next.set(key);
-  return next;
+function isSamePlan(left: JobPlan, right: JobPlan): boolean {
+  return left.scheduledAtSec === right.scheduledAtSec && left.group === right.group;
 }

@@ -50,6 +50,10 @@ export class ReplicationJob {
     const { replication } = this.#job.data;
     try {
       if (isHalt(signal.reason)) throw signal.reason;
+      if ((await this.#job.readControl()).isPaused) {
+        await this.#job.giveBack();
+        return;
+      }
       if (replication === undefined) {
         await this.#job.fail(
           this.#job.data.failure ?? { error: "error", reason: "malformed document" },
@@ -87,7 +91,7 @@ export class ReplicationJob {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
-      if (errorCode(signal.reason) === "REPLICATOR_STOPPED") await this.#job.giveBack();
+      if (isStop(error) || isStop(signal.reason)) await this.#job.giveBack();
       else await this.#job.crash(describeFailure(error), replication);
       return;
     }
@@ -161,6 +165,7 @@ export class ReplicationJob {
         return this.#job.update();
       },
       failures: await this.#openFailures(ids.baseId),
+      restartAt: this.#job.restartAt,
     });
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
@@ -215,7 +220,7 @@ export class ReplicationJob {
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
-      isStopped = errorCode(signal.reason) === "REPLICATOR_STOPPED";
+      isStopped = isStop(error) || isStop(signal.reason);
       if (!isStopped) {
         const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
         runtime.trace.event("replication.retry-failed", fields);
@@ -247,4 +252,9 @@ export class ReplicationJob {
 function isHalt(error: unknown): boolean {
   const code = errorCode(error);
   return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
+}
+
+/** The node stops, or an operator decided something about the job. */
+function isStop(error: unknown): boolean {
+  return errorCode(error) === "REPLICATOR_STOPPED";
 }

@@ -53,6 +53,8 @@ export interface ReplicationRunParts {
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: FailureLog;
+  /** Where the run begins, if not at the common checkpoint. */
+  readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -74,6 +76,7 @@ export class ReplicationRun {
   readonly #startTimeMs: number;
   #statistics: ReplicationStatistics = NO_STATISTICS;
   #sequence = new ThroughSequence(0);
+  #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
   #begun = false;
   #changed = false;
@@ -88,6 +91,11 @@ export class ReplicationRun {
   /** Whether the common checkpoint is found, so that the progress says something. */
   get hasBegun(): boolean {
     return this.#begun;
+  }
+
+  /** Whether this run wrote a checkpoint. */
+  get hasCheckpoint(): boolean {
+    return this.#log !== undefined;
   }
 
   get progress(): ReplicationProgress {
@@ -127,14 +135,17 @@ export class ReplicationRun {
   }
 
   #begin({ ancestry }: Checkpoints): void {
-    const { sinceSequence } = this.#parts.replication;
-    const start =
+    const { replication, restartAt } = this.#parts;
+    const { sinceSequence } = replication;
+    const common =
       ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
+    const start = restartAt === undefined ? common : restartAt.sequence;
     this.#sequence = new ThroughSequence(start);
+    this.#start = start;
     this.#committed = start;
     this.#begun = true;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
-    this.#statistics = recordedStatistics(ancestry.history);
+    if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
   }
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */
@@ -227,7 +238,7 @@ export class ReplicationRun {
       sessionId: this.#sessionId,
       startTimeMs: this.#startTimeMs,
       nowMs: runtime.clock.nowMs(),
-      startSequence: checkpoints.ancestry.sequence,
+      startSequence: this.#start,
       throughSequence: through,
       statistics: this.#statistics,
       earlier: checkpoints.ancestry.history,

@@ -1,5 +1,7 @@
 /** The settings of a node's replicator; names and defaults are CouchDB 4's `[replicator]`, except where a reason stands. */
+
 import type { TlsSettings } from "../http-client/index.ts";
+import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "./replication.ts";
 
 export interface ReplicatorConfig {
@@ -17,6 +19,10 @@ export interface ReplicatorConfig {
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
   readonly transientJobAgeSecMax: number;
+  /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
+  readonly fairShare: FairShare;
+  /** `[replicator.shares]`: by the name of a `_replicator` database, or of a user for transient jobs; 100 where none is given. */
+  readonly shares: ReadonlyMap<string, number>;
   /** `connection_close_interval`: how long an unused connection is kept. */
   readonly connectionCloseMs: number;
   /** `verify_ssl_certificates` and the names beside it. CouchDB does not verify unless it is told to. */
@@ -33,6 +39,8 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   workerLeaseSec: 5,
   activityTimeoutSec: 61,
   transientJobAgeSecMax: 86_400,
+  fairShare: FAIR_SHARE_DEFAULT,
+  shares: new Map(),
   connectionCloseMs: 90_000,
   tls: { verify: true, depthMax: 3 },
   options: REPLICATION_OPTIONS_DEFAULT,

@@ -3,7 +3,15 @@
  * does so as a worker of the queue; when that one is expelled, all jobs end at once and without another write.
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
-import type { HeldJob, Job, Jobs, JobWorker, Membership, WorkerId } from "../jobs/index.ts";
+import {
+  type HeldJob,
+  type Job,
+  type Jobs,
+  type JobWorker,
+  type Membership,
+  RunMeter,
+  type WorkerId,
+} from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { ReplicationJobParts } from "./held-replication.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
@@ -15,6 +23,8 @@ import type { Replicator } from "./replicator.ts";
 const ACCEPT_ROWS_MAX = 20;
 /** How long a job that comes due by its time, which no watch announces, may be overlooked. */
 const IDLE_MS_MAX = 1000;
+/** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
+const CHARGE_MS_MIN = 1000;
 /** How often finished transient jobs are looked through. */
 const CLEANUP_INTERVAL_MS = 10 * 60_000;
 
@@ -27,6 +37,8 @@ export class Scheduler {
   readonly #replicator: Replicator;
   readonly #worker: JobWorker;
   readonly #running = new Map<HeldJob, Promise<void>>();
+  readonly #meter: RunMeter;
+  #chargedAtMs = 0;
 
   constructor(parts: ReplicationJobParts, replicator: Replicator, worker: JobWorker) {
     this.#runtime = parts.runtime;
@@ -35,6 +47,7 @@ export class Scheduler {
     this.#parts = parts;
     this.#replicator = replicator;
     this.#worker = worker;
+    this.#meter = new RunMeter(parts.runtime.clock, parts.config.fairShare.instalmentSec);
   }
 
   /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
@@ -50,6 +63,7 @@ export class Scheduler {
     let cleanedAtMs = this.#runtime.clock.monotonicMs();
     try {
       while (!over.aborted) {
+        await this.#charge();
         await this.#acceptDue(id, over, stop.signal);
         if (this.#runtime.clock.monotonicMs() - cleanedAtMs < CLEANUP_INTERVAL_MS) continue;
         await this.#replicator.removeOldTransients();
@@ -62,7 +76,28 @@ export class Scheduler {
       // Without effect when the jobs were told to stop at once.
       stop.abort(new StopRequest());
       await Promise.all(this.#running.values());
+      await this.#sendBill().catch((error: unknown) => {
+        // The groups got a little run time for nothing; what ended the work is what the caller has to know.
+        this.#runtime.trace.event("replication.not-charged", { error: String(error) });
+      });
     }
+  }
+
+  /** Charges groups for what their jobs ran here: when one has ended, and once in an instalment. */
+  async #charge(): Promise<void> {
+    const sinceMs = this.#runtime.clock.monotonicMs() - this.#chargedAtMs;
+    const instalmentMs = this.#parts.config.fairShare.instalmentSec * 1000;
+    if (sinceMs < (this.#meter.hasEnded ? CHARGE_MS_MIN : instalmentMs)) return;
+    this.#chargedAtMs = this.#runtime.clock.monotonicMs();
+    await this.#sendBill();
+  }
+
+  async #sendBill(): Promise<void> {
+    const bill = this.#meter.takeBill();
+    if (bill.size === 0) return;
+    await this.#kv.transact((tx) => this.#jobs.groups.charge(tx, REPLICATION_JOB_TYPE, bill), {
+      whenUnknown: "check",
+    });
   }
 
   /** One step: starts what is due and fits, or waits for a reason to look again. */
@@ -93,6 +128,7 @@ export class Scheduler {
   }
 
   #start(held: HeldJob, job: Job, stop: AbortSignal): void {
+    this.#meter.start(held, job.group);
     const replicationJob = new ReplicationJob(this.#parts, held, fromJobData(job.data));
     const ended = replicationJob
       .run(stop)
@@ -100,7 +136,10 @@ export class Scheduler {
         // The store failed it: the queue finds the job by its silence.
         this.#runtime.trace.event("replication.abandoned", { id: held.id, error: String(error) });
       })
-      .finally(() => this.#running.delete(held));
+      .finally(() => {
+        this.#running.delete(held);
+        this.#meter.end(held);
+      });
     this.#running.set(held, ended);
   }
 }

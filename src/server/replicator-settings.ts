@@ -1,4 +1,5 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
+import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
 import {
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
@@ -6,6 +7,7 @@ import {
 } from "../replicator/index.ts";
 import {
   booleanSetting,
+  coefficientSetting,
   integerSetting,
   liveSettings,
   type Setting,
@@ -15,10 +17,18 @@ import {
 } from "./settings.ts";
 
 const SECTION = "replicator";
+export const SHARES_SECTION = "replicator.shares";
 
-const { options: OPTIONS_DEFAULT, tls: TLS_DEFAULT, ...DEFAULT } = REPLICATOR_CONFIG_DEFAULT;
+const {
+  options: OPTIONS_DEFAULT,
+  tls: TLS_DEFAULT,
+  fairShare: FAIR_SHARE,
+  ...DEFAULT
+} = REPLICATOR_CONFIG_DEFAULT;
 
-const NODE_SETTINGS: SettingsOf<Omit<ReplicatorConfig, "options" | "tls">> = {
+type NodeConfig = Omit<ReplicatorConfig, "options" | "tls" | "fairShare" | "shares">;
+
+const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   jobsMax: integer("max_jobs", DEFAULT.jobsMax),
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax),
@@ -38,6 +48,14 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   password: textSetting(SECTION, "password", undefined),
 };
 
+const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
+  usageCoefficient: coefficientSetting(SECTION, "usage_coeff", FAIR_SHARE.usageCoefficient),
+  intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec),
+};
+
+/** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
+const PRIORITY_COEFFICIENT = coefficientSetting(SECTION, "priority_coeff", 0.98);
+
 const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   useCheckpoints: booleanSetting(SECTION, "use_checkpoints", OPTIONS_DEFAULT.useCheckpoints),
   checkpointIntervalMs: integer("checkpoint_interval", OPTIONS_DEFAULT.checkpointIntervalMs),
@@ -52,16 +70,38 @@ const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(NODE_SETTINGS),
   ...Object.values<Setting<unknown>>(TLS_SETTINGS),
+  ...Object.values<Setting<unknown>>(FAIR_SHARE_SETTINGS),
+  PRIORITY_COEFFICIENT,
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
-/** Members are read anew at each use, those of `tls` and `options` too. */
-export function replicatorConfig(texts: SettingTexts): ReplicatorConfig {
-  const config = liveSettings<Omit<ReplicatorConfig, "options" | "tls">>(texts, NODE_SETTINGS);
-  return Object.assign(config, {
+/** Where settings and sections of free keys are found. */
+export interface ReplicatorTexts extends SettingTexts {
+  section(section: string): ReadonlyMap<string, string>;
+}
+
+/** Members are read anew at each use, those of members too. */
+export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
+  const { instalmentSec } = FAIR_SHARE;
+  const config = Object.assign(liveSettings<NodeConfig>(texts, NODE_SETTINGS), {
     tls: liveSettings(texts, TLS_SETTINGS),
     options: liveSettings(texts, OPTION_SETTINGS),
+    fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
+    shares: new Map<string, number>(),
   });
+  return Object.defineProperty(config, "shares", {
+    get: () => shares(texts.section(SHARES_SECTION)),
+  });
+}
+
+/** As in CouchDB a number outside the limits counts as the nearer one, and a text that is no integer as the default. */
+function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
+  const named = new Map<string, number>();
+  for (const [name, text] of texts) {
+    const count = /^-?\d+$/.test(text) ? Number(text) : SHARES_DEFAULT;
+    named.set(name, Math.min(SHARES_MAX, Math.max(SHARES_MIN, count)));
+  }
+  return named;
 }
 
 function integer(key: string, fallback: number, min = 1): Setting<number> {

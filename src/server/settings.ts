@@ -39,6 +39,18 @@ export function integerSetting(
   });
 }
 
+/** A number above 0 and at most 1. */
+export function coefficientSetting(
+  section: string,
+  key: string,
+  fallback: number,
+): Setting<number> {
+  return setting(section, key, fallback, (text) => {
+    const number = Number(text);
+    return number > 0 && number <= 1 ? number : "a number above 0 and at most 1";
+  });
+}
+
 export function booleanSetting(section: string, key: string, fallback: boolean): Setting<boolean> {
   return setting(section, key, fallback, (text) => {
     if (text === "true" || text === "false") return text === "true";

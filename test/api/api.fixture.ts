@@ -1,4 +1,5 @@
 /** The API on the memory engine, without a socket. */
+import { afterAll } from "vitest";
 import {
   type Api,
   type ApiParts,
@@ -10,6 +11,7 @@ import {
 import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
 import { parseMultipart } from "../../src/host/multipart-parser.ts";
+import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 
@@ -66,6 +68,7 @@ export async function openApi({
     databases,
     attachments,
     parseMultipart,
+    functions: { sandbox: sandboxes(runtime), timeoutMs: 1_000 },
     authenticate: async () => user,
     server: {
       version: "3.5.0",
@@ -110,6 +113,19 @@ export async function openFilms(...options: Parameters<typeof openApi>): Promise
   return api;
 }
 
+/** One for all tests of a file: its threads start when they are needed, and end with the file. */
+let pool: SandboxPool | undefined;
+
+function sandboxes(runtime: Runtime): SandboxPool {
+  pool ??= new SandboxPool(runtime);
+  return pool;
+}
+
+afterAll(async () => {
+  await pool?.close();
+  pool = undefined;
+});
+
 function requestOf(request: string, { body, headers = {}, signal }: AskOptions): ApiRequest {
   const space = request.indexOf(" ");
   const target = request.slice(space + 1);
@@ -135,6 +151,7 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
         yield bytes.subarray(start, start + 10_000);
       }
     })(),
+    peer: "127.0.0.1",
     signal: signal ?? new AbortController().signal,
   };
 }

@@ -46,7 +46,7 @@ beforeEach(async () => {
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> => kv.transact(body);
 const get = (name: { type: string; id: string }) => kv.read((tx) => jobs.get(tx, name));
 const add = (name: { type: string; id: string }, data = {}, scheduledAtSec = 0) =>
-  transact((tx) => jobs.add(tx, name, data, scheduledAtSec));
+  transact((tx) => jobs.add(tx, name, data, { scheduledAtSec }));
 const update = (held: HeldJob, data?: Record<string, unknown>) =>
   transact((tx) => jobs.update(tx, held, data));
 const finish = (held: HeldJob, data?: Record<string, unknown>) =>
@@ -104,7 +104,7 @@ test("add_with_the_same_scheduled_time", async () => {
   await add(J1, { n: 1 }, 5);
   let versionstamp: unknown = "unset";
   await transact(async (tx) => {
-    await jobs.add(tx, J1, { n: 1 }, 5);
+    await jobs.add(tx, J1, { n: 1 }, { scheduledAtSec: 5 });
     tx.afterCommit((commit) => {
       versionstamp = commit.versionstamp;
     });

@@ -57,10 +57,10 @@ test("a job of a type without a timeout is refused", async () => {
 });
 
 test("a repeated identical add writes nothing", async () => {
-  await transact((tx) => jobs.add(tx, J1, { a: 1 }, 5));
+  await transact((tx) => jobs.add(tx, J1, { a: 1 }, { scheduledAtSec: 5 }));
   let versionstamp: unknown = "unset";
   await transact(async (tx) => {
-    await jobs.add(tx, J1, { a: 1 }, 5);
+    await jobs.add(tx, J1, { a: 1 }, { scheduledAtSec: 5 });
     tx.afterCommit((commit) => {
       versionstamp = commit.versionstamp;
     });
@@ -72,7 +72,7 @@ test("new data of a pending job is kept, at the same time or another", async () 
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   await transact((tx) => jobs.add(tx, J1, { n: 2 }));
   expect(await get(J1)).toMatchObject({ scheduledAtSec: 0, data: { n: 2 } });
-  await transact((tx) => jobs.add(tx, J1, { n: 3 }, 6));
+  await transact((tx) => jobs.add(tx, J1, { n: 3 }, { scheduledAtSec: 6 }));
   expect(await get(J1)).toMatchObject({ scheduledAtSec: 6, data: { n: 3 } });
   const { job } = await acceptOne();
   expect(job.data).toEqual({ n: 3 });
@@ -82,7 +82,7 @@ test("new data of a pending job is kept, at the same time or another", async () 
 test("a running job that is added again runs again, with the data that was given meanwhile", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
-  await transact((tx) => jobs.add(tx, J1, { n: 2 }, 17));
+  await transact((tx) => jobs.add(tx, J1, { n: 2 }, { scheduledAtSec: 17 }));
   expect(await get(J1)).toMatchObject({ state: "running", scheduledAtSec: 17, data: { n: 1 } });
   expect(await kv.read((tx) => jobs.isResubmitted(tx, held))).toBe(true);
   await transact((tx) => jobs.finish(tx, held, { done: true }));
@@ -103,7 +103,7 @@ test("a job is accepted, updated and finished by its holder", async () => {
 });
 
 test("resubmit and finish in one transaction run a job again later", async () => {
-  await transact((tx) => jobs.add(tx, J1, { n: 1 }, 7));
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }, { scheduledAtSec: 7 }));
   const { held } = await acceptOne();
   await transact(async (tx) => {
     await jobs.resubmit(tx, held, 9);
@@ -113,8 +113,8 @@ test("resubmit and finish in one transaction run a job again later", async () =>
 });
 
 test("only jobs that are due are accepted", async () => {
-  await transact((tx) => jobs.add(tx, J1, {}, 5000));
-  await transact((tx) => jobs.add(tx, J2, {}, 3000));
+  await transact((tx) => jobs.add(tx, J1, {}, { scheduledAtSec: 5000 }));
+  await transact((tx) => jobs.add(tx, J2, {}, { scheduledAtSec: 3000 }));
   expect((await accept(1000)).kind).toBe("none-due");
   expect((await acceptOne(3000)).job.id).toBe("j2");
   expect((await acceptOne(9000)).job.id).toBe("j1");

@@ -1,11 +1,14 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
+import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
+  Budgets,
   Endpoints,
   FailureList,
+  JobControls,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationHook,
@@ -40,14 +43,18 @@ export async function openNode({
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
   const replicatorSpace = Subspace.fromTuple(["replicator"]);
+  const controls = new JobControls(replicatorSpace);
+  const budgets = new Budgets({ runtime, kv, subspace: replicatorSpace });
   const failureList = new FailureList(replicatorSpace, runtime.digests, failuresMax);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: settings });
+  const hook = new ReplicationHook({ runtime, jobs, ownership, controls, config: settings });
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
     hooks: [hook],
   });
   const attachments = new AttachmentStore({ runtime, kv });
+  // Its threads do not outlive the tests.
+  const sandbox = new SandboxPool(runtime);
   const serverUrl = "http://127.0.0.1:5984/";
   const ids = {
     digests: runtime.digests,
@@ -61,12 +68,14 @@ export async function openNode({
     kv,
     databases,
     attachments,
+    functions: { sandbox, timeoutMs: 1_000 },
     serverUrl,
     fetch: async () => {
       throw new Error("No network here");
     },
     parseMultipart: async function* () {},
     userAgent: "Tandem",
+    spendingFor: (address) => budgets.spendingFor(address),
     config: settings,
   });
   const replicator = new Replicator({
@@ -75,6 +84,8 @@ export async function openNode({
     jobs,
     ownership,
     failureList,
+    controls,
+    databases,
     ids,
     config: settings,
   });
@@ -98,6 +109,7 @@ export async function openNode({
       endpoints,
       ownership,
       failureList,
+      controls,
       ids,
       config: settings,
       nodeName: "tandem@test",

@@ -1,0 +1,71 @@
+/**
+ * How many jobs there are, by type and state and by group: counters that transactions add to without reading them, so that
+ * nobody conflicts over a count. They are as exact as the jobs, because each change is in the transaction that it counts.
+ */
+import type { ReadTransaction, Transaction } from "../kv/index.ts";
+import type { JobFacts, JobState, JobType } from "./job.ts";
+import type { JobKeys } from "./job-keys.ts";
+import { decodeFacts } from "./job-record.ts";
+
+export type StateCounts = Readonly<Record<JobState, number>>;
+
+const STATES: readonly JobState[] = ["pending", "running", "finished"];
+
+/** What a counter has to know of a job. */
+export type Counted = Pick<JobFacts, "state" | "group">;
+
+export class JobCounts {
+  readonly #keys: JobKeys;
+
+  constructor(keys: JobKeys) {
+    this.#keys = keys;
+  }
+
+  /** A job came (no `from`), went (no `to`) or changed. */
+  change(tx: Transaction, type: JobType, from: Counted | undefined, to: Counted | undefined): void {
+    if (from?.state === to?.state && from?.group === to?.group) return;
+    if (from !== undefined) this.#add(tx, type, from, -1n);
+    if (to !== undefined) this.#add(tx, type, to, 1n);
+  }
+
+  /** All jobs of a type, or of one group of it. A snapshot: nothing conflicts with it. */
+  async read(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
+    const counts = await Promise.all(
+      STATES.map(async (state) =>
+        decodeCounter(await tx.snapshot.get(this.#key(type, state, group))),
+      ),
+    );
+    return stateCounts(counts);
+  }
+
+  /** The same by looking at every job: for tests, in one transaction that has to be short. Without a group, all of the type. */
+  async recount(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
+    const counts = STATES.map(() => 0);
+    for await (const { value } of tx.snapshot.getRange(this.#keys.jobsOfType(type))) {
+      const facts = decodeFacts(value);
+      if (group !== undefined && facts.group !== group) continue;
+      const index = STATES.indexOf(facts.state);
+      counts[index] = (counts[index] as number) + 1;
+    }
+    return stateCounts(counts);
+  }
+
+  #add(tx: Transaction, type: JobType, { state, group }: Counted, delta: bigint): void {
+    tx.add(this.#key(type, state, undefined), delta);
+    if (group !== undefined) tx.add(this.#key(type, state, group), delta);
+  }
+
+  #key(type: JobType, state: JobState, group: string | undefined): Uint8Array {
+    return this.#keys.count(type, STATES.indexOf(state), group);
+  }
+}
+
+function stateCounts([pending = 0, running = 0, finished = 0]: readonly number[]): StateCounts {
+  return { pending, running, finished };
+}
+
+function decodeCounter(value: Uint8Array | undefined): number {
+  if (value === undefined) return 0;
+  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
+  return Number(view.getBigInt64(0, true));
+}

@@ -1,0 +1,122 @@
+/**
+ * The pending jobs of a type. Those without a group wait in the order of their due times (RFC 007); the others by group
+ * (`groups.ts`). Where a type has both, an acceptor looks at either first, as a coin falls.
+ */
+import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
+import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
+import type { Groups } from "./groups.ts";
+import type { JobName, JobPlan, JobType } from "./job.ts";
+import type { JobKeys } from "./job-keys.ts";
+
+/** An acceptor chooses among so many batches, and among so many jobs at least (CouchDB: one of 1024 jobs). */
+const CHOICE_BATCH_COUNT = 4;
+const CHOICE_ROW_COUNT_MIN = 64;
+
+export interface Wanted {
+  /** Seconds since the epoch: jobs that are due later are left alone. */
+  readonly dueBySec: number;
+  /** At most so many, 1 or more. */
+  readonly countMax: number;
+  /** For jobs of which none has a time: begins anywhere among their ids, so that acceptors seldom meet. */
+  readonly noSchedule?: boolean;
+}
+
+export class PendingQueue {
+  readonly #runtime: Runtime;
+  readonly #keys: JobKeys;
+  readonly #groups: Groups;
+
+  constructor(runtime: Runtime, keys: JobKeys, groups: Groups) {
+    this.#runtime = runtime;
+    this.#keys = keys;
+    this.#groups = groups;
+  }
+
+  /** Puts a job in and tells who waits for jobs. */
+  async enter(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
+    tx.add(this.#keys.enqueued(job.type), 1n);
+    if (group === undefined) tx.set(this.#keys.pending(job, scheduledAtSec), EMPTY_BYTES);
+    else await this.#groups.enter(tx, job, group, scheduledAtSec);
+  }
+
+  /** Takes a job out that nobody accepts. */
+  async leave(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
+    if (group === undefined) tx.clear(this.#keys.pending(job, scheduledAtSec));
+    else await this.#groups.leave(tx, job, group, scheduledAtSec);
+  }
+
+  /** Takes jobs that are due, with a conflict key each: acceptors conflict only when they took the same one. */
+  async take(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
+    const groupsFirst = this.#runtime.random.ratio() < 0.5;
+    const first = groupsFirst ? await this.#groups.take(tx, type, wanted) : [];
+    if (first.length > 0) return first;
+    const plain = await this.#takePlain(tx, type, wanted);
+    if (plain.length > 0 || groupsFirst) return plain;
+    return this.#groups.take(tx, type, wanted);
+  }
+
+  /** How many jobs are due at `dueBySec`, counted up to `limit`. A snapshot: nothing conflicts with it. */
+  async dueCount(
+    tx: ReadTransaction,
+    type: JobType,
+    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+  ): Promise<number> {
+    const range = this.#keys.pendingUntil(type, dueBySec);
+    const plainCount = (await tx.snapshot.getRangePage(range, { limit })).entries.length;
+    const rest = { dueBySec, limit: limit - plainCount };
+    return plainCount + (await this.#groups.dueCount(tx.snapshot, type, rest));
+  }
+
+  /** When the first job of all is due, past or future. */
+  async firstDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
+    const range = this.#keys.pendingUntil(type, Number.MAX_SAFE_INTEGER);
+    const [{ entries }, groupDueSec] = await Promise.all([
+      tx.snapshot.getRangePage(range, { limit: 1 }),
+      this.#groups.nextDueSec(tx.snapshot, type),
+    ]);
+    const plainDueSec = entries[0] && this.#keys.queued(entries[0].key).scheduledAtSec;
+    if (plainDueSec === undefined || groupDueSec === undefined) return plainDueSec ?? groupDueSec;
+    return Math.min(plainDueSec, groupDueSec);
+  }
+
+  async #takePlain(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
+    const rows = wanted.noSchedule
+      ? await this.#anywhere(tx, type, wanted)
+      : await this.#amongFirst(tx, type, wanted);
+    return rows.map(({ key }) => {
+      tx.addReadConflictKey(key);
+      tx.clear(key);
+      return { type, id: this.#keys.queued(key).id };
+    });
+  }
+
+  /** One batch of those that the first due jobs make, at random. */
+  async #amongFirst(
+    tx: Transaction,
+    type: JobType,
+    { dueBySec, countMax }: Wanted,
+  ): Promise<readonly KeyValue[]> {
+    const range = this.#keys.pendingUntil(type, dueBySec);
+    const limit = Math.max(CHOICE_ROW_COUNT_MIN, CHOICE_BATCH_COUNT * countMax);
+    const { entries } = await tx.snapshot.getRangePage(range, { limit });
+    const batchCount = Math.ceil(entries.length / countMax);
+    if (batchCount === 0) return [];
+    const start = this.#runtime.random.integer(batchCount) * countMax;
+    return entries.slice(start, start + countMax);
+  }
+
+  /** Those that follow a random id; those before it when there are none. */
+  async #anywhere(
+    tx: Transaction,
+    type: JobType,
+    { dueBySec, countMax: limit }: Wanted,
+  ): Promise<readonly KeyValue[]> {
+    const range = this.#keys.pendingUntil(type, dueBySec);
+    const pivot = this.#keys.pending({ type, id: randomHex(this.#runtime.random) }, 0);
+    const { snapshot } = tx;
+    const behind = await snapshot.getRangePage({ begin: pivot, end: range.end }, { limit });
+    if (behind.entries.length > 0) return behind.entries;
+    const before = { begin: range.begin, end: pivot };
+    return (await snapshot.getRangePage(before, { limit, reverse: true })).entries;
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * What the jobs of one node ran and their groups have not been charged for yet. A job has paid an instalment when it was
+ * accepted; what it runs beyond that is charged as it goes, and what it did not use is given back when it ends.
+ */
+import type { Clock } from "../base/index.ts";
+import type { HeldJob } from "./job.ts";
+
+interface MeteredRun {
+  readonly group: string;
+  readonly startedAtMs: number;
+  chargedSec: number;
+}
+
+export class RunMeter {
+  readonly #clock: Clock;
+  readonly #instalmentSec: number;
+  readonly #running = new Map<HeldJob, MeteredRun>();
+  #ended = new Map<string, number>();
+
+  /** The instalment is that of the type's fair share. */
+  constructor(clock: Clock, instalmentSec: number) {
+    this.#clock = clock;
+    this.#instalmentSec = instalmentSec;
+  }
+
+  /** Whether a job ended since the last bill: its group may stand higher than it should. */
+  get hasEnded(): boolean {
+    return this.#ended.size > 0;
+  }
+
+  /** A job was accepted. Those without a group are nobody's account. */
+  start(held: HeldJob, group: string | undefined): void {
+    if (group === undefined) return;
+    const startedAtMs = this.#clock.monotonicMs();
+    this.#running.set(held, { group, startedAtMs, chargedSec: this.#instalmentSec });
+  }
+
+  end(held: HeldJob): void {
+    const run = this.#running.get(held);
+    if (run === undefined) return;
+    this.#running.delete(held);
+    add(this.#ended, run.group, this.#ranSec(run) - run.chargedSec);
+  }
+
+  /** The groups of the jobs that run now. */
+  groups(): Set<string> {
+    return new Set([...this.#running.values()].map(({ group }) => group));
+  }
+
+  /** Seconds to charge each group with, less than zero to give back: `Groups.charge`. From now on they count as charged. */
+  takeBill(): ReadonlyMap<string, number> {
+    const bill = this.#ended;
+    this.#ended = new Map();
+    for (const run of this.#running.values()) {
+      const dueSec = this.#ranSec(run) - run.chargedSec;
+      if (dueSec <= 0) continue;
+      run.chargedSec += dueSec;
+      add(bill, run.group, dueSec);
+    }
+    return bill;
+  }
+
+  #ranSec({ startedAtMs }: MeteredRun): number {
+    return (this.#clock.monotonicMs() - startedAtMs) / 1000;
+  }
+}
+
+function add(sums: Map<string, number>, group: string, seconds: number): void {
+  sums.set(group, (sums.get(group) ?? 0) + seconds);
+}

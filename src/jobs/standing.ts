@@ -1,0 +1,115 @@
+/**
+ * How groups stand to each other (fair share: RFC 017, after Kay and Lauder, CACM 1988).
+ *
+ * A group's usage is the time that its jobs ran, decayed: what it used `intervalSec` ago counts `usageCoefficient` of what it
+ * uses now. Its standing is usage divided by shares, and the lowest runs next. All standings decay at one rate, so their order
+ * changes only when a group is charged. Stored is therefore the logarithm of the standing as it would have been at the epoch,
+ *
+ *   score = ln(usage / shares) + time × decay rate,
+ *
+ * which stays as it is while nothing is charged, and orders groups at any moment as their standings do.
+ */
+import { assert } from "../base/index.ts";
+
+/** How usage is forgotten, and what an acceptance costs at once. The same for all groups of a type. */
+export interface FairShare {
+  /** RFC 017's K1: what is left of usage after `intervalSec`; above 0, and 1 for usage that is never forgotten. */
+  readonly usageCoefficient: number;
+  /** RFC 017's t1. */
+  readonly intervalSec: number;
+  /** Run time charged at acceptance, ahead of what will be: or one group took all free slots between two charges. */
+  readonly instalmentSec: number;
+}
+
+/** The memory is long beside the time that a job runs at a stretch, or usage would not follow the shares. */
+export const FAIR_SHARE_DEFAULT: FairShare = {
+  usageCoefficient: 0.5,
+  intervalSec: 600,
+  instalmentSec: 15,
+};
+
+export const SHARES_DEFAULT = 100;
+export const SHARES_MIN = 1;
+export const SHARES_MAX = 1000;
+
+/**
+ * What is known of a group's usage. Scores can be compared only when they decay at one rate, so each change of a type's fair
+ * share begins a new generation. A group comes into it, with its usage, when it is next charged; before, it goes first.
+ */
+export interface Standing {
+  readonly shares: number;
+  /** Undefined while the group has used nothing. */
+  readonly score: number | undefined;
+  /** 0 while the group has used nothing. */
+  readonly generation: number;
+  readonly decayPerSec: number;
+}
+
+/** A group that has used nothing. */
+export const NO_USAGE: Standing = {
+  shares: SHARES_DEFAULT,
+  score: undefined,
+  generation: 0,
+  decayPerSec: 0,
+};
+
+/** A fair share and its place among those that a type had. */
+export interface FairShareGeneration extends FairShare {
+  readonly generation: number;
+}
+
+/** Less is nothing: a refund seldom comes out even. */
+const USAGE_SEC_MIN = 0.001;
+
+export function decayPerSec({ usageCoefficient, intervalSec }: FairShare): number {
+  return -Math.log(usageCoefficient) / intervalSec;
+}
+
+export function checkFairShare({ usageCoefficient, intervalSec, instalmentSec }: FairShare): void {
+  assert(usageCoefficient > 0 && usageCoefficient <= 1, "A usage coefficient lies in (0, 1]");
+  assert(intervalSec > 0 && instalmentSec >= 0, "Times of a fair share are not negative");
+}
+
+/** Decayed usage in seconds of run time. */
+export function usageSec({ score, shares, decayPerSec: rate }: Standing, nowSec: number): number {
+  return score === undefined ? 0 : shares * Math.exp(score - rate * nowSec);
+}
+
+/** The standing after `runSec` more; less than zero gives back what was charged too much. */
+export function charged(
+  standing: Standing,
+  fairShare: FairShareGeneration,
+  runSec: number,
+  nowSec: number,
+): Standing {
+  const { shares } = standing;
+  const rate = decayPerSec(fairShare);
+  const usage = usageSec(standing, nowSec) + runSec;
+  if (usage < USAGE_SEC_MIN) return { ...NO_USAGE, shares };
+  return {
+    shares,
+    score: Math.log(usage / shares) + rate * nowSec,
+    generation: fairShare.generation,
+    decayPerSec: rate,
+  };
+}
+
+/** The same usage with other shares. */
+export function withShares(standing: Standing, shares: number): Standing {
+  assert(
+    Number.isInteger(shares) && shares >= SHARES_MIN && shares <= SHARES_MAX,
+    "A group has 1 to 1000 shares",
+  );
+  const { score } = standing;
+  if (score === undefined) return { ...standing, shares };
+  return { ...standing, shares, score: score + Math.log(standing.shares / shares) };
+}
+
+export type Order = Pick<Standing, "generation" | "score">;
+
+/** Negative: `left` runs before `right`. */
+export function compareStandings(left: Order, right: Order): number {
+  if (left.generation !== right.generation) return left.generation - right.generation;
+  const [first, second] = [left.score ?? -Infinity, right.score ?? -Infinity];
+  return first === second ? 0 : first - second;
+}

@@ -1,0 +1,43 @@
+/** Carries changes of `[replicator.shares]` and of how usage is forgotten into the queue, where they hold for all nodes. */
+import type { Replicator } from "../replicator/index.ts";
+import type { Configuration } from "./configuration.ts";
+import { SHARES_SECTION } from "./replicator-settings.ts";
+
+export class ShareUpdater {
+  readonly name = "server.share-updater";
+  readonly #configuration: Configuration;
+  readonly #replicator: Replicator;
+
+  constructor(configuration: Configuration, replicator: Replicator) {
+    this.#configuration = configuration;
+    this.#replicator = replicator;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    let wake = (): void => {};
+    // A change that could not be carried out before a restart of this is carried out now.
+    let isChanged = true;
+    const onChange = (): void => {
+      isChanged = true;
+      wake();
+    };
+    signal.addEventListener("abort", onChange, { once: true });
+    const unwatch = ["replicator", SHARES_SECTION].map((section) =>
+      this.#configuration.watch(section, onChange),
+    );
+    try {
+      while (!signal.aborted) {
+        if (!isChanged) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+          continue;
+        }
+        isChanged = false;
+        await this.#replicator.setShares(this.#replicator.config);
+      }
+    } finally {
+      for (const stop of unwatch) stop();
+    }
+  }
+}

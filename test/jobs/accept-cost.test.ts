@@ -1,0 +1,85 @@
+/** An acceptance reads and writes as many keys among a million jobs, or ten thousand groups, as among a hundred. */
+import { expect, test } from "vitest";
+import { EMPTY_BYTES } from "../../src/base/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { Jobs } from "../../src/jobs/index.ts";
+import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { encodeWaiting } from "../../src/jobs/job-record.ts";
+import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts";
+
+const TYPE = "test";
+const ACCEPT_COUNT = 20;
+/** Jobs that are really added, at least: as many as the smallest queue has. */
+const ADDED_COUNT = 100;
+/** Jobs written in one transaction. */
+const BATCH_ROWS = 10_000;
+
+/** Keys that an acceptance reads and writes at most, among so many jobs in so many groups; 0: without a group. */
+async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
+  const runtime = createSystemRuntime();
+  const { engine, counts } = countingEngine(new MemoryEngine({ runtime }));
+  const kv = new KeyValueStore({ runtime, engine });
+  const subspace = Subspace.fromTuple(["jobs"]);
+  const jobs = new Jobs(runtime, subspace);
+  await kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, 60));
+  const group = (number: number) => (groupCount === 0 ? undefined : `group-${number % groupCount}`);
+  const addedCount = Math.max(ADDED_COUNT, 2 * groupCount);
+  for (let number = 0; number < addedCount; number++) {
+    const name = { type: TYPE, id: `job-${number}` };
+    const plan = { scheduledAtSec: 1, group: group(number) };
+    await kv.transact((tx) => jobs.add(tx, name, {}, plan));
+  }
+  // The others as `add` writes them, without its reads: a million of those take minutes.
+  const keys = new JobKeys(subspace);
+  for (let start = addedCount; start < jobCount; start += BATCH_ROWS) {
+    await kv.transact(async (tx) => {
+      for (let number = start; number < Math.min(jobCount, start + BATCH_ROWS); number++) {
+        const name = { type: TYPE, id: `job-${number}` };
+        const plan = { scheduledAtSec: 1, group: group(number) };
+        tx.set(keys.job(name), encodeWaiting("pending", plan));
+        const { group: named } = plan;
+        tx.set(
+          named === undefined ? keys.pending(name, 1) : keys.groupPending(name, named, 1),
+          EMPTY_BYTES,
+        );
+      }
+    });
+  }
+  const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
+  // The first ones move groups that have just come due into the index of those that are ready.
+  const settledCount = groupCount / 8 + 1;
+  for (let count = 0; count < settledCount; count++) await accept();
+  const most = { readCount: 0, writtenCount: 0 };
+  for (let count = 0; count < ACCEPT_COUNT; count++) {
+    const { readCount, writtenCount } = counts;
+    expect((await accept()).kind).toBe("accepted");
+    most.readCount = Math.max(most.readCount, counts.readCount - readCount);
+    most.writtenCount = Math.max(most.writtenCount, counts.writtenCount - writtenCount);
+  }
+  await kv.close();
+  return most;
+}
+
+test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
+  const few = await cost(100, 0);
+  expect(few.readCount).toBeLessThan(80);
+  expect(await cost(10_000, 0)).toEqual(few);
+  expect(await cost(1_000_000, 0)).toEqual(few);
+}, 120_000);
+
+test("an acceptance from groups costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
+  const few = await cost(100, 10);
+  expect(few.readCount).toBeLessThan(20);
+  expect(await cost(10_000, 10)).toEqual(few);
+  expect(await cost(1_000_000, 10)).toEqual(few);
+}, 120_000);
+
+test("an acceptance costs the same with 8 and with 10⁴ groups, and hardly less with one", async () => {
+  const one = await cost(20_000, 1);
+  const eight = await cost(20_000, 8);
+  expect(await cost(20_000, 10_000)).toEqual(eight);
+  // Of the index of groups an acceptor reads eight rows where there are so many.
+  expect(eight.readCount - one.readCount).toBe(7);
+  expect(eight.writtenCount).toBe(one.writtenCount);
+}, 120_000);

@@ -1,0 +1,288 @@
+/** Groups and their shares: who is next, what is charged, and what an acceptance costs. */
+import { beforeEach, expect, test } from "vitest";
+import { type HeldJob, type Job, Jobs, RunMeter, usageSec } from "../../src/jobs/index.ts";
+import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
+import type { SimulatedNode } from "../simulation/kernel/simulated-node.ts";
+import { World } from "../simulation/kernel/world.ts";
+
+const TYPE = "test";
+const NO_LIMIT = 2 ** 36;
+
+let world: World;
+let node: SimulatedNode;
+let kv: KeyValueStore;
+let jobs: Jobs;
+
+beforeEach(async () => {
+  world = new World("groups");
+  node = world.openNode();
+  kv = node.kv;
+  jobs = new Jobs(node.runtime, Subspace.fromTuple(["jobs"]));
+  await transact((tx) => jobs.setTypeTimeout(tx, TYPE, 60));
+  return () => kv.close();
+});
+
+/** Virtual time passes meanwhile: the pauses before attempts after a conflict. */
+const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
+  world.until(kv.transact(body));
+const nowSec = (): number => node.runtime.clock.nowMs() / 1000;
+const add = (id: string, group?: string, scheduledAtSec = 0) =>
+  transact((tx) => jobs.add(tx, { type: TYPE, id }, {}, { group, scheduledAtSec }));
+const remove = (id: string) => transact((tx) => jobs.remove(tx, { type: TYPE, id }));
+const finish = (held: HeldJob) => transact((tx) => jobs.finish(tx, held));
+const charge = (...runSec: [string, number][]) =>
+  transact((tx) => jobs.groups.charge(tx, TYPE, new Map(runSec)));
+const setShares = (group: string, shares: number) =>
+  transact((tx) => jobs.groups.setShares(tx, TYPE, group, shares));
+const standing = (group: string) => kv.read((tx) => jobs.groups.standing(tx, TYPE, group));
+const used = async (group: string) => usageSec(await standing(group), nowSec());
+const givingWay = (...groups: string[]) =>
+  kv.read((tx) => jobs.groups.givingWay(tx, TYPE, groups, Math.floor(nowSec())));
+const pendingCount = (dueBySec: number) =>
+  kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec, limit: 1000 }));
+
+/** Lets virtual time pass. */
+const pass = (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000);
+
+async function acceptSome(countMax: number, dueBySec = NO_LIMIT) {
+  const acceptance = await transact((tx) => jobs.accept(tx, TYPE, { dueBySec, countMax }));
+  if (acceptance.kind === "accepted") return acceptance;
+  acceptance.enqueued.cancel();
+  return { held: [], jobs: [] };
+}
+
+async function firstDueSec(): Promise<number | undefined> {
+  const acceptance = await transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 1 }));
+  return acceptance.kind === "none-due" ? acceptance.firstDueSec : 0;
+}
+
+async function accept(dueBySec?: number): Promise<Job | undefined> {
+  return (await acceptSome(1, dueBySec)).jobs[0];
+}
+
+/** Groups in the order in which their jobs are accepted, one by one, until none is due. */
+async function order(): Promise<(string | undefined)[]> {
+  const groups: (string | undefined)[] = [];
+  for (let job = await accept(); job !== undefined; job = await accept()) groups.push(job.group);
+  return groups;
+}
+
+test("within a group the job that has waited longest is first", async () => {
+  await add("c", "g", 3);
+  await add("a", "g", 7);
+  await add("b", "g", 5);
+  const accepted = await acceptSome(10);
+  expect(accepted.jobs.map(({ id }) => id)).toEqual(["c", "b", "a"]);
+  expect(accepted.jobs[0]).toMatchObject({ group: "g", state: "running", scheduledAtSec: 3 });
+});
+
+test("one job of another group does not wait behind ten thousand", async () => {
+  await transact(async (tx) => {
+    for (let number = 0; number < 10_000; number++) {
+      await jobs.add(tx, { type: TYPE, id: `big-${number}` }, {}, { group: "big" });
+    }
+  });
+  expect((await acceptSome(20)).jobs.every(({ group }) => group === "big")).toBe(true);
+  await add("small", "small");
+  expect(await accept()).toMatchObject({ id: "small" });
+});
+
+test("groups of equal shares take turns", async () => {
+  for (let number = 0; number < 9; number++) await add(`j${number}`, `g${number % 3}`);
+  const groups = await order();
+  for (const start of [0, 3, 6]) expect(new Set(groups.slice(start, start + 3)).size).toBe(3);
+});
+
+test("a batch ends where another group's turn begins", async () => {
+  for (let number = 0; number < 8; number++) await add(`a${number}`, "a");
+  await add("b", "b");
+  await charge(["a", 30], ["b", 100]);
+  // Five instalments of 15 s lift the one above the other.
+  expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(Array(5).fill("a"));
+  expect((await acceptSome(8)).jobs.map(({ group }) => group)).toEqual(["b"]);
+  expect((await acceptSome(8)).jobs.length).toBe(3);
+});
+
+test("shares that change move jobs that wait already", async () => {
+  await charge(["a", 100], ["b", 200]);
+  for (const id of ["a", "b"]) await add(id, id);
+  await accept();
+  await add("a2", "a");
+  await setShares("b", 300);
+  expect((await accept())?.group).toBe("b");
+  await setShares("b", 100);
+  expect((await standing("b")).shares).toBe(100);
+  await expect(setShares("b", 0)).rejects.toThrow("1 to 1000");
+  await expect(setShares("b", 1001)).rejects.toThrow("1 to 1000");
+});
+
+test("groups that are not named any more have the default shares again", async () => {
+  const setAll = (...shares: [string, number][]) =>
+    transact((tx) => jobs.groups.setAllShares(tx, TYPE, new Map(shares)));
+  await setAll(["a", 50], ["b", 200]);
+  await setAll(["b", 400]);
+  expect((await standing("a")).shares).toBe(100);
+  expect((await standing("b")).shares).toBe(400);
+});
+
+test("usage is forgotten by half in ten minutes, and the order stays", async () => {
+  await charge(["a", 300], ["b", 100]);
+  const before = await standing("a");
+  await pass(600);
+  expect(await used("a")).toBeCloseTo(150, 3);
+  expect(await used("b")).toBeCloseTo(50, 3);
+  expect(await standing("a")).toEqual(before);
+  for (const id of ["a", "b"]) await add(id, id);
+  expect(await order()).toEqual(["b", "a"]);
+});
+
+test("removing jobs and adding them again does not clear their group's usage", async () => {
+  await add("a", "a");
+  await accept();
+  await charge(["a", 100]);
+  await remove("a");
+  await add("a", "a");
+  await add("b", "b");
+  expect(await used("a")).toBeCloseTo(115, 6);
+  expect(await order()).toEqual(["b", "a"]);
+});
+
+test("an acceptance is charged ahead, and what was not used comes back", async () => {
+  await add("a", "a");
+  await add("b", "a");
+  const meter = new RunMeter(node.runtime.clock, 15);
+  const { held } = await acceptSome(2);
+  const [first, second] = held as [HeldJob, HeldJob];
+  for (const one of held) meter.start(one, "a");
+  expect(await used("a")).toBeCloseTo(30, 6);
+  await pass(1);
+  meter.end(first);
+  await pass(19);
+  expect([...meter.groups()]).toEqual(["a"]);
+  await charge(...meter.takeBill());
+  meter.end(second);
+  await charge(...meter.takeBill());
+  expect(meter.takeBill().size).toBe(0);
+  // 1 s and 20 s, and a little of it is forgotten.
+  expect(await used("a")).toBeGreaterThan(20);
+  expect(await used("a")).toBeLessThan(21);
+});
+
+test("another way of forgetting keeps what was used, and orders groups as soon as each is charged", async () => {
+  await charge(["a", 100], ["b", 300]);
+  const fairShare = { usageCoefficient: 0.9, intervalSec: 60, instalmentSec: 10 };
+  await transact((tx) => jobs.groups.setFairShare(tx, TYPE, fairShare));
+  expect(await used("a")).toBeCloseTo(100, 6);
+  await charge(["b", 1]);
+  for (const id of ["a", "b"]) await add(id, id);
+  expect(await order()).toEqual(["a", "b"]);
+  expect(await used("a")).toBeCloseTo(110, 6);
+  await expect(
+    transact((tx) => jobs.groups.setFairShare(tx, TYPE, { ...fairShare, usageCoefficient: 0 })),
+  ).rejects.toThrow("usage coefficient");
+});
+
+test("a group whose jobs are all due later comes when the first of them is due", async () => {
+  const startSec = Math.floor(nowSec());
+  await add("late", "a", startSec + 60);
+  await add("later", "a", startSec + 90);
+  expect(await accept(startSec)).toBeUndefined();
+  expect(await firstDueSec()).toBe(startSec + 60);
+  expect(await pendingCount(startSec + 60)).toBe(1);
+  await pass(61);
+  expect((await acceptSome(5, Math.floor(nowSec()))).jobs.map(({ id }) => id)).toEqual(["late"]);
+  await remove("later");
+  expect(await firstDueSec()).toBeUndefined();
+});
+
+test("a job that moves to another group waits there", async () => {
+  await add("j", "a");
+  await add("j", "b");
+  expect(await order()).toEqual(["b"]);
+  expect(await kv.read((tx) => jobs.counts.read(tx, TYPE, "a"))).toEqual({
+    pending: 0,
+    running: 0,
+    finished: 0,
+  });
+});
+
+test("a running job that is added again to another group has its next run there", async () => {
+  await add("j", "a");
+  const { held } = await acceptSome(1);
+  await add("j", "b", 5);
+  await finish(held[0] as HeldJob);
+  expect(await accept()).toMatchObject({ group: "b", scheduledAtSec: 5 });
+});
+
+test("jobs with and without a group are both accepted", async () => {
+  for (let number = 0; number < 20; number++) {
+    await add(`plain-${number}`);
+    await add(`grouped-${number}`, "g");
+  }
+  const groups = await order();
+  expect(groups.filter((group) => group === "g").length).toBe(20);
+  expect(groups.length).toBe(40);
+  // Neither kind keeps the other waiting.
+  expect(new Set(groups.slice(0, 15)).size).toBe(2);
+});
+
+test("groups that stand above one with a due job give way, the highest first", async () => {
+  await charge(["a", 100], ["b", 300], ["c", 50]);
+  expect(await givingWay("a", "b", "c")).toEqual([]);
+  await add("future", "d", nowSec() + 100);
+  expect(await givingWay("a", "b", "c")).toEqual([]);
+  await add("a", "a");
+  expect(await givingWay("a", "b", "c")).toEqual(["b"]);
+  await add("d", "d");
+  expect(await givingWay("c", "a", "b")).toEqual(["b", "a", "c"]);
+});
+
+test("two that accept from one group at the same time do not take the same job", async () => {
+  for (let number = 0; number < 10; number++) await add(`j${number}`, "g");
+  const batches = await Promise.all([acceptSome(5), acceptSome(5)]);
+  const ids = batches.flatMap((batch) => batch.jobs.map(({ id }) => id));
+  expect(new Set(ids).size).toBe(10);
+});
+
+test("adding to a group does not conflict with accepting from it or charging it", async () => {
+  for (let number = 0; number < 6; number++) await add(`j${number}`, "g");
+  await accept();
+  let attemptCount = 0;
+  await transact(async (tx) => {
+    attemptCount++;
+    await jobs.add(tx, { type: TYPE, id: "new" }, {}, { group: "g" });
+    if (attemptCount > 1) return;
+    await kv.transact((other) => jobs.accept(other, TYPE, { dueBySec: 0, countMax: 2 }));
+    await kv.transact((other) => jobs.groups.charge(other, TYPE, new Map([["g", 10]])));
+  });
+  expect(attemptCount).toBe(1);
+});
+
+test("a job that is added while an acceptor empties its group is found", async () => {
+  await add("first", "g");
+  await transact(async (tx) => {
+    const acceptance = await jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 5 });
+    if (acceptance.kind === "none-due" || acceptance.held.length > 1) return;
+    const second = { type: TYPE, id: "second" };
+    await kv.transact((other) => jobs.add(other, second, {}, { group: "g" }));
+  });
+  expect((await kv.read((tx) => jobs.counts.read(tx, TYPE))).running).toBe(2);
+});
+
+test("counters count by type, group and state", async () => {
+  for (const id of ["a1", "a2", "a3"]) await add(id, "a");
+  await add("b1", "b");
+  await add("plain");
+  const { held } = await acceptSome(2);
+  await finish(held[0] as HeldJob);
+  await remove("b1");
+  for (const group of [undefined, "a", "b"]) {
+    const [counted, recounted] = await kv.read((tx) =>
+      Promise.all([jobs.counts.read(tx, TYPE, group), jobs.counts.recount(tx, TYPE, group)]),
+    );
+    expect(counted).toEqual(recounted);
+  }
+  const all = await kv.read((tx) => jobs.counts.read(tx, TYPE));
+  expect(all.pending + all.running + all.finished).toBe(4);
+  expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE))).toBe(all.pending);
+});

@@ -1,0 +1,67 @@
+/** What the configuration says of shares, and how a change of it reaches the queue. */
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { Jobs } from "../../src/jobs/index.ts";
+import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { REPLICATION_JOB_TYPE, Replicator } from "../../src/replicator/index.ts";
+import { Configuration } from "../../src/server/configuration.ts";
+import { parseIni } from "../../src/server/ini.ts";
+import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
+import { ShareUpdater } from "../../src/server/share-updater.ts";
+
+function open(ini: string): Configuration {
+  const given = [parseIni(ini)];
+  return new Configuration({ given, localFile: undefined, settings: REPLICATOR_SETTINGS });
+}
+
+test("shares and the way usage is forgotten are read, shares outside their limits as the nearest", () => {
+  const { shares, fairShare } = replicatorConfig(
+    open(`
+[replicator]
+usage_coeff = 0.7
+fair_share_interval_sec = 60
+priority_coeff = 0.98
+[replicator.shares]
+team/_replicator = 200
+bob = 0
+alice = 5000
+carol = many
+`),
+  );
+  expect(fairShare).toEqual({ usageCoefficient: 0.7, intervalSec: 60, instalmentSec: 15 });
+  const expected = { "team/_replicator": 200, bob: 1, alice: 1000, carol: 100 };
+  expect(Object.fromEntries(shares)).toEqual(expected);
+});
+
+test.each([
+  ["usage_coeff = 0", "[replicator] usage_coeff = 0: expected a number above 0 and at most 1"],
+  ["usage_coeff = junk", "[replicator] usage_coeff = junk"],
+  ["priority_coeff = 1.1", "[replicator] priority_coeff = 1.1"],
+])("%s is refused", (line, message) => {
+  expect(() => open(`[replicator]\n${line}`)).toThrow(message);
+});
+
+test("a change takes effect on the queue", async () => {
+  const runtime = createSystemRuntime();
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
+  const configuration = open("[replicator.shares]\nbob = 50");
+  const config = replicatorConfig(configuration);
+  const replicator = new Replicator({ runtime, kv, jobs, config } as never);
+  const stopping = new AbortController();
+  const updater = new ShareUpdater(configuration, replicator).run(stopping.signal);
+  const shares = async (group: string): Promise<number> =>
+    (await kv.read((tx) => jobs.groups.standing(tx, REPLICATION_JOB_TYPE, group))).shares;
+  await expect.poll(() => shares("user:bob")).toBe(50);
+  configuration.set("replicator.shares", "bob", "70");
+  configuration.set("replicator", "usage_coeff", "0.9");
+  await expect.poll(() => shares("user:bob")).toBe(70);
+  const fairShare = await kv.read((tx) => jobs.groups.fairShare(tx, REPLICATION_JOB_TYPE));
+  expect(fairShare).toMatchObject({ usageCoefficient: 0.9, generation: 1 });
+  configuration.delete("replicator.shares", "bob");
+  // What the file says counts again.
+  await expect.poll(() => shares("user:bob")).toBe(50);
+  stopping.abort();
+  await updater;
+  await kv.close();
+});

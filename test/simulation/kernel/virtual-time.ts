@@ -1,0 +1,106 @@
+/**
+ * Time that passes only when nothing else can: a simulation of hours takes as long as its steps. Whoever sleeps stands in a heap
+ * by the moment of waking; moments that are equal wake in the order of falling asleep.
+ */
+import { setImmediate as turn } from "node:timers/promises";
+
+interface Sleeper {
+  readonly atMs: number;
+  readonly order: number;
+  readonly wake: () => void;
+  cancelled: boolean;
+}
+
+export class VirtualTime {
+  nowMs = 0;
+  readonly #heap: Sleeper[] = [];
+  #order = 0;
+
+  /** Calls `wake` after so much time; the function that is returned prevents it. */
+  schedule(durationMs: number, wake: () => void): () => void {
+    const atMs = this.nowMs + Math.max(0, durationMs);
+    const sleeper = { atMs, order: this.#order++, wake, cancelled: false };
+    this.#push(sleeper);
+    return () => {
+      sleeper.cancelled = true;
+    };
+  }
+
+  sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const cancel = this.schedule(durationMs, () => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      });
+      const onAbort = (): void => {
+        cancel();
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  /** Lets time pass until it is `untilMs`, nobody sleeps any more, or `isOver`. Returns whether it was over. */
+  async run(untilMs: number, isOver: () => boolean = () => false): Promise<boolean> {
+    for (;;) {
+      // All that can go on without time has then gone on.
+      await turn();
+      if (isOver()) return true;
+      const next = this.#pop(untilMs);
+      if (next === undefined) {
+        this.nowMs = Math.max(this.nowMs, untilMs);
+        return false;
+      }
+      this.nowMs = next.atMs;
+      next.wake();
+    }
+  }
+
+  #push(sleeper: Sleeper): void {
+    const heap = this.#heap;
+    let at = heap.push(sleeper) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(sleeper, heap[parent] as Sleeper)) break;
+      heap[at] = heap[parent] as Sleeper;
+      at = parent;
+    }
+    heap[at] = sleeper;
+  }
+
+  /** The first to wake, unless that is after `untilMs`. */
+  #pop(untilMs: number): Sleeper | undefined {
+    for (;;) {
+      const first = this.#heap[0];
+      if (first === undefined || first.atMs > untilMs) return undefined;
+      this.#removeFirst();
+      if (!first.cancelled) return first;
+    }
+  }
+
+  #removeFirst(): void {
+    const heap = this.#heap;
+    const last = heap.pop() as Sleeper;
+    if (heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && isBefore(heap[child + 1] as Sleeper, heap[child] as Sleeper)) {
+        child++;
+      }
+      if (!isBefore(heap[child] as Sleeper, last)) break;
+      heap[at] = heap[child] as Sleeper;
+      at = child;
+    }
+    heap[at] = last;
+  }
+}
+
+function isBefore(left: Sleeper, right: Sleeper): boolean {
+  return left.atMs < right.atMs || (left.atMs === right.atMs && left.order < right.order);
+}

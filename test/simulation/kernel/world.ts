@@ -1,0 +1,73 @@
+/**
+ * A cluster in one process, under virtual time and from a seed: nodes with clocks of their own share one store in memory, and
+ * reach it over a network that can be slow or gone. What runs on a node is the real code; only the rim is simulated.
+ *
+ * A run is repeatable: `fingerprint` differs as soon as any announced event does.
+ */
+import type { Runtime, Trace } from "../../../src/base/index.ts";
+import { createSystemRuntime } from "../../../src/host/index.ts";
+import { MemoryStorage } from "../../../src/kv/index.ts";
+import { hash, SeededRandom } from "./seeded-random.ts";
+import { type NodeTraits, SimulatedNode } from "./simulated-node.ts";
+import { VirtualTime } from "./virtual-time.ts";
+
+/** The wall clock when a world begins: 2026-01-01. */
+export const EPOCH_MS = Date.UTC(2026, 0, 1);
+
+export type EventListener = (
+  name: string,
+  fields: Readonly<Record<string, unknown>>,
+  node: string,
+) => void;
+
+export class World {
+  readonly random: SeededRandom;
+  readonly time = new VirtualTime();
+  readonly storage: MemoryStorage;
+  readonly nodes: SimulatedNode[] = [];
+  /** Told of every event of every node. */
+  readonly listeners: EventListener[] = [];
+  #fingerprint = 0;
+  #eventCount = 0;
+  #nodeCount = 0;
+
+  constructor(seed: string, storage = new MemoryStorage()) {
+    this.random = new SeededRandom(seed);
+    this.storage = storage;
+  }
+
+  get fingerprint(): string {
+    return `${this.#eventCount}-${this.#fingerprint.toString(16)}-${this.time.nowMs.toFixed(3)}`;
+  }
+
+  openNode(traits: Partial<NodeTraits> = {}): SimulatedNode {
+    const name = `node-${this.#nodeCount++}`;
+    const node = new SimulatedNode(this, name, this.random.fork(name), traits);
+    this.nodes.push(node);
+    return node;
+  }
+
+  /** Lets time pass until `promise` settles; rejects when it does not within `timeoutMs`. */
+  async until<T>(promise: Promise<T>, timeoutMs = 3_600_000): Promise<T> {
+    let isSettled = false;
+    const settle = (): void => {
+      isSettled = true;
+    };
+    promise.then(settle, settle);
+    if (await this.time.run(this.time.nowMs + timeoutMs, () => isSettled)) return promise;
+    throw new Error(`Nothing happened within ${timeoutMs} ms of virtual time`);
+  }
+
+  /** What is not simulated, such as digests, is the machine's. */
+  runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
+    const trace: Trace = { event: (event, fields = {}) => this.#announce(name, event, fields) };
+    return { ...createSystemRuntime(trace), clock, random };
+  }
+
+  #announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {
+    this.#eventCount++;
+    const line = `${this.time.nowMs} ${node} ${name} ${JSON.stringify(fields)}`;
+    this.#fingerprint = hash(line, this.#fingerprint);
+    for (const listener of this.listeners) listener(name, fields, node);
+  }
+}
