@@ -114,6 +114,8 @@ async function startNode(
   const ids = {
     digests: runtime.digests,
     serverUuid,
+    hostName: config.nodeName.replace(/^.*@/, ""),
+    port: config.port,
     serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
   };
   let shownUrl = config.publicUrl ?? ids.serverUrl;

@@ -57,7 +57,13 @@ export async function openNode({
   // Its threads do not outlive the tests.
   const sandbox = new SandboxPool(runtime);
   const serverUrl = "http://127.0.0.1:5984/";
-  const ids = { digests: runtime.digests, serverUuid: "0".repeat(32), serverUrl };
+  const ids = {
+    digests: runtime.digests,
+    serverUuid: "0".repeat(32),
+    hostName: "host",
+    port: 5984,
+    serverUrl,
+  };
   const endpoints = new Endpoints({
     runtime,
     kv,
