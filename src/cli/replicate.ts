@@ -47,13 +47,19 @@ export async function replicate(
         "a filter function of a design document is not supported yet from the shell",
       );
     }
-    const ids = { digests: runtime.digests, serverUuid: SHELL_UUID, serverUrl: "" };
+    const context = {
+      digests: runtime.digests,
+      serverUuid: SHELL_UUID,
+      hostName: "",
+      port: 0,
+      serverUrl: "",
+    };
     const run = new ReplicationRun({
       runtime,
       source: connections.open(replication, "source"),
       target: connections.open(replication, "target"),
       replication,
-      baseId: replicationId(ids, replication).baseId,
+      ids: replicationId(context, replication),
       mayWrite: async () => {},
       failures: failureLog,
     });

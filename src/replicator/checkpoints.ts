@@ -1,6 +1,7 @@
 /** The two replication logs of a run: found at its start, written as it goes on. */
 import { errorCode, type JsonText } from "../base/index.ts";
-import { type Endpoint, EndpointError, type LocalRecord } from "./endpoint.ts";
+import { type Endpoint, EndpointError } from "./endpoint.ts";
+import type { ReplicationId } from "./replication-id.ts";
 import { type CommonAncestry, commonAncestry, type ReplicationLog } from "./replication-log.ts";
 
 interface Side {
@@ -9,6 +10,11 @@ interface Side {
   readonly instanceStartTime: string;
   /** The revision of the log as it stands, to write over it. */
   revision: string | undefined;
+}
+
+interface FoundRecord {
+  readonly body: JsonText;
+  readonly revision: string | undefined;
 }
 
 /** Servers that do not know when a database was made say so; it compares equal to anything (CouchDB 3.5). */
@@ -36,13 +42,13 @@ export class Checkpoints {
   /** Opens both sides, and reads what they remember of the replication. */
   static async find(
     { source, target }: { readonly source: Endpoint; readonly target: Endpoint },
-    baseId: string,
+    ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
     signal: AbortSignal,
   ): Promise<Checkpoints> {
     const sourceInfo = await source.info(signal);
     const targetInfo = await target.info(signal);
-    const sourceRecord = await source.readLocal(baseId, signal);
-    const targetRecord = await target.readLocal(baseId, signal);
+    const sourceRecord = await findRecord(source, ids, signal);
+    const targetRecord = await findRecord(target, ids, signal);
     const sides: Side[] = [
       {
         name: "source",
@@ -57,7 +63,7 @@ export class Checkpoints {
         revision: targetRecord?.revision,
       },
     ];
-    return new Checkpoints(baseId, sides, parseLog(sourceRecord), parseLog(targetRecord));
+    return new Checkpoints(ids.baseId, sides, parseLog(sourceRecord), parseLog(targetRecord));
   }
 
   /**
@@ -99,6 +105,21 @@ export class Checkpoints {
   }
 }
 
+/** What an endpoint remembers, under the id of today or under an older one: that is written anew, so it has no revision here. */
+async function findRecord(
+  endpoint: Endpoint,
+  { baseId, olderBaseIds }: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+  signal: AbortSignal,
+): Promise<FoundRecord | undefined> {
+  const current = await endpoint.readLocal(baseId, signal);
+  if (current !== undefined) return current;
+  for (const id of olderBaseIds) {
+    const older = await endpoint.readLocal(id, signal);
+    if (older !== undefined) return { body: older.body, revision: undefined };
+  }
+  return undefined;
+}
+
 async function commit(side: Side, signal: AbortSignal): Promise<string> {
   try {
     return await side.endpoint.commit(signal);
@@ -118,7 +139,7 @@ function sameStartTime(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
 
-function parseLog(record: LocalRecord | undefined): ReplicationLog | undefined {
+function parseLog(record: FoundRecord | undefined): ReplicationLog | undefined {
   return record && JSON.parse(record.body);
 }
 

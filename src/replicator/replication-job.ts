@@ -150,7 +150,7 @@ export class ReplicationJob {
 
   async #copy(
     replication: Replication,
-    { baseId }: ReplicationId,
+    ids: ReplicationId,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
     const source = this.#open(replication, "source");
@@ -159,12 +159,12 @@ export class ReplicationJob {
       source,
       target: this.#open(replication, "target"),
       replication,
-      baseId,
+      ids,
       mayWrite: () => {
         observe(this.#job, run);
         return this.#job.update();
       },
-      failures: await this.#openFailures(baseId),
+      failures: await this.#openFailures(ids.baseId),
       restartAt: this.#job.restartAt,
     });
     let ending: ReplicationEnding | undefined;

@@ -20,6 +20,7 @@ import type { ChangedDocument, ChangesItem, Endpoint, SourceSequence } from "./e
 import type { FailureLog } from "./failure-log.ts";
 import { readChanges } from "./read-changes.ts";
 import type { Replication } from "./replication.ts";
+import type { ReplicationId } from "./replication-id.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import {
   addStatistics,
@@ -48,7 +49,7 @@ export interface ReplicationRunParts {
   readonly source: Endpoint;
   readonly target: Endpoint;
   readonly replication: Replication;
-  readonly baseId: string;
+  readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: FailureLog;
@@ -108,13 +109,13 @@ export class ReplicationRun {
 
   /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
   async run(signal: AbortSignal): Promise<ReplicationEnding> {
-    const { source, target, replication, baseId } = this.#parts;
+    const { source, target, replication, ids } = this.#parts;
     let checkpoints: Checkpoints | undefined;
     try {
       if (replication.createTarget) {
         await target.create(replication.createTargetParameters, signal);
       }
-      checkpoints = await Checkpoints.find({ source, target }, baseId, signal);
+      checkpoints = await Checkpoints.find({ source, target }, ids, signal);
       this.#begin(checkpoints);
       const found = checkpoints;
       const copied = new AbortController();

@@ -8,6 +8,8 @@ export interface HttpAddress {
   /** Without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
+  /** The user's name as the URL has it, if that has escapes: CouchDB's ids do not resolve them. */
+  readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
   /** Names as given, without a Basic authorization. */
   readonly headers: Readonly<Record<string, string>>;

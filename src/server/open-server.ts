@@ -27,6 +27,7 @@ import {
   ReplicationOwnership,
   Replicator,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
@@ -97,7 +98,7 @@ async function startNode(
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    hooks: [hook],
+    hooks: [hook, VALIDATION_HOOK],
     securityDefault: securityDefault(configuration),
   });
   const attachments = new AttachmentStore({ runtime, kv });
@@ -113,6 +114,8 @@ async function startNode(
   const ids = {
     digests: runtime.digests,
     serverUuid,
+    hostName: config.nodeName.replace(/^.*@/, ""),
+    port: config.port,
     serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
   };
   let shownUrl = config.publicUrl ?? ids.serverUrl;

@@ -16,6 +16,7 @@ import {
   Replicator,
   type ReplicatorConfig,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../../src/replicator/index.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
@@ -54,13 +55,19 @@ export async function openNode({
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
-    hooks: [hook],
+    hooks: [hook, VALIDATION_HOOK],
   });
   const attachments = new AttachmentStore({ runtime, kv });
   // Its threads do not outlive the tests.
   const sandbox = new SandboxPool(runtime);
   const serverUrl = "http://127.0.0.1:5984/";
-  const ids = { digests: runtime.digests, serverUuid: "0".repeat(32), serverUrl };
+  const ids = {
+    digests: runtime.digests,
+    serverUuid: "0".repeat(32),
+    hostName: "host",
+    port: 5984,
+    serverUrl,
+  };
   const endpoints = new Endpoints({
     runtime,
     kv,
