@@ -34,6 +34,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
     error: "bad_request",
     reason: "The revision limit must be a positive integer",
   },
+  STORE_VALIDATION_UNSETTLED: TRY_AGAIN,
   STORE_SEQUENCE_INVALID: {
     status: 400,
     error: "bad_request",

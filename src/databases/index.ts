@@ -42,10 +42,12 @@ export type {
   WriteOutcome,
 } from "./document.ts";
 export { BODY_BYTES_MAX } from "./document-writer.ts";
-export type { DatabaseHook, Verdict } from "./hooks.ts";
+export type { DatabaseHook, Verdict, WriteValidation } from "./hooks.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
 export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
 export { SandboxError } from "./sandbox.ts";
 export { SECURITY_ADMIN_ONLY } from "./security.ts";
+export type { SecuritySubject } from "./security-object.ts";
+export { isDatabaseAdmin, isDatabaseMember } from "./security-object.ts";
 export { FIRST_SEQUENCE } from "./sequence.ts";

@@ -15,6 +15,7 @@ export type {
   FilterRequest,
 } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
+export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
 export { EndpointError } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";

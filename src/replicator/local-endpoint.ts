@@ -23,6 +23,7 @@ import {
   type WireDocument,
 } from "../protocol/index.ts";
 import type { DesignFunctions } from "./design-filter.ts";
+import { transactValidated } from "./document-validation.ts";
 import {
   type AttachmentStream,
   type BulkReadResult,
@@ -214,16 +215,16 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    const { kv, databases } = this.#parts;
+    const { kv, databases, functions } = this.#parts;
     const database = await this.#open();
     validateJson(document.text);
     const wire = parseWireDocument(document.text);
     const attachments = await this.#stage(database, wire, document.attachments, signal);
     const edit = replicatedEdit(wire, attachments);
     try {
-      const outcome = await kv.transact(async (tx) => {
+      const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
         const opened = await databases.open(tx, this.#name);
-        return opened.write(tx, edit, this.#context);
+        return opened.write(tx, edit, { ...this.#context, validation });
       });
       if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
       const failure = writeFailure(edit, outcome);
@@ -371,11 +372,11 @@ export class LocalEndpoint implements Endpoint {
 
   /** One transaction for all; if the store refuses one of them, one for each, to know which. */
   async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
-    const { kv, databases } = this.#parts;
+    const { kv, databases, functions } = this.#parts;
     const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
-      kv.transact(async (tx) => {
+      transactValidated(kv, functions, {}, async (tx, validation) => {
         const database = await databases.open(tx, this.#name);
-        return database.writeMany(tx, batch, this.#context);
+        return database.writeMany(tx, batch, { ...this.#context, validation });
       });
     try {
       return failuresOf(edits, await write(edits));

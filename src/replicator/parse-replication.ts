@@ -20,7 +20,10 @@ import {
   REPLICATION_OPTIONS_DEFAULT,
   type Replication,
   type ReplicationOptions,
+  WEIGHT_DEFAULT,
 } from "./replication.ts";
+
+const WEIGHT_MAX = 1000;
 
 /** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
@@ -31,6 +34,10 @@ export function parseReplication(
   optionalString(members, "socket_options");
   optionalString(members, "ibrowse_options");
   const sinceSequence = members.since_seq;
+  const weight = integer(members, "weight", WEIGHT_DEFAULT);
+  if (weight > WEIGHT_MAX) {
+    throw new ReplicationInvalidError(`\`weight\` must be an integer of at most ${WEIGHT_MAX}`);
+  }
   return {
     source: parseEndpoint("source", members),
     target: parseEndpoint("target", members),
@@ -40,6 +47,7 @@ export function parseReplication(
     selection: parseSelection(members),
     winningRevisionsOnly: boolean(members, "winning_revs_only", false),
     ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
+    ...(weight === WEIGHT_DEFAULT ? {} : { weight }),
     options: {
       useCheckpoints: boolean(members, "use_checkpoints", defaults.useCheckpoints),
       checkpointIntervalMs: integer(members, "checkpoint_interval", defaults.checkpointIntervalMs),

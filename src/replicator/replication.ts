@@ -27,6 +27,9 @@ export interface LocalAddress {
 
 export type EndpointAddress = HttpAddress | LocalAddress;
 
+/** Of a job that does not say otherwise. */
+export const WEIGHT_DEFAULT = 100;
+
 export interface Replication {
   readonly source: EndpointAddress;
   readonly target: EndpointAddress;
@@ -37,6 +40,8 @@ export interface Replication {
   readonly winningRevisionsOnly: boolean;
   /** Where a first run begins; absent: at the start. */
   readonly sinceSequence?: unknown;
+  /** How long the job keeps its slot beside others of its group, 1 to 1000; absent: the default. */
+  readonly weight?: number;
   readonly options: ReplicationOptions;
 }
 

@@ -28,6 +28,7 @@ import {
   ReplicationOwnership,
   Replicator,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
@@ -98,7 +99,7 @@ async function startNode(
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    hooks: [hook],
+    hooks: [hook, VALIDATION_HOOK],
     securityDefault: securityDefault(configuration),
   });
   const attachments = new AttachmentStore({ runtime, kv });

@@ -14,6 +14,7 @@ import { parseMultipart } from "../../src/host/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
 
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
@@ -60,7 +61,11 @@ export async function openApi({
     event: (name, fields) => events.push({ name, ...fields }),
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
-  const databases = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
+  const databases = new DatabaseRegistry({
+    runtime,
+    root: Subspace.fromTuple([1]),
+    hooks: [...hooks, VALIDATION_HOOK],
+  });
   const attachments = new AttachmentStore({ runtime, kv });
   const api = createApi({
     runtime,

@@ -17,6 +17,7 @@ import {
   Replicator,
   type ReplicatorConfig,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../../src/replicator/index.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
@@ -40,7 +41,11 @@ export async function openNode({
     },
   });
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const settings = { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, ...config };
+  // A getter stays one: settings are read at each use.
+  const settings: ReplicatorConfig = Object.defineProperties(
+    { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1 },
+    Object.getOwnPropertyDescriptors(config),
+  );
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
   const replicatorSpace = Subspace.fromTuple(["replicator"]);
@@ -51,7 +56,7 @@ export async function openNode({
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
-    hooks: [hook],
+    hooks: [hook, VALIDATION_HOOK],
   });
   const attachments = new AttachmentStore({ runtime, kv });
   // Its threads do not outlive the tests.
