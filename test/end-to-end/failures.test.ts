@@ -236,7 +236,10 @@ test.each(["hold", "crash"])(
       () => here.call("GET", pathOf(document)),
       ({ status, body }) => status === 200 && body.total_rows === 1 && body.failures[0].tries > 1,
     );
-    expect(failures.failures[0]).toMatchObject({ id: "bad", reason: expect.stringContaining("closed") });
+    expect(failures.failures[0]).toMatchObject({
+      id: "bad",
+      reason: expect.stringContaining("closed"),
+    });
     const { body: job } = await until(
       () => here.call("GET", `/_scheduler/docs/${document}`),
       ({ body }) => body.state === (policy === "hold" ? "running" : "crashing"),
