@@ -7,6 +7,7 @@ import type { Selection } from "./endpoint.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
   boolean,
+  choice,
   decode,
   integer,
   isObject,
@@ -15,6 +16,7 @@ import {
   ReplicationInvalidError,
 } from "./parse-fields.ts";
 import {
+  FAILURE_POLICIES,
   REPLICATION_OPTIONS_DEFAULT,
   type Replication,
   type ReplicationOptions,
@@ -55,6 +57,8 @@ export function parseReplication(
       connectionTimeoutMs: integer(members, "connection_timeout", defaults.connectionTimeoutMs),
       retriesPerRequest: integer(members, "retries_per_request", defaults.retriesPerRequest, 0),
       useBulkGet: boolean(members, "use_bulk_get", defaults.useBulkGet),
+      failurePolicy: choice(members, "failure_policy", defaults.failurePolicy, FAILURE_POLICIES),
+      failureRetrySec: integer(members, "failure_retry_sec", defaults.failureRetrySec, 0),
     },
   };
 }

@@ -59,7 +59,21 @@ export interface ReplicationOptions {
   readonly connectionTimeoutMs: number;
   readonly retriesPerRequest: number;
   readonly useBulkGet: boolean;
+  readonly failurePolicy: FailurePolicy;
+  /** How often revisions that were left behind are tried again by themselves; 0: only on demand. */
+  readonly failureRetrySec: number;
 }
+
+export const FAILURE_POLICIES = ["skip", "hold", "crash"] as const;
+
+/**
+ * What becomes of a revision that does not arrive. It is on the list of failures in any case.
+ *
+ *   skip    the job goes on, and its checkpoint passes the revision
+ *   hold    the job tries it again and again, and its checkpoint waits for it
+ *   crash   the run ends, and so does the next one, until the revision arrives
+ */
+export type FailurePolicy = (typeof FAILURE_POLICIES)[number];
 
 export const REPLICATION_OPTIONS_DEFAULT: ReplicationOptions = {
   useCheckpoints: true,
@@ -70,4 +84,6 @@ export const REPLICATION_OPTIONS_DEFAULT: ReplicationOptions = {
   connectionTimeoutMs: 30_000,
   retriesPerRequest: 5,
   useBulkGet: true,
+  failurePolicy: "skip",
+  failureRetrySec: 3600,
 };

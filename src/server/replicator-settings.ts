@@ -1,12 +1,14 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
 import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
 import {
+  FAILURE_POLICIES,
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
   type ReplicatorConfig,
 } from "../replicator/index.ts";
 import {
   booleanSetting,
+  choiceSetting,
   coefficientSetting,
   integerSetting,
   liveSettings,
@@ -72,6 +74,13 @@ const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   connectionTimeoutMs: integer("connection_timeout", OPTIONS_DEFAULT.connectionTimeoutMs),
   retriesPerRequest: integer("retries_per_request", OPTIONS_DEFAULT.retriesPerRequest, 0),
   useBulkGet: booleanSetting(SECTION, "use_bulk_get", OPTIONS_DEFAULT.useBulkGet),
+  failurePolicy: choiceSetting(
+    SECTION,
+    "failure_policy",
+    OPTIONS_DEFAULT.failurePolicy,
+    FAILURE_POLICIES,
+  ),
+  failureRetrySec: integer("failure_retry_sec", OPTIONS_DEFAULT.failureRetrySec, 0),
 };
 
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
