@@ -185,7 +185,7 @@ describe("the node's configuration", () => {
   test("is for server admins alone", async () => {
     const { openedApi } = await open({ name: "alice", roles: [], isAdmin: false });
     expect(await openedApi.ask(`GET ${root}`)).toMatchObject(
-      refusal(403, "forbidden", "You are not a server admin."),
+      refusal(401, "unauthorized", "You are not a server admin."),
     );
   });
 });
