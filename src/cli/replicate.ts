@@ -4,6 +4,7 @@ import {
   type DocumentFailure,
   describeFailure,
   MemoryFailureLog,
+  NO_OWN_CHECKPOINT,
   parseReplication,
   ReplicationInvalidError,
   ReplicationRun,
@@ -62,6 +63,7 @@ export async function replicate(
       ids: replicationId(context, replication),
       mayWrite: async () => {},
       failures: failureLog,
+      ownCheckpoint: NO_OWN_CHECKPOINT,
     });
     const progress = new Progress("copying", process.stderr);
     const timer = setInterval(() => {

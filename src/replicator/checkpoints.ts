@@ -1,6 +1,7 @@
 /** The two replication logs of a run: found at its start, written as it goes on. */
 import { errorCode, type JsonText } from "../base/index.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
+import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import type { ReplicationId } from "./replication-id.ts";
 import { type CommonAncestry, commonAncestry, type ReplicationLog } from "./replication-log.ts";
 
@@ -26,15 +27,18 @@ export class Checkpoints {
   readonly sourceLog: ReplicationLog | undefined;
   readonly #id: string;
   readonly #sides: readonly Side[];
+  readonly #own: OwnCheckpointStore;
 
   private constructor(
     id: string,
     sides: readonly Side[],
     sourceLog: ReplicationLog | undefined,
     targetLog: ReplicationLog | undefined,
+    own: OwnCheckpointStore,
   ) {
     this.#id = id;
     this.#sides = sides;
+    this.#own = own;
     this.sourceLog = sourceLog;
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
@@ -43,6 +47,7 @@ export class Checkpoints {
   static async find(
     { source, target }: { readonly source: Endpoint; readonly target: Endpoint },
     ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+    own: OwnCheckpointStore,
     signal: AbortSignal,
   ): Promise<Checkpoints> {
     const sourceInfo = await source.info(signal);
@@ -63,7 +68,15 @@ export class Checkpoints {
         revision: targetRecord?.revision,
       },
     ];
-    return new Checkpoints(ids.baseId, sides, parseLog(sourceRecord), parseLog(targetRecord));
+    const targetLog = parseLog(targetRecord);
+    const ownCopy = await own.read();
+    // It is of use while both databases are those that it speaks of.
+    const isCurrent =
+      ownCopy !== undefined &&
+      ownCopy.log.session_id === targetLog?.session_id &&
+      sameStartTime(ownCopy.sourceStartTime, sourceInfo.instanceStartTime);
+    const sourceLog = isCurrent ? ownCopy.log : parseLog(sourceRecord);
+    return new Checkpoints(ids.baseId, sides, sourceLog, targetLog, own);
   }
 
   /**
@@ -83,7 +96,14 @@ export class Checkpoints {
       );
     }
     const body = JSON.stringify(log);
-    for (const side of this.#sides) await this.#writeSide(side, body, signal);
+    for (const side of this.#sides) {
+      try {
+        await this.#writeSide(side, body, signal);
+      } catch (error) {
+        if (side.name !== "source" || !isRefusal(error)) throw error;
+        await this.#own.write({ log, sourceStartTime: side.instanceStartTime });
+      }
+    }
   }
 
   async #writeSide(side: Side, body: JsonText, signal: AbortSignal): Promise<void> {
@@ -133,6 +153,11 @@ async function commit(side: Side, signal: AbortSignal): Promise<string> {
       { cause: error },
     );
   }
+}
+
+/** The endpoint may be read, and not written. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof EndpointError && error.error === "read_only";
 }
 
 function sameStartTime(before: string, now: string | undefined): boolean {

@@ -16,6 +16,7 @@ import {
   toJobData,
   withEvents,
 } from "./job-data.ts";
+import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { penaltySec } from "./penalty.ts";
 import type { Replication } from "./replication.ts";
 import { writeDocumentState } from "./replication-document.ts";
@@ -23,6 +24,7 @@ import { baseIdOf, type ReplicationIdContext } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import { StopRequest } from "./replication-run.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { SCHEDULED_RETRY } from "./retry-failures.ts";
 
 export interface ReplicationJobParts {
   readonly runtime: Runtime;
@@ -33,6 +35,7 @@ export interface ReplicationJobParts {
   readonly ownership: ReplicationOwnership;
   readonly failureList: FailureList;
   readonly controls: JobControls;
+  readonly ownCheckpoints: OwnCheckpoints;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** `name@host`, as `_scheduler` shows it. */
@@ -207,16 +210,22 @@ export class HeldReplication {
     return decision === this.#control.decision ? dueAtSec : this.#nowSec();
   }
 
-  /** Now, when somebody asked for another try of the failures too late for this run. */
+  /** Now, when somebody asked for another try of the failures too late for this run; later, when it left some behind. */
   async #retryDueSec(
     tx: Transaction,
-    { state, replicationId: id }: ReplicationJobData,
+    { state, replicationId: id, document }: ReplicationJobData,
   ): Promise<number | undefined> {
     const { failureList } = this.parts;
     const baseId = baseIdOf(id);
     if (baseId === undefined) return undefined;
     const request = await failureList.retryRequest(tx, baseId);
-    if (request === undefined) return undefined;
+    if (request === undefined) {
+      const pauseSec = this.data.replication?.options.failureRetrySec ?? 0;
+      const isForSchedule = state === "completed" && document !== undefined && pauseSec > 0;
+      if (!isForSchedule || (await failureList.counts(tx, baseId)).length === 0) return undefined;
+      failureList.askRetry(tx, baseId, SCHEDULED_RETRY);
+      return this.#nowSec() + pauseSec;
+    }
     if (state === "completed") return this.#nowSec();
     // A job that fails for good would fail again: it must not run in circles.
     await failureList.endRetry(tx, baseId, request);

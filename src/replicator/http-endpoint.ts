@@ -31,6 +31,9 @@ import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
 const FEED_TIMEOUT_MS_MIN = 1000;
 
+/** Answers to who may not write. */
+const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
+
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
@@ -175,6 +178,9 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#requests.ask("PUT", path, { body: text, signal });
     const answer = response.text;
     if (response.status === 409) return undefined;
+    if (READ_ONLY.has(response.status)) {
+      throw this.#requests.unexpected("read_only", path, response, answer);
+    }
     const revision = response.status < 300 ? parseObject(answer)?.rev : undefined;
     if (typeof revision !== "string") {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, answer);

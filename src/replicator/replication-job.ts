@@ -21,8 +21,8 @@ import { HeldReplication, hasEnded, type ReplicationJobParts } from "./held-repl
 import { type ReplicationJobData, toJobData, withEvents } from "./job-data.ts";
 import { askPending, observe, showLife } from "./job-life.ts";
 import type { Replication } from "./replication.ts";
-import { type ReplicationId, replicationId } from "./replication-id.ts";
-import { type ReplicationEnding, ReplicationRun } from "./replication-run.ts";
+import { type ReplicationId, replicationId, userFilter } from "./replication-id.ts";
+import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import {
   addStatistics,
   NO_STATISTICS,
@@ -165,6 +165,7 @@ export class ReplicationJob {
         return this.#job.update();
       },
       failures: await this.#openFailures(ids.baseId),
+      ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
     });
     let ending: ReplicationEnding | undefined;
@@ -180,8 +181,28 @@ export class ReplicationJob {
       },
       () => showLife(this.#job, run, ended.signal),
       () => askPending(this.#job, run, source, ended.signal),
+      () => this.#watchFilter(replication, ids, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
+  }
+
+  /** Ends the run when the filter is another: the next one has another id, and begins anew. */
+  async #watchFilter(
+    replication: Replication,
+    { id }: ReplicationId,
+    ended: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#job.parts.runtime;
+    if (userFilter(replication.selection) === undefined) return;
+    while (!ended.aborted) {
+      await clock.sleep(replication.options.checkpointIntervalMs, ended).catch(() => {});
+      if (ended.aborted) return;
+      const current = await this.#ids(replication, ended).catch((error: unknown) => {
+        if (ended.aborted) return undefined;
+        throw error;
+      });
+      if (current !== undefined && current.id !== id) throw new StopRequest();
+    }
   }
 
   /** The request to try failures again, if that is all that a job which has ended is to do. */

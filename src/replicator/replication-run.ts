@@ -18,6 +18,7 @@ import { Checkpoints } from "./checkpoints.ts";
 import { BatchCopier } from "./copy-batch.ts";
 import type { ChangedDocument, ChangesItem, Endpoint, SourceSequence } from "./endpoint.ts";
 import type { FailureLog } from "./failure-log.ts";
+import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { readChanges } from "./read-changes.ts";
 import type { Replication } from "./replication.ts";
 import type { ReplicationId } from "./replication-id.ts";
@@ -27,7 +28,7 @@ import {
   NO_STATISTICS,
   type ReplicationStatistics,
 } from "./replication-statistics.ts";
-import { retryFailures } from "./retry-failures.ts";
+import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes that are queued per worker; CouchDB's figure. */
@@ -53,6 +54,7 @@ export interface ReplicationRunParts {
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: FailureLog;
+  readonly ownCheckpoint: OwnCheckpointStore;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
 }
@@ -109,13 +111,13 @@ export class ReplicationRun {
 
   /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
   async run(signal: AbortSignal): Promise<ReplicationEnding> {
-    const { source, target, replication, ids } = this.#parts;
+    const { source, target, replication, ids, ownCheckpoint } = this.#parts;
     let checkpoints: Checkpoints | undefined;
     try {
       if (replication.createTarget) {
         await target.create(replication.createTargetParameters, signal);
       }
-      checkpoints = await Checkpoints.find({ source, target }, ids, signal);
+      checkpoints = await Checkpoints.find({ source, target }, ids, ownCheckpoint, signal);
       this.#begin(checkpoints);
       const found = checkpoints;
       const copied = new AbortController();
@@ -123,6 +125,7 @@ export class ReplicationRun {
       await runTogether(signal, [
         (taskSignal) => this.#copyAll(copier, taskSignal).finally(() => copied.abort()),
         (taskSignal) => this.#retryWhenAsked(copier, copied.signal, taskSignal),
+        (taskSignal) => this.#retryRegularly(copier, copied.signal, taskSignal),
         (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
       ]);
     } catch (error) {
@@ -186,6 +189,19 @@ export class ReplicationRun {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
       await retryFailures(copier, failures, request, signal);
+    }
+  }
+
+  async #retryRegularly(
+    copier: BatchCopier,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { runtime, failures, replication } = this.#parts;
+    const { failureRetrySec } = replication.options;
+    while (failureRetrySec > 0 && !copied.aborted) {
+      await runtime.clock.sleep(failureRetrySec * 1000, copied).catch(() => {});
+      if (!copied.aborted) await retryFailures(copier, failures, SCHEDULED_RETRY, signal);
     }
   }
 

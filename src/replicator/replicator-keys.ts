@@ -9,6 +9,7 @@ const BUDGET = 5;
 const BUDGET_RESERVATION = 6;
 const BUDGETS_CHANGED = 7;
 const JOB_CONTROL = 8;
+const OWN_CHECKPOINT = 9;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -50,6 +51,11 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(8, jobId)",
     value: "(1, json)",
     note: "what an operator decided about a job, and who it was",
+  },
+  {
+    key: "(9, baseId)",
+    value: "(1, json)",
+    note: "the source's replication log, where the source does not take it",
   },
 ];
 
@@ -121,6 +127,10 @@ export class ReplicatorKeys {
 
   budgetsChanged(): Key {
     return this.#replicator.pack([BUDGETS_CHANGED]);
+  }
+
+  ownCheckpoint(baseId: string): Key {
+    return this.#replicator.pack([OWN_CHECKPOINT, baseId]);
   }
 
   jobControl(jobId: string): Key {

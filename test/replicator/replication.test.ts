@@ -73,6 +73,25 @@ test("a filter function decides about each revision of a local source", async ()
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0002", "doc-0003"]);
 });
 
+test("a filter that changes while a job runs makes it another replication, from the start", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 4);
+  const filters = (limit: number) =>
+    JSON.stringify({ filters: { f: `function (doc) { return doc.n >= ${limit}; }` } });
+  await node.put("a", "_design/d", filters(3));
+  const body = { source: "a", target: "b", create_target: true, filter: "d/f", continuous: true };
+  const replication = parseReplication({ ...body, checkpoint_interval: 50 });
+  const jobId = await node.replicator.start(replication, USER);
+  const first = await node.event("replication.started");
+  await node.event("replication.checkpoint");
+  await node.put("a", "_design/d", filters(1));
+  const second = await node.event("replication.started", ({ id }) => id !== first.id);
+  expect(second.jobId).toBe(jobId);
+  while (Object.keys(await node.content("b")).length < 3) await node.runtime.clock.sleep(20);
+  expect(Object.keys(await node.content("b"))).toEqual(["doc-0001", "doc-0002", "doc-0003"]);
+});
+
 test("a filter function that fails fails the job, with its words", async () => {
   const node = await open();
   node.start();

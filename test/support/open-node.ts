@@ -9,6 +9,7 @@ import {
   Endpoints,
   FailureList,
   JobControls,
+  OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationHook,
@@ -40,7 +41,11 @@ export async function openNode({
     },
   });
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const settings = { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, ...config };
+  // A getter stays one: settings are read at each use.
+  const settings: ReplicatorConfig = Object.defineProperties(
+    { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1 },
+    Object.getOwnPropertyDescriptors(config),
+  );
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
   const replicatorSpace = Subspace.fromTuple(["replicator"]);
@@ -112,6 +117,7 @@ export async function openNode({
       ownership,
       failureList,
       controls,
+      ownCheckpoints: new OwnCheckpoints(kv, replicatorSpace),
       ids,
       config: settings,
       nodeName: "tandem@test",
