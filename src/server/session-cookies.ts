@@ -94,10 +94,14 @@ export class SessionCookies {
 
   #header(value: string, ageSec: number): string {
     const { allowsPersistentCookies, cookieDomain, sameSite } = this.#settings;
+    // Some clients go by the one, some by the other; the date is CouchDB's, with hyphens.
+    const expires = new Date(this.#clock.nowMs() + ageSec * 1000).toUTCString();
+    const dated = expires.replace(/(\d\d) (\w{3}) /, "$1-$2-");
+    const isDated = allowsPersistentCookies || ageSec === 0;
     return [
       `AuthSession=${value}`,
       "Version=1",
-      ...(allowsPersistentCookies || ageSec === 0 ? [`Max-Age=${ageSec}`] : []),
+      ...(isDated ? [`Expires=${dated}`, `Max-Age=${ageSec}`] : []),
       "Path=/",
       "HttpOnly",
       ...(cookieDomain === undefined ? [] : [`Domain=${cookieDomain}`]),
