@@ -15,7 +15,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   "http-client": ["base", "protocol"],
   replicator: ["base", "kv", "jobs", "databases", "protocol", "http-client"],
   api: ["base", "kv", "jobs", "databases", "protocol", "http-client", "replicator"],
-  host: ["base", "kv", "jobs", "protocol", "http-client", "api"],
+  host: ["base", "kv", "jobs", "databases", "protocol", "http-client", "api"],
   server: [
     "base",
     "kv",

@@ -3,6 +3,7 @@ import { errorCode, type Runtime, randomHex } from "../base/index.ts";
 import type { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
+import type { DesignFunctions } from "../replicator/index.ts";
 import { allDocumentsRoutes } from "./all-documents.ts";
 import { attachmentRoutes } from "./attachments.ts";
 import { requireAccess } from "./authorization.ts";
@@ -27,6 +28,8 @@ export interface ApiParts {
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
   readonly parseMultipart: MultipartParser;
+  /** Filters and validations of design documents. */
+  readonly functions: DesignFunctions;
   /** Throws a ProtocolError 401 for wrong credentials. */
   readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly server: {

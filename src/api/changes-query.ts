@@ -1,11 +1,13 @@
 /** The query of a changes feed. */
 import { splitObject } from "../base/index.ts";
 import { FIRST_SEQUENCE } from "../databases/index.ts";
-import { badRequest, compileSelector, ProtocolError } from "../protocol/index.ts";
+import { badRequest, compileSelector } from "../protocol/index.ts";
+import { type FilterName, type FilterRequest, parseFilterName } from "../replicator/index.ts";
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
 import { booleanParameter, integerParameter, isTextList, jsonParameter } from "./query.ts";
 import { checkJson, readBody, requireJsonType } from "./request-body.ts";
+import { splitPath } from "./router.ts";
 
 /** CouchDB's `[chttpd] changes_timeout`: both the default and the longest. */
 const TIMEOUT_MS = 60_000;
@@ -13,11 +15,13 @@ const HEARTBEAT_MS_DEFAULT = 60_000;
 
 export type Feed = "normal" | "longpoll" | "continuous" | "eventsource";
 
-/** Which changes pass; a document's text is looked at only by `documents`. */
+/** Which changes pass. */
 export type ChangesFilter =
   | { readonly kind: "all" }
   | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
-  | { readonly kind: "documents"; readonly matches: (document: unknown) => boolean };
+  | { readonly kind: "selector"; readonly matches: (document: unknown) => boolean }
+  /** A function of a design document, which is to be opened in the database. */
+  | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
 
 export interface ChangesQuery {
   readonly feed: Feed;
@@ -107,8 +111,43 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
   if (name === "_design") {
     return { kind: "ids", matches: (id) => id.startsWith("_design/") };
   }
-  const reason = `The filter ${name} is not part of Tandem yet; _doc_ids, _selector and _design are.`;
-  throw new ProtocolError(501, "not_implemented", reason);
+  const request = filterRequest(call, members);
+  if (name === "_view") {
+    const view = call.request.query.get("view");
+    if (view === undefined) throw badRequest("`view` filter parameter is not provided.");
+    return { kind: "function", name: parseFilterName("view", view), request };
+  }
+  if (name.startsWith("_")) throw badRequest("unknown builtin filter name");
+  return { kind: "function", name: parseFilterName("filter", name), request };
+}
+
+/** What the function is told of the request: all but what proves who sent it. */
+function filterRequest(
+  { request, user }: Call,
+  members: ReadonlyMap<string, string>,
+): FilterRequest {
+  const { method, path, query, headers, peer } = request;
+  const shown = [...headers].filter(([name]) => name !== "authorization" && name !== "cookie");
+  const body = [...members].map(([name, text]) => [name, JSON.parse(text)] as const);
+  const queryText = [...query]
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+    .join("&");
+  return {
+    method,
+    path: splitPath(path),
+    rawPath: `${path}?${queryText}`,
+    query: Object.fromEntries(query),
+    headers: Object.fromEntries(shown.map(([name, value]) => [headerName(name), value])),
+    body: method === "POST" ? Object.fromEntries(body) : "undefined",
+    peer,
+    userName: user.name,
+    roles: user.roles,
+  };
+}
+
+/** `content-type` as `Content-Type`, which filters look for. */
+function headerName(name: string): string {
+  return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }
 
 async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
@@ -132,5 +171,5 @@ function bySelector(value: unknown): ChangesFilter {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw badRequest("Selector error: expected a JSON object");
   }
-  return { kind: "documents", matches: compileSelector({ ...value }) };
+  return { kind: "selector", matches: compileSelector({ ...value }) };
 }

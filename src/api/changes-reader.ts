@@ -1,8 +1,8 @@
 /** The rows of a changes feed, page by page, and the wait for more of them. */
 import { errorCode } from "../base/index.ts";
-import type { Change, Database } from "../databases/index.ts";
+import type { Change, Database, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import { renderStoredDocument } from "../replicator/index.ts";
+import type { DocumentFilter } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import type { ChangesQuery } from "./changes-query.ts";
@@ -27,13 +27,23 @@ export interface ChangesRow {
   readonly text: string;
 }
 
-/** A change that was looked at. */
-interface Judged {
+/** A filter that can be asked. */
+export type OpenedFilter =
+  | { readonly kind: "all" }
+  | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
+  | { readonly kind: "documents"; readonly pass: DocumentFilter };
+
+/** A change, and what was read of its document. */
+interface Candidate {
   readonly change: Change;
-  readonly passes: boolean;
+  /** What the filter judges: the winner, or all leaves. */
+  readonly documents: readonly Document[];
   readonly view: DocumentView | undefined;
-  /** Of its document, when that was read. */
-  readonly length: number;
+}
+
+/** A change that passed, with the revisions that did. */
+interface Passed extends Candidate {
+  readonly revisions: readonly string[];
 }
 
 export class ChangesReader {
@@ -41,14 +51,24 @@ export class ChangesReader {
   readonly #call: Call;
   readonly #query: ChangesQuery;
   readonly #database: Database;
+  readonly #filter: OpenedFilter;
   readonly #size = new PageSize();
   #rowCount = 0;
 
-  constructor(parts: ApiParts, call: Call, query: ChangesQuery, database: Database) {
+  constructor(
+    parts: ApiParts,
+    call: Call,
+    feed: {
+      readonly query: ChangesQuery;
+      readonly database: Database;
+      readonly filter: OpenedFilter;
+    },
+  ) {
     this.#parts = parts;
     this.#call = call;
-    this.#query = query;
-    this.#database = database;
+    this.#query = feed.query;
+    this.#database = feed.database;
+    this.#filter = feed.filter;
   }
 
   get limitIsReached(): boolean {
@@ -61,11 +81,12 @@ export class ChangesReader {
 
   /** The changes behind `since`; in a descending feed those before `before`. */
   async page(since: string, before?: string): Promise<ChangesPage> {
-    const { descending, limit, includeDocuments, filter } = this.#query;
+    const { descending, limit, includeDocuments } = this.#query;
+    const filter = this.#filter;
     const needsDocuments = includeDocuments || filter.kind === "documents";
     const countMax = needsDocuments ? this.#size.count : PAGE_COUNT_MAX;
     const wanted = limit - this.#rowCount;
-    const { changes, judged } = await this.#read(async (tx, database) => {
+    const { changes, candidates } = await this.#read(async (tx, database) => {
       const page = await database.changes(tx, {
         since,
         descending,
@@ -73,14 +94,12 @@ export class ChangesReader {
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
       });
-      const entries = page.entries.map((change) => this.#judge(tx, database, change));
-      return { changes: page, judged: await Promise.all(entries) };
+      const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
+      const entries = looked.map((change) => this.#candidate(tx, database, change));
+      return { changes: page, candidates: await Promise.all(entries) };
     });
-    if (needsDocuments) {
-      const length = judged.reduce((sum, entry) => sum + entry.length, 0);
-      this.#size.learn(judged.length, length);
-    }
-    const sent = judged.filter(({ passes }) => passes).slice(0, wanted);
+    if (needsDocuments) this.#size.learn(candidates.length, lengthOf(candidates));
+    const sent = (await this.#passing(candidates)).slice(0, wanted);
     const rows: ChangesRow[] = [];
     for (const entry of sent) rows.push(await this.#row(entry));
     const isCut = this.limitIsReached && sent.length > 0;
@@ -175,25 +194,47 @@ export class ChangesReader {
     });
   }
 
-  async #judge(tx: ReadTransaction, database: Database, change: Change): Promise<Judged> {
-    const { filter, includeDocuments, view: options } = this.#query;
-    const refused = { change, passes: false, view: undefined, length: 0 };
-    if (filter.kind === "ids" && !filter.matches(change.id)) return refused;
-    if (filter.kind !== "documents" && !includeDocuments) return { ...refused, passes: true };
-    const document = await database.read(tx, change.id);
-    if (document === undefined) return refused;
-    const { length } = document.body;
-    const passes =
-      filter.kind !== "documents" || filter.matches(JSON.parse(renderStoredDocument(document)));
-    if (!passes || !includeDocuments) return { change, passes, view: undefined, length };
-    return { change, passes, view: await viewOf(tx, database, document, options), length };
+  async #candidate(tx: ReadTransaction, database: Database, change: Change): Promise<Candidate> {
+    const { includeDocuments, allLeaves, view: options } = this.#query;
+    const isJudged = this.#filter.kind === "documents";
+    if (!isJudged && !includeDocuments) return { change, documents: [], view: undefined };
+    const documents =
+      isJudged && allLeaves
+        ? await database.readLeaves(tx, change.id)
+        : [await database.read(tx, change.id)].filter((document) => document !== undefined);
+    const [winner] = documents;
+    const shown = includeDocuments && winner !== undefined;
+    return {
+      change,
+      documents,
+      view: shown ? await viewOf(tx, database, winner, options) : undefined,
+    };
   }
 
-  async #row({ change, view }: Judged): Promise<ChangesRow> {
-    const { sequenceInterval, allLeaves } = this.#query;
+  /** Asked outside of the transaction: a function may take its time. */
+  async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
+    const filter = this.#filter;
+    if (filter.kind !== "documents") {
+      return candidates.map((candidate) => {
+        const { winner, leaves } = candidate.change;
+        const all = leaves.map(({ revision }) => revision);
+        return { ...candidate, revisions: this.#query.allLeaves ? all : [winner] };
+      });
+    }
+    const passes = await filter.pass(candidates.flatMap(({ documents }) => documents));
+    let next = 0;
+    return candidates
+      .map((candidate) => {
+        const passing = candidate.documents.filter(() => passes[next++]);
+        return { ...candidate, revisions: passing.map(({ revision }) => revision) };
+      })
+      .filter(({ revisions }) => revisions.length > 0);
+  }
+
+  async #row({ change, revisions, view }: Passed): Promise<ChangesRow> {
+    const { sequenceInterval } = this.#query;
     this.#rowCount++;
     const tellsSequence = this.#rowCount % sequenceInterval === 0;
-    const revisions = allLeaves ? change.leaves.map(({ revision }) => revision) : [change.winner];
     const text = JSON.stringify({
       seq: tellsSequence ? change.sequence : null,
       id: change.id,
@@ -205,4 +246,10 @@ export class ChangesReader {
     const document = await viewText(this.#parts, this.#database, view, this.#query.view, signal);
     return { sequence: change.sequence, text: `${text.slice(0, -1)},"doc":${oneLine(document)}}` };
   }
+}
+
+/** Of the documents' bodies. */
+function lengthOf(candidates: readonly Candidate[]): number {
+  const lengths = candidates.flatMap(({ documents }) => documents.map(({ body }) => body.length));
+  return lengths.reduce((sum, length) => sum + length, 0);
 }

@@ -6,10 +6,13 @@
  *   continuous    a line for each change, until the client goes
  *   eventsource   the same, as server-sent events
  */
+import type { Database, Document } from "../databases/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
+import { openDesignFilter, renderStoredDocument } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
-import { type ChangesQuery, changesQuery, type Feed } from "./changes-query.ts";
-import { ChangesReader, type ChangesRow } from "./changes-reader.ts";
+import { type ChangesFilter, type ChangesQuery, changesQuery, type Feed } from "./changes-query.ts";
+import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";
 import { readDatabase } from "./database-access.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { PIECE_LENGTH, streamedJson } from "./responses.ts";
@@ -21,14 +24,40 @@ export function changesRoutes(parts: ApiParts): Route[] {
 
 async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const query = await changesQuery(call);
-  const { database, since } = await readDatabase(parts, call, async (tx, opened) => ({
+  const { database, since, filter } = await readDatabase(parts, call, async (tx, opened) => ({
     database: opened,
     since: query.since.kind === "now" ? await opened.updateSequence(tx) : query.since.sequence,
+    filter: await openFilter(parts, tx, opened, query.filter),
   }));
-  const reader = new ChangesReader(parts, call, query, database);
+  const reader = new ChangesReader(parts, call, { query, database, filter });
   const headers =
     query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : undefined;
   return streamedJson(200, feed(parts, { query, reader, since }), headers);
+}
+
+async function openFilter(
+  parts: ApiParts,
+  tx: ReadTransaction,
+  database: Database,
+  filter: ChangesFilter,
+): Promise<OpenedFilter> {
+  switch (filter.kind) {
+    case "all":
+    case "ids":
+      return filter;
+    case "selector": {
+      const matches = (document: Document): boolean =>
+        filter.matches(JSON.parse(renderStoredDocument(document)));
+      return { kind: "documents", pass: async (documents) => documents.map(matches) };
+    }
+    case "function": {
+      const { name, request } = filter;
+      return {
+        kind: "documents",
+        pass: await openDesignFilter(tx, parts, database, name, request),
+      };
+    }
+  }
 }
 
 interface FeedParts {

@@ -21,7 +21,7 @@ export function readDatabase<T>(
   call: Call,
   body: (tx: ReadTransaction, database: Database) => Promise<T>,
 ): Promise<T> {
-  const name = existingName(call);
+  const name = existingDatabaseName(call);
   return kv.read(async (tx) => body(tx, await databases.open(tx, name)), {
     signal: call.request.signal,
   });
@@ -34,7 +34,7 @@ export function writeDatabase<T>(
   body: (tx: Transaction, database: Database) => Promise<T>,
   { whenUnknown = "check" }: Pick<TransactOptions, "whenUnknown"> = {},
 ): Promise<T> {
-  const name = existingName(call);
+  const name = existingDatabaseName(call);
   return kv.transact(async (tx) => body(tx, await databases.open(tx, name)), {
     signal: call.request.signal,
     whenUnknown,
@@ -59,8 +59,8 @@ export function locationOf(call: Call, id?: string): string {
   return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
 }
 
-/** What cannot be a database is none; it would not even make a key. */
-function existingName(call: Call): string {
+/** The name in the path. What cannot be a database is none; it would not even make a key. */
+export function existingDatabaseName(call: Call): string {
   const name = databaseName(call);
   if (isDatabaseName(name)) return name;
   throw new ProtocolError(404, "not_found", "Database does not exist.");

@@ -1,14 +1,18 @@
 /** Writing edits: one, or many in batches that the store takes in one transaction each. */
 import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
+import { transactValidated } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
-import { writeContext, writeDatabase } from "./database-access.ts";
+import { existingDatabaseName, writeContext } from "./database-access.ts";
 import { type ErrorAnswer, errorAnswer, isRefusal } from "./error-responses.ts";
 
 /** Far from the transaction's limits in size and time. */
 const BATCH_COUNT_MAX = 100;
 const BATCH_LENGTH_MAX = 1_000_000;
+
+/** Of what a hook refused; all else that a validation function throws is 500 in CouchDB. */
+const REFUSAL_STATUSES: Readonly<Record<string, number>> = { unauthorized: 401, forbidden: 403 };
 
 /** What became of an edit, as the wire has it. */
 export type EditResult =
@@ -66,8 +70,15 @@ function transactEdits(
   const context = writeContext(call.user);
   // A revision that was made elsewhere can be written twice; a user's edit would conflict with itself.
   const isRepeatable = edits.every(({ mode }) => mode === "replicated");
-  return writeDatabase(parts, call, (tx, database) => database.writeMany(tx, edits, context), {
+  const { kv, databases, functions } = parts;
+  const name = existingDatabaseName(call);
+  const options = {
+    signal: call.request.signal,
     whenUnknown: isRepeatable ? "retry" : "check",
+  } as const;
+  return transactValidated(kv, functions, options, async (tx, validation) => {
+    const database = await databases.open(tx, name);
+    return database.writeMany(tx, edits, { ...context, validation });
   });
 }
 
@@ -103,7 +114,7 @@ function resultOf(outcome: WriteOutcome): EditResult {
         `Invalid attachment stub in ${id} for ${outcome.name}`,
       );
     case "rejected":
-      return failed(id, outcome.error === "forbidden" ? 403 : 401, outcome.error, outcome.reason);
+      return failed(id, REFUSAL_STATUSES[outcome.error] ?? 500, outcome.error, outcome.reason);
   }
 }
 

@@ -1,5 +1,6 @@
 /** The one table in the program that knows the statuses of errors. */
 import { errorCode, OperationalError } from "../base/index.ts";
+import { SandboxError } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { json } from "./responses.ts";
@@ -33,6 +34,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
     error: "bad_request",
     reason: "The revision limit must be a positive integer",
   },
+  STORE_VALIDATION_UNSETTLED: TRY_AGAIN,
   STORE_SEQUENCE_INVALID: {
     status: 400,
     error: "bad_request",
@@ -84,12 +86,18 @@ export interface ErrorAnswer {
 
 /** Whether the error is one of those that this table knows, and not a defect. */
 export function isExpected(error: unknown): boolean {
-  return error instanceof ProtocolError || ERROR_RESPONSES[errorCode(error) ?? ""] !== undefined;
+  if (error instanceof ProtocolError || error instanceof SandboxError) return true;
+  return ERROR_RESPONSES[errorCode(error) ?? ""] !== undefined;
 }
 
 export function errorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof ProtocolError) {
     return { status: error.status, error: error.error, reason: error.reason };
+  }
+  // A missing function is not found; whatever else fails, fails with 500 as in CouchDB, in words that the function chose.
+  if (error instanceof SandboxError) {
+    const { error: name, reason } = error;
+    return { status: name === "not_found" ? 404 : 500, error: name, reason };
   }
   const row = ERROR_RESPONSES[errorCode(error) ?? ""];
   if (row === undefined || !(error instanceof OperationalError)) return UNEXPECTED;

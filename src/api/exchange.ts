@@ -11,6 +11,8 @@ export interface ApiRequest {
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: AsyncIterable<Uint8Array>;
+  /** The address of the client. */
+  readonly peer: string;
   /** Aborts when the client has gone, or the server stops. */
   readonly signal: AbortSignal;
 }

@@ -1,25 +1,16 @@
 /** `/_tandem/jobs/{id}/failures`: the documents that a job left behind, and another try for them. */
-import type { DatabaseRegistry } from "../databases/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
-import { ProtocolError } from "../protocol/index.ts";
-import { isoTime, type JobEntry, type Replicator } from "../replicator/index.ts";
-import { type Call, parameter } from "./call.ts";
+import { isoTime } from "../replicator/index.ts";
+import type { Call } from "./call.ts";
 import type { ApiResponse } from "./exchange.ts";
+import { type FindJobParts, findJob } from "./find-job.ts";
 import { integerParameter } from "./query.ts";
 import { json } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
-export interface FailuresParts {
-  readonly kv: KeyValueStore;
-  readonly databases: DatabaseRegistry;
-  readonly replicator: Replicator;
-}
-
 /** Rows of an answer, unless asked otherwise. */
 const ROWS_DEFAULT = 1000;
-const REPLICATOR_DATABASE = "_replicator";
 
-export function failureRoutes(parts: FailuresParts): readonly Route[] {
+export function failureRoutes(parts: FindJobParts): readonly Route[] {
   const path = "/_tandem/jobs/{id}/failures";
   return [
     defineRoute("GET", path, (call) => listFailures(parts, call)),
@@ -28,7 +19,7 @@ export function failureRoutes(parts: FailuresParts): readonly Route[] {
   ];
 }
 
-async function listFailures(parts: FailuresParts, call: Call): Promise<ApiResponse> {
+async function listFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
   const limit = integerParameter(call, "limit") ?? ROWS_DEFAULT;
   const skip = integerParameter(call, "skip") ?? 0;
   const job = await findJob(parts, call);
@@ -51,7 +42,7 @@ async function listFailures(parts: FailuresParts, call: Call): Promise<ApiRespon
   });
 }
 
-async function countFailures(parts: FailuresParts, call: Call): Promise<ApiResponse> {
+async function countFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
   const counts = await parts.replicator.failures.counts(await findJob(parts, call));
   return json(200, {
     total_rows: total(counts),
@@ -64,33 +55,13 @@ async function countFailures(parts: FailuresParts, call: Call): Promise<ApiRespo
   });
 }
 
-async function retryFailures(parts: FailuresParts, call: Call): Promise<ApiResponse> {
+async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
   const job = await findJob(parts, call);
   const { done, triedCount, leftCount } = await parts.replicator.failures.retry(
     job,
     call.request.signal,
   );
   return json(done ? 200 : 202, { ok: true, tried: triedCount, total_rows: leftCount });
-}
-
-/** `{id}` is a replication id, or `database/document` of a replication document. */
-async function findJob(
-  { kv, databases, replicator }: FailuresParts,
-  call: Call,
-): Promise<JobEntry> {
-  const id = parameter(call, "id");
-  // A plus that a client forgot to escape has become a space on its way.
-  const entry = (await replicator.find(id.replaceAll(" ", "+"))) ?? (await replicator.find(id));
-  if (entry !== undefined) return entry;
-  const segments = id.split("/");
-  const place = segments.indexOf(REPLICATOR_DATABASE);
-  if (place >= 0 && place < segments.length - 1) {
-    const name = segments.slice(0, place + 1).join("/");
-    const { uuid } = await kv.read((tx) => databases.open(tx, name));
-    const found = await replicator.findDocument(uuid, segments.slice(place + 1).join("/"));
-    if (found !== undefined) return found;
-  }
-  throw new ProtocolError(404, "not_found", "missing");
 }
 
 function total(counts: readonly { readonly count: number }[]): number {

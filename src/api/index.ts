@@ -6,13 +6,17 @@
 export type { ApiParts } from "./api.ts";
 export { createApi } from "./api.ts";
 export { requireAdmin } from "./authorization.ts";
+export type { BudgetsParts } from "./budgets.ts";
+export { budgetRoutes } from "./budgets.ts";
 export type { Call, Handler } from "./call.ts";
 export { parameter } from "./call.ts";
 export type { ErrorAnswer } from "./error-responses.ts";
 export { errorAnswer, errorResponse } from "./error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
-export type { FailuresParts } from "./failures.ts";
 export { failureRoutes } from "./failures.ts";
+export type { FindJobParts } from "./find-job.ts";
+export type { JobsParts } from "./jobs.ts";
+export { jobRoutes } from "./jobs.ts";
 export type { NodeConfiguration } from "./node-configuration.ts";
 export { nodeConfigurationRoutes } from "./node-configuration.ts";
 export {

@@ -2,6 +2,7 @@
 /** The command `tandem`. */
 import { Command, InvalidArgumentError } from "commander";
 import { VERSION } from "../server/index.ts";
+import { addJobsCommand } from "./jobs.ts";
 import { replicate } from "./replicate.ts";
 import { serve } from "./serve.ts";
 import { verify } from "./verify.ts";
@@ -52,5 +53,7 @@ program
   .argument("<target>", "URL of a database")
   .option("--json", "print one JSON object")
   .action(verify);
+
+addJobsCommand(program);
 
 await program.parseAsync();

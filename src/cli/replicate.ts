@@ -4,6 +4,7 @@ import {
   type DocumentFailure,
   describeFailure,
   MemoryFailureLog,
+  NO_OWN_CHECKPOINT,
   parseReplication,
   ReplicationInvalidError,
   ReplicationRun,
@@ -47,15 +48,22 @@ export async function replicate(
         "a filter function of a design document is not supported yet from the shell",
       );
     }
-    const ids = { digests: runtime.digests, serverUuid: SHELL_UUID, serverUrl: "" };
+    const context = {
+      digests: runtime.digests,
+      serverUuid: SHELL_UUID,
+      hostName: "",
+      port: 0,
+      serverUrl: "",
+    };
     const run = new ReplicationRun({
       runtime,
       source: connections.open(replication, "source"),
       target: connections.open(replication, "target"),
       replication,
-      baseId: replicationId(ids, replication).baseId,
+      ids: replicationId(context, replication),
       mayWrite: async () => {},
       failures: failureLog,
+      ownCheckpoint: NO_OWN_CHECKPOINT,
     });
     const progress = new Progress("copying", process.stderr);
     const timer = setInterval(() => {

@@ -1,6 +1,6 @@
 /** `tandem serve`: a node until SIGTERM or SIGINT. */
 import { OperationalError } from "../base/index.ts";
-import { createLogWriter } from "../host/index.ts";
+import { createLogWriter, onParentGone, startChildProgram } from "../host/index.ts";
 import { ConfigError, openServer, readConfig, type ServeOptions } from "../server/index.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
@@ -17,7 +17,8 @@ interface ServeFlags {
   readonly replicationProcesses?: number;
 }
 
-export async function serve({ dataDir, config: configFile, ...rest }: ServeFlags): Promise<void> {
+export async function serve(flags: ServeFlags): Promise<void> {
+  const { dataDir, config: configFile, ...rest } = flags;
   const options: ServeOptions = {
     ...rest,
     ...(dataDir === undefined ? {} : { dataDirectory: dataDir }),
@@ -25,13 +26,17 @@ export async function serve({ dataDir, config: configFile, ...rest }: ServeFlags
   };
   try {
     const config = readConfig(options, process.env);
-    const server = await openServer(config, createLogWriter(config.logLevel));
-    if (!server.administrators) {
-      process.stdout.write(
-        "no administrator is configured: whoever reaches this server is one, so it serves the loopback address only\n",
-      );
+    const server = await openServer(config, createLogWriter(config.logLevel), (publicUrl) =>
+      startChildProgram(["serve", ...replicationFlags(flags)], { TANDEM_PUBLIC_URL: publicUrl }),
+    );
+    if (server.url !== undefined) {
+      if (!server.administrators) {
+        process.stdout.write(
+          "no administrator is configured: whoever reaches this server is one, so it serves the loopback address only\n",
+        );
+      }
+      process.stdout.write(`listening on ${server.url}\n`);
     }
-    if (server.url !== undefined) process.stdout.write(`listening on ${server.url}\n`);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
       server.stop().then(
@@ -41,9 +46,19 @@ export async function serve({ dataDir, config: configFile, ...rest }: ServeFlags
     };
     process.once("SIGTERM", stop);
     process.once("SIGINT", stop);
+    onParentGone(stop);
   } catch (error) {
     fail(error);
   }
+}
+
+/** The same command line for a node that replicates and does nothing else. */
+function replicationFlags(flags: ServeFlags): string[] {
+  const changed: ServeFlags = { ...flags, nodeType: "replication", replicationProcesses: 0 };
+  return Object.entries(changed).map(([name, value]) => {
+    const option = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    return `--${option}=${value}`;
+  });
 }
 
 function fail(error: unknown): never {

@@ -1,5 +1,5 @@
 /** The databases of a store, by name. */
-import { OperationalError, type Runtime, randomHex } from "../base/index.ts";
+import { type JsonText, OperationalError, type Runtime, randomHex } from "../base/index.ts";
 import {
   firstGreaterOrEqual,
   firstGreaterThan,
@@ -16,6 +16,7 @@ import {
 } from "./database-record.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
+import { SECURITY_ADMIN_ONLY } from "./security.ts";
 import { forgetState } from "./transaction-state.ts";
 
 /** CouchDB's default. */
@@ -35,19 +36,24 @@ export class DatabaseRegistry {
   readonly #runtime: Runtime;
   readonly #keys: RegistryKeys;
   readonly #hooks: readonly DatabaseHook[];
+  readonly #securityDefault: () => JsonText;
 
   constructor({
     runtime,
     root,
     hooks = [],
+    securityDefault = () => SECURITY_ADMIN_ONLY,
   }: {
     readonly runtime: Runtime;
     readonly root: Subspace;
     readonly hooks?: readonly DatabaseHook[];
+    /** The security object of databases that have none; `[couchdb] default_security`. */
+    readonly securityDefault?: () => JsonText;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
     this.#keys = new RegistryKeys(root);
     this.#hooks = hooks;
+    this.#securityDefault = securityDefault;
   }
 
   /** Throws STORE_DATABASE_EXISTS and STORE_DATABASE_NAME_INVALID. */
@@ -112,7 +118,9 @@ export class DatabaseRegistry {
 
   #database(name: string, record: DatabaseRecord): Database {
     const hooks = this.#hooksOf(name);
-    return new Database(this.#runtime, { registryKeys: this.#keys, name, record, hooks });
+    const securityDefault = this.#securityDefault;
+    const registryKeys = this.#keys;
+    return new Database(this.#runtime, { registryKeys, name, record, hooks, securityDefault });
   }
 
   #hooksOf(name: string): readonly DatabaseHook[] {

@@ -4,6 +4,7 @@ import { createSystemRuntime } from "../host/index.ts";
 import type { Database } from "./database.ts";
 import type { DocumentEdit } from "./document.ts";
 import { newRevisionHash } from "./new-revision.ts";
+import { SECURITY_ADMIN_ONLY } from "./security.ts";
 import {
   CONTEXT,
   interactive,
@@ -601,7 +602,7 @@ describe("local documents and settings", () => {
 
   test("the security object is kept as text, of any length", async () => {
     const store = await openStore();
-    expect(await store.read((tx, database) => database.security(tx))).toBe("{}");
+    expect(await store.read((tx, database) => database.security(tx))).toBe(SECURITY_ADMIN_ONLY);
     for (const text of [`{"members":{"names":["${"x".repeat(200_000)}"]}}`, '{ "admins": {} }']) {
       await store.write((tx, database) => database.setSecurity(tx, text));
       expect(await store.read((tx, database) => database.security(tx))).toBe(text);

@@ -55,6 +55,8 @@ export interface DatabaseParts {
   readonly name: string;
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
+  /** The security object until somebody sets one. */
+  readonly securityDefault: () => JsonText;
 }
 
 export class Database {
@@ -64,6 +66,7 @@ export class Database {
   readonly keys: DatabaseKeys;
   readonly #registryKeys: RegistryKeys;
   readonly #hooks: readonly DatabaseHook[];
+  readonly #securityDefault: () => JsonText;
   readonly #reader: DocumentReader;
   readonly #writer: DocumentWriter;
   readonly #counts: ChangeCounts;
@@ -71,13 +74,15 @@ export class Database {
   readonly #allDocuments: AllDocuments;
   readonly #locals: LocalDocuments;
 
-  constructor(runtime: Runtime, { registryKeys, name, record, hooks }: DatabaseParts) {
+  constructor(runtime: Runtime, parts: DatabaseParts) {
+    const { registryKeys, name, record, hooks, securityDefault } = parts;
     this.name = name;
     this.uuid = record.uuid;
     this.instanceStartTime = record.instanceStartTime.toString();
     this.keys = registryKeys.databaseKeys(record.uuid);
     this.#registryKeys = registryKeys;
     this.#hooks = hooks;
+    this.#securityDefault = securityDefault;
     const { keys } = this;
     const reader = new DocumentReader(keys, record.uuid);
     const counts = new ChangeCounts(keys, runtime.random);
@@ -280,9 +285,9 @@ export class Database {
 
   // Settings
 
-  /** The security object's text; `{}` until somebody sets one. */
-  security(tx: ReadTransaction): Promise<JsonText> {
-    return readSecurity(tx, this.keys);
+  /** The security object's text. */
+  async security(tx: ReadTransaction): Promise<JsonText> {
+    return (await readSecurity(tx, this.keys)) ?? this.#securityDefault();
   }
 
   async setSecurity(tx: Transaction, text: JsonText): Promise<void> {

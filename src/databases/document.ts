@@ -5,6 +5,7 @@
  * and member order stay as they came.
  */
 import type { JsonText } from "../base/index.ts";
+import type { WriteValidation } from "./hooks.ts";
 
 /** `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. The hash is 32 hex digits when we made it. */
 export type Revision = string;
@@ -99,11 +100,11 @@ export type WriteOutcome =
   | { readonly kind: "conflict"; readonly id: string }
   /** A stub names an attachment that no stored revision has (CouchDB answers 412 `missing_stub`). */
   | { readonly kind: "missing-stub"; readonly id: string; readonly name: string }
-  /** A hook refused it: CouchDB's `forbidden` or `unauthorized`. */
+  /** A hook refused it: CouchDB's `forbidden`, `unauthorized`, or another name of an error. */
   | {
       readonly kind: "rejected";
       readonly id: string;
-      readonly error: "forbidden" | "unauthorized";
+      readonly error: string;
       readonly reason: string;
     };
 
@@ -150,6 +151,8 @@ export interface WriteContext {
   readonly userName: string | null;
   readonly roles: readonly string[];
   readonly isAdmin: boolean;
+  /** How the edit is validated; absent when the server itself writes. */
+  readonly validation?: WriteValidation;
   /** The replicator's own update of a replication document; an object identity, so that nobody can forge it. */
   readonly replicator?: symbol;
 }

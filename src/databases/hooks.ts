@@ -8,7 +8,21 @@ import type { Document, DocumentEdit, WriteContext } from "./document.ts";
 
 export type Verdict =
   | { readonly edit: DocumentEdit }
-  | { readonly rejected: "forbidden" | "unauthorized"; readonly reason: string };
+  | {
+      /** `forbidden`, `unauthorized`, or the name of what went wrong while it was judged. */
+      readonly rejected: string;
+      readonly reason: string;
+    };
+
+/** What the functions of design documents say of a user's edit; the layer above knows how to ask them. */
+export interface WriteValidation {
+  judge(
+    tx: Transaction,
+    database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Promise<Verdict>;
+}
 
 export interface DatabaseHook {
   /** Asked when a database is opened. */

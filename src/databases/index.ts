@@ -15,6 +15,7 @@
  *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}                     of what is staged
  *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}                                             said to be gzip, and is not
  *   STORE_ATTACHMENT_CONTENT_GONE {contentId}    staged too long ago, or its last leaf went while it was read
+ *   STORE_FUNCTION_FAILED {error, reason}                                                    of a design document
  */
 export type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
 export type { ReadContentOptions, Reclaimed, StageOptions } from "./attachment-store.ts";
@@ -41,7 +42,12 @@ export type {
   WriteOutcome,
 } from "./document.ts";
 export { BODY_BYTES_MAX } from "./document-writer.ts";
-export type { DatabaseHook, Verdict } from "./hooks.ts";
+export type { DatabaseHook, Verdict, WriteValidation } from "./hooks.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
+export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
+export { SandboxError } from "./sandbox.ts";
+export { SECURITY_ADMIN_ONLY } from "./security.ts";
+export type { SecuritySubject } from "./security-object.ts";
+export { isDatabaseAdmin, isDatabaseMember } from "./security-object.ts";
 export { FIRST_SEQUENCE } from "./sequence.ts";

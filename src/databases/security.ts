@@ -5,11 +5,17 @@ import { chunkCountOf, decodeSecurity, encodeSecurity } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import { readRest } from "./document-reader.ts";
 
-const NONE_SET: JsonText = "{}";
+/** CouchDB's `admin_only`: only server admins come in. */
+export const SECURITY_ADMIN_ONLY: JsonText =
+  '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}';
 
-export async function readSecurity(tx: ReadTransaction, keys: DatabaseKeys): Promise<JsonText> {
+/** Undefined until somebody sets one. */
+export async function readSecurity(
+  tx: ReadTransaction,
+  keys: DatabaseKeys,
+): Promise<JsonText | undefined> {
   const first = await tx.get(keys.security(0));
-  if (first === undefined) return NONE_SET;
+  if (first === undefined) return undefined;
   const keyOf = (chunk: number): Uint8Array => keys.security(chunk);
   return decodeSecurity(await readRest(tx, first, chunkCountOf(first), keyOf));
 }

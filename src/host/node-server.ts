@@ -81,7 +81,15 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
   }
-  return { method: incoming.method ?? "GET", path, query, headers, body: incoming, signal };
+  return {
+    method: incoming.method ?? "GET",
+    path,
+    query,
+    headers,
+    body: incoming,
+    peer: incoming.socket.remoteAddress ?? "",
+    signal,
+  };
 }
 
 async function send(

@@ -76,14 +76,28 @@ test("a circle ends with an error that shows no password", async () => {
   expect(seen).toHaveLength(11);
 });
 
-test("a body that can be read once is not sent twice, and a place that is none is an error", async () => {
+test("a body that can be read once is not sent twice: the next one goes to the new place, without credentials", async () => {
   const { seen, fetch } = server({
-    "http://a/doc": [307, "http://a/moved"],
-    "http://a/odd": [301, "gopher://a/"],
+    "http://a/db/one?x=1": [307, "http://b/other/db/one?x=1"],
+    "http://b/other/db/three": [307, "http://b/back/db/three"],
   });
-  const body = { length: 0, stream: nothing };
-  expect((await fetch(request("http://a/doc", { method: "PUT", body }))).status).toBe(307);
-  expect(seen).toHaveLength(1);
+  const put = (url: string) =>
+    fetch(request(url, { method: "PUT", body: { length: 0, stream: nothing } }));
+  await expect(put("http://a/db/one?x=1")).rejects.toMatchObject({ details: { cause: "MOVED" } });
+  expect((await put("http://a/db/one?x=1")).status).toBe(200);
+  expect((await put("http://a/db/two")).status).toBe(200);
+  expect(seen.map(({ url }) => url).slice(1)).toEqual([
+    "http://b/other/db/one?x=1",
+    "http://b/other/db/two",
+  ]);
+  expect(seen[2]?.headers).toEqual({ accept: "application/json" });
+  await expect(put("http://a/db/three")).rejects.toMatchObject({ details: { cause: "MOVED" } });
+  expect((await put("http://a/db/four")).status).toBe(200);
+  expect(seen.at(-1)?.url).toBe("http://a/db/four");
+});
+
+test("a place that is none is an error", async () => {
+  const { fetch } = server({ "http://a/odd": [301, "gopher://a/"] });
   await expect(fetch(request("http://a/odd"))).rejects.toMatchObject({
     details: { cause: "BAD_REDIRECT" },
   });

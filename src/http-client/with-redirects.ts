@@ -17,16 +17,36 @@ export interface RedirectOptions {
   readonly secretHeaders?: readonly string[];
 }
 
-/** A request whose body can be read once is not repeated: its redirect is the answer. */
+/**
+ * A request whose body can be read once is not repeated: it fails, and the next one like it goes where this one was sent, until
+ * that place fails.
+ */
 export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOptions = {}): Fetch {
   const secrets = new Set([...CREDENTIAL_HEADERS, ...secretHeaders]);
+  let move: Move | undefined;
   return async (original) => {
+    if (isStream(original.body)) {
+      const place = move !== undefined && placeAfter(move, original.url);
+      const request = place ? moved(original, place, 307, secrets) : original;
+      try {
+        const response = await fetch(request);
+        if (!REDIRECTS.has(response.status) || response.status === 303) return response;
+        const location = parseUrl(response.headers.get("location") ?? "", request.url);
+        move = location && moveOf(original.url, location);
+        response.discard();
+        throw failed(original.method, original.url, move === undefined ? "BAD_REDIRECT" : "MOVED");
+      } catch (error) {
+        if (place) move = undefined;
+        throw error;
+      }
+    }
     let request = original;
     for (let count = 0; ; count++) {
       const response = await fetch(request);
       const location = response.headers.get("location");
-      const isFollowed = REDIRECTS.has(response.status) && location !== undefined;
-      if (!isFollowed || (isStream(request.body) && response.status !== 303)) return response;
+      if (!REDIRECTS.has(response.status) || location === undefined) {
+        return response;
+      }
       response.discard();
       const { method, url } = original;
       const next = parseUrl(location, request.url);
@@ -35,6 +55,26 @@ export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOpti
       request = moved(request, next, response.status, secrets);
     }
   };
+}
+
+/** What stands at the beginning of URLs, and what of those that moved. */
+interface Move {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** The two URLs without what they have in common at their end; only whole steps of a path move. */
+function moveOf(url: string, { href }: URL): Move {
+  let length = 0;
+  while (length < url.length && url.at(-1 - length) === href.at(-1 - length)) length++;
+  const common = url.slice(url.length - length);
+  const slash = common.indexOf("/");
+  const kept = slash < 0 ? 0 : common.length - slash;
+  return { from: url.slice(0, url.length - kept), to: href.slice(0, href.length - kept) };
+}
+
+function placeAfter({ from, to }: Move, url: string): URL | undefined {
+  return url.startsWith(from) ? parseUrl(to + url.slice(from.length), url) : undefined;
 }
 
 /** The request at its new place. 303 asks for something else; all others repeat what was asked (CouchDB: 301 and 302, too). */

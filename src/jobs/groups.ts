@@ -142,8 +142,8 @@ export class Groups {
   }
 
   /**
-   * Which of `running` have to give way: those that stand higher than some group that has a job due at `dueBySec`. Highest first.
-   * A snapshot: nothing conflicts with it.
+   * Which of `running` have to give way, highest first: those that stand higher than some group that has a job due at `dueBySec`,
+   * and last that group itself, whose jobs take turns. A snapshot: nothing conflicts with it.
    */
   async givingWay(
     tx: ReadTransaction,
@@ -165,7 +165,7 @@ export class Groups {
       })),
     );
     return standings
-      .filter((standing) => compareStandings(standing, lowest) > 0)
+      .filter((standing) => compareStandings(standing, lowest) >= 0)
       .toSorted((left, right) => compareStandings(right, left))
       .map(({ group }) => group);
   }

@@ -38,7 +38,8 @@ function operator(name: string, value: unknown): unknown {
     return { [name]: operators(value) };
   }
   if (name.startsWith("$")) return { [name]: value };
-  return { [name]: operators(value) };
+  const isEmpty = isSelectorObject(value) && Object.keys(value).length === 0;
+  return { [name]: isEmpty ? { $eq: value } : operators(value) };
 }
 
 /** Dotted names on the fields, operators below them. */
@@ -64,7 +65,8 @@ function negations(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).flatMap(([name, item]): [string, unknown][] => {
       if (name === "$not") return Object.entries(negateSelector(item) as Selector);
-      if (["$and", "$or", "$nor"].includes(name) && Array.isArray(item)) {
+      if (name === "$nor" && Array.isArray(item)) return [["$and", item.map(negateSelector)]];
+      if (["$and", "$or"].includes(name) && Array.isArray(item)) {
         return [[name, item.map(negations)]];
       }
       return [[name, isSelectorObject(item) ? negations(item) : item]];

@@ -172,7 +172,8 @@ function parseAttachment(name: string, value: unknown): WireAttachment {
 /** What is rendered; members come in CouchDB's order. */
 export interface RenderedDocument {
   readonly id: string;
-  readonly revision: string;
+  /** Undefined for a document that is yet to be written. */
+  readonly revision: string | undefined;
   readonly deleted: boolean;
   readonly body: JsonText;
   readonly revisions?: WireRevisions;
@@ -183,7 +184,8 @@ export interface RenderedDocument {
 
 /** The document's text. The body's members stand in it as they came. */
 export function renderWireDocument(document: RenderedDocument): JsonText {
-  let text = `{"_id":${JSON.stringify(document.id)},"_rev":${JSON.stringify(document.revision)}`;
+  let text = `{"_id":${JSON.stringify(document.id)}`;
+  if (document.revision !== undefined) text += `,"_rev":${JSON.stringify(document.revision)}`;
   const inner = innerText(document.body);
   if (inner !== "") text += `,${inner}`;
   if (document.deleted) text += `,"_deleted":true`;

@@ -25,6 +25,11 @@ export class BatchOutcome {
     this.#arrived.push({ id, revisions: hashes.map((hash, index) => `${start - index}-${hash}`) });
   }
 
+  /** What did not arrive. */
+  get failures(): readonly DocumentFailure[] {
+    return this.#failed;
+  }
+
   /** Records the outcome of a batch in which `asked` was seen to: what did not fail of it has arrived. */
   async record(asked: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const failed = new Set(this.#failed.map(({ id, revision }) => JSON.stringify([id, revision])));

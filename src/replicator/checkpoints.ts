@@ -1,6 +1,8 @@
 /** The two replication logs of a run: found at its start, written as it goes on. */
 import { errorCode, type JsonText } from "../base/index.ts";
-import { type Endpoint, EndpointError, type LocalRecord } from "./endpoint.ts";
+import { type Endpoint, EndpointError } from "./endpoint.ts";
+import type { OwnCheckpointStore } from "./own-checkpoint.ts";
+import type { ReplicationId } from "./replication-id.ts";
 import { type CommonAncestry, commonAncestry, type ReplicationLog } from "./replication-log.ts";
 
 interface Side {
@@ -9,6 +11,11 @@ interface Side {
   readonly instanceStartTime: string;
   /** The revision of the log as it stands, to write over it. */
   revision: string | undefined;
+}
+
+interface FoundRecord {
+  readonly body: JsonText;
+  readonly revision: string | undefined;
 }
 
 /** Servers that do not know when a database was made say so; it compares equal to anything (CouchDB 3.5). */
@@ -20,15 +27,18 @@ export class Checkpoints {
   readonly sourceLog: ReplicationLog | undefined;
   readonly #id: string;
   readonly #sides: readonly Side[];
+  readonly #own: OwnCheckpointStore;
 
   private constructor(
     id: string,
     sides: readonly Side[],
     sourceLog: ReplicationLog | undefined,
     targetLog: ReplicationLog | undefined,
+    own: OwnCheckpointStore,
   ) {
     this.#id = id;
     this.#sides = sides;
+    this.#own = own;
     this.sourceLog = sourceLog;
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
@@ -36,13 +46,14 @@ export class Checkpoints {
   /** Opens both sides, and reads what they remember of the replication. */
   static async find(
     { source, target }: { readonly source: Endpoint; readonly target: Endpoint },
-    baseId: string,
+    ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+    own: OwnCheckpointStore,
     signal: AbortSignal,
   ): Promise<Checkpoints> {
     const sourceInfo = await source.info(signal);
     const targetInfo = await target.info(signal);
-    const sourceRecord = await source.readLocal(baseId, signal);
-    const targetRecord = await target.readLocal(baseId, signal);
+    const sourceRecord = await findRecord(source, ids, signal);
+    const targetRecord = await findRecord(target, ids, signal);
     const sides: Side[] = [
       {
         name: "source",
@@ -57,7 +68,15 @@ export class Checkpoints {
         revision: targetRecord?.revision,
       },
     ];
-    return new Checkpoints(baseId, sides, parseLog(sourceRecord), parseLog(targetRecord));
+    const targetLog = parseLog(targetRecord);
+    const ownCopy = await own.read();
+    // It is of use while both databases are those that it speaks of.
+    const isCurrent =
+      ownCopy !== undefined &&
+      ownCopy.log.session_id === targetLog?.session_id &&
+      sameStartTime(ownCopy.sourceStartTime, sourceInfo.instanceStartTime);
+    const sourceLog = isCurrent ? ownCopy.log : parseLog(sourceRecord);
+    return new Checkpoints(ids.baseId, sides, sourceLog, targetLog, own);
   }
 
   /**
@@ -77,7 +96,14 @@ export class Checkpoints {
       );
     }
     const body = JSON.stringify(log);
-    for (const side of this.#sides) await this.#writeSide(side, body, signal);
+    for (const side of this.#sides) {
+      try {
+        await this.#writeSide(side, body, signal);
+      } catch (error) {
+        if (side.name !== "source" || !isRefusal(error)) throw error;
+        await this.#own.write({ log, sourceStartTime: side.instanceStartTime });
+      }
+    }
   }
 
   async #writeSide(side: Side, body: JsonText, signal: AbortSignal): Promise<void> {
@@ -99,6 +125,21 @@ export class Checkpoints {
   }
 }
 
+/** What an endpoint remembers, under the id of today or under an older one: that is written anew, so it has no revision here. */
+async function findRecord(
+  endpoint: Endpoint,
+  { baseId, olderBaseIds }: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+  signal: AbortSignal,
+): Promise<FoundRecord | undefined> {
+  const current = await endpoint.readLocal(baseId, signal);
+  if (current !== undefined) return current;
+  for (const id of olderBaseIds) {
+    const older = await endpoint.readLocal(id, signal);
+    if (older !== undefined) return { body: older.body, revision: undefined };
+  }
+  return undefined;
+}
+
 async function commit(side: Side, signal: AbortSignal): Promise<string> {
   try {
     return await side.endpoint.commit(signal);
@@ -114,11 +155,16 @@ async function commit(side: Side, signal: AbortSignal): Promise<string> {
   }
 }
 
+/** The endpoint may be read, and not written. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof EndpointError && error.error === "read_only";
+}
+
 function sameStartTime(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
 
-function parseLog(record: LocalRecord | undefined): ReplicationLog | undefined {
+function parseLog(record: FoundRecord | undefined): ReplicationLog | undefined {
   return record && JSON.parse(record.body);
 }
 

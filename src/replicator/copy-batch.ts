@@ -11,6 +11,7 @@ import {
   type Runtime,
   Semaphore,
 } from "../base/index.ts";
+import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
 import {
   type BulkReadResult,
@@ -21,7 +22,7 @@ import {
   type RevisionRequest,
   type StreamedDocument,
 } from "./endpoint.ts";
-import type { FailureLog } from "./failure-log.ts";
+import type { DocumentFailure, FailureLog } from "./failure-log.ts";
 import type { ReplicationOptions } from "./replication.ts";
 import type { ReplicationStatistics } from "./replication-statistics.ts";
 
@@ -32,8 +33,9 @@ const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /** How long to wait before asking again for a revision that the source announced and does not find (CouchDB: 2 s). */
 const MISSING_DOCUMENT_PAUSE_MS = 2000;
-/** How long to go without bulk reads after the source did not answer one (CouchDB 3.5: 37 s). */
-const BULK_GET_PAUSE_MS = 37_000;
+/** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
+const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
+const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 const DOCUMENT_PAUSE_MS_MAX = 300_000;
@@ -44,6 +46,8 @@ export interface BatchObserver {
   readonly failures: FailureLog;
 }
 
+export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
+
 export class BatchCopier {
   readonly #runtime: Runtime;
   readonly #source: Endpoint;
@@ -52,7 +56,8 @@ export class BatchCopier {
   readonly #observer: BatchObserver;
   /** What all workers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
-  #bulkGetNotBeforeMs = Number.NEGATIVE_INFINITY;
+  readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
+  readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
 
   constructor(
@@ -69,11 +74,32 @@ export class BatchCopier {
     this.#connections = new Semaphore(options.httpConnections);
   }
 
-  /** Copies what the target lacks of `changes`. When it resolves, all of it is on the target or on the list of failures. */
-  async copy(
-    changes: readonly Pick<ChangedDocument, "id" | "revisions">[],
+  /**
+   * Copies what the target lacks of `changes`. When it resolves, all of it is on the target, or on the list of failures if the job
+   * passes over those; else it is tried until it arrives, or the first failure is thrown.
+   */
+  async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
+    const { clock } = this.#runtime;
+    const { failurePolicy } = this.#options;
+    let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
+    let failures = await this.tryOnce(changes, signal);
+    while (failures.length > 0 && failurePolicy !== "skip") {
+      const { id, revision, error, reason } = failures[0] as DocumentFailure;
+      if (failurePolicy === "crash") {
+        throw new EndpointError("document_failed", `${revision} of ${id}: ${error}: ${reason}`);
+      }
+      await clock.sleep(pauseMs, signal);
+      pauseMs = Math.min(pauseMs * 2, DOCUMENT_PAUSE_MS_MAX);
+      const left = failures.map((failure) => ({ id: failure.id, revisions: [failure.revision] }));
+      failures = await this.tryOnce(left, signal);
+    }
+  }
+
+  /** Copies what the target lacks of `changes`, and lists what does not arrive. */
+  async tryOnce(
+    changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<readonly DocumentFailure[]> {
     const revisions = new Map<string, string[]>();
     let askedCount = 0;
     for (const { id, revisions: changed } of changes) {
@@ -81,12 +107,8 @@ export class BatchCopier {
       revisions.set(id, [...new Set([...(revisions.get(id) ?? []), ...changed])]);
       askedCount += changed.length;
     }
-    if (revisions.size === 0) return;
-    const missing = await this.#target.missingRevisions(revisions, signal);
-    const requests: RevisionRequest[] = [];
-    for (const [id, { missing: lacking, possibleAncestors }] of missing) {
-      for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
-    }
+    if (revisions.size === 0) return [];
+    const requests = await this.#missing(revisions, signal);
     this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
     const outcome = new BatchOutcome(this.#observer.failures);
     const writer = new BulkWriter(this.#target, this.#observer, outcome);
@@ -96,6 +118,33 @@ export class BatchCopier {
     );
     await writer.flush(signal);
     await outcome.record(revisions);
+    return outcome.failures;
+  }
+
+  /** What the target lacks; all of it without asking while it lacked almost everything lately. */
+  async #missing(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<readonly RevisionRequest[]> {
+    const { clock } = this.#runtime;
+    const requests: RevisionRequest[] = [];
+    if (!this.#revisionsDifference.isWorthwhile(clock.monotonicMs())) {
+      for (const [id, changed] of revisions) {
+        for (const revision of changed) requests.push({ id, revision, ancestors: [] });
+      }
+      return requests;
+    }
+    const missing = await this.#target.missingRevisions(revisions, signal);
+    let askedCount = 0;
+    for (const { length } of revisions.values()) askedCount += length;
+    let unknownCount = 0;
+    for (const [id, { missing: lacking, possibleAncestors }] of missing) {
+      if (possibleAncestors.length === 0) unknownCount += lacking.length;
+      for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
+    }
+    // Ancestors spare attachments, so an answer that names some was of use.
+    this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
+    return requests;
   }
 
   /** Reads what can be read in bulk; returns what must be read alone. */
@@ -105,7 +154,7 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<readonly RevisionRequest[]> {
     const { clock } = this.#runtime;
-    if (!this.#options.useBulkGet || clock.monotonicMs() < this.#bulkGetNotBeforeMs)
+    if (!this.#options.useBulkGet || !this.#bulkGet.isWorthwhile(clock.monotonicMs()))
       return requests;
     const inBulk = requests.filter(({ id }) => !isDesignDocument(id));
     if (inBulk.length === 0) return requests;
@@ -114,7 +163,7 @@ export class BatchCopier {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
       const results = await this.#source.readRevisions(page, signal);
       if (results === undefined) {
-        this.#bulkGetNotBeforeMs = clock.monotonicMs() + BULK_GET_PAUSE_MS;
+        this.#bulkGet.giveUp(clock.monotonicMs());
         return [...alone, ...inBulk.slice(start)];
       }
       alone.push(...(await this.#passOn(page, results, writer, signal)));
@@ -143,6 +192,7 @@ export class BatchCopier {
       }
     }
     const readCount = page.length - alone.length;
+    this.#bulkGet.record(page.length, readCount, this.#runtime.clock.monotonicMs());
     this.#observer.count({
       bulkGetAttempts: page.length,
       bulkGetDocs: readCount,

@@ -1,5 +1,11 @@
 /** Makes the endpoint that an address names. */
-import { type Fetch, Grants, RateLimits } from "../http-client/index.ts";
+import {
+  type EndpointSpending,
+  type Fetch,
+  Grants,
+  RateLimits,
+  withBudget,
+} from "../http-client/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
@@ -11,6 +17,8 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
+  /** The budgets of the cluster. */
+  readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Read at each use. */
   readonly config: Pick<ReplicatorConfig, "healthThresholdSec" | "tls">;
 }
@@ -29,10 +37,12 @@ export class Endpoints {
     if (address.kind === "local") {
       return new LocalEndpoint(parts, address.database, { userName, roles: [], isAdmin: true });
     }
+    const spending = parts.spendingFor(address);
     return new HttpEndpoint(
       {
         runtime: parts.runtime,
-        fetch: parts.fetch,
+        fetch: withBudget(parts.fetch, spending),
+        spending,
         rateLimits: this.#rateLimits,
         grants: this.#grants,
         tls: parts.config.tls,

@@ -68,15 +68,19 @@ function byteOf(term: Term): number | undefined {
   return Number.isInteger(number) && number >= 0 && number <= 255 ? number : undefined;
 }
 
+/** Erlang's texts are bytes: a character beyond ASCII is as many numbers as it has bytes. */
 function appendCharlist(parts: Uint8Array[], text: string): void {
   appendList(
     parts,
-    Array.from(text, (char) => ({ number: char.codePointAt(0) as number })),
+    Array.from(utf8Encode(text), (byte) => ({ number: byte })),
   );
 }
 
+/** JSON writes integers beyond this with an exponent, and Erlang takes such a text for a float. */
+const INTEGER_MAX = 1e21;
+
 function encodeNumber(number: number): Uint8Array {
-  if (!Number.isInteger(number)) {
+  if (!Number.isInteger(number) || Math.abs(number) >= INTEGER_MAX) {
     const bytes = new Uint8Array(9);
     bytes[0] = 70;
     new DataView(bytes.buffer).setFloat64(1, number);

@@ -8,6 +8,7 @@ import type { HeldJob, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { Endpoints } from "./endpoints.ts";
 import type { FailureList } from "./failure-list.ts";
+import { type JobControl, type JobControls, NEVER_SEC, UNTOUCHED } from "./job-control.ts";
 import {
   type JobEvent,
   type ReplicationFailure,
@@ -15,12 +16,15 @@ import {
   toJobData,
   withEvents,
 } from "./job-data.ts";
+import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { penaltySec } from "./penalty.ts";
 import type { Replication } from "./replication.ts";
 import { writeDocumentState } from "./replication-document.ts";
 import { baseIdOf, type ReplicationIdContext } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
+import { StopRequest } from "./replication-run.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { SCHEDULED_RETRY } from "./retry-failures.ts";
 
 export interface ReplicationJobParts {
   readonly runtime: Runtime;
@@ -30,6 +34,8 @@ export interface ReplicationJobParts {
   readonly endpoints: Endpoints;
   readonly ownership: ReplicationOwnership;
   readonly failureList: FailureList;
+  readonly controls: JobControls;
+  readonly ownCheckpoints: OwnCheckpoints;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** `name@host`, as `_scheduler` shows it. */
@@ -42,6 +48,9 @@ export class HeldReplication {
   readonly held: HeldJob;
   /** As it was stored last, or will be next. */
   data: ReplicationJobData;
+  /** What an operator had decided when this run began. */
+  #control: JobControl = UNTOUCHED;
+  #hasCheckpoint = false;
 
   constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
     this.parts = parts;
@@ -53,10 +62,40 @@ export class HeldReplication {
     return this.parts.jobs.verify(tx, this.held);
   }
 
+  /** What an operator wants of this run. Called once, before it begins. */
+  async readControl(): Promise<JobControl> {
+    const { kv, controls } = this.parts;
+    this.#control = await kv.read((tx) => controls.get(tx, this.held.id));
+    return this.#control;
+  }
+
+  /** Throws a StopRequest when an operator decided anew since the run began. */
+  async obeyControl(): Promise<void> {
+    const { kv, controls } = this.parts;
+    const { decision } = await kv.read(async (tx) => {
+      await this.verify(tx);
+      return controls.get(tx, this.held.id);
+    });
+    if (decision !== this.#control.decision) throw new StopRequest();
+  }
+
+  /** Where an operator wants the run to begin, whatever its checkpoints say. */
+  get restartAt(): JobControl["restartAt"] {
+    return this.#control.restartAt;
+  }
+
+  /** The run has a checkpoint of its own: the next one goes on from there. */
+  noteCheckpoint(): void {
+    this.#hasCheckpoint = true;
+  }
+
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
     const { kv, jobs } = this.parts;
-    await kv.transact((tx) => jobs.update(tx, this.held, toJobData(this.data)));
+    await kv.transact(async (tx) => {
+      await jobs.update(tx, this.held, toJobData(this.data));
+      await this.#endRestart(tx);
+    });
   }
 
   /** Ends as the job had ended before; due again after a pause if one is given. */
@@ -147,8 +186,11 @@ export class HeldReplication {
       processId: undefined,
     };
     await kv.transact(async (tx) => {
+      await this.#endRestart(tx);
       const dueAtSec = ending.dueAtSec ?? (await this.#retryDueSec(tx, data));
-      if (dueAtSec !== undefined) await jobs.resubmit(tx, this.held, dueAtSec);
+      if (dueAtSec !== undefined) {
+        await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
+      }
       await jobs.finish(tx, this.held, toJobData(data));
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
     });
@@ -156,16 +198,34 @@ export class HeldReplication {
     runtime.trace.event("replication.ended", { jobId: this.held.id, state: data.state });
   }
 
-  /** Now, when somebody asked for another try of the failures too late for this run. */
+  async #endRestart(tx: Transaction): Promise<void> {
+    if (this.restartAt === undefined || !this.#hasCheckpoint) return;
+    await this.parts.controls.endRestart(tx, this.held.id, this.restartAt);
+  }
+
+  /** A job that rests is never due; one about which an operator decided during the run is due now, whatever came of it. */
+  async #dueAsDecided(tx: ReadTransaction, dueAtSec: number): Promise<number> {
+    const { isPaused, decision } = await this.parts.controls.get(tx, this.held.id);
+    if (isPaused) return NEVER_SEC;
+    return decision === this.#control.decision ? dueAtSec : this.#nowSec();
+  }
+
+  /** Now, when somebody asked for another try of the failures too late for this run; later, when it left some behind. */
   async #retryDueSec(
     tx: Transaction,
-    { state, replicationId: id }: ReplicationJobData,
+    { state, replicationId: id, document }: ReplicationJobData,
   ): Promise<number | undefined> {
     const { failureList } = this.parts;
     const baseId = baseIdOf(id);
     if (baseId === undefined) return undefined;
     const request = await failureList.retryRequest(tx, baseId);
-    if (request === undefined) return undefined;
+    if (request === undefined) {
+      const pauseSec = this.data.replication?.options.failureRetrySec ?? 0;
+      const isForSchedule = state === "completed" && document !== undefined && pauseSec > 0;
+      if (!isForSchedule || (await failureList.counts(tx, baseId)).length === 0) return undefined;
+      failureList.askRetry(tx, baseId, SCHEDULED_RETRY);
+      return this.#nowSec() + pauseSec;
+    }
     if (state === "completed") return this.#nowSec();
     // A job that fails for good would fail again: it must not run in circles.
     await failureList.endRetry(tx, baseId, request);

@@ -3,6 +3,7 @@
  * (`couch_replicator_api_wrap`), except that changes are read in pages (`http-changes.ts`).
  */
 import type { JsonText } from "../base/index.ts";
+import type { EndpointSpending } from "../http-client/index.ts";
 import { encodeDocumentId, type MultipartParser, parseWireDocument } from "../protocol/index.ts";
 import {
   type BulkReadResult,
@@ -30,8 +31,13 @@ import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
 const FEED_TIMEOUT_MS_MIN = 1000;
 
+/** Answers to who may not write. */
+const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
+
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
+  /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
+  readonly spending?: EndpointSpending | undefined;
 }
 
 export class HttpEndpoint implements Endpoint {
@@ -39,11 +45,13 @@ export class HttpEndpoint implements Endpoint {
   readonly #requests: HttpRequests;
   readonly #reader: HttpDocumentReader;
   readonly #writer: HttpDocumentWriter;
+  readonly #spending: EndpointSpending | undefined;
   readonly #feedTimeoutMs: number;
 
   constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
     this.shownUrl = this.#requests.shownUrl;
+    this.#spending = parts.spending;
     this.#reader = new HttpDocumentReader(this.#requests, parts.parseMultipart);
     this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime.random);
     const thirdMs = Math.floor(options.connectionTimeoutMs / 3);
@@ -104,18 +112,20 @@ export class HttpEndpoint implements Endpoint {
     );
   }
 
-  readRevisions(
+  async readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
   ): Promise<readonly BulkReadResult[] | undefined> {
+    await this.#spending?.read.spend("documents", requests.length, signal);
     return this.#reader.readRevisions(requests, signal);
   }
 
-  readRevision(
+  async readRevision(
     request: RevisionRequest,
     consume: (document: StreamedDocument) => Promise<void>,
     signal: AbortSignal,
   ): Promise<boolean> {
+    await this.#spending?.read.spend("documents", 1, signal);
     return this.#reader.readRevision(request, consume, signal);
   }
 
@@ -129,14 +139,16 @@ export class HttpEndpoint implements Endpoint {
     return text;
   }
 
-  writeDocuments(
+  async writeDocuments(
     documents: readonly PlainDocument[],
     signal: AbortSignal,
   ): Promise<readonly WriteFailure[]> {
+    await this.#spending?.write.spend("documents", documents.length, signal);
     return this.#writer.writeDocuments(documents, signal);
   }
 
-  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    await this.#spending?.write.spend("documents", 1, signal);
     return this.#writer.writeDocument(document, signal);
   }
 
@@ -166,6 +178,9 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#requests.ask("PUT", path, { body: text, signal });
     const answer = response.text;
     if (response.status === 409) return undefined;
+    if (READ_ONLY.has(response.status)) {
+      throw this.#requests.unexpected("read_only", path, response, answer);
+    }
     const revision = response.status < 300 ? parseObject(answer)?.rev : undefined;
     if (typeof revision !== "string") {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, answer);

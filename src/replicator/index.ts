@@ -3,8 +3,19 @@
  *
  * Reading order: replication.ts, endpoint.ts, replication-run.ts, held-replication.ts, replication-job.ts, scheduler.ts.
  */
+export type { Budget, BudgetDirection, BudgetRates } from "./budget.ts";
+export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
+export { Budgets } from "./budgets.ts";
 export type { Comparison } from "./compare-databases.ts";
 export { compareDatabases } from "./compare-databases.ts";
+export type {
+  DesignFunctions,
+  DocumentFilter,
+  FilterName,
+  FilterRequest,
+} from "./design-filter.ts";
+export { openDesignFilter, parseFilterName } from "./design-filter.ts";
+export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
 export { EndpointError } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";
@@ -17,17 +28,24 @@ export { MemoryFailureLog } from "./failure-log.ts";
 export type { ListedFailure } from "./failure-record.ts";
 export type { ReplicationJobParts } from "./held-replication.ts";
 export { HttpEndpoint } from "./http-endpoint.ts";
+export type { CommandOutcome } from "./job-commands.ts";
+export { JobCommands } from "./job-commands.ts";
+export type { ControlAction, ControlEvent, JobControl } from "./job-control.ts";
+export { JobControls } from "./job-control.ts";
 export type { ReplicationFailure, ReplicationState } from "./job-data.ts";
 export { REPLICATION_JOB_TYPE } from "./job-data.ts";
 export type { RetryOutcome } from "./job-failures.ts";
 export { JobFailures } from "./job-failures.ts";
+export type { JobFilter } from "./job-filter.ts";
+export { matchesFilter } from "./job-filter.ts";
 export type { JobEntry } from "./job-views.ts";
 export { documentView, jobView, taskView } from "./job-views.ts";
 export { LocalEndpoint } from "./local-endpoint.ts";
+export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./own-checkpoint.ts";
 export { ReplicationInvalidError } from "./parse-fields.ts";
 export { parseReplication } from "./parse-replication.ts";
 export type { Replication, ReplicationOptions } from "./replication.ts";
-export { REPLICATION_OPTIONS_DEFAULT } from "./replication.ts";
+export { FAILURE_POLICIES, REPLICATION_OPTIONS_DEFAULT } from "./replication.ts";
 export { ReplicationHook } from "./replication-hook.ts";
 export type { ReplicationIdContext } from "./replication-id.ts";
 export { replicationId } from "./replication-id.ts";

@@ -13,7 +13,7 @@ const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away. */
+/** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away, or is to stop. */
 export async function showLife(
   job: HeldReplication,
   run: ReplicationRun | undefined,
@@ -40,7 +40,7 @@ export async function showLife(
       isQuiet = !jobChanged && !isDue && current === statistics;
     }
     watch.cancel();
-    if (!ended.aborted) await kv.read((tx) => job.verify(tx));
+    if (!ended.aborted) await job.obeyControl();
   }
 }
 
@@ -67,6 +67,7 @@ export async function askPending(
 export function observe(job: HeldReplication, run: ReplicationRun): void {
   const { config, runtime } = job.parts;
   const { statistics, checkpointedSequence, throughSequence, highestSequence } = run.progress;
+  if (run.hasCheckpoint) job.noteCheckpoint();
   const nowMs = runtime.clock.nowMs();
   const healthy = nowMs - job.data.lastStartMs > config.healthThresholdSec * 1000;
   job.data = {

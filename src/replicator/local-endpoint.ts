@@ -3,24 +3,27 @@
  * wire, so the two endpoints can be mixed, and a body's bytes survive both.
  */
 import { OperationalError, type Runtime, validateJson } from "../base/index.ts";
-import type {
-  AttachmentEdit,
-  AttachmentStore,
-  Change,
-  Database,
-  DatabaseRegistry,
-  Document,
-  DocumentEdit,
-  WriteContext,
-  WriteOutcome,
+import {
+  type AttachmentEdit,
+  type AttachmentStore,
+  type Change,
+  type Database,
+  type DatabaseRegistry,
+  type Document,
+  type DocumentEdit,
+  SandboxError,
+  type WriteContext,
+  type WriteOutcome,
 } from "../databases/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import {
-  compileSelector,
+  ProtocolError,
   parseWireDocument,
   type WireAttachment,
   type WireDocument,
 } from "../protocol/index.ts";
+import type { DesignFunctions } from "./design-filter.ts";
+import { transactValidated } from "./document-validation.ts";
 import {
   type AttachmentStream,
   type BulkReadResult,
@@ -33,12 +36,16 @@ import {
   type MissingRevisions,
   type PlainDocument,
   type RevisionRequest,
-  type Selection,
   type SourceSequence,
   type StreamedDocument,
   type WriteFailure,
   type WriteResult,
 } from "./endpoint.ts";
+import {
+  type LocalSelection,
+  type LocalSelectionParts,
+  openLocalSelection,
+} from "./local-selection.ts";
 import { refusalStatus } from "./refusal-status.ts";
 import {
   attachmentsSince,
@@ -58,6 +65,8 @@ export interface LocalEndpointParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
+  /** Filters of design documents. */
+  readonly functions: DesignFunctions;
   /** Where our databases stand for others, with a slash at the end. */
   readonly serverUrl: string;
 }
@@ -95,12 +104,18 @@ export class LocalEndpoint implements Endpoint {
   ): AsyncIterable<readonly ChangesItem[]> {
     let since = startOf(request.since);
     let changed = false;
+    const select = await this.#selection(request);
     for (;;) {
       signal.throwIfAborted();
       const page = await this.#read((tx, database) =>
         database.changes(tx, { since, limit: CHANGES_ROWS_MAX }),
       );
-      const items = await this.#select(page.entries, request);
+      const revisions = await select(page.entries).catch((error: unknown) => {
+        throw this.#shown(error);
+      });
+      const items = page.entries.flatMap((change, index) =>
+        changesItems(change, revisions[index] ?? []),
+      );
       changed ||= items.length > 0;
       const last = page.entries.at(-1);
       if (last !== undefined) {
@@ -200,16 +215,16 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    const { kv, databases } = this.#parts;
+    const { kv, databases, functions } = this.#parts;
     const database = await this.#open();
     validateJson(document.text);
     const wire = parseWireDocument(document.text);
     const attachments = await this.#stage(database, wire, document.attachments, signal);
     const edit = replicatedEdit(wire, attachments);
     try {
-      const outcome = await kv.transact(async (tx) => {
+      const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
         const opened = await databases.open(tx, this.#name);
-        return opened.write(tx, edit, this.#context);
+        return opened.write(tx, edit, { ...this.#context, validation });
       });
       if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
       const failure = writeFailure(edit, outcome);
@@ -251,6 +266,22 @@ export class LocalEndpoint implements Endpoint {
     }
   }
 
+  async #selection({ selection, winningRevisionsOnly }: ChangesRequest): Promise<LocalSelection> {
+    const { runtime, functions } = this.#parts;
+    const parts: LocalSelectionParts = {
+      runtime,
+      functions,
+      read: (body) => this.#read(body),
+      user: this.#context,
+    };
+    try {
+      return await openLocalSelection(parts, selection, { winningRevisionsOnly });
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw this.#shown(error);
+      throw new EndpointError("filter_fetch_error", error.reason, { cause: error });
+    }
+  }
+
   #open(): Promise<Database> {
     return this.#read(async (_, database) => database);
   }
@@ -267,43 +298,6 @@ export class LocalEndpoint implements Endpoint {
       return undefined;
     });
     await watch?.fired(signal);
-  }
-
-  /** The changes that the selection lets pass. */
-  async #select(
-    changes: readonly Change[],
-    { selection, winningRevisionsOnly }: ChangesRequest,
-  ): Promise<ChangesItem[]> {
-    const passes = await this.#filter(changes, selection);
-    return changes
-      .filter((_, index) => passes[index])
-      .map(({ id, sequence, winner, leaves }): ChangesItem => {
-        const revisions = winningRevisionsOnly ? [winner] : leaves.map(({ revision }) => revision);
-        const sizeBytes = id.length + 50 * revisions.length + 100;
-        return { kind: "change", change: { id, sequence, revisions, sizeBytes } };
-      });
-  }
-
-  async #filter(changes: readonly Change[], selection: Selection): Promise<readonly boolean[]> {
-    if (selection.kind === "all") return changes.map(() => true);
-    if (selection.kind === "doc-ids") {
-      const ids = new Set(selection.ids);
-      return changes.map(({ id }) => ids.has(id));
-    }
-    if (selection.kind === "filter") {
-      if (selection.name === "_design") return changes.map(({ id }) => id.startsWith("_design/"));
-      throw new EndpointError(
-        "filter_not_supported",
-        `filter ${selection.name} is not supported yet on a database of this server`,
-      );
-    }
-    const matches = compileSelector(selection.selector);
-    const documents = await this.#read((tx, database) =>
-      Promise.all(changes.map(({ id }) => database.read(tx, id))),
-    );
-    return documents.map(
-      (document) => document !== undefined && matches(JSON.parse(renderStoredDocument(document))),
-    );
   }
 
   #streamed(
@@ -378,11 +372,11 @@ export class LocalEndpoint implements Endpoint {
 
   /** One transaction for all; if the store refuses one of them, one for each, to know which. */
   async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
-    const { kv, databases } = this.#parts;
+    const { kv, databases, functions } = this.#parts;
     const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
-      kv.transact(async (tx) => {
+      transactValidated(kv, functions, {}, async (tx, validation) => {
         const database = await databases.open(tx, this.#name);
-        return database.writeMany(tx, batch, this.#context);
+        return database.writeMany(tx, batch, { ...this.#context, validation });
       });
     try {
       return failuresOf(edits, await write(edits));
@@ -396,9 +390,18 @@ export class LocalEndpoint implements Endpoint {
   }
 
   #shown(error: unknown): unknown {
+    if (error instanceof SandboxError) {
+      return new EndpointError(error.error, error.reason, { cause: error });
+    }
     if (codeOf(error) !== "STORE_DATABASE_NOT_FOUND") return error;
     return new EndpointError("db_not_found", `could not open ${this.shownUrl}`, { cause: error });
   }
+}
+
+function changesItems({ id, sequence }: Change, revisions: readonly string[]): ChangesItem[] {
+  if (revisions.length === 0) return [];
+  const sizeBytes = id.length + 50 * revisions.length + 100;
+  return [{ kind: "change", change: { id, sequence, revisions, sizeBytes } }];
 }
 
 /** The store's own refusals of one document; anything else concerns the store. */

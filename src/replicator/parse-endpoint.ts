@@ -190,17 +190,17 @@ function parseAddress(
       `\`${field}\` must be an http:// or https:// URL, or the name of a database on this server`,
     );
   }
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch {
+  if (!isUrl(text, /^https?:$/)) {
     throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
   }
   const { header, rest } = takeBasicHeader(headers);
+  // CouchDB does not take a name without a colon for a user.
+  const [, writtenUsername, writtenPassword] =
+    /^https?:\/\/([^/?#:@]*):([^/?#]*)@/i.exec(text) ?? [];
   const userinfo =
-    url.username !== "" || url.password !== ""
-      ? { username: decode(url.username), password: decode(url.password) }
-      : undefined;
+    writtenUsername === undefined || writtenPassword === undefined
+      ? undefined
+      : { username: decode(writtenUsername), password: decode(writtenPassword) };
   // Whoever says how to authenticate does not mean what else may stand in the URL or the headers.
   const isOther = auth.iam !== undefined || auth.bearer !== undefined;
   const basic = isOther ? undefined : (auth.basic ?? userinfo ?? header);
@@ -211,6 +211,9 @@ function parseAddress(
     url: complete,
     headers: auth.bearer === undefined ? rest : { ...rest, authorization: `Bearer ${auth.bearer}` },
     ...(basic === undefined ? {} : { basic }),
+    ...(basic !== undefined && basic === userinfo && basic.username !== writtenUsername
+      ? { writtenUsername: writtenUsername as string }
+      : {}),
     ...(auth.iam === undefined ? {} : { iam: auth.iam }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     ...(Object.keys(tls).length === 0 ? {} : { tls }),

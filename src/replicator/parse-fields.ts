@@ -33,6 +33,21 @@ export function integer(members: Members, name: string, otherwise: number, min =
   return number;
 }
 
+export function choice<T extends string>(
+  members: Members,
+  name: string,
+  otherwise: T,
+  choices: readonly T[],
+): T {
+  const value = members[name];
+  if (value === undefined || value === null) return otherwise;
+  const found = choices.find((item) => item === value);
+  if (found === undefined) {
+    throw new ReplicationInvalidError(`\`${name}\` must be one of ${choices.join(", ")}`);
+  }
+  return found;
+}
+
 export function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -7,6 +7,7 @@ import type { Selection } from "./endpoint.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
   boolean,
+  choice,
   decode,
   integer,
   isObject,
@@ -15,10 +16,14 @@ import {
   ReplicationInvalidError,
 } from "./parse-fields.ts";
 import {
+  FAILURE_POLICIES,
   REPLICATION_OPTIONS_DEFAULT,
   type Replication,
   type ReplicationOptions,
+  WEIGHT_DEFAULT,
 } from "./replication.ts";
+
+const WEIGHT_MAX = 1000;
 
 /** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
@@ -29,6 +34,10 @@ export function parseReplication(
   optionalString(members, "socket_options");
   optionalString(members, "ibrowse_options");
   const sinceSequence = members.since_seq;
+  const weight = integer(members, "weight", WEIGHT_DEFAULT);
+  if (weight > WEIGHT_MAX) {
+    throw new ReplicationInvalidError(`\`weight\` must be an integer of at most ${WEIGHT_MAX}`);
+  }
   return {
     source: parseEndpoint("source", members),
     target: parseEndpoint("target", members),
@@ -38,6 +47,7 @@ export function parseReplication(
     selection: parseSelection(members),
     winningRevisionsOnly: boolean(members, "winning_revs_only", false),
     ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
+    ...(weight === WEIGHT_DEFAULT ? {} : { weight }),
     options: {
       useCheckpoints: boolean(members, "use_checkpoints", defaults.useCheckpoints),
       checkpointIntervalMs: integer(members, "checkpoint_interval", defaults.checkpointIntervalMs),
@@ -47,6 +57,8 @@ export function parseReplication(
       connectionTimeoutMs: integer(members, "connection_timeout", defaults.connectionTimeoutMs),
       retriesPerRequest: integer(members, "retries_per_request", defaults.retriesPerRequest, 0),
       useBulkGet: boolean(members, "use_bulk_get", defaults.useBulkGet),
+      failurePolicy: choice(members, "failure_policy", defaults.failurePolicy, FAILURE_POLICIES),
+      failureRetrySec: integer(members, "failure_retry_sec", defaults.failureRetrySec, 0),
     },
   };
 }

@@ -1,8 +1,8 @@
 /** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
-import { type JsonText, joinObject, splitObject } from "../base/index.ts";
-import type { Database, WriteContext } from "../databases/index.ts";
+import { errorCode, type JsonText, joinObject, splitObject } from "../base/index.ts";
+import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
 import type { Transaction } from "../kv/index.ts";
-import type { ReplicationJobData } from "./job-data.ts";
+import type { JobDocument, ReplicationJobData } from "./job-data.ts";
 import { scheduledStatistics } from "./job-views.ts";
 import { isoTime } from "./times.ts";
 
@@ -59,6 +59,33 @@ export async function writeDocumentState(
     },
     CONTEXT,
   );
+}
+
+/** Deletes a replication document, and through the hook its job. False when it is not there any more. */
+export async function removeReplicationDocument(
+  tx: Transaction,
+  databases: DatabaseRegistry,
+  document: JobDocument,
+): Promise<boolean> {
+  const database = await databases.open(tx, document.database).catch((error: unknown) => {
+    if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+    throw error;
+  });
+  if (database?.uuid !== document.databaseUuid) return false;
+  const stored = await database.read(tx, document.id);
+  if (stored === undefined || stored.deleted) return false;
+  const { id, revision: parent } = stored;
+  const edit = {
+    mode: "interactive",
+    id,
+    parent,
+    deleted: true,
+    body: "{}",
+    attachments: [],
+  } as const;
+  // Not the replicator's own context: the hook is to see that the document goes.
+  const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
+  return (await database.write(tx, edit, context)).kind === "written";
 }
 
 /** The body with these state members instead of those it had; the user's members stay as they came. */

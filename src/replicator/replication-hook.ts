@@ -12,6 +12,7 @@ import type {
 } from "../databases/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { Transaction } from "../kv/index.ts";
+import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
   newJobData,
@@ -21,6 +22,7 @@ import {
 } from "./job-data.ts";
 import type { ReplicationInvalidError } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
+import { removeJob } from "./remove-job.ts";
 import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import { groupOf } from "./replication-group.ts";
@@ -34,6 +36,7 @@ export interface ReplicationHookParts {
   readonly runtime: Runtime;
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
+  readonly controls: JobControls;
   readonly config: ReplicatorConfig;
 }
 
@@ -122,12 +125,8 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   async #remove(tx: Transaction, id: string): Promise<void> {
-    const { jobs, ownership } = this.#parts;
-    const job = { type: REPLICATION_JOB_TYPE, id };
-    const existing = await jobs.get(tx, job);
-    if (existing === undefined) return;
-    await ownership.release(tx, fromJobData(existing.data).replicationId, id);
-    await jobs.remove(tx, job);
+    const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+    if (existing !== undefined) await removeJob(this.#parts, tx, existing);
   }
 
   #parse(

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parseReplication } from "./parse-replication.ts";
-import { replicationId, transientJobId } from "./replication-id.ts";
+import { baseIdOf, replicationId, transientJobId } from "./replication-id.ts";
 
 const digests = {
   md5: (bytes: Uint8Array) => new Uint8Array(createHash("md5").update(bytes).digest()),
@@ -14,6 +14,8 @@ const digests = {
 const context = (serverUuid: string) => ({
   digests,
   serverUuid,
+  hostName: "host",
+  port: 5984,
   serverUrl: "http://127.0.0.1:5984/",
 });
 
@@ -48,18 +50,64 @@ test("a transient job's id differs by user", () => {
   expect(transientJobId(context(UUID), continuous, "adm")).toBe("775f8af0bf2d56c1fc144d8cea68baba");
 });
 
-const fixture = new URL("../../test/fixtures/replication-ids.json", import.meta.url);
-const recorded: { uuid: string; vectors: { body: object; id: string }[] } = JSON.parse(
-  readFileSync(fixture, "utf8"),
-);
+interface Recorded {
+  readonly uuid: string;
+  readonly vectors: readonly {
+    readonly body: Readonly<Record<string, unknown>>;
+    readonly id: string;
+    /** The code of a user filter, as the source had it. */
+    readonly filterCode?: string;
+    /** A token or cookie in a header, which moves CouchDB's id and not ours. */
+    readonly credentialInHeaders?: boolean;
+    /** Why ours is another, on purpose. */
+    readonly differs?: string;
+  }[];
+}
 
-test.each(recorded.vectors.map(({ body, id }) => [JSON.stringify(body), body, id] as const))(
-  "has the id that a CouchDB 3.5 gave: %s",
-  (_, body, id) => {
-    const replication = parseReplication({
-      continuous: true,
-      ...(body as Record<string, unknown>),
-    });
-    expect(replicationId(context(recorded.uuid), replication).id).toBe(id);
-  },
-);
+describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s", (name) => {
+  const file = new URL(`../../test/fixtures/${name}`, import.meta.url);
+  const { uuid, vectors }: Recorded = JSON.parse(readFileSync(file, "utf8"));
+
+  test.each(vectors.map((vector) => [JSON.stringify(vector.body), vector] as const))(
+    "are those that a CouchDB 3.5 gave: %s",
+    (_, { body, id, filterCode, credentialInHeaders = false, differs }) => {
+      const replication = parseReplication({ continuous: true, ...body });
+      const ours = replicationId(context(uuid), replication, filterCode);
+      if (differs !== undefined) expect(ours.id).not.toBe(id);
+      else if (!credentialInHeaders) expect(ours.id).toBe(id);
+      else expect(ours.olderBaseIds[0]).toBe(baseIdOf(id));
+    },
+  );
+});
+
+test("a token moves neither our id nor that of the transient job", () => {
+  const withToken = (token: string) =>
+    parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { bearer: { token } } } });
+  const withKey = (key: string) =>
+    parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { iam: { api_key: key } } } });
+  const bodies = [parseReplication(SNEK), withToken("a"), withToken("b"), withKey("a")];
+  const ids = bodies.map((body) => replicationId(context(UUID), body).id);
+  expect(new Set(ids).size).toBe(1);
+  const jobIds = bodies.map((body) => transientJobId(context(UUID), body, null));
+  expect(new Set(jobIds).size).toBe(1);
+});
+
+test("ids of versions 3, 2 and 1 are where CouchDB's own code puts them", () => {
+  // The terms of couch_replicator_ids, written out: [uuid, source, target], [host, port, source, target], [host, source, target].
+  const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
+  const md5 = (hex: string): string =>
+    createHash("md5").update(Buffer.from(hex, "hex")).digest("hex");
+  const text = (tag: string, lengthDigits: number, value: string): string =>
+    tag +
+    value.length.toString(16).padStart(lengthDigits, "0") +
+    Buffer.from(value).toString("hex");
+  const charlist = (value: string): string => text("6b", 4, value);
+  const endpoint = (url: string): string =>
+    `6803${text("64", 4, "remote")}${charlist(`${url}/`)}6a`;
+  const sides = endpoint(SNEK.source) + endpoint(SNEK.target);
+  expect(olderBaseIds).toEqual([
+    md5(`836c00000003${text("6d", 8, UUID)}${sides}6a`),
+    md5(`836c00000004${charlist("host")}6200001760${sides}6a`),
+    md5(`836c00000003${charlist("host")}${sides}6a`),
+  ]);
+});

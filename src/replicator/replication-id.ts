@@ -2,9 +2,9 @@
  * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
  *
  * `baseId` names the checkpoints on both sides: what influences the result goes into it, and nothing else. `+continuous` and
- * `+create_target` make the full id of a job; they never move a checkpoint. A password is never part of an id.
+ * `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is never part of an id; a user's
+ * name is, as CouchDB has it.
  */
-
 import { type Digests, hexEncode } from "../base/index.ts";
 import { normalizeSelector } from "../protocol/index.ts";
 import type { Selection } from "./endpoint.ts";
@@ -18,13 +18,14 @@ import {
   type Term,
   tuple,
 } from "./external-term.ts";
-
 import type { EndpointAddress, Replication } from "./replication.ts";
 
 export const REPLICATION_ID_VERSION = 4;
 
 export interface ReplicationId {
   readonly baseId: string;
+  /** Where else a CouchDB may have left checkpoints of this replication; the likeliest first. */
+  readonly olderBaseIds: readonly string[];
   /** With its suffixes. */
   readonly id: string;
 }
@@ -34,6 +35,9 @@ export interface ReplicationIdContext {
   readonly digests: Digests;
   /** 32 hex digits, one for the whole cluster (`[couchdb] uuid`). */
   readonly serverUuid: string;
+  /** Of the server: part of ids before version 3. */
+  readonly hostName: string;
+  readonly port: number;
   /** Where our own databases stand for others, with a slash at the end. */
   readonly serverUrl: string;
 }
@@ -44,17 +48,28 @@ export function replicationId(
   replication: Replication,
   filterCode?: string,
 ): ReplicationId {
-  const parts: Term[] = [
-    binary(context.serverUuid),
-    endpointTerm(context, replication.source),
-    endpointTerm(context, replication.target),
-    ...selectionTerms(replication.selection, filterCode),
+  const selection = selectionTerms(replication.selection, filterCode);
+  if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
+  if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
+  const hash = (...prefix: readonly Term[]): string =>
+    hexEncode(context.digests.md5(encodeTerm(list([...prefix, ...selection]))));
+  const endpoints = (encode: EndpointEncoding): [Term, Term] => [
+    encode(context, replication.source),
+    encode(context, replication.target),
   ];
-  if (replication.winningRevisionsOnly) parts.push(binary("winning_revs_only"));
-  if (replication.sinceSequence !== undefined) parts.push(jsonTerm(replication.sinceSequence));
-  const baseId = hexEncode(context.digests.md5(encodeTerm(list(parts))));
-  return { baseId, id: baseId + suffix(replication) };
+  const uuid = binary(context.serverUuid);
+  const host = charlist(context.hostName);
+  const baseId = hash(uuid, ...endpoints(endpointTerm));
+  const olderBaseIds = [
+    hash(uuid, ...endpoints(endpointTermWithCredentials)),
+    hash(uuid, ...endpoints(urlTerm)),
+    hash(host, { number: context.port }, ...endpoints(urlTerm)),
+    hash(host, ...endpoints(urlTerm)),
+  ].filter((id) => id !== baseId);
+  return { baseId, olderBaseIds, id: baseId + suffix(replication) };
 }
+
+type EndpointEncoding = (context: ReplicationIdContext, address: EndpointAddress) => Term;
 
 /** The id that names the checkpoints and the list of failures: the full one without its suffixes. */
 export function baseIdOf(id: string | undefined): string | undefined {
@@ -103,8 +118,13 @@ function selectionTerms(selection: Selection, filterCode: string | undefined): T
   const parameters = jsonTerm(selection.queryParameters);
   const user = userFilter(selection);
   if (user === undefined) return [binary(selection.name), parameters];
-  if (filterCode !== undefined) return [binary(filterCode.trim()), parameters];
+  if (filterCode !== undefined) return [binary(trimmed(filterCode)), parameters];
   return [binary(user.designDocument), binary(user.filterName), parameters];
+}
+
+/** As CouchDB trims: only blanks, and only of code that is one line. */
+function trimmed(code: string): string {
+  return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
 }
 
 const DEFAULT_PORTS: Readonly<Record<string, readonly number[]>> = {
@@ -112,28 +132,59 @@ const DEFAULT_PORTS: Readonly<Record<string, readonly number[]>> = {
   http: [80, 5984],
 };
 
+/** Headers that say who asks: a new token is no new replication. */
+const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
+
+/** Version 4, without the credentials in headers. */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
-  const url =
-    address.kind === "http"
-      ? address.url
-      : `${context.serverUrl}${encodeURIComponent(address.database)}/`;
-  const basic = address.kind === "http" ? address.basic : undefined;
-  const headers = address.kind === "http" ? address.headers : {};
+  if (address.kind === "local") return endpointTermWithCredentials(context, address);
+  const headers = Object.entries(address.headers).filter(
+    ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),
+  );
+  return endpointTermWithCredentials(context, { ...address, headers: Object.fromEntries(headers) });
+}
+
+/** Version 4 as CouchDB has it, where a token in a header moves the id. */
+function endpointTermWithCredentials(
+  context: ReplicationIdContext,
+  address: EndpointAddress,
+): Term {
+  const { basic, writtenUsername } = address.kind === "http" ? address : {};
+  const url = urlOf(context, address);
   const match = /^(https?):\/\/(\[[^\]]*\]|[^:/?#]*)(?::(\d+))?(.*)$/is.exec(url);
   const [, scheme = "http", host = "", portText, path = "/"] = match ?? [];
   const isHttps = scheme.toLowerCase() === "https";
   const port = portText === undefined ? (isHttps ? 443 : 80) : Number(portText);
   const isDefault = DEFAULT_PORTS[isHttps ? "https" : "http"]?.includes(port) === true;
-  const pairs = Object.entries(headers)
-    .sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0))
-    .map(([name, value]) => tuple(charlist(name), charlist(value)));
   return tuple(
     atom("remote"),
-    basic === undefined ? atom("undefined") : charlist(basic.username),
+    basic === undefined ? atom("undefined") : charlist(writtenUsername ?? basic.username),
     charlist(host.replace(/^\[|\]$/g, "")),
     isDefault ? atom("default") : { number: port },
     charlist(path.startsWith("/") ? path : `/${path}`),
-    list(pairs),
+    headersTerm(address),
     atom("undefined"),
   );
+}
+
+/** CouchDB takes what it would have sent anyway for not said, if it is spelt so. */
+const DEFAULT_ACCEPT = "application/json";
+
+/** Versions 1 to 3. */
+function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
+  return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(address));
+}
+
+function urlOf(context: ReplicationIdContext, address: EndpointAddress): string {
+  if (address.kind === "http") return address.url;
+  return `${context.serverUrl}${encodeURIComponent(address.database)}/`;
+}
+
+function headersTerm(address: EndpointAddress): Term {
+  const headers = address.kind === "http" ? address.headers : {};
+  const pairs = Object.entries(headers)
+    .filter(([name, value]) => name !== "Accept" || value !== DEFAULT_ACCEPT)
+    .sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0))
+    .map(([name, value]) => tuple(charlist(name), charlist(value)));
+  return list(pairs);
 }

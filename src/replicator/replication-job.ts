@@ -21,8 +21,8 @@ import { HeldReplication, hasEnded, type ReplicationJobParts } from "./held-repl
 import { type ReplicationJobData, toJobData, withEvents } from "./job-data.ts";
 import { askPending, observe, showLife } from "./job-life.ts";
 import type { Replication } from "./replication.ts";
-import { type ReplicationId, replicationId } from "./replication-id.ts";
-import { type ReplicationEnding, ReplicationRun } from "./replication-run.ts";
+import { type ReplicationId, replicationId, userFilter } from "./replication-id.ts";
+import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import {
   addStatistics,
   NO_STATISTICS,
@@ -50,6 +50,10 @@ export class ReplicationJob {
     const { replication } = this.#job.data;
     try {
       if (isHalt(signal.reason)) throw signal.reason;
+      if ((await this.#job.readControl()).isPaused) {
+        await this.#job.giveBack();
+        return;
+      }
       if (replication === undefined) {
         await this.#job.fail(
           this.#job.data.failure ?? { error: "error", reason: "malformed document" },
@@ -87,7 +91,7 @@ export class ReplicationJob {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
-      if (errorCode(signal.reason) === "REPLICATOR_STOPPED") await this.#job.giveBack();
+      if (isStop(error) || isStop(signal.reason)) await this.#job.giveBack();
       else await this.#job.crash(describeFailure(error), replication);
       return;
     }
@@ -146,7 +150,7 @@ export class ReplicationJob {
 
   async #copy(
     replication: Replication,
-    { baseId }: ReplicationId,
+    ids: ReplicationId,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
     const source = this.#open(replication, "source");
@@ -155,12 +159,14 @@ export class ReplicationJob {
       source,
       target: this.#open(replication, "target"),
       replication,
-      baseId,
+      ids,
       mayWrite: () => {
         observe(this.#job, run);
         return this.#job.update();
       },
-      failures: await this.#openFailures(baseId),
+      failures: await this.#openFailures(ids.baseId),
+      ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
+      restartAt: this.#job.restartAt,
     });
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
@@ -175,8 +181,28 @@ export class ReplicationJob {
       },
       () => showLife(this.#job, run, ended.signal),
       () => askPending(this.#job, run, source, ended.signal),
+      () => this.#watchFilter(replication, ids, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
+  }
+
+  /** Ends the run when the filter is another: the next one has another id, and begins anew. */
+  async #watchFilter(
+    replication: Replication,
+    { id }: ReplicationId,
+    ended: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#job.parts.runtime;
+    if (userFilter(replication.selection) === undefined) return;
+    while (!ended.aborted) {
+      await clock.sleep(replication.options.checkpointIntervalMs, ended).catch(() => {});
+      if (ended.aborted) return;
+      const current = await this.#ids(replication, ended).catch((error: unknown) => {
+        if (ended.aborted) return undefined;
+        throw error;
+      });
+      if (current !== undefined && current.id !== id) throw new StopRequest();
+    }
   }
 
   /** The request to try failures again, if that is all that a job which has ended is to do. */
@@ -215,7 +241,7 @@ export class ReplicationJob {
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
-      isStopped = errorCode(signal.reason) === "REPLICATOR_STOPPED";
+      isStopped = isStop(error) || isStop(signal.reason);
       if (!isStopped) {
         const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
         runtime.trace.event("replication.retry-failed", fields);
@@ -247,4 +273,9 @@ export class ReplicationJob {
 function isHalt(error: unknown): boolean {
   const code = errorCode(error);
   return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
+}
+
+/** The node stops, or an operator decided something about the job. */
+function isStop(error: unknown): boolean {
+  return errorCode(error) === "REPLICATOR_STOPPED";
 }

@@ -18,15 +18,17 @@ import { Checkpoints } from "./checkpoints.ts";
 import { BatchCopier } from "./copy-batch.ts";
 import type { ChangedDocument, ChangesItem, Endpoint, SourceSequence } from "./endpoint.ts";
 import type { FailureLog } from "./failure-log.ts";
+import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { readChanges } from "./read-changes.ts";
 import type { Replication } from "./replication.ts";
+import type { ReplicationId } from "./replication-id.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import {
   addStatistics,
   NO_STATISTICS,
   type ReplicationStatistics,
 } from "./replication-statistics.ts";
-import { retryFailures } from "./retry-failures.ts";
+import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes that are queued per worker; CouchDB's figure. */
@@ -48,10 +50,13 @@ export interface ReplicationRunParts {
   readonly source: Endpoint;
   readonly target: Endpoint;
   readonly replication: Replication;
-  readonly baseId: string;
+  readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: FailureLog;
+  readonly ownCheckpoint: OwnCheckpointStore;
+  /** Where the run begins, if not at the common checkpoint. */
+  readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -73,6 +78,7 @@ export class ReplicationRun {
   readonly #startTimeMs: number;
   #statistics: ReplicationStatistics = NO_STATISTICS;
   #sequence = new ThroughSequence(0);
+  #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
   #begun = false;
   #changed = false;
@@ -89,6 +95,11 @@ export class ReplicationRun {
     return this.#begun;
   }
 
+  /** Whether this run wrote a checkpoint. */
+  get hasCheckpoint(): boolean {
+    return this.#log !== undefined;
+  }
+
   get progress(): ReplicationProgress {
     return {
       statistics: this.#statistics,
@@ -100,13 +111,13 @@ export class ReplicationRun {
 
   /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
   async run(signal: AbortSignal): Promise<ReplicationEnding> {
-    const { source, target, replication, baseId } = this.#parts;
+    const { source, target, replication, ids, ownCheckpoint } = this.#parts;
     let checkpoints: Checkpoints | undefined;
     try {
       if (replication.createTarget) {
         await target.create(replication.createTargetParameters, signal);
       }
-      checkpoints = await Checkpoints.find({ source, target }, baseId, signal);
+      checkpoints = await Checkpoints.find({ source, target }, ids, ownCheckpoint, signal);
       this.#begin(checkpoints);
       const found = checkpoints;
       const copied = new AbortController();
@@ -114,6 +125,7 @@ export class ReplicationRun {
       await runTogether(signal, [
         (taskSignal) => this.#copyAll(copier, taskSignal).finally(() => copied.abort()),
         (taskSignal) => this.#retryWhenAsked(copier, copied.signal, taskSignal),
+        (taskSignal) => this.#retryRegularly(copier, copied.signal, taskSignal),
         (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
       ]);
     } catch (error) {
@@ -126,14 +138,17 @@ export class ReplicationRun {
   }
 
   #begin({ ancestry }: Checkpoints): void {
-    const { sinceSequence } = this.#parts.replication;
-    const start =
+    const { replication, restartAt } = this.#parts;
+    const { sinceSequence } = replication;
+    const common =
       ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
+    const start = restartAt === undefined ? common : restartAt.sequence;
     this.#sequence = new ThroughSequence(start);
+    this.#start = start;
     this.#committed = start;
     this.#begun = true;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
-    this.#statistics = recordedStatistics(ancestry.history);
+    if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
   }
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */
@@ -174,6 +189,19 @@ export class ReplicationRun {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
       await retryFailures(copier, failures, request, signal);
+    }
+  }
+
+  async #retryRegularly(
+    copier: BatchCopier,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { runtime, failures, replication } = this.#parts;
+    const { failureRetrySec } = replication.options;
+    while (failureRetrySec > 0 && !copied.aborted) {
+      await runtime.clock.sleep(failureRetrySec * 1000, copied).catch(() => {});
+      if (!copied.aborted) await retryFailures(copier, failures, SCHEDULED_RETRY, signal);
     }
   }
 
@@ -226,7 +254,7 @@ export class ReplicationRun {
       sessionId: this.#sessionId,
       startTimeMs: this.#startTimeMs,
       nowMs: runtime.clock.nowMs(),
-      startSequence: checkpoints.ancestry.sequence,
+      startSequence: this.#start,
       throughSequence: through,
       statistics: this.#statistics,
       earlier: checkpoints.ancestry.history,

@@ -8,6 +8,8 @@ export interface HttpAddress {
   /** Without credentials; ends in `/` unless it has a query. */
   readonly url: string;
   readonly basic?: BasicCredentials;
+  /** The user's name as the URL has it, if that has escapes: CouchDB's ids do not resolve them. */
+  readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
   /** Names as given, without a Basic authorization. */
   readonly headers: Readonly<Record<string, string>>;
@@ -25,6 +27,9 @@ export interface LocalAddress {
 
 export type EndpointAddress = HttpAddress | LocalAddress;
 
+/** Of a job that does not say otherwise. */
+export const WEIGHT_DEFAULT = 100;
+
 export interface Replication {
   readonly source: EndpointAddress;
   readonly target: EndpointAddress;
@@ -35,6 +40,8 @@ export interface Replication {
   readonly winningRevisionsOnly: boolean;
   /** Where a first run begins; absent: at the start. */
   readonly sinceSequence?: unknown;
+  /** How long the job keeps its slot beside others of its group, 1 to 1000; absent: the default. */
+  readonly weight?: number;
   readonly options: ReplicationOptions;
 }
 
@@ -52,7 +59,21 @@ export interface ReplicationOptions {
   readonly connectionTimeoutMs: number;
   readonly retriesPerRequest: number;
   readonly useBulkGet: boolean;
+  readonly failurePolicy: FailurePolicy;
+  /** How often revisions that were left behind are tried again by themselves; 0: only on demand. */
+  readonly failureRetrySec: number;
 }
+
+export const FAILURE_POLICIES = ["skip", "hold", "crash"] as const;
+
+/**
+ * What becomes of a revision that does not arrive. It is on the list of failures in any case.
+ *
+ *   skip    the job goes on, and its checkpoint passes the revision
+ *   hold    the job tries it again and again, and its checkpoint waits for it
+ *   crash   the run ends, and so does the next one, until the revision arrives
+ */
+export type FailurePolicy = (typeof FAILURE_POLICIES)[number];
 
 export const REPLICATION_OPTIONS_DEFAULT: ReplicationOptions = {
   useCheckpoints: true,
@@ -63,4 +84,6 @@ export const REPLICATION_OPTIONS_DEFAULT: ReplicationOptions = {
   connectionTimeoutMs: 30_000,
   retriesPerRequest: 5,
   useBulkGet: true,
+  failurePolicy: "skip",
+  failureRetrySec: 3600,
 };

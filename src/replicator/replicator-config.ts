@@ -7,6 +7,14 @@ import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "./replicat
 export interface ReplicatorConfig {
   /** `max_jobs`: jobs that a node runs at once. */
   readonly jobsMax: number;
+  /** `interval_sec`: one cycle of the scheduler, in which it is decided which jobs give their slots up. */
+  readonly intervalSec: number;
+  /** `max_churn`: jobs that a node stops for others in one cycle, at most. */
+  readonly churnMax: number;
+  /** `min_run_time_sec`: how long a job keeps its slot at least. */
+  readonly runSecMin: number;
+  /** `startup_jitter`: jobs that were accepted together begin within this time. CouchDB: 5 s, which a queue does not need. */
+  readonly startupJitterMs: number;
   /** `min_backoff_penalty_sec`. */
   readonly penaltySecMin: number;
   /** `max_backoff_penalty_sec`. CouchDB: two days, which an operator sees as a dead job after an outage. */
@@ -33,6 +41,10 @@ export interface ReplicatorConfig {
 
 export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   jobsMax: 500,
+  intervalSec: 15,
+  churnMax: 100,
+  runSecMin: 60,
+  startupJitterMs: 0,
   penaltySecMin: 2,
   penaltySecMax: 600,
   healthThresholdSec: 120,

@@ -5,6 +5,11 @@ const REPLICATION_ID = 1;
 const FAILURE = 2;
 const FAILURE_COUNT = 3;
 const FAILURE_RETRY = 4;
+const BUDGET = 5;
+const BUDGET_RESERVATION = 6;
+const BUDGETS_CHANGED = 7;
+const JOB_CONTROL = 8;
+const OWN_CHECKPOINT = 9;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -26,6 +31,31 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(4, baseId)",
     value: "(1, request)",
     note: "somebody wants the list to be tried again; watched, and cleared when it was",
+  },
+  {
+    key: "(5, name)",
+    value: "(1, json)",
+    note: "the budget of a host, or of an account at it",
+  },
+  {
+    key: "(6, name, direction, unit)",
+    value: "(1, timeMs)",
+    note: "until when this limit of the budget is reserved",
+  },
+  {
+    key: "(7)",
+    value: "counter",
+    note: "grows when a budget changes; watched by all nodes",
+  },
+  {
+    key: "(8, jobId)",
+    value: "(1, json)",
+    note: "what an operator decided about a job, and who it was",
+  },
+  {
+    key: "(9, baseId)",
+    value: "(1, json)",
+    note: "the source's replication log, where the source does not take it",
   },
 ];
 
@@ -72,5 +102,38 @@ export class ReplicatorKeys {
 
   failureRetry(baseId: string): Key {
     return this.#replicator.pack([FAILURE_RETRY, baseId]);
+  }
+
+  budget(name: string): Key {
+    return this.#replicator.pack([BUDGET, name]);
+  }
+
+  budgets(): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([BUDGET]);
+  }
+
+  /** The name in a key of `budget`. */
+  budgetName(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
+  }
+
+  budgetReservation(name: string, direction: string, unit: string): Key {
+    return this.#replicator.pack([BUDGET_RESERVATION, name, direction, unit]);
+  }
+
+  budgetReservations(name: string): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([BUDGET_RESERVATION, name]);
+  }
+
+  budgetsChanged(): Key {
+    return this.#replicator.pack([BUDGETS_CHANGED]);
+  }
+
+  ownCheckpoint(baseId: string): Key {
+    return this.#replicator.pack([OWN_CHECKPOINT, baseId]);
+  }
+
+  jobControl(jobId: string): Key {
+    return this.#replicator.pack([JOB_CONTROL, jobId]);
   }
 }

@@ -3,9 +3,12 @@
  * Running them is the scheduler's, on whichever node.
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
+import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
-import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { FailureList } from "./failure-list.ts";
+import { JobCommands } from "./job-commands.ts";
+import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
   newJobData,
@@ -15,6 +18,7 @@ import {
 } from "./job-data.ts";
 import { JobFailures } from "./job-failures.ts";
 import type { JobEntry } from "./job-views.ts";
+import { removeJob } from "./remove-job.ts";
 import type { Replication } from "./replication.ts";
 import { groupOf, sharesOfGroups } from "./replication-group.ts";
 import { persistentJobId, sameReplication } from "./replication-hook.ts";
@@ -51,6 +55,8 @@ export interface ReplicatorParts {
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
   readonly failureList: FailureList;
+  readonly controls: JobControls;
+  readonly databases: DatabaseRegistry;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }
@@ -58,11 +64,14 @@ export interface ReplicatorParts {
 export class Replicator {
   /** What jobs left behind. */
   readonly failures: JobFailures;
+  /** What an operator can do to a job. */
+  readonly commands: JobCommands;
   readonly #parts: ReplicatorParts;
 
   constructor(parts: ReplicatorParts) {
     this.#parts = parts;
     this.failures = new JobFailures(parts);
+    this.commands = new JobCommands(parts);
   }
 
   get config(): ReplicatorConfig {
@@ -104,7 +113,7 @@ export class Replicator {
         const { state, replication: earlier } = fromJobData(existing.data);
         const active = state === "pending" || state === "running";
         if (active && sameReplication(earlier, replication)) return;
-        await this.#remove(tx, existing);
+        await removeJob(this.#parts, tx, existing);
       }
       const origin = { replication, document: undefined, userName };
       const data = newJobData(origin, runtime.clock.nowMs());
@@ -132,7 +141,7 @@ export class Replicator {
       if (data.userName !== requester.userName && !requester.isAdmin) {
         throw new JobNotYoursError("You are not a server admin.");
       }
-      await this.#remove(tx, job);
+      await removeJob(this.#parts, tx, job);
       return data.replicationId ?? jobId;
     });
   }
@@ -201,15 +210,9 @@ export class Replicator {
       if (data.document !== undefined || !ended || data.lastUpdatedMs > before) continue;
       await kv.transact(async (tx) => {
         const job = await jobs.get(tx, jobName(jobId));
-        if (job?.state === "finished") await this.#remove(tx, job);
+        if (job?.state === "finished") await removeJob(this.#parts, tx, job);
       });
     }
-  }
-
-  async #remove(tx: Transaction, job: Job): Promise<void> {
-    const { jobs, ownership } = this.#parts;
-    await ownership.release(tx, fromJobData(job.data).replicationId, job.id);
-    await jobs.remove(tx, job);
   }
 
   /** Looks at the job each time it changes, until `decide` has an answer. */

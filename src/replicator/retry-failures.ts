@@ -2,6 +2,9 @@
 import type { BatchCopier } from "./copy-batch.ts";
 import type { FailureLog } from "./failure-log.ts";
 
+/** The request that nobody made. */
+export const SCHEDULED_RETRY = "scheduled";
+
 /** Goes through the list once. What arrives leaves it, what is refused again stays with one try more. */
 export async function retryFailures(
   copier: BatchCopier,
@@ -11,7 +14,7 @@ export async function retryFailures(
 ): Promise<void> {
   for await (const page of failures.pages()) {
     signal.throwIfAborted();
-    await copier.copy(
+    await copier.tryOnce(
       page.map(({ id, revision }) => ({ id, revisions: [revision] })),
       signal,
     );

@@ -1,23 +1,20 @@
 /**
- * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end or the node stops. It
- * does so as a worker of the queue; when that one is expelled, all jobs end at once and without another write.
+ * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end, have had their turn, or
+ * the node stops (RFC 016, "Job server"). It does so as a worker of the queue; when that one is expelled, all jobs end
+ * at once and without another write.
+ *
+ * Slots are filled as soon as they are free. Once in a cycle it is decided which jobs give theirs up (`choose-stops.ts`), with
+ * the settings of that moment.
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
-import {
-  type HeldJob,
-  type Job,
-  type Jobs,
-  type JobWorker,
-  type Membership,
-  RunMeter,
-  type WorkerId,
-} from "../jobs/index.ts";
+import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
+import { chooseStops, type Waiting } from "./choose-stops.ts";
 import type { ReplicationJobParts } from "./held-replication.ts";
-import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
-import { ReplicationJob } from "./replication-job.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { StopRequest } from "./replication-run.ts";
 import type { Replicator } from "./replicator.ts";
+import { RunningJobs } from "./running-jobs.ts";
 
 /** Jobs accepted in one transaction. */
 const ACCEPT_ROWS_MAX = 20;
@@ -27,6 +24,8 @@ const IDLE_MS_MAX = 1000;
 const CHARGE_MS_MIN = 1000;
 /** How often finished transient jobs are looked through. */
 const CLEANUP_INTERVAL_MS = 10 * 60_000;
+/** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
+const CYCLE_JITTER = 1 / 3;
 
 export class Scheduler {
   readonly name = "replicator.scheduler";
@@ -36,9 +35,10 @@ export class Scheduler {
   readonly #parts: ReplicationJobParts;
   readonly #replicator: Replicator;
   readonly #worker: JobWorker;
-  readonly #running = new Map<HeldJob, Promise<void>>();
-  readonly #meter: RunMeter;
+  readonly #running: RunningJobs;
   #chargedAtMs = 0;
+  #cleanedAtMs = 0;
+  #cycleAtMs = 0;
 
   constructor(parts: ReplicationJobParts, replicator: Replicator, worker: JobWorker) {
     this.#runtime = parts.runtime;
@@ -47,7 +47,7 @@ export class Scheduler {
     this.#parts = parts;
     this.#replicator = replicator;
     this.#worker = worker;
-    this.#meter = new RunMeter(parts.runtime.clock, parts.config.fairShare.instalmentSec);
+    this.#running = new RunningJobs(parts);
   }
 
   /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
@@ -56,44 +56,78 @@ export class Scheduler {
   }
 
   async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
-    const stop = new AbortController();
-    const onExpelled = (): void => stop.abort(expelled.reason);
-    expelled.addEventListener("abort", onExpelled, { once: true });
+    const { clock, trace } = this.#runtime;
     const over = AbortSignal.any([signal, expelled]);
-    let cleanedAtMs = this.#runtime.clock.monotonicMs();
+    const onExpelled = (): void => void this.#running.end(expelled.reason);
+    expelled.addEventListener("abort", onExpelled, { once: true });
+    this.#cleanedAtMs = clock.monotonicMs();
+    this.#planCycle();
+    let reason: unknown = new StopRequest();
     try {
       while (!over.aborted) {
         await this.#charge();
-        await this.#acceptDue(id, over, stop.signal);
-        if (this.#runtime.clock.monotonicMs() - cleanedAtMs < CLEANUP_INTERVAL_MS) continue;
-        await this.#replicator.removeOldTransients();
-        cleanedAtMs = this.#runtime.clock.monotonicMs();
+        await this.#cycle();
+        await this.#acceptDue(id, over);
+        await this.#cleanUp();
       }
     } catch (error) {
-      if (errorCode(error) === "JOBS_WORKER_EXPELLED") stop.abort(error);
+      if (errorCode(error) === "JOBS_WORKER_EXPELLED") reason = error;
       throw error;
     } finally {
       // Without effect when the jobs were told to stop at once.
-      stop.abort(new StopRequest());
-      await Promise.all(this.#running.values());
+      await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
         // The groups got a little run time for nothing; what ended the work is what the caller has to know.
-        this.#runtime.trace.event("replication.not-charged", { error: String(error) });
+        trace.event("replication.not-charged", { error: String(error) });
       });
     }
+  }
+
+  #planCycle(): void {
+    const { clock, random } = this.#runtime;
+    const jitter = 1 + random.ratio() * CYCLE_JITTER;
+    this.#cycleAtMs = clock.monotonicMs() + this.#parts.config.intervalSec * 1000 * jitter;
+  }
+
+  /** When it is time: stops what has had its turn, or is too much. */
+  async #cycle(): Promise<void> {
+    const { clock, trace } = this.#runtime;
+    if (clock.monotonicMs() < this.#cycleAtMs) return;
+    this.#planCycle();
+    const { jobsMax, churnMax, runSecMin } = this.#parts.config;
+    const slots = { jobsMax, churnMax, runMsMin: runSecMin * 1000, nowMs: clock.monotonicMs() };
+    const isFull = this.#running.count >= jobsMax;
+    const waiting = isFull ? await this.#waiting(churnMax) : { count: 0, givingWay: [] };
+    const stops = chooseStops(this.#running.list(), slots, waiting);
+    if (stops.length === 0) return;
+    this.#running.stop(stops);
+    trace.event("replication.rotated", { stopped: stops.length, waiting: waiting.count });
+  }
+
+  #waiting(limit: number): Promise<Waiting> {
+    const dueBySec = this.#nowSec();
+    return this.#kv.read(async (tx) => ({
+      count: await this.#jobs.pendingCount(tx, REPLICATION_JOB_TYPE, { dueBySec, limit }),
+      givingWay: await this.#jobs.groups.givingWay(
+        tx,
+        REPLICATION_JOB_TYPE,
+        this.#running.meter.groups(),
+        dueBySec,
+      ),
+    }));
   }
 
   /** Charges groups for what their jobs ran here: when one has ended, and once in an instalment. */
   async #charge(): Promise<void> {
     const sinceMs = this.#runtime.clock.monotonicMs() - this.#chargedAtMs;
     const instalmentMs = this.#parts.config.fairShare.instalmentSec * 1000;
-    if (sinceMs < (this.#meter.hasEnded ? CHARGE_MS_MIN : instalmentMs)) return;
+    if (sinceMs < (this.#running.meter.hasEnded ? CHARGE_MS_MIN : instalmentMs)) return;
     this.#chargedAtMs = this.#runtime.clock.monotonicMs();
     await this.#sendBill();
   }
 
   async #sendBill(): Promise<void> {
-    const bill = this.#meter.takeBill();
+    const bill = this.#running.meter.takeBill();
     if (bill.size === 0) return;
     await this.#kv.transact((tx) => this.#jobs.groups.charge(tx, REPLICATION_JOB_TYPE, bill), {
       whenUnknown: "check",
@@ -101,45 +135,40 @@ export class Scheduler {
   }
 
   /** One step: starts what is due and fits, or waits for a reason to look again. */
-  async #acceptDue(worker: WorkerId, signal: AbortSignal, stop: AbortSignal): Promise<void> {
+  async #acceptDue(worker: WorkerId, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
-    const room = this.#parts.config.jobsMax - this.#running.size;
+    const untilCycleMs = Math.max(0, this.#cycleAtMs - clock.monotonicMs());
+    const idleMs = Math.min(IDLE_MS_MAX, untilCycleMs);
+    const room = this.#parts.config.jobsMax - this.#running.count;
     if (room <= 0) {
-      const anyEnded = () => Promise.race(this.#running.values());
-      await waitAtMost(clock, IDLE_MS_MAX, signal, anyEnded);
+      await waitAtMost(clock, idleMs, signal, () => this.#running.anyEnded());
       return;
     }
     const acceptance = await this.#kv.transact((tx) =>
       this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
-        dueBySec: Math.floor(clock.nowMs() / 1000),
+        dueBySec: this.#nowSec(),
         countMax: Math.min(room, ACCEPT_ROWS_MAX),
         worker,
       }),
     );
     if (acceptance.kind === "none-due") {
       const { enqueued } = acceptance;
-      await waitAtMost(clock, IDLE_MS_MAX, signal, (over) => enqueued.fired(over));
+      await waitAtMost(clock, idleMs, signal, (over) => enqueued.fired(over));
       enqueued.cancel();
       return;
     }
     for (const [index, held] of acceptance.held.entries()) {
-      this.#start(held, acceptance.jobs[index] as Job, stop);
+      this.#running.start(held, acceptance.jobs[index] as Job);
     }
   }
 
-  #start(held: HeldJob, job: Job, stop: AbortSignal): void {
-    this.#meter.start(held, job.group);
-    const replicationJob = new ReplicationJob(this.#parts, held, fromJobData(job.data));
-    const ended = replicationJob
-      .run(stop)
-      .catch((error: unknown) => {
-        // The store failed it: the queue finds the job by its silence.
-        this.#runtime.trace.event("replication.abandoned", { id: held.id, error: String(error) });
-      })
-      .finally(() => {
-        this.#running.delete(held);
-        this.#meter.end(held);
-      });
-    this.#running.set(held, ended);
+  async #cleanUp(): Promise<void> {
+    if (this.#runtime.clock.monotonicMs() - this.#cleanedAtMs < CLEANUP_INTERVAL_MS) return;
+    await this.#replicator.removeOldTransients();
+    this.#cleanedAtMs = this.#runtime.clock.monotonicMs();
+  }
+
+  #nowSec(): number {
+    return Math.floor(this.#runtime.clock.nowMs() / 1000);
   }
 }

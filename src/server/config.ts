@@ -6,6 +6,7 @@
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { Configuration, readIni } from "./configuration.ts";
+import { DATABASE_SETTINGS } from "./database-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
 import { REPLICATOR_SETTINGS } from "./replicator-settings.ts";
@@ -45,6 +46,10 @@ export interface ServerConfig {
     readonly headerVersion: number | undefined;
   };
   readonly nodeTypes: ReadonlySet<NodeType>;
+  /** Replication nodes in processes of their own, beside this one. */
+  readonly replicationProcesses: number;
+  /** Where the API of the cluster stands for others, when it is another process that serves it. */
+  readonly publicUrl: string | undefined;
   /** `name@host`. */
   readonly nodeName: string;
   /** `[couchdb] uuid`: 32 hex digits, the same for all nodes; undefined: the store keeps one. */
@@ -96,10 +101,16 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: [
       ...Object.values<Setting<unknown>>(START_SETTINGS),
+      ...DATABASE_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,
     ],
   });
+  const replicationProcesses =
+    options.replicationProcesses ??
+    integer("TANDEM_REPLICATION_PROCESSES", environment.TANDEM_REPLICATION_PROCESSES, 0) ??
+    0;
+  const types = nodeTypes(options.nodeType ?? environment.TANDEM_NODE_TYPE, environment);
   const read = <T>({ section, key, read }: Setting<T>): T => read(configuration.get(section, key));
   const logLevel = environment.TANDEM_LOG_LEVEL;
   const config: ServerConfig = {
@@ -116,7 +127,10 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       apiVersion: read(START_SETTINGS.apiVersion) || undefined,
       headerVersion: read(START_SETTINGS.headerVersion) || undefined,
     },
-    nodeTypes: nodeTypes(options.nodeType ?? environment.TANDEM_NODE_TYPE, environment),
+    // With processes that replicate, this one does not.
+    nodeTypes: replicationProcesses === 0 ? types : withoutReplication(types),
+    replicationProcesses,
+    publicUrl: environment.TANDEM_PUBLIC_URL,
     nodeName: read(START_SETTINGS.nodeName) ?? `tandem@${hostname()}`,
     serverUuid: read(START_SETTINGS.serverUuid),
     logLevel: traceLevel(
@@ -126,15 +140,11 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     ),
     configuration,
   };
-  const processes =
-    options.replicationProcesses ??
-    integer("TANDEM_REPLICATION_PROCESSES", environment.TANDEM_REPLICATION_PROCESSES, 0);
-  if (processes !== undefined && processes > 0) {
-    throw new ConfigError(
-      "--replication-processes is not there yet: start further nodes on the same data folder instead",
-    );
+  if (replicationProcesses > 0 && store === "memory") {
+    throw new ConfigError("--replication-processes: a store in memory cannot be shared");
   }
-  if (configuration.section("admins").size === 0 && !isLoopback(config.bindAddress)) {
+  const isOpen = config.nodeTypes.has("api_frontend") && !isLoopback(config.bindAddress);
+  if (isOpen && configuration.section("admins").size === 0) {
     throw new ConfigError(
       `bind address ${config.bindAddress} without an administrator: set [admins] in the config file or COUCHDB_USER and COUCHDB_PASSWORD, or serve 127.0.0.1`,
     );
@@ -156,6 +166,10 @@ function traceLevel(level: string): ServerConfig["logLevel"] {
   if (level === "warning") return "warn";
   if (level === "notice") return "info";
   return level as ServerConfig["logLevel"];
+}
+
+function withoutReplication(types: ReadonlySet<NodeType>): ReadonlySet<NodeType> {
+  return new Set([...types].filter((type) => type !== "replication"));
 }
 
 /** RFC 013: both types unless the option names some, or the environment says `false`. */

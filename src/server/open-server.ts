@@ -5,7 +5,7 @@
  * running jobs write a last checkpoint and go back to the queue; then the store.
  */
 import { createApi } from "../api/index.ts";
-import { errorCode, type Runtime, type Trace } from "../base/index.ts";
+import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";
 import { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
@@ -13,26 +13,33 @@ import {
   openNodeServer,
   openUndiciFetch,
   parseMultipart,
+  SandboxPool,
 } from "../host/index.ts";
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
+  Budgets,
   Endpoints,
   FailureList,
+  JobControls,
+  OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   ReplicationHook,
   ReplicationOwnership,
   Replicator,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
 import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
+import { designFunctions, securityDefault } from "./database-settings.ts";
 import { openLayout, SUBSPACES } from "./layout.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
+import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
 import { ShareUpdater } from "./share-updater.ts";
@@ -52,11 +59,16 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-export async function openServer(config: ServerConfig, trace: Trace): Promise<RunningServer> {
+/** `startProcess` runs this program once more, as a replication node beside this one; only needed if the config wants some. */
+export async function openServer(
+  config: ServerConfig,
+  trace: Trace,
+  startProcess?: StartProcess,
+): Promise<RunningServer> {
   const runtime = createSystemRuntime(trace);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config);
+    return await startNode(runtime, store, config, startProcess);
   } catch (error) {
     await store.kv.close();
     throw error;
@@ -67,16 +79,32 @@ async function startNode(
   runtime: Runtime,
   { kv, renewer }: OpenedStore,
   config: ServerConfig,
+  startProcess: StartProcess | undefined,
 ): Promise<RunningServer> {
   const { configuration } = config;
   const replicatorSettings = replicatorConfig(configuration);
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
   const jobs = new Jobs(runtime, SUBSPACES.jobs);
   const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
+  const controls = new JobControls(SUBSPACES.replicator);
+  const budgets = new Budgets({ runtime, kv, subspace: SUBSPACES.replicator });
   const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: replicatorSettings });
-  const databases = new DatabaseRegistry({ runtime, root: SUBSPACES.databases, hooks: [hook] });
+  const hook = new ReplicationHook({
+    runtime,
+    jobs,
+    ownership,
+    controls,
+    config: replicatorSettings,
+  });
+  const databases = new DatabaseRegistry({
+    runtime,
+    root: SUBSPACES.databases,
+    hooks: [hook, VALIDATION_HOOK],
+    securityDefault: securityDefault(configuration),
+  });
   const attachments = new AttachmentStore({ runtime, kv });
+  const sandbox = new SandboxPool(runtime);
+  const functions = designFunctions(sandbox, configuration);
   const authentication = new Authentication(
     configuration,
     isLoopback(config.bindAddress),
@@ -87,15 +115,19 @@ async function startNode(
   const ids = {
     digests: runtime.digests,
     serverUuid,
+    hostName: config.nodeName.replace(/^.*@/, ""),
+    port: config.port,
     serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
   };
-  let shownUrl = ids.serverUrl;
+  let shownUrl = config.publicUrl ?? ids.serverUrl;
   const replicator = new Replicator({
     runtime,
     kv,
     jobs,
     ownership,
     failureList,
+    controls,
+    databases,
     ids,
     config: replicatorSettings,
   });
@@ -110,6 +142,7 @@ async function startNode(
       databases,
       attachments,
       parseMultipart,
+      functions,
       authenticate: (request) => authentication.authenticate(request),
       server: {
         version: COUCHDB_VERSION,
@@ -123,6 +156,7 @@ async function startNode(
         jobs,
         databases,
         replicator,
+        budgets,
         authentication,
         configuration: new MaskedConfiguration(configuration, passwordSettings(configuration)),
         nodeName: config.nodeName,
@@ -140,18 +174,27 @@ async function startNode(
     kv,
     databases,
     attachments,
+    functions,
     serverUrl: shownUrl,
     fetch: undici.fetch,
     parseMultipart,
     userAgent: `Tandem/${VERSION}`,
+    spendingFor: (address) => budgets.spendingFor(address),
     config: replicatorSettings,
   });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
+    budgets,
     new ConfigurationRefresher(runtime, configuration),
     new ShareUpdater(configuration, replicator),
   ];
+  if (config.replicationProcesses > 0) {
+    assert(startProcess !== undefined, "Who wants further processes says how one is started");
+    for (let number = 1; number <= config.replicationProcesses; number++) {
+      services.push(new ReplicationProcess(number, () => startProcess(shownUrl)));
+    }
+  }
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);
     const worker = new JobWorker({
@@ -172,6 +215,8 @@ async function startNode(
       endpoints,
       ownership,
       failureList,
+      controls,
+      ownCheckpoints: new OwnCheckpoints(kv, SUBSPACES.replicator),
       ids,
       config: replicatorSettings,
       nodeName: config.nodeName,
@@ -191,6 +236,7 @@ async function startNode(
         await nodeServer?.close();
         await supervised;
         await undici.close();
+        await sandbox.close();
         await kv.close();
       })();
       return stopped;

@@ -1,12 +1,14 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
 import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
 import {
+  FAILURE_POLICIES,
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
   type ReplicatorConfig,
 } from "../replicator/index.ts";
 import {
   booleanSetting,
+  choiceSetting,
   coefficientSetting,
   integerSetting,
   liveSettings,
@@ -29,7 +31,11 @@ const {
 type NodeConfig = Omit<ReplicatorConfig, "options" | "tls" | "fairShare" | "shares">;
 
 const NODE_SETTINGS: SettingsOf<NodeConfig> = {
-  jobsMax: integer("max_jobs", DEFAULT.jobsMax),
+  jobsMax: integer("max_jobs", DEFAULT.jobsMax, 0),
+  intervalSec: integer("interval_sec", DEFAULT.intervalSec),
+  churnMax: integer("max_churn", DEFAULT.churnMax, 0),
+  runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, 0),
+  startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, 0),
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax),
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec),
@@ -56,6 +62,9 @@ const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
 /** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
 const PRIORITY_COEFFICIENT = coefficientSetting(SECTION, "priority_coeff", 0.98);
 
+/** CouchDB 3's name and unit of `interval_sec`; it counts where that one is not set. */
+const INTERVAL_MS = integer("interval", DEFAULT.intervalSec * 1000);
+
 const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   useCheckpoints: booleanSetting(SECTION, "use_checkpoints", OPTIONS_DEFAULT.useCheckpoints),
   checkpointIntervalMs: integer("checkpoint_interval", OPTIONS_DEFAULT.checkpointIntervalMs),
@@ -65,6 +74,13 @@ const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   connectionTimeoutMs: integer("connection_timeout", OPTIONS_DEFAULT.connectionTimeoutMs),
   retriesPerRequest: integer("retries_per_request", OPTIONS_DEFAULT.retriesPerRequest, 0),
   useBulkGet: booleanSetting(SECTION, "use_bulk_get", OPTIONS_DEFAULT.useBulkGet),
+  failurePolicy: choiceSetting(
+    SECTION,
+    "failure_policy",
+    OPTIONS_DEFAULT.failurePolicy,
+    FAILURE_POLICIES,
+  ),
+  failureRetrySec: integer("failure_retry_sec", OPTIONS_DEFAULT.failureRetrySec, 0),
 };
 
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
@@ -72,6 +88,7 @@ export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(TLS_SETTINGS),
   ...Object.values<Setting<unknown>>(FAIR_SHARE_SETTINGS),
   PRIORITY_COEFFICIENT,
+  INTERVAL_MS,
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
@@ -83,7 +100,7 @@ export interface ReplicatorTexts extends SettingTexts {
 /** Members are read anew at each use, those of members too. */
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
-  const config = Object.assign(liveSettings<NodeConfig>(texts, NODE_SETTINGS), {
+  const config = Object.assign(liveSettings<NodeConfig>(withOldInterval(texts), NODE_SETTINGS), {
     tls: liveSettings(texts, TLS_SETTINGS),
     options: liveSettings(texts, OPTION_SETTINGS),
     fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
@@ -92,6 +109,18 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   return Object.defineProperty(config, "shares", {
     get: () => shares(texts.section(SHARES_SECTION)),
   });
+}
+
+function withOldInterval(texts: SettingTexts): SettingTexts {
+  const { key: newKey } = NODE_SETTINGS.intervalSec;
+  return {
+    get(section, key) {
+      const text = texts.get(section, key);
+      if (section !== SECTION || key !== newKey || text) return text;
+      const old = texts.get(section, INTERVAL_MS.key);
+      return old && String(Math.ceil(INTERVAL_MS.read(old) / 1000));
+    },
+  };
 }
 
 /** As in CouchDB a number outside the limits counts as the nearer one, and a text that is no integer as the default. */

@@ -1,6 +1,10 @@
 /** The resources of the API that are about jobs and sessions. */
 import {
+  type BudgetsParts,
+  budgetRoutes,
   failureRoutes,
+  type JobsParts,
+  jobRoutes,
   type NodeConfiguration,
   nodeConfigurationRoutes,
   type Route,
@@ -15,7 +19,9 @@ import { type Authentication, SESSION_SEC_MAX } from "./authentication.ts";
 
 export function routes(
   parts: SchedulerParts &
-    WorkersParts & {
+    WorkersParts &
+    BudgetsParts &
+    JobsParts & {
       readonly authentication: Authentication;
       readonly configuration: NodeConfiguration;
       readonly nodeName: string;
@@ -28,6 +34,8 @@ export function routes(
     ...schedulerRoutes(parts),
     ...workersRoutes(parts),
     ...failureRoutes(parts),
+    ...jobRoutes(parts),
+    ...budgetRoutes(parts),
     ...sessionRoutes({
       isAdmin: (name, password) => authentication.isAdmin(name, password),
       cookie: (name) => authentication.cookie(name),

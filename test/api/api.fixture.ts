@@ -1,4 +1,5 @@
 /** The API on the memory engine, without a socket. */
+import { afterAll } from "vitest";
 import {
   type Api,
   type ApiParts,
@@ -10,8 +11,10 @@ import {
 import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
 import { parseMultipart } from "../../src/host/multipart-parser.ts";
+import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
 
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
@@ -58,7 +61,11 @@ export async function openApi({
     event: (name, fields) => events.push({ name, ...fields }),
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
-  const databases = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
+  const databases = new DatabaseRegistry({
+    runtime,
+    root: Subspace.fromTuple([1]),
+    hooks: [...hooks, VALIDATION_HOOK],
+  });
   const attachments = new AttachmentStore({ runtime, kv });
   const api = createApi({
     runtime,
@@ -66,6 +73,7 @@ export async function openApi({
     databases,
     attachments,
     parseMultipart,
+    functions: { sandbox: sandboxes(runtime), timeoutMs: 1_000 },
     authenticate: async () => user,
     server: {
       version: "3.5.0",
@@ -110,6 +118,19 @@ export async function openFilms(...options: Parameters<typeof openApi>): Promise
   return api;
 }
 
+/** One for all tests of a file: its threads start when they are needed, and end with the file. */
+let pool: SandboxPool | undefined;
+
+function sandboxes(runtime: Runtime): SandboxPool {
+  pool ??= new SandboxPool(runtime);
+  return pool;
+}
+
+afterAll(async () => {
+  await pool?.close();
+  pool = undefined;
+});
+
 function requestOf(request: string, { body, headers = {}, signal }: AskOptions): ApiRequest {
   const space = request.indexOf(" ");
   const target = request.slice(space + 1);
@@ -135,6 +156,7 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
         yield bytes.subarray(start, start + 10_000);
       }
     })(),
+    peer: "127.0.0.1",
     signal: signal ?? new AbortController().signal,
   };
 }

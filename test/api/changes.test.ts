@@ -92,17 +92,6 @@ describe("a normal feed", () => {
       ...feed([a], 3),
     },
     {
-      name: "of functions is not there",
-      ask: "GET /films/_changes?filter=app/mine",
-      status: 501,
-      has: { error: "not_implemented" },
-    },
-    {
-      name: "of views is not there",
-      ask: "GET /films/_changes?filter=_view&view=a/b",
-      status: 501,
-    },
-    {
       name: "refuses a sequence of another server",
       ask: "GET /films/_changes?since=12-abc",
       ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),

@@ -11,7 +11,12 @@ let here: TandemProcess;
 let there: TandemProcess;
 
 beforeAll(async () => {
-  [here, there] = await Promise.all([processes.open(), processes.open()]);
+  [here, there] = await Promise.all([
+    processes.open({
+      ini: "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n",
+    }),
+    processes.open(),
+  ]);
 });
 afterAll(async () => {
   for (const proxy of proxies) await proxy.close();
@@ -194,6 +199,110 @@ test("a continuous job tries its failures again while it runs, and an update tha
   expect((await compare(`${here.url}/stream`, `${there.url}/stream`)).differences).toEqual([]);
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
 }, 60_000);
+
+/** A target that refuses one document, as long as `isClosed`. */
+async function closedTarget() {
+  const target = await proxyTo(there);
+  const gate = { isClosed: true, url: target.url };
+  target.intercept(async (request, forward) => {
+    if (!gate.isClosed || !request.path.endsWith("/_bulk_docs")) return forward(request);
+    const body = JSON.parse(request.body.toString("utf8"));
+    const docs = body.docs.filter(({ _id: id }: { _id: string }) => id !== "bad");
+    const answer = await forward({
+      ...request,
+      body: Buffer.from(JSON.stringify({ ...body, docs })),
+    });
+    if (docs.length === body.docs.length) return answer;
+    return { status: 201, body: '[{"id":"bad","error":"forbidden","reason":"closed"}]' };
+  });
+  return gate;
+}
+
+test.each(["hold", "crash"])(
+  "a job whose policy is %s does not pass a document by",
+  async (policy) => {
+    const database = `policy-${policy}`;
+    await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
+    const gate = await closedTarget();
+    const document = `_replicator/${database}`;
+    await here.call("PUT", `/${document}`, {
+      source: database,
+      target: `${gate.url}/${database}`,
+      create_target: true,
+      failure_policy: policy,
+      checkpoint_interval: 100,
+    });
+    const { body: failures } = await until(
+      () => here.call("GET", pathOf(document)),
+      ({ status, body }) => status === 200 && body.total_rows === 1 && body.failures[0].tries > 1,
+    );
+    expect(failures.failures[0]).toMatchObject({
+      id: "bad",
+      reason: expect.stringContaining("closed"),
+    });
+    const { body: job } = await until(
+      () => here.call("GET", `/_scheduler/docs/${document}`),
+      ({ body }) => body.state === (policy === "hold" ? "running" : "crashing"),
+    );
+    if (policy === "hold") expect(job.info.checkpointed_source_seq).toBe("0");
+    else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
+    gate.isClosed = false;
+    await until(
+      () => here.call("GET", `/_scheduler/docs/${document}`),
+      ({ body }) => body.state === "completed",
+    );
+    const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
+    expect(comparison.differences).toEqual([]);
+  },
+  60_000,
+);
+
+test.each([true, false])(
+  "what was left behind is tried again by schedule, continuous: %s",
+  async (continuous) => {
+    const database = `schedule-${continuous}`;
+    await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
+    const gate = await closedTarget();
+    const document = `_replicator/${database}`;
+    await here.call("PUT", `/${document}`, {
+      source: database,
+      target: `${gate.url}/${database}`,
+      create_target: true,
+      continuous,
+      failure_retry_sec: 1,
+    });
+    await until(
+      () => here.call("GET", pathOf(document)),
+      ({ body }) => body.total_rows === 1 && body.failures[0].tries > 1,
+    );
+    gate.isClosed = false;
+    await until(
+      () => here.call("GET", pathOf(document)),
+      ({ body }) => body.total_rows === 0,
+    );
+    expect((await there.call("GET", `/${database}/bad`)).status).toBe(200);
+  },
+  60_000,
+);
+
+test("a source that takes no checkpoint is not read from the start again", async () => {
+  await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
+  const source = await proxyTo(there);
+  source.intercept(async (request, forward) => {
+    const isWrite = request.method === "PUT" || request.path.includes("_ensure_full_commit");
+    if (!isWrite) return forward(request);
+    return { status: 403, body: '{"error":"forbidden","reason":"read only"}' };
+  });
+  const body = { source: `${source.url}/read-only`, target: "read-only-copy", create_target: true };
+  const first = await here.call("POST", "/_replicate", body);
+  expect([first.status, first.body.history?.[0].docs_written]).toEqual([200, 2]);
+  const again = await here.call("POST", "/_replicate", body);
+  expect([again.status, again.body.no_changes]).toEqual([200, true]);
+  // A target that was made again has not what our copy speaks of.
+  await here.call("DELETE", "/read-only-copy");
+  const anew = await here.call("POST", "/_replicate", body);
+  expect([anew.status, anew.body.history?.[0].docs_written]).toEqual([200, 2]);
+});
 
 test("a job that nobody knows has no list", async () => {
   expect(await here.call("GET", pathOf("nosuch"))).toMatchObject({ status: 404 });

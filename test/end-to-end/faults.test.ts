@@ -63,10 +63,14 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   );
 });
 
-test.each(["pulled", "pushed"])("%s through redirects, films arrive", async (way) => {
+test.each([
+  ["pulled", "films", 100],
+  ["pushed", "films", 100],
+  ["pushed", "countries", 20],
+] as const)("%s through redirects, %s arrive", async (way, name, count) => {
   const isPull = way === "pulled";
-  const database = `moved-${way}`;
-  await load(isPull ? there : here, database, sampleLines("films").slice(0, 100));
+  const database = `moved-${name}-${way}`;
+  await load(isPull ? there : here, database, sampleLines(name).slice(0, count));
   const proxy = await openHttpProxy(there.url);
   proxies.push(proxy);
   proxy.intercept(async ({ path }) => ({
@@ -79,7 +83,7 @@ test.each(["pulled", "pushed"])("%s through redirects, films arrive", async (way
     ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
     create_target: true,
   });
-  expect([status, body.history?.[0].docs_written]).toEqual([200, 100]);
+  expect([status, body.history?.[0].docs_written]).toEqual([200, count]);
   const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
   expect(comparison.differences).toEqual([]);
 });

@@ -61,6 +61,48 @@ test("a body arrives byte for byte", async () => {
   expect((await node.read("b", "numbers"))?.body).toBe(body);
 });
 
+test("a filter function decides about each revision of a local source", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 4);
+  const filters = { above: "function (doc, req) { return doc.n > Number(req.query.n); }" };
+  await node.put("a", "_design/d", JSON.stringify({ filters }));
+  const body = { source: "a", target: "b", create_target: true, filter: "d/above" };
+  const replication = parseReplication({ ...body, query_params: { n: "1" } });
+  await node.replicator.ended(await node.replicator.start(replication, USER), FOREVER);
+  expect(Object.keys(await node.content("b"))).toEqual(["doc-0002", "doc-0003"]);
+});
+
+test("a filter that changes while a job runs makes it another replication, from the start", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 4);
+  const filters = (limit: number) =>
+    JSON.stringify({ filters: { f: `function (doc) { return doc.n >= ${limit}; }` } });
+  await node.put("a", "_design/d", filters(3));
+  const body = { source: "a", target: "b", create_target: true, filter: "d/f", continuous: true };
+  const replication = parseReplication({ ...body, checkpoint_interval: 50 });
+  const jobId = await node.replicator.start(replication, USER);
+  const first = await node.event("replication.started");
+  await node.event("replication.checkpoint");
+  await node.put("a", "_design/d", filters(1));
+  const second = await node.event("replication.started", ({ id }) => id !== first.id);
+  expect(second.jobId).toBe(jobId);
+  while (Object.keys(await node.content("b")).length < 3) await node.runtime.clock.sleep(20);
+  expect(Object.keys(await node.content("b"))).toEqual(["doc-0001", "doc-0002", "doc-0003"]);
+});
+
+test("a filter function that fails fails the job, with its words", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 1);
+  const filters = { broken: "function () { throw new Error('boom'); }" };
+  await node.put("a", "_design/d", JSON.stringify({ filters }));
+  const body = { source: "a", target: "b", create_target: true, filter: "d/broken" };
+  await node.replicator.start(parseReplication(body), USER);
+  expect(await node.event("replication.failed")).toMatchObject({ error: "Error", reason: "boom" });
+});
+
 test("a document starts a job in its own transaction, and is told of its end", async () => {
   const node = await open();
   await fill(node, "a", 10);

@@ -1,11 +1,15 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
+import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
+  Budgets,
   Endpoints,
   FailureList,
+  JobControls,
+  OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationHook,
@@ -13,6 +17,7 @@ import {
   Replicator,
   type ReplicatorConfig,
   Scheduler,
+  VALIDATION_HOOK,
 } from "../../src/replicator/index.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
@@ -36,31 +41,47 @@ export async function openNode({
     },
   });
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const settings = { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, ...config };
+  // A getter stays one: settings are read at each use.
+  const settings: ReplicatorConfig = Object.defineProperties(
+    { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1 },
+    Object.getOwnPropertyDescriptors(config),
+  );
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
   const replicatorSpace = Subspace.fromTuple(["replicator"]);
+  const controls = new JobControls(replicatorSpace);
+  const budgets = new Budgets({ runtime, kv, subspace: replicatorSpace });
   const failureList = new FailureList(replicatorSpace, runtime.digests, failuresMax);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, config: settings });
+  const hook = new ReplicationHook({ runtime, jobs, ownership, controls, config: settings });
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
-    hooks: [hook],
+    hooks: [hook, VALIDATION_HOOK],
   });
   const attachments = new AttachmentStore({ runtime, kv });
+  // Its threads do not outlive the tests.
+  const sandbox = new SandboxPool(runtime);
   const serverUrl = "http://127.0.0.1:5984/";
-  const ids = { digests: runtime.digests, serverUuid: "0".repeat(32), serverUrl };
+  const ids = {
+    digests: runtime.digests,
+    serverUuid: "0".repeat(32),
+    hostName: "host",
+    port: 5984,
+    serverUrl,
+  };
   const endpoints = new Endpoints({
     runtime,
     kv,
     databases,
     attachments,
+    functions: { sandbox, timeoutMs: 1_000 },
     serverUrl,
     fetch: async () => {
       throw new Error("No network here");
     },
     parseMultipart: async function* () {},
     userAgent: "Tandem",
+    spendingFor: (address) => budgets.spendingFor(address),
     config: settings,
   });
   const replicator = new Replicator({
@@ -69,6 +90,8 @@ export async function openNode({
     jobs,
     ownership,
     failureList,
+    controls,
+    databases,
     ids,
     config: settings,
   });
@@ -92,6 +115,8 @@ export async function openNode({
       endpoints,
       ownership,
       failureList,
+      controls,
+      ownCheckpoints: new OwnCheckpoints(kv, replicatorSpace),
       ids,
       config: settings,
       nodeName: "tandem@test",

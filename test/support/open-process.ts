@@ -1,10 +1,11 @@
 /** The built program as a child process, with its data in a temporary folder. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
@@ -14,6 +15,8 @@ export interface ProcessOptions {
   readonly directory?: string;
   readonly ini?: string;
   readonly port?: number;
+  /** Further options of `tandem serve`. */
+  readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
 }
 
@@ -41,6 +44,7 @@ export interface Answer {
 export class Processes {
   readonly #directories: string[] = [];
   readonly #children: TandemProcess[] = [];
+  readonly #silent: ChildProcess[] = [];
 
   directory(): string {
     const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
@@ -55,26 +59,47 @@ export class Processes {
     return opened;
   }
 
+  /** A process that serves no API, and so never says that it is ready. */
+  start(options: ProcessOptions & { readonly directory: string }): ChildProcess {
+    const child = spawnTandem(options);
+    this.#silent.push(child);
+    return child;
+  }
+
   async close(): Promise<void> {
     for (const child of this.#children) await child.kill();
+    for (const child of this.#silent) await endProcess(child, "SIGKILL");
     for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function openProcess(
+function spawnTandem(
   options: ProcessOptions & { readonly directory: string },
-): Promise<TandemProcess> {
+): ChildProcessByStdio<null, Readable, Readable> {
   const { directory, ini, port = 0, environment = {} } = options;
   const flags = ["serve", "--port", String(port), "--data-dir", join(directory, "data")];
+  flags.push(...(options.flags ?? []));
   if (ini !== undefined) {
     const file = join(directory, "tandem.ini");
     writeFileSync(file, ini);
     flags.push("--config", file);
   }
-  const child = spawn(process.execPath, [MAIN, ...flags], {
+  return spawn(process.execPath, [MAIN, ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
+}
+
+async function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill(signal);
+  await once(child, "exit");
+}
+
+async function openProcess(
+  options: ProcessOptions & { readonly directory: string },
+): Promise<TandemProcess> {
+  const child = spawnTandem(options);
   let log = "";
   child.stderr.on("data", (chunk: Buffer) => {
     log += chunk.toString();
@@ -86,23 +111,15 @@ async function openProcess(
     });
     child.once("exit", (code) => reject(new Error(`the node ended with ${code}: ${log}`)));
   });
-  const ended = (): boolean => child.exitCode !== null || child.signalCode !== null;
   return {
     url,
     port: Number(new URL(url).port),
     child,
     log: () => log,
     call: (method, path, body) => call(`${url}${path}`, method, body),
-    async kill() {
-      if (ended()) return;
-      child.kill("SIGKILL");
-      await once(child, "exit");
-    },
+    kill: () => endProcess(child, "SIGKILL"),
     async stop() {
-      if (!ended()) {
-        child.kill("SIGTERM");
-        await once(child, "exit");
-      }
+      await endProcess(child, "SIGTERM");
       return child.exitCode;
     },
   };

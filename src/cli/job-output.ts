@@ -1,0 +1,102 @@
+/** The server's JSON about jobs, for people. */
+
+interface JobView {
+  readonly id: string;
+  readonly state: string;
+  readonly paused: boolean;
+  readonly database: string | null;
+  readonly doc_id: string | null;
+  readonly source: string | null;
+  readonly target: string | null;
+  readonly user: string | null;
+  readonly node: string | null;
+  readonly error_count: number;
+  readonly info: Readonly<Record<string, unknown>> | null;
+  readonly history: readonly {
+    readonly timestamp: string;
+    readonly type: string;
+    readonly reason?: string;
+  }[];
+  readonly control: readonly {
+    readonly timestamp: string;
+    readonly action: string;
+    readonly user: string | null;
+    readonly since?: unknown;
+  }[];
+}
+
+interface FailureView {
+  readonly id: string;
+  readonly rev: string;
+  readonly phase: string;
+  readonly status: number | null;
+  readonly reason: string;
+  readonly tries: number;
+}
+
+/** A line for each job; the rest of the width is the endpoints'. */
+export function printJobs(answer: unknown): string {
+  const { jobs, total_rows: total } = answer as { jobs: JobView[]; total_rows: number };
+  const rows = jobs.map((job) => [
+    nameOf(job),
+    job.paused ? "paused" : job.state,
+    `${job.source} → ${job.target}`,
+    String(job.info?.error ?? ""),
+  ]);
+  const more = total > jobs.length ? `${total - jobs.length} more: --limit shows them\n` : "";
+  return `${table([["JOB", "STATE", "FROM → TO", "ERROR"], ...rows])}${more}`;
+}
+
+export function printJob(answer: unknown): string {
+  const job = answer as JobView;
+  const facts = [
+    ["job", nameOf(job)],
+    ["replication id", job.id],
+    ["state", job.paused ? `paused (${job.state})` : job.state],
+    ["source", String(job.source)],
+    ["target", String(job.target)],
+    ["owner", job.user ?? "-"],
+    ["node", job.node ?? "-"],
+    ["errors", String(job.error_count)],
+    ...Object.entries(job.info ?? {}).map(([name, value]) => [name, String(value)]),
+  ];
+  const events = job.history.map(({ timestamp, type, reason }) => [timestamp, type, reason ?? ""]);
+  const control = job.control.map(({ timestamp, action, user, since }) => [
+    timestamp,
+    since === undefined ? action : `${action} ${JSON.stringify(since)}`,
+    `by ${user ?? "somebody without a name"}`,
+  ]);
+  const decided = control.length === 0 ? "" : `\ndecided:\n${table(control)}`;
+  return `${table(facts)}\nhistory:\n${table(events)}${decided}`;
+}
+
+export function printFailures(answer: unknown): string {
+  const { failures, total_rows: total } = answer as { failures: FailureView[]; total_rows: number };
+  if (total === 0) return "nothing was left behind\n";
+  const rows = failures.map(({ id, rev, phase, status, reason, tries }) => [
+    id,
+    rev,
+    phase,
+    String(status ?? "-"),
+    String(tries),
+    reason,
+  ]);
+  return table([["DOCUMENT", "REVISION", "PHASE", "STATUS", "TRIES", "REASON"], ...rows]);
+}
+
+function nameOf({ id, database, doc_id: documentId }: JobView): string {
+  return documentId === null ? id : `${database}/${documentId}`;
+}
+
+/** Columns as wide as their longest cell. */
+function table(rows: readonly (readonly string[])[]): string {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) {
+      widths[column] = Math.max(widths[column] ?? 0, cell.length);
+    }
+  }
+  const line = (row: readonly string[]): string =>
+    row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
+  return rows.map((row) => `${line(row).trimEnd()}\n`).join("");
+}

@@ -1,0 +1,62 @@
+/**
+ * Where the functions of design documents run: apart from everything else, with limits of time and memory. A port; the host
+ * implements it. Only JSON texts cross, so nothing that a function does to its arguments is seen outside.
+ */
+import { type JsonText, OperationalError } from "../base/index.ts";
+
+/** One function of a design document, run over a batch of arguments. */
+export interface SandboxCall {
+  /** Names these very sources: what was compiled for them may serve again. */
+  readonly codeId: string;
+  /** The design document, in which functions find their modules (`require`), and which is their `this`. */
+  readonly code: JsonText;
+  /**
+   * What is answered for each run.
+   *
+   *   filter      whether the function returned something true
+   *   view        whether the function called `emit`
+   *   validate    null, or a `Refusal` for what the function threw
+   */
+  readonly kind: "filter" | "view" | "validate";
+  /** Where the function's source stands in the document. */
+  readonly path: readonly string[];
+  /** The first arguments of each run, as a JSON array. */
+  readonly runs: readonly JsonText[];
+  /** The further arguments of every run, as a JSON array. */
+  readonly shared: JsonText;
+  /** Of one run. */
+  readonly timeoutMs: number;
+}
+
+/** What a validation function threw: CouchDB's `forbidden`, `unauthorized`, or any other name of an error. */
+export interface Refusal {
+  readonly error: string;
+  readonly reason: string;
+}
+
+export interface Sandbox {
+  /**
+   * An answer for each run, in order. Throws a SandboxError when the source does not compile, a function that is no validation
+   * throws, or a limit is reached.
+   */
+  call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
+  call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
+}
+
+/** A function failed, not the server. `error` and `reason` are CouchDB's words. */
+export class SandboxError extends OperationalError {
+  override readonly name = "SandboxError";
+  readonly error: string;
+  readonly reason: string;
+
+  constructor(error: string, reason: string) {
+    super("STORE_FUNCTION_FAILED", "A function of a design document failed", { error, reason });
+    this.error = error;
+    this.reason = reason;
+  }
+
+  /** Whether time or memory ran out: of a batch, another run may be to blame. */
+  get isLimit(): boolean {
+    return this.error === "os_process_error";
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * This program once more, as a child. The channel between the two is a lifeline: a child whose parent is gone, however it went,
+ * finds the channel closed.
+ */
+import { fork } from "node:child_process";
+
+export interface ChildProgram {
+  /** How it ended, in words; for one that could not be started, too. */
+  readonly ended: Promise<string>;
+  /** Asks it to stop. Without effect when it has ended. */
+  stop(): void;
+}
+
+/** Runs the present script with these arguments; what the child writes goes where the parent's output goes. */
+export function startChildProgram(
+  arguments_: readonly string[],
+  environment: Readonly<Record<string, string>>,
+): ChildProgram {
+  const script = process.argv[1];
+  if (script === undefined) throw new Error("This program was not started from a script");
+  const child = fork(script, arguments_, {
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
+  const ended = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  return {
+    ended,
+    stop: () => {
+      child.kill("SIGTERM");
+    },
+  };
+}
+
+/** Calls back once when the parent that started this program as its child is gone. Never for a program started otherwise. */
+export function onParentGone(callback: () => void): void {
+  if (process.channel === undefined) return;
+  process.once("disconnect", callback);
+  // The channel alone is no reason to stay alive.
+  process.channel.unref();
+}

@@ -1,0 +1,170 @@
+/**
+ * The program that stands around functions of design documents, inside the sandbox: compiling their sources, `require` for the
+ * modules of the document, and what CouchDB's query server gives them (`log`, `sum`, `isArray`, `toJSON`, `emit`).
+ *
+ * It is evaluated once for a design document with `design` (its text), `startRun` and `writeLog` (the host's) as arguments, and
+ * returns a function from JSON text to JSON text. What it uses itself is taken before any foreign code runs.
+ */
+export const SANDBOX_PRELUDE = String.raw`
+(function (designText, startRun, writeLog) {
+  var root = globalThis;
+  var evaluate = root.eval;
+  var parse = JSON.parse;
+  var print = JSON.stringify;
+  var hasOwn = Object.prototype.hasOwnProperty;
+  var design = parse(designText);
+  var compiled = Object.create(null);
+  var modules = Object.create(null);
+  var emitted = false;
+
+  root.toJSON = print;
+  root.isArray = Array.isArray;
+  root.sum = function (values) {
+    return values.reduce(function (total, value) { return total + value; }, 0);
+  };
+  root.log = function (message) {
+    var shown = message instanceof Error ? { error: message.name, message: message.message } : message;
+    writeLog(typeof shown === "string" ? shown : String(print(shown)));
+  };
+  root.emit = function () { emitted = true; };
+
+  function failure(error, reason) { return ["error", error, reason]; }
+
+  function textOf(error) {
+    return error instanceof Error ? error.name + ": " + error.message : String(error);
+  }
+
+  function functionOf(source) {
+    if (typeof source !== "string" || source === "") throw failure("not_found", "missing function");
+    var expression = source.replace(/[\s;]+$/, "");
+    var value;
+    try {
+      try {
+        value = evaluate("(" + expression + "\n)");
+      } catch (error) {
+        if (!(error instanceof SyntaxError)) throw error;
+        value = evaluate(source);
+      }
+    } catch (error) {
+      throw failure("compilation_error", textOf(error) + " (" + source + ")");
+    }
+    if (typeof value === "function") return value;
+    throw failure("compilation_error", "Expression does not eval to a function. (" + source + ")");
+  }
+
+  function member(parent, name) {
+    return parent !== null && typeof parent === "object" && hasOwn.call(parent, name) ? parent[name] : undefined;
+  }
+
+  /** Where a module's name leads: the names from the document's root to its source. */
+  function resolve(name, folder) {
+    var names = String(name).split("/");
+    var path = names[0] === "." || names[0] === ".." ? folder.slice() : [];
+    for (var index = 0; index < names.length; index++) {
+      var part = names[index];
+      if (part === ".") continue;
+      if (part === "..") {
+        if (path.length === 0) throw failure("invalid_require_path", "Object has no parent " + print(name));
+        path.pop();
+      } else path.push(part);
+    }
+    return path;
+  }
+
+  function requireFrom(folder) {
+    return function (name) {
+      var path = resolve(name, folder);
+      var id = path.join("/");
+      if (modules[id] !== undefined) return modules[id].exports;
+      var source = design;
+      for (var index = 0; index < path.length; index++) {
+        source = member(source, path[index]);
+        if (source === undefined) {
+          throw failure("invalid_require_path", 'Object has no property "' + path[index] + '". ' + print(name));
+        }
+      }
+      if (typeof source !== "string") {
+        throw failure("invalid_require_path", "Must require a JavaScript string, not: " + typeof source);
+      }
+      var module = { id: id, exports: {} };
+      modules[id] = module;
+      try {
+        var body = evaluate("(function (module, exports, require) { " + source + "\n })");
+        body.call(root, module, module.exports, requireFrom(path.slice(0, -1)));
+      } catch (error) {
+        delete modules[id];
+        if (Array.isArray(error)) throw error;
+        throw failure("compilation_error", "Module require('" + name + "') raised error " + textOf(error));
+      }
+      return module.exports;
+    };
+  }
+  root.require = requireFrom([]);
+
+  function find(path) {
+    var id = print(path);
+    if (compiled[id] === undefined) {
+      var source = design;
+      for (var index = 0; index < path.length; index++) {
+        source = member(source, path[index]);
+        if (source === undefined) throw failure("not_found", "missing json key: " + path[index]);
+      }
+      compiled[id] = functionOf(source);
+    }
+    return compiled[id];
+  }
+
+  function plain(value) {
+    var text = typeof value === "string" ? value : print(value);
+    return text === undefined ? String(value) : text;
+  }
+
+  /** What was thrown, as CouchDB names it. */
+  function thrown(error, isValidation) {
+    if (Array.isArray(error)) return { error: plain(error[1]), reason: plain(error[2]) };
+    if (error instanceof Error) return { error: error.name, reason: error.message };
+    if (isValidation && error !== null && typeof error === "object") {
+      if (hasOwn.call(error, "forbidden")) return { error: "forbidden", reason: plain(error.forbidden) };
+      if (hasOwn.call(error, "unauthorized")) return { error: "unauthorized", reason: plain(error.unauthorized) };
+      var names = Object.keys(error);
+      if (names.length > 0) return { error: "unknown_error", reason: plain(error[names[0]]) };
+    }
+    return { error: isValidation ? "unknown_error" : "unnamed_error", reason: plain(error) };
+  }
+
+  var kinds = {
+    filter: function (fun, args) { return !!fun.apply(design, args); },
+    view: function (fun, args) {
+      emitted = false;
+      fun.apply(null, args);
+      return emitted;
+    },
+    validate: function (fun, args) {
+      try {
+        fun.apply(design, args);
+        return null;
+      } catch (error) {
+        // Running out of memory is no verdict.
+        if (error instanceof Error && error.name === "InternalError") throw error;
+        return thrown(error, true);
+      }
+    },
+  };
+
+  return function (kind, pathText, runsText, sharedText) {
+    try {
+      startRun();
+      var fun = find(parse(pathText));
+      var runs = parse(runsText);
+      var results = [];
+      for (var index = 0; index < runs.length; index++) {
+        startRun();
+        results.push(kinds[kind](fun, runs[index].concat(parse(sharedText))));
+      }
+      return print({ results: results });
+    } catch (error) {
+      return print({ failure: thrown(error, false) });
+    }
+  };
+})
+`;

@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { AdaptiveChoice } from "./adaptive-choice.ts";
+
+const BULK_GET = { decay: 0.25, vainRatioMax: 0.5 };
+
+function afterUses(count: number, usedOfTen: number, choice = new AdaptiveChoice(BULK_GET)) {
+  for (let number = 0; number < count; number++) choice.record(10, usedOfTen, 0);
+  return choice;
+}
+
+test("a request that mostly brings nothing is left out, and tried again after 37 s", () => {
+  const choice = afterUses(10, 1);
+  expect(choice.isWorthwhile(0)).toBe(false);
+  expect(choice.isWorthwhile(37_000)).toBe(false);
+  expect(choice.isWorthwhile(37_001)).toBe(true);
+});
+
+test("a request that brings something is made again, whatever was before", () => {
+  expect(afterUses(10, 9).isWorthwhile(0)).toBe(true);
+  expect(afterUses(10, 9, afterUses(10, 0)).isWorthwhile(0)).toBe(true);
+  expect(afterUses(10, 0, afterUses(10, 10)).isWorthwhile(0)).toBe(false);
+});
+
+test("a request that is not answered is given up at once", () => {
+  const choice = new AdaptiveChoice(BULK_GET);
+  choice.giveUp(0);
+  expect(choice.isWorthwhile(1)).toBe(false);
+});
+
+test("asking for nothing changes little", () => {
+  const choice = new AdaptiveChoice(BULK_GET);
+  choice.record(0, 0, 0);
+  expect(choice.isWorthwhile(0)).toBe(true);
+});

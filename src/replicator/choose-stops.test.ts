@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import { chooseStops, type RunningJob } from "./choose-stops.ts";
+
+const NOW_MS = 1_000_000;
+const SLOTS = { jobsMax: 3, churnMax: 2, runMsMin: 60_000, nowMs: NOW_MS };
+const NOBODY = { count: 0, givingWay: [] };
+
+interface Named extends RunningJob {
+  readonly name: string;
+}
+
+function job(name: string, ranSec: number, more: Partial<RunningJob> = {}): Named {
+  const startedAtMs = NOW_MS - ranSec * 1000;
+  const ordinary = { group: "a", isContinuous: true, weight: 100, isStopping: false };
+  return { name, startedAtMs, ...ordinary, ...more };
+}
+
+const ONE_SHOT = { isContinuous: false };
+
+test.each<
+  [string, readonly Named[], Partial<typeof SLOTS>, Parameters<typeof chooseStops>[2], string[]]
+>([
+  ["nobody waits", [job("x", 90), job("y", 90), job("z", 90)], {}, NOBODY, []],
+  ["a slot is free", [job("x", 90)], {}, { count: 2, givingWay: ["a"] }, []],
+  [
+    "more wait than there are free slots",
+    [job("x", 90), job("y", 100)],
+    {},
+    { count: 2, givingWay: ["a"] },
+    ["y"],
+  ],
+  [
+    "the longest running stop, within the churn",
+    [job("x", 90), job("y", 100), job("z", 110)],
+    {},
+    { count: 9, givingWay: ["a"] },
+    ["z", "y"],
+  ],
+  [
+    "the highest group stops first",
+    [job("x", 900), job("y", 100, { group: "b" }), job("z", 110, { group: "b" })],
+    {},
+    { count: 9, givingWay: ["b", "a"] },
+    ["z", "y"],
+  ],
+  [
+    "a group that stands below those who wait keeps its slots",
+    [job("x", 900), job("y", 100, { group: "b" }), job("z", 110)],
+    {},
+    { count: 9, givingWay: ["b"] },
+    ["y"],
+  ],
+  [
+    "a one-shot job is never rotated out",
+    [job("x", 900, ONE_SHOT), job("y", 100), job("z", 110, ONE_SHOT)],
+    {},
+    { count: 9, givingWay: ["a"] },
+    ["y"],
+  ],
+  [
+    "a job that has not had its turn stays",
+    [job("x", 59), job("y", 60), job("z", 0)],
+    {},
+    { count: 9, givingWay: ["a"] },
+    ["y"],
+  ],
+  [
+    "a heavy job's turn is longer, a light one's shorter",
+    [job("x", 100, { weight: 200 }), job("y", 119, { weight: 200 }), job("z", 30, { weight: 50 })],
+    {},
+    { count: 9, givingWay: ["a"] },
+    ["z"],
+  ],
+  [
+    "what is stopping already frees its slot",
+    [job("x", 100, { isStopping: true }), job("y", 100), job("z", 100)],
+    {},
+    { count: 1, givingWay: ["a"] },
+    [],
+  ],
+  [
+    "fewer slots: continuous jobs stop first, however young",
+    [job("x", 900, ONE_SHOT), job("y", 1), job("z", 5)],
+    { jobsMax: 1 },
+    NOBODY,
+    ["z", "y"],
+  ],
+  [
+    "fewer slots: one-shot jobs last, and the churn is no limit",
+    [job("x", 900, ONE_SHOT), job("y", 1), job("z", 5, ONE_SHOT)],
+    { jobsMax: 0, churnMax: 0 },
+    NOBODY,
+    ["y", "x", "z"],
+  ],
+  [
+    "jobs without a group give way last",
+    [job("x", 900, { group: undefined }), job("y", 90), job("z", 95)],
+    {},
+    { count: 9, givingWay: ["a"] },
+    ["z", "y"],
+  ],
+])("%s", (_, running, slots, waiting, expected) => {
+  const stops = chooseStops(running, { ...SLOTS, ...slots }, waiting);
+  expect(stops.map(({ name }) => name)).toEqual(expected);
+});

@@ -1,0 +1,65 @@
+/**
+ * Which running jobs have to give their slots up, once in a cycle of a node's scheduler (RFC 016's churn, RFC 017's order). Pure.
+ *
+ * With more jobs than slots, as after `max_jobs` was lowered, those above it stop: continuous jobs first, one-shot jobs last. With
+ * all slots taken and jobs waiting, up to `max_churn` continuous jobs stop that have had their turn; a one-shot job never
+ * does, because a snapshot of the source that is half copied is worth nothing. With free slots nothing is stopped.
+ */
+
+export interface RunningJob {
+  /** Undefined for a job that belongs to none. */
+  readonly group: string | undefined;
+  readonly isContinuous: boolean;
+  readonly startedAtMs: number;
+  /** 100 for an ordinary job; one of 200 keeps its slot twice as long before it has had its turn. */
+  readonly weight: number;
+  /** It was told to stop already. */
+  readonly isStopping: boolean;
+}
+
+export interface Slots {
+  readonly jobsMax: number;
+  /** Stops in one cycle, at most. */
+  readonly churnMax: number;
+  /** How long an ordinary job keeps its slot at least. */
+  readonly runMsMin: number;
+  readonly nowMs: number;
+}
+
+/** Who wants the slots. */
+export interface Waiting {
+  /** Jobs that are due and not running, counted up to the churn. */
+  readonly count: number;
+  /** Groups that do not stand below all of those jobs' groups, highest first: theirs is what gives way. */
+  readonly givingWay: readonly string[];
+}
+
+export function chooseStops<Job extends RunningJob>(
+  running: readonly Job[],
+  slots: Slots,
+  waiting: Waiting,
+): Job[] {
+  const staying = running.filter(({ isStopping }) => !isStopping);
+  const excess = staying.length - slots.jobsMax;
+  if (excess > 0) {
+    const oldestFirst = staying.toSorted((left, right) => left.startedAtMs - right.startedAtMs);
+    return [
+      ...oldestFirst.filter(({ isContinuous }) => isContinuous),
+      ...oldestFirst.filter(({ isContinuous }) => !isContinuous),
+    ].slice(0, excess);
+  }
+  // Slots that are free, and those that are about to be, go to waiting jobs first.
+  const wanted = waiting.count - (slots.jobsMax - staying.length);
+  const stopCount = Math.min(wanted, slots.churnMax);
+  if (stopCount <= 0) return [];
+  const place = (job: Job): number =>
+    job.group === undefined ? waiting.givingWay.length : waiting.givingWay.indexOf(job.group);
+  return staying
+    .filter((job) => job.isContinuous && hadItsTurn(job, slots) && place(job) >= 0)
+    .sort((left, right) => place(left) - place(right) || left.startedAtMs - right.startedAtMs)
+    .slice(0, stopCount);
+}
+
+function hadItsTurn({ startedAtMs, weight }: RunningJob, { nowMs, runMsMin }: Slots): boolean {
+  return nowMs - startedAtMs >= (runMsMin * weight) / 100;
+}

@@ -1,0 +1,159 @@
+/** Filters that are functions of design documents: which documents pass (`couch_changes`, `couch_query_servers`). */
+import { type JsonText, type Runtime, randomHex } from "../base/index.ts";
+import type { Database, DatabaseInfo, Document, Sandbox } from "../databases/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
+import { badRequest, ProtocolError } from "../protocol/index.ts";
+import { renderStoredDocument } from "./stored-document.ts";
+
+/** Documents of one call into the sandbox. */
+const BATCH_COUNT_MAX = 100;
+const BATCH_LENGTH_MAX = 1_000_000;
+
+/** Functions of design documents, and how long one may take: `[couchdb] os_process_timeout`. */
+export interface DesignFunctions {
+  readonly sandbox: Sandbox;
+  readonly timeoutMs: number;
+}
+
+/** `design/name`: a filter function, or with `view` the map function of a view, which passes what it emits for. */
+export interface FilterName {
+  readonly kind: "filter" | "view";
+  readonly design: string;
+  readonly name: string;
+}
+
+/** Whether each of the documents passes. Throws a SandboxError when the function fails. */
+export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean[]>;
+
+/** What a filter function learns of the request, as CouchDB gives it. */
+export interface FilterRequest {
+  readonly method: string;
+  /** Decoded. */
+  readonly path: readonly string[];
+  readonly rawPath: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  /** A JSON value, or the text "undefined". */
+  readonly body: unknown;
+  readonly peer: string;
+  readonly userName: string | null;
+  readonly roles: readonly string[];
+}
+
+/** Throws a ProtocolError for what is not two names with a slash between them. */
+export function parseFilterName(kind: FilterName["kind"], text: string): FilterName {
+  const [design = "", name = "", ...more] = text.split("/");
+  if (design !== "" && name !== "" && more.length === 0) return { kind, design, name };
+  const form = kind === "filter" ? "designname/filtername" : "designname/viewname";
+  throw badRequest(`\`${kind}\` must be of the form \`${form}\``);
+}
+
+/** The function as it stands now; later changes of the design document do not change the filter. Throws CouchDB's 404. */
+export async function openDesignFilter(
+  tx: ReadTransaction,
+  { runtime, functions }: { readonly runtime: Runtime; readonly functions: DesignFunctions },
+  database: Database,
+  { kind, design, name }: FilterName,
+  request: FilterRequest,
+): Promise<DocumentFilter> {
+  const id = `_design/${design}`;
+  const document = await database.read(tx, id);
+  if (document === undefined) throw notFound("missing");
+  if (document.deleted) throw notFound("deleted");
+  const code = renderStoredDocument(document);
+  const path = kind === "filter" ? ["filters", name] : ["views", name, "map"];
+  requireMember(JSON.parse(code), path);
+  const shared =
+    kind === "view"
+      ? "[]"
+      : requestText(request, {
+          info: await database.info(tx),
+          security: await database.security(tx),
+          uuid: randomHex(runtime.random),
+        });
+  const { sandbox, timeoutMs } = functions;
+  const codeId = `${database.uuid}/${id}/${document.revision}`;
+  return async (documents) => {
+    const passes: boolean[] = [];
+    const texts = documents.map(
+      (filtered) => `[${renderStoredDocument(filtered, { revisions: true })}]`,
+    );
+    for (const runs of batchesOf(texts)) {
+      passes.push(...(await sandbox.call({ codeId, code, kind, path, runs, shared, timeoutMs })));
+    }
+    return passes;
+  };
+}
+
+function notFound(reason: string): ProtocolError {
+  return new ProtocolError(404, "not_found", reason);
+}
+
+function requireMember(design: unknown, path: readonly string[]): void {
+  let value = design;
+  for (const key of path) {
+    const isObject = typeof value === "object" && value !== null && Object.hasOwn(value, key);
+    if (!isObject) throw notFound(`missing json key: ${key}`);
+    value = (value as Record<string, unknown>)[key];
+  }
+}
+
+/** The arguments of a filter function behind the document, as JSON. */
+function requestText(
+  request: FilterRequest,
+  {
+    info,
+    security,
+    uuid,
+  }: { readonly info: DatabaseInfo; readonly security: JsonText; readonly uuid: string },
+): JsonText {
+  const { method, path, rawPath, query, headers, body, peer, userName, roles } = request;
+  const { name, documentCount, deletedDocumentCount, updateSequence, sizes } = info;
+  return JSON.stringify([
+    {
+      info: {
+        db_name: name,
+        doc_count: documentCount,
+        doc_del_count: deletedDocumentCount,
+        update_seq: updateSequence,
+        purge_seq: "0",
+        compact_running: false,
+        sizes,
+        instance_start_time: info.instanceStartTime,
+        disk_format_version: 8,
+        props: {},
+        uuid: info.uuid,
+      },
+      uuid,
+      id: null,
+      method,
+      requested_path: path,
+      path,
+      raw_path: rawPath,
+      query,
+      headers,
+      body,
+      peer,
+      form: {},
+      cookie: {},
+      userCtx: { db: name, name: userName, roles },
+      secObj: JSON.parse(security),
+    },
+  ]);
+}
+
+function* batchesOf(texts: readonly JsonText[]): Generator<readonly JsonText[]> {
+  let batch: JsonText[] = [];
+  let length = 0;
+  for (const text of texts) {
+    const isFull = batch.length >= BATCH_COUNT_MAX || length + text.length > BATCH_LENGTH_MAX;
+    if (isFull && batch.length > 0) {
+      yield batch;
+      batch = [];
+      length = 0;
+    }
+    batch.push(text);
+    length += text.length;
+  }
+  if (batch.length > 0) yield batch;
+}

@@ -1,0 +1,288 @@
+/**
+ * What design documents say of a user's edits: their `validate_doc_update` functions, run before an edit is written.
+ *
+ * The functions run in the sandbox, which no transaction can wait for. So a transaction that meets an edit without a verdict
+ * writes nothing and says what it would have to know; the functions are asked; and the transaction is tried again. A verdict
+ * holds for these design documents, this security object and this old revision, all of which the transaction that writes has
+ * read, so what is written was judged against what it replaces.
+ */
+import { type JsonText, OperationalError } from "../base/index.ts";
+import {
+  type Attachment,
+  type Database,
+  type DatabaseHook,
+  type Document,
+  type DocumentEdit,
+  isDatabaseAdmin,
+  type Refusal,
+  SandboxError,
+  type Verdict,
+  type WriteContext,
+  type WriteValidation,
+} from "../databases/index.ts";
+import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts";
+import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
+import type { DesignFunctions } from "./design-filter.ts";
+import { renderStoredDocument } from "./stored-document.ts";
+
+/** Attempts until all that a transaction met had been judged. More are needed only while others write the same documents. */
+const ATTEMPT_COUNT_MAX = 20;
+/** Design documents whose validations are remembered. */
+const CODE_COUNT_MAX = 1_000;
+
+/** Who writes a design document, and what validations say of all other documents. The last hook of every database, which sees what the others made of an edit. */
+export const VALIDATION_HOOK: DatabaseHook = {
+  appliesTo: () => true,
+  async beforeWrite(tx, database, edit, context) {
+    const { validation } = context;
+    if (validation === undefined) return { edit };
+    if (!edit.id.startsWith("_design/")) return validation.judge(tx, database, edit, context);
+    if (isDatabaseAdmin(await database.security(tx), context)) return { edit };
+    return { rejected: "unauthorized", reason: "You are not a db or server admin." };
+  },
+};
+
+/** Runs a transaction that writes a user's edits, with the verdicts that it needs. */
+export async function transactValidated<T>(
+  kv: KeyValueStore,
+  functions: DesignFunctions,
+  options: TransactOptions,
+  body: (tx: Transaction, validation: WriteValidation) => Promise<T>,
+): Promise<T> {
+  const validation = new DocumentValidation(functions);
+  for (let attempt = 0; attempt < ATTEMPT_COUNT_MAX; attempt++) {
+    try {
+      return await kv.transact(async (tx) => {
+        const result = await body(tx, validation);
+        validation.requireVerdicts(tx);
+        return result;
+      }, options);
+    } catch (error) {
+      if (!(error instanceof VerdictsMissing)) throw error;
+      await validation.ask(error.questions);
+    }
+  }
+  throw new OperationalError(
+    "STORE_VALIDATION_UNSETTLED",
+    "The documents changed while they were judged",
+  );
+}
+
+/** A validation function and its arguments. */
+interface Question {
+  /** All that the verdict depends on. */
+  readonly id: string;
+  readonly validators: readonly Validator[];
+  readonly run: JsonText;
+  readonly shared: JsonText;
+}
+
+interface Validator {
+  readonly codeId: string;
+  readonly code: JsonText;
+}
+
+class VerdictsMissing extends Error {
+  readonly questions: readonly Question[];
+
+  constructor(questions: readonly Question[]) {
+    super("Edits have not been judged yet");
+    this.questions = questions;
+  }
+}
+
+/** By code id: the design document's text when it has a validation function, or else undefined. */
+const knownCodes = new Map<string, JsonText | undefined>();
+
+class DocumentValidation implements WriteValidation {
+  readonly #functions: DesignFunctions;
+  readonly #verdicts = new Map<string, Refusal | null>();
+  readonly #validators = new WeakMap<Transaction, Promise<readonly Validator[]>>();
+  readonly #missing = new WeakMap<Transaction, Question[]>();
+
+  constructor(functions: DesignFunctions) {
+    this.#functions = functions;
+  }
+
+  async judge(
+    tx: Transaction,
+    database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Promise<Verdict> {
+    let reading = this.#validators.get(tx);
+    if (reading === undefined) {
+      reading = readValidators(tx, database);
+      this.#validators.set(tx, reading);
+    }
+    const validators = await reading;
+    if (validators.length === 0) return { edit };
+    const question = await questionOf(tx, database, { edit, context, validators });
+    const verdict = this.#verdicts.get(question.id);
+    if (verdict === undefined) {
+      const missing = this.#missing.get(tx) ?? [];
+      this.#missing.set(tx, [...missing, question]);
+      return { edit };
+    }
+    return verdict === null ? { edit } : { rejected: verdict.error, reason: verdict.reason };
+  }
+
+  /** Throws VerdictsMissing when something was written that nobody has judged. */
+  requireVerdicts(tx: Transaction): void {
+    const missing = this.#missing.get(tx);
+    if (missing !== undefined) throw new VerdictsMissing(missing);
+  }
+
+  /** One design document after the other, each for all documents that none has refused yet. */
+  async ask(questions: readonly Question[]): Promise<void> {
+    const [first] = questions;
+    let open = questions;
+    for (const validator of first?.validators ?? []) {
+      const answers = await this.#run(validator, open);
+      open = open.filter(({ id }, index) => {
+        const answer = answers[index] ?? null;
+        if (answer !== null) this.#verdicts.set(id, answer);
+        return answer === null;
+      });
+      if (open.length === 0) return;
+    }
+    for (const { id } of open) this.#verdicts.set(id, null);
+  }
+
+  async #run(
+    { codeId, code }: Validator,
+    questions: readonly Question[],
+  ): Promise<(Refusal | null)[]> {
+    const { sandbox, timeoutMs } = this.#functions;
+    try {
+      return await sandbox.call({
+        codeId,
+        code,
+        kind: "validate",
+        path: ["validate_doc_update"],
+        runs: questions.map(({ run }) => run),
+        shared: questions[0]?.shared ?? "[]",
+        timeoutMs,
+      });
+    } catch (error) {
+      if (!(error instanceof SandboxError)) throw error;
+      if (!error.isLimit || questions.length === 1) {
+        return questions.map(() => ({ error: error.error, reason: error.reason }));
+      }
+      // One of them is to blame; the others are not to suffer for it.
+      const answers: (Refusal | null)[] = [];
+      for (const question of questions) {
+        answers.push(...(await this.#run({ codeId, code }, [question])));
+      }
+      return answers;
+    }
+  }
+}
+
+/** Reads all design documents' revisions, so that a change of one of them conflicts with this transaction. */
+async function readValidators(tx: Transaction, database: Database): Promise<Validator[]> {
+  const page = await database.allDocuments(tx, {
+    startId: "_design/",
+    endId: "_design0",
+    inclusiveEnd: false,
+  });
+  const validators: Validator[] = [];
+  for (const { id, revision } of page.entries) {
+    const codeId = `${database.uuid}/${id}/${revision}`;
+    const code = knownCodes.has(codeId)
+      ? knownCodes.get(codeId)
+      : remember(codeId, await database.read(tx, id));
+    if (code !== undefined) validators.push({ codeId, code });
+  }
+  return validators;
+}
+
+function remember(codeId: string, document: Document | undefined): JsonText | undefined {
+  const text = document === undefined ? "{}" : renderStoredDocument(document);
+  const code = JSON.parse(text).validate_doc_update ? text : undefined;
+  const [oldest] = knownCodes.keys();
+  if (knownCodes.size >= CODE_COUNT_MAX && oldest !== undefined) knownCodes.delete(oldest);
+  knownCodes.set(codeId, code);
+  return code;
+}
+
+async function questionOf(
+  tx: Transaction,
+  database: Database,
+  {
+    edit,
+    context: { userName, roles, isAdmin },
+    validators,
+  }: {
+    readonly edit: DocumentEdit;
+    readonly context: WriteContext;
+    readonly validators: readonly Validator[];
+  },
+): Promise<Question> {
+  const old = await oldDocument(tx, database, edit);
+  const oldText = old === undefined ? "null" : renderStoredDocument(old, { revisions: true });
+  const run = `[${newText(edit, old)},${oldText}]`;
+  const shownRoles = isAdmin && !roles.includes("_admin") ? ["_admin", ...roles] : roles;
+  const user = JSON.stringify({ db: database.name, name: userName, roles: shownRoles });
+  const shared = `[${user},${await database.security(tx)}]`;
+  const codeIds = validators.map(({ codeId }) => codeId);
+  return { id: JSON.stringify([codeIds, run, shared]), validators, run, shared };
+}
+
+/** The leaf that the edit replaces; a new document, or one that was deleted, has none. */
+async function oldDocument(
+  tx: Transaction,
+  database: Database,
+  edit: DocumentEdit,
+): Promise<Document | undefined> {
+  if (edit.mode === "interactive") {
+    if (edit.parent === undefined) return undefined;
+    return (await database.readRevision(tx, edit.id, edit.parent))[0];
+  }
+  const { start, hashes } = edit.revisions;
+  const path = hashes.map((hash, index) => formatRevision(start - index, hash));
+  const leaves = new Set((await database.leaves(tx, edit.id)).map(({ revision }) => revision));
+  const ancestor = path.slice(1).find((revision) => leaves.has(revision));
+  if (ancestor === undefined) return undefined;
+  return (await database.readRevision(tx, edit.id, ancestor))[0];
+}
+
+/** As CouchDB shows it: a user's edit with the revision that it replaces, any other with its own. */
+function newText(edit: DocumentEdit, old: Document | undefined): JsonText {
+  const stored = new Map(old?.attachments.map((attachment) => [attachment.name, attachment]));
+  const revision =
+    edit.mode === "interactive"
+      ? edit.parent
+      : formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
+  return renderWireDocument({
+    id: edit.id,
+    revision,
+    deleted: edit.deleted,
+    body: edit.body,
+    ...(revision === undefined ? {} : { revisions: revisionsOf(edit, revision) }),
+    attachments: edit.attachments.map((attachment) => {
+      const known: Partial<Attachment> =
+        attachment.kind === "stub" ? (stored.get(attachment.name) ?? {}) : attachment.content;
+      const contentType = attachment.kind === "stub" ? known.contentType : attachment.contentType;
+      return {
+        name: attachment.name,
+        content: { kind: "stub" },
+        contentType,
+        revisionPosition: attachment.revisionPosition ?? known.revisionPosition,
+        digest: known.digest,
+        length: known.length,
+        encoding: undefined,
+        encodedLength: undefined,
+      };
+    }),
+  });
+}
+
+function revisionsOf(
+  edit: DocumentEdit,
+  revision: string,
+): { readonly start: number; readonly hashes: readonly string[] } {
+  if (edit.mode === "replicated") return edit.revisions;
+  const { generation = 0, hash = "" } = parseRevision(revision) ?? {};
+  return { start: generation, hashes: [hash] };
+}

@@ -1,0 +1,38 @@
+/** Which jobs an operator means. */
+import type { ReplicationJobData } from "./job-data.ts";
+import type { EndpointAddress } from "./replication.ts";
+
+/** A job has to match all members that are there. */
+export interface JobFilter {
+  /** A state as `_scheduler` shows it. */
+  readonly state?: string;
+  /** The `_replicator` database of the job's document. */
+  readonly database?: string;
+  /** The host of the source (`example.com`, `example.com:5984`), or the name of a database of our own. */
+  readonly source?: string;
+  /** The same for the target. */
+  readonly target?: string;
+  readonly owner?: string;
+  /** Stands in the reason why the job failed last. */
+  readonly error?: string;
+}
+
+export function matchesFilter(filter: JobFilter, data: ReplicationJobData): boolean {
+  const { state, database, source, target, owner, error } = filter;
+  const { replication, failure } = data;
+  return (
+    (state === undefined || state === data.state) &&
+    (database === undefined || database === data.document?.database) &&
+    (owner === undefined || owner === data.userName) &&
+    (source === undefined || isAt(source, replication?.source)) &&
+    (target === undefined || isAt(target, replication?.target)) &&
+    (error === undefined || `${failure?.error ?? ""}: ${failure?.reason ?? ""}`.includes(error))
+  );
+}
+
+function isAt(place: string, address: EndpointAddress | undefined): boolean {
+  if (address === undefined) return false;
+  if (address.kind === "local") return address.database === place;
+  const { host, hostname } = new URL(address.url);
+  return host === place.toLowerCase() || hostname === place.toLowerCase();
+}

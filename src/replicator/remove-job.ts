@@ -1,0 +1,22 @@
+/** Takes a job out of the queue, and everything that stands beside it. Its holder is halted. */
+import type { Job, Jobs } from "../jobs/index.ts";
+import type { Transaction } from "../kv/index.ts";
+import type { JobControls } from "./job-control.ts";
+import { fromJobData } from "./job-data.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+
+export interface RemoveJobParts {
+  readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
+  readonly controls: JobControls;
+}
+
+export async function removeJob(
+  { jobs, ownership, controls }: RemoveJobParts,
+  tx: Transaction,
+  job: Job,
+): Promise<void> {
+  await ownership.release(tx, fromJobData(job.data).replicationId, job.id);
+  await jobs.remove(tx, job);
+  controls.remove(tx, job.id);
+}

@@ -1,0 +1,45 @@
+/** `[couchdb]`: what holds for databases and the functions in them, read live. */
+import { type Sandbox, SECURITY_ADMIN_ONLY } from "../databases/index.ts";
+import type { DesignFunctions } from "../replicator/index.ts";
+import {
+  choiceSetting,
+  integerSetting,
+  liveSettings,
+  type Setting,
+  type SettingsOf,
+  type SettingTexts,
+} from "./settings.ts";
+
+interface DatabaseTexts {
+  readonly defaultSecurity: "admin_only" | "admin_local" | "everyone";
+  readonly processTimeoutMs: number;
+}
+
+const SETTINGS: SettingsOf<DatabaseTexts> = {
+  defaultSecurity: choiceSetting("couchdb", "default_security", "admin_only", [
+    "admin_only",
+    "admin_local",
+    "everyone",
+  ]),
+  processTimeoutMs: integerSetting("couchdb", "os_process_timeout", 5_000),
+};
+
+export const DATABASE_SETTINGS: readonly Setting<unknown>[] =
+  Object.values<Setting<unknown>>(SETTINGS);
+
+/** The security object of databases that have none. */
+export function securityDefault(texts: SettingTexts): () => string {
+  const settings = liveSettings(texts, SETTINGS);
+  // CouchDB's `admin_local` opens databases to everyone on the port that we have.
+  return () => (settings.defaultSecurity === "admin_only" ? SECURITY_ADMIN_ONLY : "{}");
+}
+
+export function designFunctions(sandbox: Sandbox, texts: SettingTexts): DesignFunctions {
+  const settings = liveSettings(texts, SETTINGS);
+  return {
+    sandbox,
+    get timeoutMs() {
+      return settings.processTimeoutMs;
+    },
+  };
+}

@@ -1,0 +1,41 @@
+/**
+ * A replication node in a process of its own, beside the API: copying never delays an answer. As a service it is started again, with
+ * growing pauses, when it dies (`supervise.ts`), and told to stop with the node that started it. Its jobs need no care here:
+ * they are in the queue, and other workers take them when their holder is gone.
+ */
+import type { Service } from "./supervise.ts";
+
+/** The port through which the composition root starts a process. */
+export interface ChildProcess {
+  /** How it ended, in words. */
+  readonly ended: Promise<string>;
+  /** Asks it to stop; it may take a while. */
+  stop(): void;
+}
+
+/** `publicUrl` is where the cluster's API stands: a process that serves none cannot know. */
+export type StartProcess = (publicUrl: string) => ChildProcess;
+
+export class ReplicationProcess implements Service {
+  readonly name: string;
+  readonly #start: () => ChildProcess;
+
+  /** `number` counts from 1 and tells the processes apart in the log. */
+  constructor(number: number, start: () => ChildProcess) {
+    this.name = `replication-process.${number}`;
+    this.#start = start;
+  }
+
+  /** Throws when the process ends before it was asked to. */
+  async run(signal: AbortSignal): Promise<void> {
+    const child = this.#start();
+    const stop = (): void => child.stop();
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      const how = await child.ended;
+      if (!signal.aborted) throw new Error(`The process ended: ${how}`);
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  }
+}

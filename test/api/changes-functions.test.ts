@@ -1,0 +1,219 @@
+import { describe, expect, test } from "vitest";
+import type { OpenApi } from "./api.fixture.ts";
+import { openFilms } from "./api.fixture.ts";
+import { refusal, testRows } from "./rows.ts";
+
+const DESIGN = {
+  filters: {
+    late: "function (doc, req) { return doc.year > 1990; };\n\n",
+    since: "function (doc, req) { return doc.year > Number(req.query.year); }",
+    told: "function (doc, req) { throw ['error', 'told', toJSON(req[req.query.member])]; }",
+    throws: "function () { throw new Error('bad thing'); }",
+    syntax: "function (doc {",
+    value: "42",
+    loop: "function () { for (;;); }",
+    library: "function (doc) { return require('lib/years').late(doc.year); }",
+    leaves: "function (doc) { return doc.kept === true; }",
+  },
+  lib: { years: "exports.late = function (year) { return year > 1990; };" },
+  views: {
+    late: { map: "function (doc) { if (doc.year > 1990) emit(null); }" },
+    broken: { map: "function (doc) { doc.x.y; }" },
+  },
+};
+
+async function open(): Promise<OpenApi> {
+  const films = await openFilms();
+  await films.ask("PUT /films/_design/d", { body: DESIGN });
+  for (const year of [1980, 1990, 2000, 2010]) {
+    await films.ask(`PUT /films/${year}`, { body: { year } });
+  }
+  return films;
+}
+
+const url = "/films/_changes";
+
+/** CouchDB answers `error`, and a term of Erlang for a reason; here the error and its message stand plainly. */
+const failed = (error: string, reason: string) => refusal(500, error, reason);
+
+const late = { results: [{ id: "2000" }, { id: "2010" }], pending: 0 };
+
+describe("filters that are functions", () => {
+  testRows(open, [
+    { name: "let pass what they say", ask: `GET ${url}?filter=d/late`, status: 200, has: late },
+    {
+      name: "find the modules of their design document",
+      ask: `GET ${url}?filter=d/library`,
+      status: 200,
+      has: late,
+    },
+    {
+      name: "read the query",
+      ask: `GET ${url}?filter=d/since&year=2001`,
+      status: 200,
+      has: { results: [{ id: "2010" }] },
+    },
+    {
+      name: "can be asked for by POST",
+      ask: `POST ${url}?filter=d/late`,
+      body: {},
+      status: 200,
+      has: late,
+    },
+    {
+      name: "can be map functions of views, which emit for what passes",
+      ask: `GET ${url}?filter=_view&view=d/late`,
+      status: 200,
+      has: late,
+    },
+    {
+      name: "count in limit and pending",
+      ask: `GET ${url}?filter=d/late&limit=1`,
+      status: 200,
+      has: { results: [{ id: "2000" }], pending: 1 },
+    },
+    {
+      name: "go with include_docs",
+      ask: `GET ${url}?filter=d/late&limit=1&include_docs=true`,
+      status: 200,
+      has: { results: [{ id: "2000", doc: { _id: "2000", year: 2000 } }] },
+    },
+    {
+      name: "filter a longpoll feed",
+      ask: `GET ${url}?filter=d/late&feed=longpoll`,
+      status: 200,
+      has: late,
+    },
+    {
+      name: "of a design document that is not there are missing",
+      ask: `GET ${url}?filter=nope/late`,
+      ...refusal(404, "not_found", "missing"),
+    },
+    {
+      name: "that are not there are missing",
+      ask: `GET ${url}?filter=d/nope`,
+      ...refusal(404, "not_found", "missing json key: nope"),
+    },
+    {
+      name: "that are views and not there are missing",
+      ask: `GET ${url}?filter=_view&view=d/nope`,
+      ...refusal(404, "not_found", "missing json key: nope"),
+    },
+    {
+      name: "need the name of a view",
+      ask: `GET ${url}?filter=_view`,
+      ...refusal(400, "bad_request", "`view` filter parameter is not provided."),
+    },
+    {
+      name: "need a view's whole name, for which CouchDB fails",
+      ask: `GET ${url}?filter=_view&view=d`,
+      ...refusal(400, "bad_request", "`view` must be of the form `designname/viewname`"),
+    },
+    {
+      name: "have names of two parts",
+      ask: `GET ${url}?filter=d`,
+      ...refusal(400, "bad_request", "`filter` must be of the form `designname/filtername`"),
+    },
+    {
+      name: "have names of no more parts",
+      ask: `GET ${url}?filter=a/b/c`,
+      ...refusal(400, "bad_request", "`filter` must be of the form `designname/filtername`"),
+    },
+    {
+      name: "that are built in are known",
+      ask: `GET ${url}?filter=_foo`,
+      ...refusal(400, "bad_request", "unknown builtin filter name"),
+    },
+    { name: "that throw fail", ask: `GET ${url}?filter=d/throws`, ...failed("Error", "bad thing") },
+    {
+      name: "that throw fail a continuous feed, too",
+      ask: `GET ${url}?filter=d/throws&feed=continuous&timeout=10`,
+      ...failed("Error", "bad thing"),
+    },
+    {
+      name: "that do not compile fail",
+      ask: `GET ${url}?filter=d/value`,
+      ...failed("compilation_error", "Expression does not eval to a function. (42)"),
+    },
+    {
+      name: "that never end fail",
+      ask: `GET ${url}?filter=d/loop`,
+      ...failed("os_process_error", "OS process timed out."),
+    },
+    {
+      name: "that are views and throw fail",
+      ask: `GET ${url}?filter=_view&view=d/broken`,
+      status: 500,
+      has: { error: "TypeError" },
+    },
+    {
+      name: "are told the method, of one member of the request",
+      ask: `GET ${url}?filter=d/told&member=method`,
+      ...failed("told", '"GET"'),
+    },
+    {
+      name: "are told the path",
+      ask: `GET ${url}?filter=d/told&member=path`,
+      ...failed("told", '["films","_changes"]'),
+    },
+    {
+      name: "are told the query",
+      ask: `GET ${url}?filter=d/told&member=query&a=b`,
+      ...failed("told", '{"filter":"d/told","member":"query","a":"b"}'),
+    },
+    {
+      name: "are told the body",
+      ask: `POST ${url}?filter=d/told&member=body`,
+      body: { q: 1 },
+      ...failed("told", '{"q":1}'),
+    },
+    {
+      name: "are told the headers, but none that prove who asks",
+      ask: `GET ${url}?filter=d/told&member=headers`,
+      headers: { "x-some": "z", authorization: "Basic eDp5", cookie: "AuthSession=x" },
+      ...failed("told", '{"X-Some":"z","Host":"127.0.0.1:5984"}'),
+    },
+    {
+      name: "are told who asks",
+      ask: `GET ${url}?filter=d/told&member=userCtx`,
+      ...failed("told", '{"db":"films","name":null,"roles":["_admin"]}'),
+    },
+    {
+      name: "are told who may",
+      ask: `GET ${url}?filter=d/told&member=secObj`,
+      ...failed("told", '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}'),
+    },
+    {
+      name: "are told where the request comes from",
+      ask: `GET ${url}?filter=d/told&member=peer`,
+      ...failed("told", '"127.0.0.1"'),
+    },
+  ]);
+
+  test("with all leaves let pass each revision by itself", async () => {
+    const { ask } = await open();
+    const docs = [
+      { _id: "x", _rev: "1-b", kept: false },
+      { _id: "x", _rev: "1-a", kept: true },
+    ];
+    await ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+    const all = await ask(`GET ${url}?filter=d/leaves&style=all_docs`);
+    expect(all.json.results).toMatchObject([{ id: "x", changes: [{ rev: "1-a" }] }]);
+    expect((await ask(`GET ${url}?filter=d/leaves`)).json.results).toEqual([]);
+  });
+
+  test("give a continuous feed what passes later", async () => {
+    const { ask, stream } = await open();
+    const going = new AbortController();
+    const feed = await stream(`GET ${url}?filter=d/late&feed=continuous&since=now`, {
+      signal: going.signal,
+    });
+    expect((await feed.next()).value).toBe("");
+    const next = feed.next();
+    await ask("PUT /films/1970", { body: { year: 1970 } });
+    await ask("PUT /films/2020", { body: { year: 2020 } });
+    expect(JSON.parse((await next).value ?? "")).toMatchObject({ id: "2020" });
+    going.abort();
+    await feed.return?.();
+  });
+});

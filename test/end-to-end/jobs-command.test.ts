@@ -1,0 +1,166 @@
+/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, as their user sees them. */
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const ADMIN = { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" };
+const FOLLOW = "_replicator/follow";
+const processes = new Processes();
+let node: TandemProcess;
+let server: string;
+
+beforeAll(async () => {
+  await open();
+  await ask("PUT", "/a");
+  await ask("PUT", "/a/one", {});
+  const follow = { source: "a", target: "b", create_target: true, continuous: true };
+  await ask("PUT", "/_replicator/follow", follow);
+  await ask("PUT", "/_replicator/broken", { source: "nowhere", target: "b" });
+});
+afterAll(() => processes.close());
+
+const directory = processes.directory();
+
+async function open(): Promise<void> {
+  node = await processes.open({ directory, environment: ADMIN });
+  server = node.url.replace("http://", "http://adm:pass@");
+}
+
+async function ask(method: string, path: string, body?: unknown) {
+  const response = await fetch(node.url + path, {
+    method,
+    headers: {
+      "content-type": "application/json",
+      authorization: `Basic ${Buffer.from("adm:pass").toString("base64")}`,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+interface Ran {
+  readonly code: number;
+  readonly output: string;
+  readonly errors: string;
+}
+
+function tandem(...flags: readonly string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, [MAIN, "jobs", ...flags], (_error, output, errors) =>
+      resolve({ code: child.exitCode ?? -1, output, errors }),
+    );
+  });
+}
+
+function stateOnce(documentId: string, state: string) {
+  return until(
+    () => ask("GET", `/_tandem/jobs/${encodeURIComponent(documentId)}`),
+    ({ body }) => body.state === state,
+  );
+}
+
+test("jobs are listed and filtered", async () => {
+  await stateOnce(FOLLOW, "running");
+  await stateOnce("_replicator/broken", "crashing");
+  const all = await tandem("list", "--server", server);
+  expect(all).toMatchObject({ code: 0, errors: "" });
+  expect(all.output).toContain("_replicator/follow");
+  expect(all.output).toContain("_replicator/broken");
+  const crashing = await tandem("list", "--server", server, "--error", "db_not_found", "--json");
+  expect(JSON.parse(crashing.output)).toMatchObject({
+    total_rows: 1,
+    jobs: [{ doc_id: "broken", error_count: expect.any(Number), paused: false, control: [] }],
+  });
+});
+
+test("a job that is paused survives a restart so, and who paused it is named", async () => {
+  const paused = await tandem("pause", FOLLOW, "--server", server);
+  expect(paused).toMatchObject({ code: 0, output: "done\n" });
+  await stateOnce(FOLLOW, "pending");
+  await node.stop();
+  await open();
+  const shown = await tandem("show", FOLLOW, "--server", server);
+  expect(shown.output).toMatch(/state +paused \(pending\)/);
+  expect(shown.output).toMatch(/pause +by adm/);
+  const all = await tandem("resume", "--source", "a", "--server", server);
+  expect(all.output).toBe("1 jobs found, 1 changed\n");
+  await stateOnce(FOLLOW, "running");
+});
+
+test("a failure list that is empty says so", async () => {
+  const { output } = await tandem("failures", FOLLOW, "--server", server);
+  expect(output).toBe("nothing was left behind\n");
+});
+
+test.each([
+  [["pause"], 2, "name one job by its id"],
+  [["pause", "_replicator/nobody"], 1, "404 not_found: missing"],
+  [["list", "--limit", "x"], 1, "query_parse_error"],
+  [["retry", "--state"], 2, "argument missing"],
+])("tandem jobs %j ends with %i: %s", async (flags, code, text) => {
+  const ran = await tandem(...flags, ...(flags.includes("--state") ? [] : ["--server", server]));
+  expect(ran.code).toBe(code);
+  expect(ran.errors).toContain(text);
+  expect(ran.errors).not.toContain("pass@");
+});
+
+test("a server that does not answer is named without its password", async () => {
+  const ran = await tandem("list", "--server", "http://adm:secret@127.0.0.1:9");
+  expect(ran.code).toBe(1);
+  expect(ran.errors).not.toContain("secret");
+});
+
+test.each([
+  ["GET", "/_tandem/budgets", undefined, 200, { total_rows: 0, budgets: [] }],
+  ["PUT", "/_tandem/budgets/a.example", { read: { requests_per_sec: 5 } }, 201, { ok: true }],
+  ["PUT", "/_tandem/budgets/a.example", { read: { megabytes_per_sec: 1.5 } }, 200, { ok: true }],
+  [
+    "GET",
+    "/_tandem/budgets/A.example",
+    undefined,
+    200,
+    { read: { megabytes_per_sec: 1.5 }, write: {} },
+  ],
+  ["DELETE", "/_tandem/budgets/a.example", undefined, 200, { ok: true }],
+  [
+    "DELETE",
+    "/_tandem/budgets/a.example",
+    undefined,
+    404,
+    { error: "not_found", reason: "missing" },
+  ],
+  [
+    "PUT",
+    "/_tandem/budgets/a.example",
+    { read: { requests_per_sec: "5" } },
+    400,
+    {
+      error: "bad_request",
+      reason: '`read.requests_per_sec` = "5": expected a number above 0',
+    },
+  ],
+  [
+    "POST",
+    "/_tandem/jobs/_pause",
+    undefined,
+    400,
+    {
+      error: "bad_request",
+      reason:
+        "Name the jobs by state, database, source, target, owner, error, or all of them by all=true",
+    },
+  ],
+  [
+    "POST",
+    "/_tandem/jobs/_replicator%2Ffollow/_start_from",
+    {},
+    400,
+    { error: "bad_request", reason: "`since` must be an update sequence of the source" },
+  ],
+  ["POST", "/_tandem/jobs/_replicator%2Ffollow/_start_from", { since: 0 }, 200, { ok: true }],
+])("%s %s %j answers %i", async (method, path, body, status, expected) => {
+  expect(await ask(method, path, body)).toEqual({ status, body: expected });
+});

@@ -1,0 +1,121 @@
+/** RFC 013: who serves and who copies; and replication in processes of its own, beside the API. */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, expect, test } from "vitest";
+import { compare } from "../support/compare.ts";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { load } from "../support/sample-data.ts";
+
+const processes = new Processes();
+afterAll(() => processes.close());
+
+interface Worker {
+  readonly pid: string;
+  readonly jobs: number;
+}
+
+async function workers(node: TandemProcess): Promise<readonly Worker[]> {
+  return (await node.call("GET", "/_tandem/workers")).body.workers;
+}
+
+function workersOnce(node: TandemProcess, passes: (found: readonly Worker[]) => boolean) {
+  return until(() => workers(node), passes);
+}
+
+function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The ports at which a process listens, from Linux's tables. */
+function listeningPorts(pid: number): number[] {
+  const descriptors = readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${name}`)];
+    } catch {
+      // Closed meanwhile.
+      return [];
+    }
+  });
+  const inodes = new Set(descriptors.map((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1]));
+  const LISTEN = "0A";
+  return ["tcp", "tcp6"].flatMap((table) =>
+    readFileSync(`/proc/${pid}/net/${table}`, "utf8")
+      .split("\n")
+      .slice(1)
+      .map((line) => line.trim().split(/\s+/))
+      .filter((row) => row[3] === LISTEN && inodes.has(row[9]))
+      .map((row) => Number.parseInt(row[1]?.split(":")[1] ?? "", 16)),
+  );
+}
+
+test("replication processes run beside the API, are started again when they die, and stop with it", async () => {
+  const node = await processes.open({ flags: ["--replication-processes", "2"] });
+  const both = await workersOnce(node, (found) => found.length === 2);
+  const pids = both.map(({ pid }) => Number(pid));
+  expect(pids).not.toContain(node.child.pid);
+
+  await load(
+    node,
+    "a",
+    Array.from({ length: 200 }, (_, n) => `{"_id":"doc-${n}"}`),
+  );
+  const body = { source: "a", target: "b", create_target: true };
+  expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
+  expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
+
+  const [victim, other] = pids as [number, number];
+  process.kill(victim, "SIGKILL");
+  const after = await workersOnce(node, (found) => {
+    const now = found.map(({ pid }) => Number(pid));
+    return now.length === 2 && now.includes(other) && !now.includes(victim);
+  });
+  expect(await node.stop()).toBe(0);
+  for (const { pid } of after) expect(lives(Number(pid))).toBe(false);
+});
+
+test("replication processes end when the process that started them is killed", async () => {
+  const node = await processes.open({ flags: ["--replication-processes", "1"] });
+  const [worker] = await workersOnce(node, (found) => found.length === 1);
+  await node.kill();
+  await until(
+    async () => lives(Number(worker?.pid)),
+    (alive) => !alive,
+  );
+});
+
+test("a frontend opens no connection to others, and a replication node listens nowhere", async () => {
+  let requestCount = 0;
+  const source = createServer((_request, response) => {
+    requestCount++;
+    response.writeHead(404, { "content-type": "application/json" });
+    response.end('{"error":"not_found","reason":"no_db_file"}');
+  });
+  await new Promise<void>((resolve) => source.listen(0, "127.0.0.1", resolve));
+  const { port } = source.address() as AddressInfo;
+  const directory = processes.directory();
+  try {
+    const frontend = await processes.open({ directory, flags: ["--node-type", "api_frontend"] });
+    const body = { source: `http://127.0.0.1:${port}/a`, target: "b", create_target: true };
+    const answered = frontend.call("POST", "/_replicate", body);
+    await until(
+      () => frontend.call("GET", "/_scheduler/jobs"),
+      ({ body: { total_rows } }) => total_rows === 1,
+    );
+    expect(await workers(frontend)).toEqual([]);
+    expect(requestCount).toBe(0);
+
+    const replicator = processes.start({ directory, flags: ["--node-type", "replication"] });
+    expect((await answered).body).toMatchObject({ error: "db_not_found" });
+    expect(requestCount).toBeGreaterThan(0);
+    expect(listeningPorts(frontend.child.pid as number)).toEqual([frontend.port]);
+    expect(listeningPorts(replicator.pid as number)).toEqual([]);
+  } finally {
+    source.close();
+  }
+});

@@ -1,0 +1,220 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { SandboxCall } from "../../src/databases/index.ts";
+import { SandboxPool } from "../../src/host/sandbox-pool.ts";
+import { createSystemRuntime } from "../../src/host/system-runtime.ts";
+
+const events: { name: string; message?: unknown }[] = [];
+let pool: SandboxPool;
+
+beforeAll(() => {
+  const runtime = createSystemRuntime({
+    event: (name, fields) => events.push({ name, ...fields }),
+  });
+  pool = new SandboxPool(runtime);
+});
+
+afterAll(() => pool.close());
+
+const DESIGN = {
+  _id: "_design/d",
+  lib: {
+    m: "exports.big = function (n) { return n > require('./k').min; };",
+    k: "exports.min = 1;",
+    bad: "throw new Error('boom')",
+    up: { x: "module.exports = require('../m');" },
+    cycle: "exports.a = 1; exports.b = require('./cycle').a;",
+  },
+  views: {
+    lib: { q: "exports.a = 1" },
+    v: { map: "function (doc) { if (doc.n > 1) emit(null); }" },
+  },
+};
+
+let codeCount = 0;
+
+function callOf(source: string, more: Partial<SandboxCall> = {}): SandboxCall {
+  return {
+    codeId: String(codeCount++),
+    code: JSON.stringify({ ...DESIGN, filters: { f: source } }),
+    kind: "filter",
+    path: ["filters", "f"],
+    runs: ['[{"n":1}]', '[{"n":2}]'],
+    shared: '[{"query":{}}]',
+    timeoutMs: 5_000,
+    ...more,
+  };
+}
+
+function filter(source: string, more: Partial<SandboxCall> = {}): Promise<boolean[]> {
+  return pool.call({ ...callOf(source, more), kind: "filter" });
+}
+
+const TWO_PASS = "doc.n > 1";
+
+describe("sources that are functions", () => {
+  test.each([
+    [`function (doc, req) { return ${TWO_PASS}; }`],
+    [`function (doc, req) { return ${TWO_PASS}; };\n\n`],
+    [`(function (doc, req) { return ${TWO_PASS}; })`],
+    [`function named(doc) { return ${TWO_PASS}; }`],
+    [`// a comment\nfunction (doc) { return ${TWO_PASS}; } // at the end`],
+    [`(doc, req) => ${TWO_PASS}`],
+    [`function helper(doc) { return ${TWO_PASS}; }; helper`],
+    ["function (doc) { return require('lib/m').big(doc.n); }"],
+    ["function (doc) { return require('lib/up/x').big(doc.n); }"],
+    ["function (doc) { return require('lib/cycle').b === 1 && doc.n > 1; }"],
+    ["function (doc) { return require('views/lib/q').a === 1 && doc.n > 1; }"],
+    [
+      "function (doc, req) { return isArray([]) && sum([1, 2]) === 3 && toJSON(req) === '{\"query\":{}}' && doc.n > 1; }",
+    ],
+    ["function (doc) { return this._id === '_design/d' && doc.n > 1; }"],
+    ["function (doc) { return doc.n > 1 ? 'yes' : ''; }"],
+  ])("%s", async (source) => {
+    expect(await filter(source)).toEqual([false, true]);
+  });
+});
+
+describe("what fails", () => {
+  test.each([
+    ["function (doc {", "compilation_error", /^SyntaxError: .*\(function \(doc \{\)$/],
+    ["42", "compilation_error", /^Expression does not eval to a function\. \(42\)$/],
+    ["", "not_found", /^missing function$/],
+    ["function () { throw new Error('bad'); }", "Error", /^bad$/],
+    ["function () { return nope(); }", "ReferenceError", /nope/],
+    ["function () { throw 'x'; }", "unnamed_error", /^x$/],
+    ["function () { throw ['error', 'a', 'b']; }", "a", /^b$/],
+    ["function () { require('lib/zz'); }", "invalid_require_path", /zz/],
+    [
+      "function () { require('lib'); }",
+      "invalid_require_path",
+      /^Must require a JavaScript string/,
+    ],
+    ["function () { require('../../x'); }", "invalid_require_path", /^Object has no parent/],
+    [
+      "function () { require('lib/bad'); }",
+      "compilation_error",
+      /'lib\/bad'.*raised error Error: boom/,
+    ],
+    ["function () { require('constructor'); }", "invalid_require_path", /constructor/],
+    ["function () { function f() { return f() + 1; } return f(); }", "InternalError", /stack/],
+  ])("%s", async (source, error, reason) => {
+    await expect(filter(source)).rejects.toMatchObject({
+      error,
+      reason: expect.stringMatching(reason),
+    });
+  });
+
+  test("a path that leads nowhere", async () => {
+    await expect(filter("", { path: ["filters", "nope"] })).rejects.toMatchObject({
+      error: "not_found",
+      reason: "missing json key: nope",
+    });
+  });
+});
+
+describe("limits", () => {
+  const timeoutMs = 100;
+
+  test.each([
+    ["a loop", "function () { for (;;); }"],
+    ["a loop that catches all", "function () { for (;;) try { for (;;); } catch (e) {} }"],
+    ["a regular expression", "function () { return /^(a+)+$/.test('a'.repeat(60) + 'b'); }"],
+    ["a loop while it is compiled", "(function () { for (;;); })()"],
+  ])("%s runs out of time, and the next call is answered", async (_, source) => {
+    await expect(filter(source, { timeoutMs })).rejects.toMatchObject({
+      error: "os_process_error",
+      reason: "OS process timed out.",
+    });
+    expect(await filter("function (doc) { return doc.n > 1; }")).toEqual([false, true]);
+  });
+
+  test.each([
+    [
+      "grows a list",
+      "function () { var a = []; for (;;) a.push(new Array(1000).join('x') + a.length); }",
+    ],
+    ["doubles a string", "function () { var s = 'x'; for (;;) s += s; }"],
+    ["fills an array", "function () { return new Uint8Array(1e9).length; }"],
+  ])("who %s runs out of memory, and the next call is answered", async (_, source) => {
+    await expect(filter(source)).rejects.toMatchObject({ code: "STORE_FUNCTION_FAILED" });
+    expect(await filter("function (doc) { return doc.n > 1; }")).toEqual([false, true]);
+  });
+
+  test("time is counted for each run", async () => {
+    const source =
+      "function () { var end = Date.now() + 60; while (Date.now() < end); return true; }";
+    const runs = ["[1]", "[2]", "[3]"];
+    expect(await filter(source, { timeoutMs: 150, runs })).toEqual([true, true, true]);
+  });
+
+  test("a looping function does not keep others from running", async () => {
+    const looping = filter("function () { for (;;); }", { timeoutMs: 1_000 });
+    looping.catch(() => {});
+    const order: string[] = [];
+    await Promise.all([
+      looping.catch(() => order.push("looping")),
+      filter("function () { return true; }").then(() => order.push("other")),
+    ]);
+    expect(order).toEqual(["other", "looping"]);
+  });
+});
+
+test("nothing of the machine can be reached", async () => {
+  const names = [
+    "process",
+    "fetch",
+    "XMLHttpRequest",
+    "setTimeout",
+    "print",
+    "std",
+    "os",
+    "WebAssembly",
+  ];
+  const source = `function () { return ${names.map((name) => `typeof ${name} === "undefined"`).join(" && ")}; }`;
+  expect(await filter(source)).toEqual([true, true]);
+});
+
+test("a view lets a document pass for which it emits", async () => {
+  const call = { ...callOf(""), kind: "view", path: ["views", "v", "map"], shared: "[]" } as const;
+  expect(await pool.call(call)).toEqual([false, true]);
+});
+
+test("validation tells for each document what was thrown", async () => {
+  const code = JSON.stringify({
+    validate_doc_update: `function (newDoc, oldDoc, userCtx, secObj) {
+      if (newDoc === 0) return;
+      if (newDoc === 1) throw { forbidden: "no" };
+      if (newDoc === 2) throw { unauthorized: { a: userCtx.name } };
+      if (newDoc === 3) throw { other: secObj };
+      if (newDoc === 4) throw new TypeError("t");
+      throw "text";
+    }`,
+  });
+  const call = { codeId: "vdu", code, kind: "validate", path: ["validate_doc_update"] } as const;
+  const runs = [0, 1, 2, 3, 4, 5].map((n) => `[${n},null]`);
+  const results = await pool.call({ ...call, runs, shared: '[{"name":"n"},{}]', timeoutMs: 5_000 });
+  expect(results).toEqual([
+    null,
+    { error: "forbidden", reason: "no" },
+    { error: "unauthorized", reason: '{"a":"n"}' },
+    { error: "unknown_error", reason: "{}" },
+    { error: "TypeError", reason: "t" },
+    { error: "unknown_error", reason: "text" },
+  ]);
+});
+
+test("what a function logs is announced", async () => {
+  await filter("function (doc) { log('n is ' + doc.n); log({ a: 1 }); log(new Error('e')); }", {
+    runs: ['[{"n":7}]'],
+  });
+  const logged = events
+    .filter(({ name }) => name === "design.logged")
+    .map(({ message }) => message);
+  expect(logged).toEqual(["n is 7", '{"a":1}', '{"error":"Error","message":"e"}']);
+});
+
+test("what one design document leaves behind is not seen by another", async () => {
+  await filter("function () { globalThis.secret = 1; Array.prototype.evil = 1; return true; }");
+  const source = "function () { return typeof secret === 'undefined' && [].evil === undefined; }";
+  expect(await filter(source)).toEqual([true, true]);
+});

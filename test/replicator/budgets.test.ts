@@ -1,0 +1,183 @@
+/** Budgets of endpoints: parsed, stored, and kept by all nodes together. */
+import { expect, test } from "vitest";
+import type { Clock } from "../../src/base/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { type Fetch, withBudget } from "../../src/http-client/index.ts";
+import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
+import { type Budget, Budgets, parseBudget } from "../../src/replicator/index.ts";
+
+const FOREVER = new AbortController().signal;
+const ADDRESS = { kind: "http", url: "http://couch.example:5984/a/", headers: {} } as const;
+const ALICE = { ...ADDRESS, basic: { username: "alice", password: "secret" } };
+
+/** Time that goes on to the next sleeper when nothing else can happen. */
+class VirtualClock implements Clock {
+  #nowMs = 1_000_000;
+  readonly #sleepers = new Set<{ readonly atMs: number; wake(): void }>();
+
+  nowMs(): number {
+    return this.#nowMs;
+  }
+
+  monotonicMs(): number {
+    return this.#nowMs;
+  }
+
+  sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const sleeper = { atMs: this.#nowMs + durationMs, wake: resolve };
+      this.#sleepers.add(sleeper);
+      const onAbort = (): void => {
+        this.#sleepers.delete(sleeper);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  /** Lets time go on until `untilMs`. */
+  async advance(untilMs: number): Promise<void> {
+    for (;;) {
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+      const [next] = [...this.#sleepers].sort((left, right) => left.atMs - right.atMs);
+      if (next === undefined || next.atMs > untilMs) break;
+      this.#nowMs = Math.max(this.#nowMs, next.atMs);
+      this.#sleepers.delete(next);
+      next.wake();
+    }
+    this.#nowMs = untilMs;
+  }
+}
+
+/** Nodes that share a store and a clock. */
+async function openCluster(nodeCount: number) {
+  const clock = new VirtualClock();
+  const runtime = { ...createSystemRuntime(), clock };
+  const storage = new MemoryStorage();
+  const stopping = new AbortController();
+  const nodes = Array.from({ length: nodeCount }, () => {
+    const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
+    return new Budgets({ runtime, kv, subspace: Subspace.fromTuple(["replicator"]) });
+  });
+  const running = nodes.map((node) => node.run(stopping.signal).catch(() => {}));
+  return {
+    clock,
+    nodes,
+    async set(name: string, budget: Budget | undefined): Promise<void> {
+      await nodes[0]?.set(name, budget);
+      await clock.advance(clock.nowMs());
+    },
+    async stop(): Promise<void> {
+      stopping.abort(new Error("The test is over"));
+      await Promise.all(running);
+    },
+  };
+}
+
+test("ten nodes that want all they can get share the rate, also after it was changed", async () => {
+  const { clock, nodes, set, stop } = await openCluster(10);
+  await set("couch.example:5984", parseBudget({ read: { requests_per_sec: 50 } }));
+  let spent = 0;
+  const over = new AbortController();
+  const spenders = nodes.map(async (node) => {
+    const { read } = node.spendingFor(ADDRESS);
+    while (!over.signal.aborted) {
+      await read.spend("requests", 1, over.signal).catch(() => {});
+      if (!over.signal.aborted) spent++;
+    }
+  });
+  const spentIn = async (durationMs: number): Promise<number> => {
+    const before = spent;
+    await clock.advance(clock.nowMs() + durationMs);
+    return spent - before;
+  };
+  await spentIn(1000);
+  const perSecond = (await spentIn(20_000)) / 20;
+  expect(perSecond).toBeGreaterThan(45);
+  expect(perSecond).toBeLessThan(55);
+  await set("couch.example:5984", parseBudget({ read: { requests_per_sec: 200 } }));
+  await spentIn(1000);
+  const faster = (await spentIn(20_000)) / 20;
+  expect(faster).toBeGreaterThan(180);
+  expect(faster).toBeLessThan(220);
+  over.abort(new Error("enough"));
+  await Promise.all(spenders);
+  await stop();
+});
+
+test("reads and writes, hosts and accounts are counted apart; what has no budget does not wait", async () => {
+  const { clock, nodes, set, stop } = await openCluster(1);
+  const [node] = nodes as [Budgets];
+  await set("alice@couch.example:5984", parseBudget({ write: { documents_per_sec: 10 } }));
+  const startMs = clock.nowMs();
+  await node.spendingFor(ADDRESS).write.spend("documents", 1000, FOREVER);
+  await node.spendingFor(ALICE).read.spend("documents", 1000, FOREVER);
+  await node.spendingFor({ kind: "local", database: "a" }).write.spend("bytes", 1e9, FOREVER);
+  expect(clock.nowMs()).toBe(startMs);
+  const { write } = node.spendingFor(ALICE);
+  let doneAtMs = 0;
+  const twice = write.spend("documents", 50, FOREVER).then(async () => {
+    await write.spend("documents", 1, FOREVER);
+    doneAtMs = clock.nowMs();
+  });
+  await clock.advance(startMs + 10_000);
+  await twice;
+  // The batch goes at once, and what comes next waits for the time that the batch was worth.
+  expect(doneAtMs - startMs).toBeGreaterThan(4500);
+  expect(doneAtMs - startMs).toBeLessThan(5500);
+  await stop();
+});
+
+test("a request costs itself and both bodies", async () => {
+  const spent: string[] = [];
+  const spending = (direction: string) => ({
+    async spend(unit: string, count: number): Promise<void> {
+      spent.push(`${direction} ${count} ${unit}`);
+    },
+  });
+  const answer = async function* () {
+    yield new Uint8Array(30);
+    yield new Uint8Array(12);
+  };
+  const fetch: Fetch = async () => ({
+    status: 200,
+    headers: new Map(),
+    body: answer(),
+    discard: () => {},
+  });
+  const budgeted = withBudget(fetch, { read: spending("read"), write: spending("write") });
+  const common = { inactivityTimeoutMs: 1000, signal: FOREVER };
+  const url = "http://couch.example/a/_revs_diff";
+  const { body } = await budgeted({ ...common, method: "POST", url, body: "{}" });
+  for await (const _ of body);
+  await budgeted({ ...common, method: "POST", url: "http://couch.example/a/_bulk_docs" });
+  expect(spent).toEqual([
+    "read 1 requests",
+    "read 2 bytes",
+    "read 30 bytes",
+    "read 12 bytes",
+    "write 1 requests",
+  ]);
+});
+
+test.each([
+  [{ reads: {} }, "`reads`: a budget has the members `read` and `write`"],
+  [{ read: 5 }, "`read` must be an object"],
+  [{ write: { requests_per_sec: 0 } }, "`write.requests_per_sec` = 0: expected a number above 0"],
+  [{ read: { bytes: 1 } }, "`read.bytes` is not known: expected `requests_per_sec`"],
+])("%j is refused: %s", (members, reason) => {
+  expect(() => parseBudget(members)).toThrow(
+    expect.objectContaining({ reason: expect.stringContaining(reason) }),
+  );
+});
+
+test.each(["", "http://couch.example", "a b", "host:port", "@host"])(
+  "%j names no host",
+  async (name) => {
+    const { nodes, stop } = await openCluster(1);
+    await expect(nodes[0]?.get(name)).rejects.toThrow(
+      expect.objectContaining({ reason: expect.stringContaining("expected HOST") }),
+    );
+    await stop();
+  },
+);

@@ -1,0 +1,175 @@
+/** What an operator can do to a job, on whichever node it runs. */
+import { afterEach, expect, test } from "vitest";
+import { MemoryStorage } from "../../src/kv/index.ts";
+import { matchesFilter, parseReplication } from "../../src/replicator/index.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+import { until } from "../support/open-process.ts";
+
+const USER = { userName: null, isAdmin: true };
+const OPERATOR = "ops";
+const nodes: Node[] = [];
+
+async function open(options: Parameters<typeof openNode>[0] = {}): Promise<Node> {
+  const node = await openNode(options);
+  nodes.push(node);
+  return node;
+}
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+/** A continuous job from `a` to `b`, with three documents there already. */
+async function startContinuous(node: Node): Promise<string> {
+  await node.createDatabase("a");
+  for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
+  const members = { source: "a", target: "b", create_target: true, continuous: true };
+  return node.replicator.start(parseReplication(members), USER);
+}
+
+async function stateOf(node: Node, jobId: string) {
+  return (await node.replicator.find(jobId))?.data.state;
+}
+
+/** Resolves when the document is in `b`. */
+async function arrived(node: Node, id: string): Promise<void> {
+  const ids = async () => Object.keys(await node.content("b").catch(() => ({})));
+  await until(ids, (found) => found.includes(id));
+}
+
+function ended(node: Node, jobId: string, state: string) {
+  return node.event("replication.ended", (event) => event.jobId === jobId && event.state === state);
+}
+
+test("a running job that is paused writes a checkpoint and rests, also on another node, until it is resumed", async () => {
+  const storage = new MemoryStorage();
+  const node = await open({ storage });
+  node.start();
+  const jobId = await startContinuous(node);
+  await node.event("replication.started");
+  await arrived(node, "three");
+  expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("done");
+  await ended(node, jobId, "pending");
+  expect(node.events.some(({ name }) => name === "replication.checkpoint")).toBe(true);
+  expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("no-need");
+
+  const other = await open({ storage });
+  other.start();
+  await node.put("a", "four", "{}");
+  const oneShot = await other.replicator.start(
+    parseReplication({ source: "a", target: "c", create_target: true }),
+    USER,
+  );
+  await other.replicator.ended(oneShot, new AbortController().signal);
+  expect(await stateOf(other, jobId)).toBe("pending");
+  expect(await node.content("b")).not.toHaveProperty("four");
+
+  expect(await other.replicator.commands.resume(jobId, OPERATOR)).toBe("done");
+  await arrived(node, "four");
+  const { events } = await node.replicator.commands.control(jobId);
+  expect(events.map(({ action, userName }) => [action, userName])).toEqual([
+    ["resume", OPERATOR],
+    ["pause", OPERATOR],
+  ]);
+});
+
+test("a job that waits out a backoff is due at once when it is retried", async () => {
+  const node = await open({ config: { penaltySecMin: 100_000 } });
+  node.start();
+  await node.createDatabase("b");
+  const members = { source: "a", target: "b", continuous: true };
+  const jobId = await node.replicator.start(parseReplication(members), USER);
+  await ended(node, jobId, "crashing");
+  await node.createDatabase("a");
+  await node.put("a", "one", "{}");
+  expect(await node.replicator.commands.retry(jobId, OPERATOR)).toBe("done");
+  await arrived(node, "one");
+});
+
+test("a job that is reset reads everything again, and goes on from its own checkpoint after that", async () => {
+  const node = await open();
+  node.start();
+  const jobId = await startContinuous(node);
+  await arrived(node, "three");
+  // What a checkpoint says is there, but is not any more.
+  await node.kv.transact((tx) => node.databases.remove(tx, "b"));
+  await node.createDatabase("b");
+  expect(await node.replicator.commands.startFrom(jobId, 0, OPERATOR)).toBe("done");
+  await arrived(node, "three");
+  expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("done");
+  const { events } = await until(
+    () => node.replicator.commands.control(jobId),
+    ({ restartAt }) => restartAt === undefined,
+  );
+  expect(events.map(({ action }) => action)).toEqual(["pause", "reset"]);
+});
+
+test("a job that is told where to start begins there", async () => {
+  const node = await open();
+  await node.createDatabase("a");
+  await node.put("a", "before", "{}");
+  const { updateSequence } = await node.kv.read(async (tx) => {
+    const database = await node.databases.open(tx, "a");
+    return { updateSequence: (await database.changes(tx, { limit: 10 })).entries.at(-1)?.sequence };
+  });
+  await node.put("a", "after", "{}");
+  const members = { source: "a", target: "b", create_target: true };
+  const jobId = await node.replicator.start(parseReplication(members), USER);
+  expect(await node.replicator.commands.startFrom(jobId, updateSequence, OPERATOR)).toBe("done");
+  node.start();
+  await node.replicator.ended(jobId, new AbortController().signal);
+  expect(Object.keys(await node.content("b"))).toEqual(["after"]);
+});
+
+test("a paused job cannot be retried, one that has ended cannot be paused, one that is not there is missing", async () => {
+  const node = await open();
+  const jobId = await startContinuous(node);
+  const { commands } = node.replicator;
+  expect(await commands.pause(jobId, null)).toBe("done");
+  expect(await commands.retry(jobId, null)).toBe("paused");
+  expect(await commands.resume("nobody", null)).toBe("missing");
+  const oneShot = await node.replicator.start(
+    parseReplication({ source: "a", target: "c", create_target: true }),
+    USER,
+  );
+  node.start();
+  await node.replicator.ended(oneShot, new AbortController().signal);
+  expect(await commands.pause(oneShot, null)).toBe("ended");
+  expect(await commands.retry(oneShot, null)).toBe("done");
+  await ended(node, oneShot, "completed");
+});
+
+test("cancelling a persistent job deletes its document, and a transient one is gone", async () => {
+  const node = await open();
+  await node.createDatabase("_replicator");
+  await node.put("_replicator", "doc", '{"source":"a","target":"b","continuous":true}');
+  const jobId = await startContinuous(node);
+  for await (const entry of node.replicator.entries()) {
+    expect(await node.replicator.commands.cancel(entry.jobId, OPERATOR)).toBe("done");
+  }
+  expect((await node.read("_replicator", "doc"))?.deleted).toBe(true);
+  expect(await node.replicator.find(jobId)).toBeUndefined();
+  for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
+});
+
+test.each([
+  [{ state: "pending" }, true],
+  [{ state: "running" }, false],
+  [{ source: "Example.com" }, true],
+  [{ source: "example.com:5984" }, true],
+  [{ source: "example.org" }, false],
+  [{ target: "b", source: "example.com" }, true],
+  [{ target: "c", source: "example.com" }, false],
+  [{ error: "refused" }, true],
+  [{ error: "time-out" }, false],
+  [{ database: "_replicator" }, false],
+  [{ owner: "joe" }, true],
+])("filter %j matches: %s", async (filter, expected) => {
+  const node = await open();
+  const members = { source: "http://example.com:5984/a", target: "b", continuous: true };
+  const requester = { userName: "joe", isAdmin: false };
+  const jobId = await node.replicator.start(parseReplication(members), requester);
+  const entry = await node.replicator.find(jobId);
+  const failure = { error: "error", reason: "connection refused" };
+  expect(entry && matchesFilter(filter, { ...entry.data, failure })).toBe(expected);
+});

@@ -1,0 +1,98 @@
+/** Which jobs a node runs, and which give way. */
+import { afterEach, expect, test } from "vitest";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+/** Cycles as short as can be, so that tests wait for what they bring about and for nothing else. */
+const BUSY = { intervalSec: 0.05, runSecMin: 0 };
+const nodes: Node[] = [];
+
+async function open(config: Parameters<typeof openNode>[0] & object): Promise<Node> {
+  const node = await openNode(config);
+  nodes.push(node);
+  return node;
+}
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+function start(node: Node, target: string, userName: string, more: object = {}): Promise<string> {
+  const members = { source: "a", target, create_target: true, continuous: true, ...more };
+  return node.replicator.start(parseReplication(members), { userName, isAdmin: true });
+}
+
+/** The jobs that were started so far, in order. */
+function starts(node: Node): unknown[] {
+  return node.events
+    .filter(({ name }) => name === "replication.started")
+    .map(({ fields }) => fields.jobId);
+}
+
+test("continuous jobs take turns when there are more of them than slots, without a crash", async () => {
+  const node = await open({ config: { ...BUSY, jobsMax: 1 } });
+  await node.createDatabase("a");
+  const ids = [await start(node, "x", "joe"), await start(node, "y", "joe")];
+  node.start();
+  const startCount = (id: string): number =>
+    starts(node).filter((started) => started === id).length;
+  await node.event("replication.started", () => ids.every((id) => startCount(id) >= 3));
+  for (const id of ids) {
+    expect((await node.replicator.find(id))?.data.errorCount).toBe(0);
+  }
+  expect(node.events.map(({ name }) => name)).not.toContain("replication.crashed");
+});
+
+test("one job of a group that has had nothing runs in the next cycle, before another group's many", async () => {
+  const node = await open({ config: { ...BUSY, jobsMax: 2 } });
+  await node.createDatabase("a");
+  for (let number = 0; number < 20; number++) await start(node, `x${number}`, "many");
+  node.start();
+  await node.event("replication.rotated");
+  const lonely = await start(node, "y", "lonely");
+  const before = node.events.filter(({ name }) => name === "replication.rotated").length;
+  await node.event("replication.started", ({ jobId }) => jobId === lonely);
+  const after = node.events.filter(({ name }) => name === "replication.rotated").length;
+  // A cycle may have begun before the job was there.
+  expect(after - before).toBeLessThanOrEqual(2);
+});
+
+test("a job keeps its slot until it has had its turn, and with free slots for ever", async () => {
+  const node = await open({ config: { intervalSec: 0.05, runSecMin: 3600, jobsMax: 1 } });
+  await node.createDatabase("a");
+  const first = await start(node, "x", "joe");
+  node.start();
+  await node.event("replication.started");
+  await start(node, "y", "joe");
+  const busy = await open({ config: { ...BUSY, jobsMax: 5 } });
+  await busy.createDatabase("a");
+  await start(busy, "x", "joe");
+  await start(busy, "y", "joe");
+  busy.start();
+  await busy.event("replication.started", () => starts(busy).length === 2);
+  // Many cycles of both nodes.
+  await node.runtime.clock.sleep(500);
+  expect(starts(node)).toEqual([first]);
+  expect(starts(busy)).toHaveLength(2);
+});
+
+test("a change of max_jobs takes effect in the next cycle", async () => {
+  const config = { ...BUSY, jobsMax: 3, runSecMin: 3600 };
+  const live = {
+    ...config,
+    get jobsMax() {
+      return config.jobsMax;
+    },
+  };
+  const node = await open({ config: live });
+  await node.createDatabase("a");
+  for (const target of ["x", "y", "z"]) await start(node, target, "joe");
+  node.start();
+  await node.event("replication.started", () => starts(node).length === 3);
+  config.jobsMax = 1;
+  const stopped = ({ name, fields }: (typeof node.events)[number]): boolean =>
+    name === "replication.ended" && fields.state === "pending";
+  await node.event("replication.ended", () => node.events.filter(stopped).length === 2);
+  config.jobsMax = 3;
+  await node.event("replication.started", () => starts(node).length === 5);
+});
