@@ -115,7 +115,7 @@ export class HeldReplication {
 
   async complete(result: Readonly<Record<string, unknown>>): Promise<void> {
     // The feed has ended: what came later is another run's.
-    this.data = { ...this.data, changesPending: 0 };
+    this.data = { ...this.data, changesPending: 0, stallCount: 0 };
     await this.#end({ state: "completed", result, events: [{ type: "stopped" }] });
   }
 
@@ -125,6 +125,19 @@ export class HeldReplication {
       state: "pending",
       dueAtSec: this.#nowSec(),
       events: [{ type: "stopped" }, { type: "pending" }],
+    });
+  }
+
+  /** The run did not move: the next one begins at once, over new connections and with fewer workers. */
+  async stall(reason: string): Promise<void> {
+    const stallCount = (this.data.stallCount ?? 0) + 1;
+    this.data = { ...this.data, stallCount };
+    const fields = { jobId: this.held.id, stallCount, reason };
+    this.parts.runtime.trace.event("replication.stalled", fields);
+    await this.#end({
+      state: "pending",
+      dueAtSec: this.#nowSec(),
+      events: [{ type: "stalled", reason }, { type: "pending" }],
     });
   }
 
