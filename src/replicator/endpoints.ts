@@ -49,7 +49,7 @@ export class Endpoints {
   ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
-      return new LocalEndpoint(parts, address.database, { userName, roles: [], isAdmin: true });
+      return new LocalEndpoint(parts, address.database, userName);
     }
     const spending = parts.spendingFor(address);
     return new HttpEndpoint(
