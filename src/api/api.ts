@@ -1,12 +1,12 @@
 /** The API put together: routes, authentication, authorization, and the net that turns every error into a response. */
 import { errorCode, type Runtime, randomHex } from "../base/index.ts";
-import type { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
+import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { DesignFunctions } from "../replicator/index.ts";
 import { allDocumentsRoutes } from "./all-documents.ts";
 import { attachmentRoutes } from "./attachments.ts";
-import { requireAccess } from "./authorization.ts";
+import { authorize } from "./authorization.ts";
 import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
 import { changesRoutes } from "./changes.ts";
@@ -18,8 +18,16 @@ import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
 import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
-import { type Access, type Match, type Route, Router, splitPath } from "./router.ts";
+import { type Match, type Route, Router, splitPath } from "./router.ts";
 import { serverInfoRoutes } from "./server-info.ts";
+
+/** `[chttpd]` and `[couchdb]`, as far as resources depend on them. */
+export interface ApiSettings {
+  /** `admin_only_all_dbs` */
+  readonly adminOnlyAllDatabases: boolean;
+  /** `users_db_security_editable` */
+  readonly usersSecurityEditable: boolean;
+}
 
 /** All that the API needs from the server that it is a part of. */
 export interface ApiParts {
@@ -41,6 +49,10 @@ export interface ApiParts {
     readonly nodeName: string;
   };
   readonly isUp: () => boolean;
+  /** Hashes the passwords in documents of `_users`, before they are written. */
+  readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
+  /** Read at each use. */
+  readonly settings: ApiSettings;
   /** Further resources; of two routes with the same path and method, these count. */
   readonly routes: readonly Route[];
 }
@@ -105,15 +117,16 @@ async function dispatch(
   // Who has no business here does not even learn what there is.
   const user = await parts.authenticate(request);
   const match = router.match(request.method, segments);
-  requireAccess(accessOf(match), user, segments);
+  if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
-  return match.route.handle({ request, user, parameters: match.parameters });
+  const response = await match.route.handle({ request, user, parameters: match.parameters });
+  if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
+  return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }
 
-function accessOf(match: Match): Access {
-  if (match.kind === "unknown") return "admin";
-  return match.kind === "found" ? match.route.access : match.access;
+function isPublic(match: Match): boolean {
+  return match.kind === "found" && match.route.access === "public";
 }
 
 /** Content types and foreign revisions are free texts: what no header can hold is escaped. */

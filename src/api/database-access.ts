@@ -1,5 +1,10 @@
 /** Opening the database that a call names, in a transaction of its own: the edge where transactions begin. */
-import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
+import type {
+  Database,
+  DatabaseRegistry,
+  SecuritySubject,
+  WriteContext,
+} from "../databases/index.ts";
 import { isDatabaseName } from "../databases/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, TransactOptions } from "../kv/index.ts";
 import { encodeDatabaseName, encodeDocumentId, ProtocolError } from "../protocol/index.ts";
@@ -46,8 +51,18 @@ export function openDatabase(store: Store, call: Call): Promise<Database> {
   return readDatabase(store, call, async (_, database) => database);
 }
 
-export function writeContext({ name, roles, isAdmin }: User): WriteContext {
+export function writeContext(user: User): WriteContext {
+  return securitySubject(user);
+}
+
+/** The user as security objects name them. */
+export function securitySubject({ name, roles, isAdmin }: User): SecuritySubject {
   return { userName: name, roles, isAdmin };
+}
+
+/** The security object of a database. Throws CouchDB's 404. */
+export function openSecurity({ kv, databases }: Store, name: string): Promise<string> {
+  return kv.read(async (tx) => (await databases.open(tx, name)).security(tx));
 }
 
 /** The URL of a document, or of a database, as the client can reach it. */

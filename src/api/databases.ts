@@ -1,7 +1,7 @@
 /** Databases: making, describing, removing them, and their settings. */
 import { type JsonText, jsonKind, randomHex } from "../base/index.ts";
 import type { DatabaseInfo } from "../databases/index.ts";
-import { badRequest, parseWireDocument } from "../protocol/index.ts";
+import { badRequest, ProtocolError, parseWireDocument } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { databaseName, locationOf, readDatabase, writeDatabase } from "./database-access.ts";
@@ -122,6 +122,10 @@ async function readSecurity(parts: ApiParts, call: Call): Promise<ApiResponse> {
 }
 
 async function writeSecurity(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  if (databaseName(call) === "_users" && !parts.settings.usersSecurityEditable) {
+    const reason = "You can't edit the security object of the user database.";
+    throw new ProtocolError(403, "forbidden", reason);
+  }
   const text = await readJsonBody(call);
   checkSecurity(text);
   await writeDatabase(parts, call, (tx, database) => database.setSecurity(tx, text), {

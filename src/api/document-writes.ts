@@ -12,7 +12,11 @@ const BATCH_COUNT_MAX = 100;
 const BATCH_LENGTH_MAX = 1_000_000;
 
 /** Of what a hook refused; all else that a validation function throws is 500 in CouchDB. */
-const REFUSAL_STATUSES: Readonly<Record<string, number>> = { unauthorized: 401, forbidden: 403 };
+const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
+  unauthorized: 401,
+  forbidden: 403,
+  not_found: 404,
+};
 
 /** What became of an edit, as the wire has it. */
 export type EditResult =
@@ -62,7 +66,7 @@ async function writeBatch(
   }
 }
 
-function transactEdits(
+async function transactEdits(
   parts: ApiParts,
   call: Call,
   edits: readonly DocumentEdit[],
@@ -76,9 +80,10 @@ function transactEdits(
     signal: call.request.signal,
     whenUnknown: isRepeatable ? "retry" : "check",
   } as const;
+  const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {
     const database = await databases.open(tx, name);
-    return database.writeMany(tx, edits, { ...context, validation });
+    return database.writeMany(tx, hashed, { ...context, validation });
   });
 }
 

@@ -36,4 +36,8 @@ export interface User {
   readonly name: string | null;
   readonly roles: readonly string[];
   readonly isAdmin: boolean;
+  /** How that was found out: `default`, `cookie`, `proxy`, `jwt`. */
+  readonly handler?: string;
+  /** The value of a `Set-Cookie` header that keeps the session going. */
+  readonly renewedCookie?: string;
 }

@@ -3,7 +3,7 @@
  *
  * Begin with `createApi`. Other modules add resources with `defineRoute` and the helpers for bodies, queries and answers.
  */
-export type { ApiParts } from "./api.ts";
+export type { ApiParts, ApiSettings } from "./api.ts";
 export { createApi } from "./api.ts";
 export { requireAdmin } from "./authorization.ts";
 export type { BudgetsParts } from "./budgets.ts";

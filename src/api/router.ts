@@ -17,15 +17,15 @@ export interface Route {
   readonly access: Access;
 }
 
-/** Who may come in: anybody, or server admins. */
-export type Access = "public" | "admin";
+/** Who may come in: anybody, or whom the path lets in (`authorize`). */
+export type Access = "public" | "by-path";
 
 /** A route. GET answers HEAD, too. */
 export function defineRoute(
   methods: string | readonly string[],
   path: string,
   handle: Handler,
-  { access = "admin" }: { readonly access?: Access } = {},
+  { access = "by-path" }: { readonly access?: Access } = {},
 ): Route {
   const named = typeof methods === "string" ? [methods] : methods;
   const all = named.includes("GET") ? [...named, "HEAD"] : named;
@@ -41,7 +41,6 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
-      readonly access: Access;
     }
   | { readonly kind: "unknown" };
 
@@ -75,9 +74,7 @@ export class Router {
       if (parameters === undefined) continue;
       const route = routes.find(({ methods }) => methods.includes(method));
       if (route !== undefined) return { kind: "found", route, parameters };
-      const isPublic = routes.some(({ access }) => access === "public");
-      const access = isPublic ? "public" : "admin";
-      return { kind: "wrong-method", allowed: allowedMethods(routes), access };
+      return { kind: "wrong-method", allowed: allowedMethods(routes) };
     }
     return { kind: "unknown" };
   }

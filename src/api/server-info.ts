@@ -13,8 +13,8 @@ const UUID_COUNT_MAX = 1_000;
 
 export function serverInfoRoutes(parts: ApiParts): Route[] {
   return [
-    defineRoute("GET", "/", async () => welcome(parts), { access: "public" }),
-    defineRoute("GET", "/_up", async () => up(parts), { access: "public" }),
+    defineRoute("GET", "/", async () => welcome(parts)),
+    defineRoute("GET", "/_up", async () => up(parts)),
     defineRoute("GET", "/_all_dbs", (call) => allDatabases(parts, call)),
     defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
     defineRoute("GET", "/_membership", async () => membership(parts)),

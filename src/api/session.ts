@@ -1,5 +1,4 @@
 /** `_session`: who one is, and cookies instead of passwords (`chttpd_auth`). */
-
 import { utf8Decode } from "../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../protocol/index.ts";
 import type { Call } from "./call.ts";
@@ -10,47 +9,57 @@ import { defineRoute, type Route } from "./router.ts";
 
 /** Who can prove that it is somebody. */
 export interface SessionAuthority {
-  isAdmin(name: string, password: string): Promise<boolean>;
-  /** The value of the cookie for a user who logged in. */
-  cookie(name: string): string;
-  readonly sessionSecMax: number;
+  /** Names of the ways to prove it, as `authentication_handlers` has them. */
+  readonly handlers: readonly string[];
+  /** The user's roles and a `Set-Cookie` header; undefined for a wrong name or password. */
+  logIn(
+    name: string,
+    password: string,
+  ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined>;
+  /** A `Set-Cookie` header that ends a session. */
+  readonly clearedCookie: string;
 }
 
 /** Of a form with a name and a password. */
 const FORM_BYTES_MAX = 65_536;
 
 export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
-  const open = { access: "public" } as const;
   return [
-    defineRoute("GET", "/_session", showSession, open),
-    defineRoute("POST", "/_session", (call) => logIn(authority, call), open),
-    defineRoute("DELETE", "/_session", logOut, open),
+    defineRoute("GET", "/_session", (call) => showSession(authority, call)),
+    defineRoute("POST", "/_session", (call) => logIn(authority, call)),
+    defineRoute("DELETE", "/_session", () => logOut(authority)),
   ];
 }
 
-async function showSession({ user, request }: Call): Promise<ApiResponse> {
-  const byCookie = request.headers.has("cookie") && !request.headers.has("authorization");
-  const authenticated =
-    user.name === null ? {} : { authenticated: byCookie ? "cookie" : "default" };
+async function showSession(
+  { handlers }: SessionAuthority,
+  { user, request }: Call,
+): Promise<ApiResponse> {
+  if (user.name === null && request.query.get("basic") === "true") {
+    throw new ProtocolError(401, "unauthorized", "Please login.");
+  }
   return json(200, {
     ok: true,
     userCtx: { name: user.name, roles: user.roles },
-    info: { authentication_handlers: ["cookie", "default"], ...authenticated },
+    info: {
+      authentication_handlers: handlers,
+      ...(user.handler === undefined ? {} : { authenticated: user.handler }),
+    },
   });
 }
 
 async function logIn(authority: SessionAuthority, call: Call): Promise<ApiResponse> {
   const { name, password } = await readCredentials(call);
-  if (!(await authority.isAdmin(name, password))) {
-    throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
+  const session = await authority.logIn(name, password);
+  if (session === undefined) {
+    const body = { error: "unauthorized", reason: "Name or password is incorrect." };
+    return json(401, body, { "Set-Cookie": authority.clearedCookie });
   }
-  const cookie = `AuthSession=${authority.cookie(name)}; Version=1; Max-Age=${authority.sessionSecMax}; Path=/; HttpOnly`;
-  return json(200, { ok: true, name, roles: ["_admin"] }, { "Set-Cookie": cookie });
+  return json(200, { ok: true, name, roles: session.roles }, { "Set-Cookie": session.cookie });
 }
 
-async function logOut(): Promise<ApiResponse> {
-  const cookie = "AuthSession=; Version=1; Max-Age=0; Path=/; HttpOnly";
-  return json(200, { ok: true }, { "Set-Cookie": cookie });
+async function logOut({ clearedCookie }: SessionAuthority): Promise<ApiResponse> {
+  return json(200, { ok: true }, { "Set-Cookie": clearedCookie });
 }
 
 /** From a form, or from JSON. */

@@ -7,7 +7,7 @@ import {
   parseMultipart,
   type UndiciFetch,
 } from "../host/index.ts";
-import { Grants, RateLimits } from "../http-client/index.ts";
+import { Activity, Grants, RateLimits } from "../http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -20,6 +20,8 @@ const FAILING_MS_MAX = 60_000;
 
 export interface Connections {
   readonly runtime: Runtime;
+  /** What went over the connections so far. */
+  readonly activity: Activity;
   open(replication: Replication, side: "source" | "target"): Endpoint;
   close(): Promise<void>;
 }
@@ -30,8 +32,11 @@ export function openConnections(userAgent: string): Connections {
   const rateLimits = new RateLimits();
   const grants = new Grants();
   const tls = { verify: true };
+  const activity = new Activity(runtime.clock);
+  const shared = { runtime, rateLimits, grants, tls, activity, parseMultipart, userAgent };
   return {
     runtime,
+    activity,
     open(replication, side) {
       const address = replication[side];
       if (address.kind !== "http") {
@@ -40,7 +45,7 @@ export function openConnections(userAgent: string): Connections {
       const { retriesPerRequest } = replication.options;
       const retry = { retryCountMax: retriesPerRequest, failingMsMax: FAILING_MS_MAX };
       return new HttpEndpoint(
-        { runtime, fetch: undici.fetch, retry, rateLimits, grants, tls, parseMultipart, userAgent },
+        { ...shared, fetch: undici.fetch, retry },
         address,
         replication.options,
       );

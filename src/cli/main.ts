@@ -51,6 +51,7 @@ program
   .description("compare two databases: documents, leaf revisions, attachments")
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
+  .option("--repair", "copy what the target lacks, then compare again")
   .option("--json", "print one JSON object")
   .action(verify);
 

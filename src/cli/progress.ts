@@ -5,6 +5,13 @@ const BAR_WIDTH = 30;
 const DRAW_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 2000;
 
+/** What stands behind the documents, where it is known. */
+export interface ProgressFigures {
+  /** Bytes that went over the wire, both ways. */
+  readonly byteCount?: number;
+  readonly failureCount?: number;
+}
+
 export class Progress {
   readonly #label: string;
   readonly #output: NodeJS.WriteStream;
@@ -17,7 +24,7 @@ export class Progress {
   }
 
   /** `total` is 0 while it is not known. */
-  show(done: number, total: number): void {
+  show(done: number, total: number, more: ProgressFigures = {}): void {
     const nowMs = Date.now();
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
     if (nowMs - this.#shownAtMs < intervalMs) return;
@@ -26,29 +33,45 @@ export class Progress {
       return;
     }
     this.#shownAtMs = nowMs;
-    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, total)}`);
-    else this.#output.write(`${this.#figures(done, total)}\n`);
+    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, total, more)}`);
+    else this.#output.write(`${this.#figures(done, total, more)}\n`);
   }
 
   /** The last line, which stays. */
-  end(done: number): void {
-    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, done)}\n`);
-    else this.#output.write(`${this.#figures(done, done)}\n`);
+  end(done: number, more: ProgressFigures = {}): void {
+    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, done, more)}\n`);
+    else this.#output.write(`${this.#figures(done, done, more)}\n`);
   }
 
-  #bar(done: number, total: number): string {
+  #bar(done: number, total: number, more: ProgressFigures): string {
     const filled = total === 0 ? 0 : Math.min(BAR_WIDTH, Math.round((done / total) * BAR_WIDTH));
     const bar = "█".repeat(filled) + "░".repeat(BAR_WIDTH - filled);
-    return `${this.#label.padEnd(28)} ${bar} ${this.#rate(done, total)}`;
+    return `${this.#label.padEnd(28)} ${bar} ${this.#rate(done, total, more)}`;
   }
 
-  #figures(done: number, total: number): string {
-    return `${this.#label}: ${this.#rate(done, total)}`;
+  #figures(done: number, total: number, more: ProgressFigures): string {
+    return `${this.#label}: ${this.#rate(done, total, more)}`;
   }
 
-  #rate(done: number, total: number): string {
+  #rate(done: number, total: number, { byteCount, failureCount = 0 }: ProgressFigures): string {
     const seconds = Math.max(0.001, (Date.now() - this.#startedAtMs) / 1000);
-    const of = total > done ? ` of ${total}` : "";
-    return `${done}${of} documents, ${Math.round(done / seconds)}/s`;
+    const pending = Math.max(0, total - done);
+    const perSecond = done / seconds;
+    const parts = [`${done} documents`];
+    if (pending > 0) parts.push(`${pending} pending`);
+    parts.push(`${Math.round(perSecond)}/s`);
+    if (byteCount !== undefined) parts.push(`${(byteCount / seconds / 1e6).toFixed(1)} MB/s`);
+    if (pending > 0 && perSecond > 0) parts.push(`${duration(pending / perSecond)} left`);
+    if (failureCount > 0) parts.push(`${failureCount} failed`);
+    return parts.join(", ");
   }
+}
+
+/** `12 s`, `3 min 5 s`, `2 h 10 min`. */
+export function duration(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${minutes} min ${whole % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

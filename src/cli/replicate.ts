@@ -3,21 +3,27 @@ import { readFileSync } from "node:fs";
 import {
   type DocumentFailure,
   describeFailure,
+  type Endpoint,
   MemoryFailureLog,
   NO_OWN_CHECKPOINT,
   parseReplication,
+  type ReplicationEnding,
   ReplicationInvalidError,
   ReplicationRun,
+  readFilterCode,
   replicationId,
   StopRequest,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
-import { openConnections } from "./connections.ts";
+import { type Connections, openConnections } from "./connections.ts";
 import { Progress } from "./progress.ts";
 
 /** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */
 const SHELL_UUID = "0".repeat(32);
 const FAILURES_SHOWN_MAX = 20;
+const DRAW_INTERVAL_MS = 100;
+/** How often the source is asked how much is still to come. */
+const PENDING_INTERVAL_MS = 2000;
 
 interface ReplicateFlags {
   readonly createTarget?: boolean;
@@ -43,11 +49,6 @@ export async function replicate(
   const failureLog = new MemoryFailureLog();
   try {
     const replication = parseReplication(bodyOf(source, target, flags));
-    if (replication.selection.kind === "filter" && !replication.selection.name.startsWith("_")) {
-      throw new ReplicationInvalidError(
-        "a filter function of a design document is not supported yet from the shell",
-      );
-    }
     const context = {
       digests: runtime.digests,
       serverUuid: SHELL_UUID,
@@ -55,27 +56,30 @@ export async function replicate(
       port: 0,
       serverUrl: "",
     };
+    const copySource = connections.open(replication, "source");
+    const filterCode = await readFilterCode(replication, () => copySource, stopping.signal);
     const run = new ReplicationRun({
       runtime,
-      source: connections.open(replication, "source"),
+      source: copySource,
       target: connections.open(replication, "target"),
       replication,
-      ids: replicationId(context, replication),
+      ids: replicationId(context, replication, filterCode),
       mayWrite: async () => {},
       failures: failureLog,
       ownCheckpoint: NO_OWN_CHECKPOINT,
     });
-    const progress = new Progress("copying", process.stderr);
-    const timer = setInterval(() => {
-      const { missingFound, docsWritten } = run.progress.statistics;
-      if (flags.json !== true) progress.show(docsWritten, missingFound);
-    }, 100);
-    const ending = await run.run(stopping.signal).finally(() => clearInterval(timer));
+    const ending = await showing(
+      run,
+      copySource,
+      { connections, failureLog, flags },
+      stopping.signal,
+    );
     const { failures } = failureLog;
-    const { docsWritten } = run.progress.statistics;
-    if (flags.json !== true) progress.end(docsWritten);
     report(ending.kind === "completed" ? ending.result : {}, failures, flags.json === true);
-    process.exitCode = failures.length > 0 ? 1 : 0;
+    if (ending.kind === "stopped" && flags.json !== true) {
+      process.stderr.write("stopped: the same command goes on where this one ended\n");
+    }
+    process.exitCode = ending.kind === "stopped" || failures.length > 0 ? 1 : 0;
   } catch (error) {
     const { error: name, reason } = describeFailure(error);
     if (flags.json === true) process.stdout.write(`${JSON.stringify({ error: name, reason })}\n`);
@@ -83,6 +87,54 @@ export async function replicate(
     process.exitCode = error instanceof ReplicationInvalidError ? 2 : 1;
   } finally {
     await connections.close();
+  }
+}
+
+/** Runs, and shows how far it is, unless one wants JSON. */
+async function showing(
+  run: ReplicationRun,
+  source: Endpoint,
+  {
+    connections,
+    failureLog,
+    flags,
+  }: {
+    readonly connections: Connections;
+    readonly failureLog: MemoryFailureLog;
+    readonly flags: ReplicateFlags;
+  },
+  signal: AbortSignal,
+): Promise<ReplicationEnding> {
+  if (flags.json === true) return run.run(signal);
+  const progress = new Progress("copying", process.stderr);
+  const { runtime, activity } = connections;
+  let pendingCount = 0;
+  const ended = new AbortController();
+  const ask = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await runtime.clock.sleep(PENDING_INTERVAL_MS, ended.signal).catch(() => {});
+      if (ended.signal.aborted || !run.hasBegun) continue;
+      const { throughSequence } = run.progress;
+      const count = await source.pendingCount(throughSequence, ended.signal).catch(() => undefined);
+      pendingCount = count ?? 0;
+    }
+  };
+  const figures = () => ({
+    byteCount: activity.byteCount,
+    failureCount: failureLog.failures.length,
+  });
+  const timer = setInterval(() => {
+    const { docsWritten } = run.progress.statistics;
+    progress.show(docsWritten, docsWritten + pendingCount, figures());
+  }, DRAW_INTERVAL_MS);
+  const asked = ask();
+  try {
+    return await run.run(signal);
+  } finally {
+    clearInterval(timer);
+    ended.abort();
+    await asked;
+    progress.end(run.progress.statistics.docsWritten, figures());
   }
 }
 

@@ -7,6 +7,7 @@ export type { IamCredentials } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export { SessionLogin } from "./session-login.ts";
 export { Grants, SharedGrant } from "./shared-grant.ts";
+export { Activity, withActivity } from "./with-activity.ts";
 export type { BudgetUnit, EndpointSpending, Spending } from "./with-budget.ts";
 export { withBudget } from "./with-budget.ts";
 export { withGrant } from "./with-grant.ts";

@@ -20,6 +20,8 @@ export interface RetryOptions {
   readonly retryCountMax: number;
   /** No repetition starts later than this after the first failure, so that a failing job is not taken for a healthy one. */
   readonly failingMsMax: number;
+  /** Told how long a server wants to be left alone. */
+  readonly onPause?: (pauseMs: number) => void;
 }
 
 export function withRetry(
@@ -40,6 +42,7 @@ export function withRetry(
         if (++waitedCount > TOO_MANY_REQUESTS_MAX) return attempt.response;
         attempt.response.discard();
         const pauseMs = Math.max(PAUSE_MS_MIN, attempt.askedPauseMs ?? TOO_MANY_PAUSE_MS);
+        options.onPause?.(pauseMs);
         await clock.sleep(pauseMs, request.signal);
         continue;
       }
@@ -54,6 +57,7 @@ export function withRetry(
       trace.event("http.retry", { method: request.method, failureCount });
       const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** (failureCount - 1), PAUSE_MS_MAX);
       const askedPauseMs = attempt.kind === "unavailable" ? attempt.askedPauseMs : undefined;
+      if (askedPauseMs !== undefined) options.onPause?.(askedPauseMs);
       await clock.sleep(Math.max(pauseMs, askedPauseMs ?? 0), request.signal);
     }
   };

@@ -1,5 +1,6 @@
 /** Whether two databases hold the same: every document, every leaf revision, every attachment. */
 import { parseWireDocument } from "../protocol/index.ts";
+import type { RevisionsOfDocument } from "./copy-batch.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 /** Documents read at once to compare attachments. */
@@ -16,11 +17,12 @@ export interface Comparison {
   readonly differences: readonly string[];
 }
 
-/** Reads both changes feeds, then the documents with attachments of both sides. */
+/** Tells `onDifference` of documents that the target lacks leaves of. Reads both changes feeds, then the documents with attachments of both sides. */
 export async function compareDatabases(
   source: Endpoint,
   target: Endpoint,
   signal: AbortSignal,
+  onDifference: (document: RevisionsOfDocument) => void = () => {},
 ): Promise<Comparison> {
   const [sourceLeaves, targetLeaves] = await Promise.all([
     readLeaves(source, signal),
@@ -31,10 +33,13 @@ export async function compareDatabases(
   for (const [id, leaves] of sourceLeaves) {
     leafCount += leaves.length;
     const others = targetLeaves.get(id);
-    if (others === undefined) differences.push(`${id} is not on the target`);
-    // The winner stands first: sides that choose another one differ.
-    else if (leaves[0] !== others[0] || leaves.toSorted().join() !== others.toSorted().join()) {
+    if (others === undefined) {
+      differences.push(`${id} is not on the target`);
+      onDifference({ id, revisions: leaves });
+      // The winner stands first: sides that choose another one differ.
+    } else if (leaves[0] !== others[0] || leaves.toSorted().join() !== others.toSorted().join()) {
       differences.push(`${id} has ${leaves.join(", ")}, and on the target ${others.join(", ")}`);
+      onDifference({ id, revisions: leaves });
     }
   }
   for (const id of targetLeaves.keys()) {

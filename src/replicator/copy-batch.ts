@@ -39,6 +39,8 @@ const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 const DOCUMENT_PAUSE_MS_MAX = 300_000;
+/** A job that holds is no job that stands still. */
+const HOLD_PAUSE_MS_MAX = 60_000;
 
 export interface BatchObserver {
   /** What a run adds up. */
@@ -89,7 +91,7 @@ export class BatchCopier {
         throw new EndpointError("document_failed", `${revision} of ${id}: ${error}: ${reason}`);
       }
       await clock.sleep(pauseMs, signal);
-      pauseMs = Math.min(pauseMs * 2, DOCUMENT_PAUSE_MS_MAX);
+      pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
       const left = failures.map((failure) => ({ id: failure.id, revisions: [failure.revision] }));
       failures = await this.tryOnce(left, signal);
     }

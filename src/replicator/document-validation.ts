@@ -38,7 +38,8 @@ export const VALIDATION_HOOK: DatabaseHook = {
     if (validation === undefined) return { edit };
     if (!edit.id.startsWith("_design/")) return validation.judge(tx, database, edit, context);
     if (isDatabaseAdmin(await database.security(tx), context)) return { edit };
-    return { rejected: "unauthorized", reason: "You are not a db or server admin." };
+    const rejected = context.userName === null ? "unauthorized" : "forbidden";
+    return { rejected, reason: "You are not a db or server admin." };
   },
 };
 

@@ -1,5 +1,6 @@
 /** Makes the endpoint that an address names. */
 import {
+  type Activity,
   type EndpointSpending,
   type Fetch,
   Grants,
@@ -23,6 +24,14 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly config: Pick<ReplicatorConfig, "healthThresholdSec" | "tls">;
 }
 
+/** What a run wants of its connections. */
+export interface RunConnections {
+  /** Told of all that moves. */
+  readonly activity?: Activity;
+  /** A higher number asks for connections that are new. */
+  readonly generation?: number;
+}
+
 export class Endpoints {
   readonly #parts: EndpointsParts;
   readonly #rateLimits = new RateLimits();
@@ -32,10 +41,15 @@ export class Endpoints {
     this.#parts = parts;
   }
 
-  open(address: EndpointAddress, options: ReplicationOptions, userName: string | null): Endpoint {
+  open(
+    address: EndpointAddress,
+    options: ReplicationOptions,
+    userName: string | null,
+    { activity, generation }: RunConnections = {},
+  ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
-      return new LocalEndpoint(parts, address.database, { userName, roles: [], isAdmin: true });
+      return new LocalEndpoint(parts, address.database, userName);
     }
     const spending = parts.spendingFor(address);
     return new HttpEndpoint(
@@ -50,9 +64,12 @@ export class Endpoints {
           retryCountMax: options.retriesPerRequest,
           // Longer, and a job that fails would pass for a healthy one.
           failingMsMax: parts.config.healthThresholdSec * 500,
+          onPause: (pauseMs) => activity?.expectSilence(pauseMs),
         },
         parseMultipart: parts.parseMultipart,
         userAgent: parts.userAgent,
+        activity,
+        generation,
       },
       address,
       options,

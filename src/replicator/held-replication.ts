@@ -16,6 +16,7 @@ import {
   toJobData,
   withEvents,
 } from "./job-data.ts";
+import type { Outages } from "./outages.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { penaltySec } from "./penalty.ts";
 import type { Replication } from "./replication.ts";
@@ -36,6 +37,7 @@ export interface ReplicationJobParts {
   readonly failureList: FailureList;
   readonly controls: JobControls;
   readonly ownCheckpoints: OwnCheckpoints;
+  readonly outages: Outages;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** `name@host`, as `_scheduler` shows it. */
@@ -115,7 +117,7 @@ export class HeldReplication {
 
   async complete(result: Readonly<Record<string, unknown>>): Promise<void> {
     // The feed has ended: what came later is another run's.
-    this.data = { ...this.data, changesPending: 0 };
+    this.data = { ...this.data, changesPending: 0, stallCount: 0 };
     await this.#end({ state: "completed", result, events: [{ type: "stopped" }] });
   }
 
@@ -128,16 +130,34 @@ export class HeldReplication {
     });
   }
 
+  /** The run did not move: the next one begins at once, over new connections and with fewer workers. */
+  async stall(reason: string): Promise<void> {
+    const stallCount = (this.data.stallCount ?? 0) + 1;
+    this.data = { ...this.data, stallCount };
+    const fields = { jobId: this.held.id, stallCount, reason };
+    this.parts.runtime.trace.event("replication.stalled", fields);
+    await this.#end({
+      state: "pending",
+      dueAtSec: this.#nowSec(),
+      events: [{ type: "stalled", reason }, { type: "pending" }],
+    });
+  }
+
   /**
    * A persistent job is tried again, and so is a continuous transient one: nobody waits for it, and whoever started it counts
    * on it. A one-shot transient job fails, because its caller waits for the answer.
    */
-  async crash(failure: ReplicationFailure, { continuous }: Replication): Promise<void> {
+  async crash(
+    failure: ReplicationFailure,
+    { continuous }: Replication,
+    unreachable?: string,
+  ): Promise<void> {
     if (this.data.document === undefined && !continuous) await this.fail(failure);
-    else await this.retryLater(failure);
+    else await this.retryLater(failure, unreachable);
   }
 
-  async retryLater(failure: ReplicationFailure): Promise<void> {
+  /** `unreachable`: the origin of a server that could not be reached; the job is due at once when it answers again. */
+  async retryLater(failure: ReplicationFailure, unreachable?: string): Promise<void> {
     const { config, runtime } = this.parts;
     const errorCount = this.data.errorCount + 1;
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -147,6 +167,7 @@ export class HeldReplication {
       state: "crashing",
       failure,
       errorCount,
+      unreachable,
       dueAtSec: this.#nowSec() + pauseSec,
       events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
     });
@@ -170,6 +191,7 @@ export class HeldReplication {
     readonly errorCount?: number;
     readonly result?: Readonly<Record<string, unknown>>;
     readonly dueAtSec?: number;
+    readonly unreachable?: string | undefined;
   }): Promise<void> {
     const { runtime, kv, jobs } = this.parts;
     const nowMs = runtime.clock.nowMs();
@@ -193,6 +215,8 @@ export class HeldReplication {
       }
       await jobs.finish(tx, this.held, toJobData(data));
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
+      const { unreachable } = ending;
+      if (unreachable !== undefined) await this.parts.outages.join(tx, unreachable, this.held.id);
     });
     this.data = data;
     runtime.trace.event("replication.ended", { jobId: this.held.id, state: data.state });

@@ -4,6 +4,7 @@
  */
 import type { Runtime } from "../base/index.ts";
 import {
+  type Activity,
   type Connection,
   type Fetch,
   type FetchRequest,
@@ -17,6 +18,7 @@ import {
   SessionLogin,
   SharedGrant,
   type TlsSettings,
+  withActivity,
   withConnection,
   withGrant,
   withHeaders,
@@ -42,6 +44,10 @@ export interface HttpRequestsParts {
   /** How TLS is spoken where an address does not say otherwise. */
   readonly tls: TlsSettings;
   readonly userAgent: string;
+  /** Of the run that asks. */
+  readonly activity?: Activity | undefined;
+  /** A higher number asks for connections that are new. */
+  readonly generation?: number | undefined;
 }
 
 export type Method = "GET" | "PUT" | "POST";
@@ -82,11 +88,14 @@ export class HttpRequests {
     this.#inactivityTimeoutMs = options.connectionTimeoutMs;
     this.#connection = {
       tls: { ...parts.tls, ...address.tls },
+      ...(parts.generation === undefined ? {} : { generation: parts.generation }),
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };
     // What a user gave as a header may be a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
-    const connected = withConnection(parts.fetch, () => this.#connection);
+    const { activity } = parts;
+    const watched = activity === undefined ? parts.fetch : withActivity(parts.fetch, activity);
+    const connected = withConnection(watched, () => this.#connection);
     const redirected = withRedirects(connected, { secretHeaders });
     const grant = this.#sharedGrant(address);
     const granted = grant === undefined ? redirected : withGrant(redirected, grant);
@@ -99,7 +108,7 @@ export class HttpRequests {
   #sharedGrant({ url, basic, iam }: HttpAddress): SharedGrant | undefined {
     const { runtime, fetch, grants, userAgent } = this.#parts;
     const { clock } = runtime;
-    const connection = this.#connection;
+    const { generation: _, ...connection } = this.#connection;
     const parts = { clock, fetch, connection, userAgent };
     if (iam !== undefined) {
       const key = JSON.stringify(["iam", connection, iam]);

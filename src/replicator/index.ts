@@ -8,6 +8,8 @@ export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
 export { Budgets } from "./budgets.ts";
 export type { Comparison } from "./compare-databases.ts";
 export { compareDatabases } from "./compare-databases.ts";
+export type { RevisionsOfDocument } from "./copy-batch.ts";
+export { BatchCopier } from "./copy-batch.ts";
 export type {
   DesignFunctions,
   DocumentFilter,
@@ -26,6 +28,7 @@ export { FailureList } from "./failure-list.ts";
 export type { DocumentFailure, FailureLog } from "./failure-log.ts";
 export { MemoryFailureLog } from "./failure-log.ts";
 export type { ListedFailure } from "./failure-record.ts";
+export { readFilterCode } from "./filter-code.ts";
 export type { ReplicationJobParts } from "./held-replication.ts";
 export { HttpEndpoint } from "./http-endpoint.ts";
 export type { CommandOutcome } from "./job-commands.ts";
@@ -41,6 +44,8 @@ export { matchesFilter } from "./job-filter.ts";
 export type { JobEntry } from "./job-views.ts";
 export { documentView, jobView, taskView } from "./job-views.ts";
 export { LocalEndpoint } from "./local-endpoint.ts";
+export type { OutagesParts } from "./outages.ts";
+export { Outages } from "./outages.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./own-checkpoint.ts";
 export { ReplicationInvalidError } from "./parse-fields.ts";
 export { parseReplication } from "./parse-replication.ts";

@@ -25,7 +25,7 @@ const HISTORY_LENGTH_MAX = 10;
 export type ReplicationState = "pending" | "running" | "crashing" | "completed" | "failed";
 
 export interface JobEvent {
-  readonly type: "added" | "started" | "stopped" | "pending" | "crashed";
+  readonly type: "added" | "started" | "stopped" | "pending" | "crashed" | "stalled";
   readonly timeMs: number;
   readonly reason?: string;
 }
@@ -53,6 +53,8 @@ export interface ReplicationJobData {
   readonly state: ReplicationState;
   readonly failure: ReplicationFailure | undefined;
   readonly errorCount: number;
+  /** Runs in a row that were ended because they did not move; absent: none. */
+  readonly stallCount?: number;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
   readonly throughSequence: SourceSequence;

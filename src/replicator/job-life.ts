@@ -77,6 +77,8 @@ export function observe(job: HeldReplication, run: ReplicationRun): void {
     throughSequence,
     sourceSequence: highestSequence,
     errorCount: healthy ? 0 : job.data.errorCount,
+    // A run that only stood still for as long would seem healthy, too.
+    stallCount: healthy && run.hasCheckpoint ? 0 : (job.data.stallCount ?? 0),
     lastUpdatedMs: nowMs,
   };
 }

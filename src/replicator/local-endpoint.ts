@@ -11,8 +11,9 @@ import {
   type DatabaseRegistry,
   type Document,
   type DocumentEdit,
+  isDatabaseMember,
   SandboxError,
-  type WriteContext,
+  type SecuritySubject,
   type WriteOutcome,
 } from "../databases/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
@@ -67,6 +68,8 @@ export interface LocalEndpointParts {
   readonly attachments: AttachmentStore;
   /** Filters of design documents. */
   readonly functions: DesignFunctions;
+  /** What a user may do now, by name; null is who reaches a server without administrators. */
+  readonly resolveUser: (userName: string | null) => Promise<SecuritySubject>;
   /** Where our databases stand for others, with a slash at the end. */
   readonly serverUrl: string;
 }
@@ -75,18 +78,21 @@ export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
   readonly #name: string;
   readonly #parts: LocalEndpointParts;
-  readonly #context: WriteContext;
+  readonly #userName: string | null;
 
-  constructor(parts: LocalEndpointParts, name: string, context: WriteContext) {
+  /** Reads and writes as that user, with the rights that they have at the moment. */
+  constructor(parts: LocalEndpointParts, name: string, userName: string | null) {
     this.shownUrl = `${parts.serverUrl}${encodeURIComponent(name)}/`;
     this.#parts = parts;
     this.#name = name;
-    this.#context = context;
+    this.#userName = userName;
   }
 
   async create(): Promise<void> {
     const { kv, databases } = this.#parts;
+    const { isAdmin } = await this.#user();
     try {
+      if (!isAdmin) throw new EndpointError("unauthorized", "You are not a server admin.");
       await kv.transact((tx) => databases.create(tx, this.#name));
     } catch (error) {
       if (codeOf(error) !== "STORE_DATABASE_EXISTS") throw this.#shown(error);
@@ -215,7 +221,8 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    const { kv, databases, functions } = this.#parts;
+    const { kv, functions } = this.#parts;
+    const user = await this.#user();
     const database = await this.#open();
     validateJson(document.text);
     const wire = parseWireDocument(document.text);
@@ -223,8 +230,8 @@ export class LocalEndpoint implements Endpoint {
     const edit = replicatedEdit(wire, attachments);
     try {
       const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
-        const opened = await databases.open(tx, this.#name);
-        return opened.write(tx, edit, { ...this.#context, validation });
+        const opened = await this.#openFor(tx, user);
+        return opened.write(tx, edit, { ...user, validation });
       });
       if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
       const failure = writeFailure(edit, outcome);
@@ -244,9 +251,10 @@ export class LocalEndpoint implements Endpoint {
     body: string,
     parent: string | undefined,
   ): Promise<string | undefined> {
-    const { kv, databases } = this.#parts;
+    const { kv } = this.#parts;
+    const user = await this.#user();
     const outcome = await kv.transact(async (tx) => {
-      const database = await databases.open(tx, this.#name);
+      const database = await this.#openFor(tx, user);
       return database.writeLocal(tx, { id: `_local/${id}`, parent, body });
     });
     return outcome.kind === "written" ? outcome.revision : undefined;
@@ -258,9 +266,10 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
-    const { kv, databases } = this.#parts;
+    const { kv } = this.#parts;
+    const user = await this.#user();
     try {
-      return await kv.read(async (tx) => body(tx, await databases.open(tx, this.#name)));
+      return await kv.read(async (tx) => body(tx, await this.#openFor(tx, user)));
     } catch (error) {
       throw this.#shown(error);
     }
@@ -272,7 +281,7 @@ export class LocalEndpoint implements Endpoint {
       runtime,
       functions,
       read: (body) => this.#read(body),
-      user: this.#context,
+      user: await this.#user(),
     };
     try {
       return await openLocalSelection(parts, selection, { winningRevisionsOnly });
@@ -280,6 +289,16 @@ export class LocalEndpoint implements Endpoint {
       if (!(error instanceof ProtocolError)) throw this.#shown(error);
       throw new EndpointError("filter_fetch_error", error.reason, { cause: error });
     }
+  }
+
+  #user(): Promise<SecuritySubject> {
+    return this.#parts.resolveUser(this.#userName);
+  }
+
+  async #openFor(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
+    const database = await this.#parts.databases.open(tx, this.#name);
+    if (user.isAdmin || isDatabaseMember(await database.security(tx), user)) return database;
+    throw new EndpointError("forbidden", "You are not allowed to access this db.");
   }
 
   #open(): Promise<Database> {
@@ -372,11 +391,12 @@ export class LocalEndpoint implements Endpoint {
 
   /** One transaction for all; if the store refuses one of them, one for each, to know which. */
   async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
-    const { kv, databases, functions } = this.#parts;
+    const { kv, functions } = this.#parts;
+    const user = await this.#user();
     const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
       transactValidated(kv, functions, {}, async (tx, validation) => {
-        const database = await databases.open(tx, this.#name);
-        return database.writeMany(tx, batch, { ...this.#context, validation });
+        const database = await this.#openFor(tx, user);
+        return database.writeMany(tx, batch, { ...user, validation });
       });
     try {
       return failuresOf(edits, await write(edits));

@@ -1,6 +1,6 @@
 /** Which revisions of our own changes a replication takes. */
 import type { Runtime } from "../base/index.ts";
-import type { Change, Database, Document, WriteContext } from "../databases/index.ts";
+import type { Change, Database, Document, SecuritySubject } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { compileSelector } from "../protocol/index.ts";
 import {
@@ -22,7 +22,7 @@ export interface LocalSelectionParts {
   readonly runtime: Runtime;
   readonly functions: DesignFunctions;
   readonly read: <T>(body: (tx: ReadTransaction, database: Database) => Promise<T>) => Promise<T>;
-  readonly user: WriteContext;
+  readonly user: SecuritySubject;
 }
 
 /** Throws CouchDB's 404 for a filter function that is not there. */

@@ -12,10 +12,12 @@
  * it was before.
  */
 import { errorCode, runTogether } from "../base/index.ts";
+import { Activity } from "../http-client/index.ts";
 import type { HeldJob } from "../jobs/index.ts";
 import { BatchCopier } from "./copy-batch.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { describeFailure } from "./failure.ts";
+import type { RunConnections } from "./endpoints.ts";
+import { describeFailure, unreachableOrigin } from "./failure.ts";
 import { readFilterCode } from "./filter-code.ts";
 import { HeldReplication, hasEnded, type ReplicationJobParts } from "./held-replication.ts";
 import { type ReplicationJobData, toJobData, withEvents } from "./job-data.ts";
@@ -30,6 +32,7 @@ import {
 } from "./replication-statistics.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { StoredFailureLog } from "./stored-failure-log.ts";
+import { watchRun, workersAfter } from "./watchdog.ts";
 
 /** When a job that has ended looks again whether the one that runs the same replication has tried their failures. */
 const RETRY_PAUSE_SEC = 5;
@@ -91,12 +94,26 @@ export class ReplicationJob {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
+      if (errorCode(error) === "REPLICATOR_STALLED") {
+        await this.#job.stall(describeFailure(error).reason);
+        return;
+      }
       if (isStop(error) || isStop(signal.reason)) await this.#job.giveBack();
-      else await this.#job.crash(describeFailure(error), replication);
+      else await this.#crash(error, replication);
       return;
     }
     if (ending.kind === "stopped") await this.#job.giveBack();
     else await this.#job.complete(ending.result);
+  }
+
+  async #crash(error: unknown, replication: Replication): Promise<void> {
+    const { source, target } = replication;
+    // A server behind a proxy may be away for others, and there for us.
+    const isDirect = [source, target].every(
+      (side) => side.kind === "local" || side.proxyUrl === undefined,
+    );
+    const unreachable = isDirect ? unreachableOrigin(error) : undefined;
+    await this.#job.crash(describeFailure(error), replication, unreachable);
   }
 
   /** The replication's ids; a user filter's code is part of them and is read from the source. */
@@ -153,12 +170,17 @@ export class ReplicationJob {
     ids: ReplicationId,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
-    const source = this.#open(replication, "source");
+    const { runtime, config } = this.#job.parts;
+    const stallCount = this.#job.data.stallCount ?? 0;
+    const activity = new Activity(runtime.clock);
+    const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
+    const source = this.#open(replication, "source", connections);
+    const workerProcesses = workersAfter(stallCount, replication.options.workerProcesses);
     const run: ReplicationRun = new ReplicationRun({
-      runtime: this.#job.parts.runtime,
+      runtime,
       source,
-      target: this.#open(replication, "target"),
-      replication,
+      target: this.#open(replication, "target", connections),
+      replication: { ...replication, options: { ...replication.options, workerProcesses } },
       ids,
       mayWrite: () => {
         observe(this.#job, run);
@@ -168,6 +190,7 @@ export class ReplicationJob {
       ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
     });
+    const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
     await runTogether(signal, [
@@ -182,6 +205,7 @@ export class ReplicationJob {
       () => showLife(this.#job, run, ended.signal),
       () => askPending(this.#job, run, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
+      () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
   }
@@ -260,11 +284,12 @@ export class ReplicationJob {
     return StoredFailureLog.open({ runtime, kv, list, baseId, verify });
   }
 
-  #open(replication: Replication, side: "source" | "target") {
+  #open(replication: Replication, side: "source" | "target", connections?: RunConnections) {
     return this.#job.parts.endpoints.open(
       replication[side],
       replication.options,
       this.#job.data.userName,
+      connections,
     );
   }
 }

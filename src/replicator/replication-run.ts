@@ -100,6 +100,11 @@ export class ReplicationRun {
     return this.#log !== undefined;
   }
 
+  /** Whether changes were taken from the feed and are not done with. */
+  get hasWork(): boolean {
+    return this.#sequence.hasOpen;
+  }
+
   get progress(): ReplicationProgress {
     return {
       statistics: this.#statistics,

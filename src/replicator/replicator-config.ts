@@ -31,6 +31,8 @@ export interface ReplicatorConfig {
   readonly fairShare: FairShare;
   /** `[replicator.shares]`: by the name of a `_replicator` database, or of a user for transient jobs; 100 where none is given. */
   readonly shares: ReadonlyMap<string, number>;
+  /** `stall_timeout_sec`: how long a run may stand still before it is begun anew. CouchDB has no counterpart. */
+  readonly stallTimeoutSec: number;
   /** `connection_close_interval`: how long an unused connection is kept. */
   readonly connectionCloseMs: number;
   /** `verify_ssl_certificates` and the names beside it. CouchDB does not verify unless it is told to. */
@@ -53,6 +55,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   transientJobAgeSecMax: 86_400,
   fairShare: FAIR_SHARE_DEFAULT,
   shares: new Map(),
+  stallTimeoutSec: 120,
   connectionCloseMs: 90_000,
   tls: { verify: true, depthMax: 3 },
   options: REPLICATION_OPTIONS_DEFAULT,

@@ -33,6 +33,11 @@ export class ThroughSequence {
     return this.#highest;
   }
 
+  /** Whether batches are handed out and not finished. */
+  get hasOpen(): boolean {
+    return this.#open.length > 0;
+  }
+
   /** A batch that ends at `sequence` is handed out; its number is for `finish`. */
   start(sequence: SourceSequence): number {
     this.#highest = sequence;

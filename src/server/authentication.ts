@@ -1,104 +1,159 @@
 /**
- * Who asks: Basic authorization and `AuthSession` cookies, for the administrators of the configuration. Without one, whoever
- * reaches the server is an administrator ("admin party"), which is why such a server listens on the loopback address only.
+ * Who asks (`chttpd_auth`, `couch_httpd_auth`): the handlers of `[chttpd] authentication_handlers`, one after the other, until one
+ * knows. Without an administrator, whoever reaches the server is one ("admin party"), and it listens on the loopback address only.
  */
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import type { ApiRequest, User } from "../api/index.ts";
 import type { Clock } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
+import type { AuthenticationSettings } from "./authentication-settings.ts";
 import type { Configuration } from "./configuration.ts";
-import { matchesHash, parseAdminHash, sameText } from "./passwords.ts";
+import { tokenUser } from "./json-web-token.ts";
+import { sameText } from "./passwords.ts";
+import type { SessionCookies } from "./session-cookies.ts";
+import type { KnownUser, UserDirectory } from "./user-directory.ts";
 
-/** `[chttpd_auth] timeout` in CouchDB. */
-export const SESSION_SEC_MAX = 600;
+/** Credentials that were found right, and need not be hashed again. */
+const VERIFIED_COUNT_MAX = 1_000;
 
 const ANONYMOUS: User = { name: null, roles: [], isAdmin: false };
 const PARTY: User = { name: null, roles: ["_admin"], isAdmin: true };
 
+export interface AuthenticationParts {
+  readonly configuration: Configuration;
+  readonly settings: AuthenticationSettings;
+  readonly users: UserDirectory;
+  readonly cookies: SessionCookies;
+  readonly clock: Clock;
+  /** Whether a server without administrators takes everybody for one. */
+  readonly allowsParty: boolean;
+}
+
 export class Authentication {
-  readonly #configuration: Configuration;
-  readonly #allowsParty: boolean;
-  readonly #clock: Clock;
-  /** Signs the cookies; a restart ends the sessions, and clients log in again. */
-  readonly #secret = randomBytes(32);
-  /** Credentials that were found right, so that the slow hash is computed once. */
+  readonly #parts: AuthenticationParts;
+  /** Under a key of this process, so that nothing here tells a password. */
   readonly #verified = new Set<string>();
+  readonly #verifiedKey = randomBytes(32);
 
-  /** `allowsParty`: whether a server without administrators takes everybody for one. */
-  constructor(configuration: Configuration, allowsParty: boolean, clock: Clock) {
-    this.#configuration = configuration;
-    this.#allowsParty = allowsParty;
-    this.#clock = clock;
+  constructor(parts: AuthenticationParts) {
+    this.#parts = parts;
   }
 
-  get #admins(): ReadonlyMap<string, string> {
-    return this.#configuration.section("admins");
+  /** As `_session` shows them. */
+  get handlers(): readonly string[] {
+    return this.#parts.settings.handlers;
   }
 
-  /** Throws a ProtocolError 401 for credentials that are wrong. */
-  async authenticate({ headers }: ApiRequest): Promise<User> {
-    const authorization = /^basic\s+(\S+)\s*$/i.exec(headers.get("authorization") ?? "");
-    if (authorization !== null) {
-      const pair = Buffer.from(authorization[1] as string, "base64").toString("utf8");
-      const colon = pair.indexOf(":");
-      const name = pair.slice(0, colon);
-      if (colon >= 0 && (await this.isAdmin(name, pair.slice(colon + 1)))) return admin(name);
-      if (this.#admins.size > 0) throw wrongCredentials();
+  /** Throws a ProtocolError for credentials that are wrong, and for none where some are needed. */
+  async authenticate(request: ApiRequest): Promise<User> {
+    for (const handler of this.handlers) {
+      const user = await this.#ask(handler, request);
+      if (user !== undefined) return { ...user, handler };
     }
-    if (this.#admins.size === 0 && this.#allowsParty) return PARTY;
-    const name = this.#cookieUser(headers.get("cookie"));
-    return name === undefined ? ANONYMOUS : admin(name);
+    return this.#unknown(request);
   }
 
-  async isAdmin(name: string, password: string): Promise<boolean> {
-    const stored = this.#admins.get(name);
-    if (stored === undefined) return false;
-    const known = createHash("sha256").update(`${name}\0${stored}\0${password}`).digest("hex");
-    if (this.#verified.has(known)) return true;
-    const right = await matches(password, stored);
-    if (right) this.#verified.add(known);
-    return right;
+  /** The user and a cookie for the next requests; undefined for a wrong name or password. */
+  async logIn(
+    name: string,
+    password: string,
+  ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined> {
+    const user = await this.#byPassword(name, password);
+    return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user) };
   }
 
-  /** The value of an `AuthSession` cookie for a user who logged in. */
-  cookie(name: string): string {
-    const issued = Math.floor(this.#clock.nowMs() / 1000).toString(16);
-    const text = `${name}:${issued.toUpperCase()}`;
-    return Buffer.from(`${text}:${this.#sign(text)}`).toString("base64url");
-  }
-
-  #cookieUser(header: string | undefined): string | undefined {
-    const match = /(?:^|;\s*)AuthSession=([^;]+)/.exec(header ?? "");
-    if (match === null) return undefined;
-    const text = Buffer.from(match[1] as string, "base64url").toString("utf8");
-    const parts = /^(.*):([0-9A-F]+):([0-9a-f]{64})$/s.exec(text);
-    if (parts === null) return undefined;
-    const [, name = "", issued = "", signature = ""] = parts;
-    if (!sameBytes(Buffer.from(signature), Buffer.from(this.#sign(`${name}:${issued}`)))) {
-      return undefined;
+  #ask(handler: string, { headers }: ApiRequest): Promise<User | undefined> {
+    switch (handler) {
+      case "cookie":
+        return this.#byCookie(headers.get("cookie"));
+      case "default":
+        return this.#byBasic(headers.get("authorization"));
+      case "proxy":
+        return this.#byProxy(headers);
+      default:
+        return this.#byToken(headers.get("authorization"));
     }
-    const ageSec = this.#clock.nowMs() / 1000 - Number.parseInt(issued, 16);
-    return ageSec < SESSION_SEC_MAX && this.#admins.has(name) ? name : undefined;
   }
 
-  #sign(text: string): string {
-    return createHmac("sha256", this.#secret).update(text).digest("hex");
+  /** Nobody said who it is. */
+  #unknown({ method, path }: ApiRequest): User {
+    const { requireValidUser, requireValidUserExceptForUp } = this.#parts.settings;
+    const isLogin = method === "POST" && path === "/_session";
+    const isFree = isLogin || (path === "/_up" && requireValidUserExceptForUp);
+    if ((requireValidUser || requireValidUserExceptForUp) && !isFree) {
+      throw new ProtocolError(401, "unauthorized", "Authentication required.");
+    }
+    return this.#isParty() ? PARTY : ANONYMOUS;
+  }
+
+  #isParty(): boolean {
+    const { allowsParty, configuration } = this.#parts;
+    return allowsParty && configuration.section("admins").size === 0;
+  }
+
+  async #byBasic(header = ""): Promise<User | undefined> {
+    const authorization = /^basic\s+(\S+)\s*$/i.exec(header);
+    if (authorization === null) return undefined;
+    const pair = Buffer.from(authorization[1] as string, "base64").toString("utf8");
+    const colon = pair.indexOf(":");
+    if (colon < 0) return undefined;
+    const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1));
+    if (user !== undefined) return userOf(user.name, user.roles);
+    // In a party any name is as good as none.
+    if (this.#isParty()) return PARTY;
+    throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
+  }
+
+  async #byPassword(name: string, password: string): Promise<KnownUser | undefined> {
+    const user = await this.#parts.users.find(name);
+    if (user === undefined) return undefined;
+    const credentials = JSON.stringify([name, user.salt, password]);
+    const known = createHmac("sha256", this.#verifiedKey).update(credentials).digest("base64");
+    if (this.#verified.has(known)) return user;
+    if (!(await user.matches(password))) return undefined;
+    const [oldest] = this.#verified;
+    if (this.#verified.size >= VERIFIED_COUNT_MAX && oldest) this.#verified.delete(oldest);
+    this.#verified.add(known);
+    return user;
+  }
+
+  async #byCookie(header = ""): Promise<User | undefined> {
+    const { cookies, users } = this.#parts;
+    const session = cookies.read(header);
+    if (session === undefined) return undefined;
+    const user = await users.find(session.name);
+    if (user === undefined || !cookies.isValid(session, user)) return undefined;
+    const renewed = cookies.isAging(session) ? { renewedCookie: cookies.issue(user) } : {};
+    return { ...userOf(user.name, user.roles), ...renewed };
+  }
+
+  /** A proxy in front of us says who it is; with `proxy_use_secret` it proves that it is the proxy. */
+  async #byProxy(headers: ReadonlyMap<string, string>): Promise<User | undefined> {
+    const { settings, cookies } = this.#parts;
+    const header = (name: string): string | undefined => headers.get(name.toLowerCase());
+    const name = header(settings.proxyUserHeader);
+    if (name === undefined) return undefined;
+    if (settings.proxyUsesSecret) {
+      const token = header(settings.proxyTokenHeader) ?? "";
+      if (!cookies.signatures(name).some((text) => sameText(text, token))) return undefined;
+    }
+    const roles = (header(settings.proxyRolesHeader) ?? "").split(",").map((role) => role.trim());
+    return userOf(
+      name,
+      roles.filter((role) => role !== ""),
+    );
+  }
+
+  async #byToken(header = ""): Promise<User | undefined> {
+    const token = /^Bearer (.+)$/.exec(header)?.[1];
+    if (token === undefined) return undefined;
+    const { settings, configuration, clock } = this.#parts;
+    const keys = configuration.section("jwt_keys");
+    const { name, roles } = await tokenUser(token, keys, settings, new Date(clock.nowMs()));
+    return userOf(name, roles);
   }
 }
 
-function wrongCredentials(): ProtocolError {
-  return new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
-}
-
-function admin(name: string): User {
-  return { name, roles: ["_admin"], isAdmin: true };
-}
-
-async function matches(password: string, stored: string): Promise<boolean> {
-  const hash = parseAdminHash(stored);
-  return hash === undefined ? sameText(password, stored) : matchesHash(password, hash);
-}
-
-function sameBytes(left: Buffer, right: Buffer): boolean {
-  return left.length === right.length && timingSafeEqual(left, right);
+function userOf(name: string, roles: readonly string[]): User {
+  return { name, roles, isAdmin: roles.includes("_admin") };
 }

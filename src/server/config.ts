@@ -5,6 +5,7 @@
  */
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
+import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import type { IniSections } from "./ini.ts";
@@ -101,6 +102,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: [
       ...Object.values<Setting<unknown>>(START_SETTINGS),
+      ...AUTHENTICATION_SETTINGS,
       ...DATABASE_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,

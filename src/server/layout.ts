@@ -17,9 +17,12 @@ export const SUBSPACES = {
 const LAYOUT_KEY = SERVER.pack([0]);
 const UUID_KEY = SERVER.pack([1]);
 
+const SESSION_SECRET_KEY = SERVER.pack([2]);
+
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   { key: '("tandem", 0, 0)', value: "text", note: "the version of the layout" },
   { key: '("tandem", 0, 1)', value: "text", note: "the uuid of the cluster" },
+  { key: '("tandem", 0, 2)', value: "text", note: "the secret that signs sessions" },
 ];
 
 /** Refuses a store that a newer program wrote; returns the cluster's uuid, drawn once. */
@@ -44,6 +47,20 @@ export async function openLayout(
       const uuid = randomHex(random);
       tx.set(UUID_KEY, utf8Encode(uuid));
       return uuid;
+    },
+    { whenUnknown: "retry" },
+  );
+}
+
+/** What signs sessions where the configuration names nothing: drawn once, so that sessions outlive a restart, on every node. */
+export async function sessionSecret({ random }: Runtime, kv: KeyValueStore): Promise<string> {
+  return kv.transact(
+    async (tx) => {
+      const stored = await tx.get(SESSION_SECRET_KEY);
+      if (stored !== undefined) return utf8Decode(stored);
+      const secret = randomHex(random);
+      tx.set(SESSION_SECRET_KEY, utf8Encode(secret));
+      return secret;
     },
     { whenUnknown: "retry" },
   );

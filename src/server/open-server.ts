@@ -22,6 +22,7 @@ import {
   Endpoints,
   FailureList,
   JobControls,
+  Outages,
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   ReplicationHook,
@@ -32,18 +33,22 @@ import {
 } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
+import { apiSettings, authenticationSettings } from "./authentication-settings.ts";
 import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
 import { designFunctions, securityDefault } from "./database-settings.ts";
-import { openLayout, SUBSPACES } from "./layout.ts";
+import { openLayout, SUBSPACES, sessionSecret } from "./layout.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
+import { SessionCookies } from "./session-cookies.ts";
 import { ShareUpdater } from "./share-updater.ts";
 import { type Service, supervise } from "./supervise.ts";
+import { UserDirectory } from "./user-directory.ts";
+import { hashPasswords, USERS_HOOK } from "./users-hook.ts";
 import { VERSION } from "./version.ts";
 
 /** Databases that are always there, as CouchDB's set-up makes them. */
@@ -99,17 +104,24 @@ async function startNode(
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    hooks: [hook, VALIDATION_HOOK],
+    hooks: [hook, USERS_HOOK, VALIDATION_HOOK],
     securityDefault: securityDefault(configuration),
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const sandbox = new SandboxPool(runtime);
   const functions = designFunctions(sandbox, configuration);
-  const authentication = new Authentication(
+  const users = new UserDirectory(kv, databases, configuration);
+  const settings = authenticationSettings(configuration);
+  const cookies = new SessionCookies(settings, runtime.clock, await sessionSecret(runtime, kv));
+  const authentication = new Authentication({
     configuration,
-    isLoopback(config.bindAddress),
-    runtime.clock,
-  );
+    settings,
+    users,
+    cookies,
+    clock: runtime.clock,
+    allowsParty: isLoopback(config.bindAddress),
+  });
+  const passwords = passwordSettings(configuration);
   const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
   // Ids must not change from start to start, so a port that the system picks is no part of them.
   const ids = {
@@ -151,6 +163,8 @@ async function startNode(
         nodeName: config.nodeName,
       },
       isUp: () => kv.isAvailable(),
+      settings: apiSettings(configuration),
+      hashPasswords: (edits) => hashPasswords(edits, passwords),
       routes: routes({
         kv,
         jobs,
@@ -158,7 +172,8 @@ async function startNode(
         replicator,
         budgets,
         authentication,
-        configuration: new MaskedConfiguration(configuration, passwordSettings(configuration)),
+        cookies,
+        configuration: new MaskedConfiguration(configuration, passwords),
         nodeName: config.nodeName,
         shownUrl: () => shownUrl,
       }),
@@ -175,6 +190,7 @@ async function startNode(
     databases,
     attachments,
     functions,
+    resolveUser: (userName) => users.resolve(userName),
     serverUrl: shownUrl,
     fetch: undici.fetch,
     parseMultipart,
@@ -207,6 +223,9 @@ async function startNode(
       types: [REPLICATION_JOB_TYPE],
       leaseMs: replicatorSettings.workerLeaseSec * 1000,
     });
+    const subspace = SUBSPACES.replicator;
+    const outages = new Outages({ runtime, kv, jobs, fetch: undici.fetch, subspace });
+    services.push(outages);
     const parts = {
       runtime,
       kv,
@@ -217,6 +236,7 @@ async function startNode(
       failureList,
       controls,
       ownCheckpoints: new OwnCheckpoints(kv, SUBSPACES.replicator),
+      outages,
       ids,
       config: replicatorSettings,
       nodeName: config.nodeName,

@@ -15,7 +15,8 @@ import {
   type WorkersParts,
   workersRoutes,
 } from "../api/index.ts";
-import { type Authentication, SESSION_SEC_MAX } from "./authentication.ts";
+import type { Authentication } from "./authentication.ts";
+import type { SessionCookies } from "./session-cookies.ts";
 
 export function routes(
   parts: SchedulerParts &
@@ -23,6 +24,7 @@ export function routes(
     BudgetsParts &
     JobsParts & {
       readonly authentication: Authentication;
+      readonly cookies: SessionCookies;
       readonly configuration: NodeConfiguration;
       readonly nodeName: string;
     },
@@ -37,9 +39,13 @@ export function routes(
     ...jobRoutes(parts),
     ...budgetRoutes(parts),
     ...sessionRoutes({
-      isAdmin: (name, password) => authentication.isAdmin(name, password),
-      cookie: (name) => authentication.cookie(name),
-      sessionSecMax: SESSION_SEC_MAX,
+      get handlers() {
+        return authentication.handlers;
+      },
+      logIn: (name, password) => authentication.logIn(name, password),
+      get clearedCookie() {
+        return parts.cookies.cleared;
+      },
     }),
   ];
 }

@@ -5,7 +5,6 @@ import {
   type ApiParts,
   type ApiRequest,
   createApi,
-  sessionRoutes,
   type User,
 } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
@@ -82,11 +81,9 @@ export async function openApi({
       nodeName: "tandem@test",
     },
     isUp: () => true,
-    routes: sessionRoutes({
-      isAdmin: async (name, password) => name === "root" && password === "secret",
-      cookie: (name) => name,
-      sessionSecMax: 600,
-    }),
+    hashPasswords: async (edits) => edits,
+    settings: { adminOnlyAllDatabases: true, usersSecurityEditable: false },
+    routes: [],
     ...parts,
   });
   const send = (request: string, options: AskOptions = {}) => api(requestOf(request, options));

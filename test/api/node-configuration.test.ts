@@ -129,12 +129,12 @@ describe("the node's configuration", () => {
     },
     {
       name: "a value that a setting cannot have is refused, which CouchDB takes",
-      ask: `PUT ${root}/replicator/max_jobs`,
+      ask: `PUT ${root}/replicator/worker_batch_size`,
       body: '"many"',
       ...refusal(
         400,
         "bad_request",
-        "[replicator] max_jobs = many: expected an integer of at least 1",
+        "[replicator] worker_batch_size = many: expected an integer of at least 1",
       ),
     },
     {
@@ -185,7 +185,7 @@ describe("the node's configuration", () => {
   test("is for server admins alone", async () => {
     const { openedApi } = await open({ name: "alice", roles: [], isAdmin: false });
     expect(await openedApi.ask(`GET ${root}`)).toMatchObject(
-      refusal(403, "forbidden", "You are not a server admin."),
+      refusal(401, "unauthorized", "You are not a server admin."),
     );
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { defineRoute, json, type User } from "../../src/api/index.ts";
+import { defineRoute, json } from "../../src/api/index.ts";
 import { OperationalError } from "../../src/base/index.ts";
 import { ProtocolError } from "../../src/protocol/index.ts";
 import { openApi, openFilms } from "./api.fixture.ts";
@@ -29,40 +29,6 @@ describe("the server", () => {
     },
     { name: "is up", ask: "GET /_up", status: 200, json: { status: "ok", seeds: {} } },
     { name: "lists its databases", ask: "GET /_all_dbs", status: 200, json: ["films"] },
-    {
-      name: "tells who asks",
-      ask: "GET /_session",
-      status: 200,
-      has: { ok: true, userCtx: { name: null, roles: ["_admin"] } },
-    },
-    {
-      name: "logs a user in by a form",
-      ask: "POST /_session",
-      body: "name=root&password=secret",
-      headers: { "Content-Type": "application/x-www-form-urlencoded" },
-      status: 200,
-      json: { ok: true, name: "root", roles: ["_admin"] },
-      answers: { "Set-Cookie": expect.stringMatching(/^AuthSession=root; /) },
-    },
-    {
-      name: "logs nobody in with a wrong password",
-      ask: "POST /_session",
-      body: { name: "root", password: "x" },
-      ...refusal(401, "unauthorized", "Name or password is incorrect."),
-    },
-    {
-      name: "logs nobody in by a form that is not UTF-8",
-      ask: "POST /_session",
-      body: Buffer.from([0xff]),
-      headers: { "Content-Type": "application/x-www-form-urlencoded" },
-      status: 400,
-    },
-    {
-      name: "logs nobody in without a name",
-      ask: "POST /_session",
-      body: "null",
-      ...refusal(400, "bad_request", "request body must contain a username"),
-    },
     {
       name: "is one node",
       ask: "GET /_membership",
@@ -163,65 +129,15 @@ describe("errors", () => {
   });
 });
 
-describe("authorization", () => {
-  const nobody: User = { name: null, roles: [], isAdmin: false };
-  const alice: User = { name: "alice", roles: [], isAdmin: false };
-  const known = "You are not allowed to access this db.";
-
-  describe("somebody unknown", () => {
-    const sentence = "You are not authorized to access this db.";
-    testRows(
-      () => openApi({ user: nobody }),
-      [
-        { name: "may read the welcome", ask: "GET /", status: 200 },
-        { name: "may ask whether the server is up", ask: "GET /_up", status: 200 },
-        { name: "may ask who they are", ask: "GET /_session", status: 200 },
-        { name: "may not read", ask: "GET /films", ...refusal(401, "unauthorized", sentence) },
-        { name: "may not write", ask: "PUT /films/a", ...refusal(401, "unauthorized", sentence) },
-        {
-          name: "does not learn which methods there are",
-          ask: "PATCH /films",
-          ...refusal(401, "unauthorized", sentence),
-        },
-        {
-          name: "does not learn what is not there",
-          ask: "GET /_xyz",
-          ...refusal(401, "unauthorized", "You are not a server admin."),
-        },
-        {
-          name: "may not list databases",
-          ask: "GET /_all_dbs",
-          ...refusal(401, "unauthorized", "You are not a server admin."),
-        },
-      ],
-    );
-  });
-
-  describe("somebody known who is no admin", () => {
-    testRows(
-      () => openApi({ user: alice }),
-      [
-        { name: "may not read", ask: "GET /films", ...refusal(403, "forbidden", known) },
-        {
-          name: "is told who they are",
-          ask: "GET /_session",
-          status: 200,
-          has: { userCtx: { name: "alice", roles: [] } },
-        },
-      ],
-    );
-  });
-
-  test("wrong credentials are refused everywhere", async () => {
-    const { ask } = await openApi({
-      parts: {
-        authenticate: async () => {
-          throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
-        },
+test("wrong credentials are refused everywhere", async () => {
+  const { ask } = await openApi({
+    parts: {
+      authenticate: async () => {
+        throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
       },
-    });
-    expect(await ask("GET /")).toMatchObject(
-      refusal(401, "unauthorized", "Name or password is incorrect."),
-    );
+    },
   });
+  expect(await ask("GET /")).toMatchObject(
+    refusal(401, "unauthorized", "Name or password is incorrect."),
+  );
 });

@@ -49,7 +49,6 @@ const FIELDS: readonly [body: unknown, reason: string][] = [
   [{ source: "a", target: "b", worker_batch_size: -1 }, "`worker_batch_size`"],
   [{ source: "a", target: "b", worker_processes: "many" }, "`worker_processes`"],
   [{ source: "a", target: "b", http_connections: 0 }, "`http_connections`"],
-  [{ source: "a", target: "b", proxy: "http://p:1" }, "`proxy` is not supported yet"],
 ];
 
 test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) => {

@@ -56,10 +56,10 @@ describe("a setting", () => {
 
   test("with a value that it cannot have changes nothing", () => {
     const configuration = open();
-    expect(() => configuration.set("replicator", "max_jobs", "many")).toThrow(
-      "[replicator] max_jobs = many: expected an integer of at least 1",
+    expect(() => configuration.set("replicator", "worker_batch_size", "many")).toThrow(
+      "[replicator] worker_batch_size = many: expected an integer of at least 1",
     );
-    expect(configuration.get("replicator", "max_jobs")).toBeUndefined();
+    expect(configuration.get("replicator", "worker_batch_size")).toBeUndefined();
     expect(() => open("[replicator]\nuse_checkpoints = perhaps")).toThrow(
       "[replicator] use_checkpoints = perhaps: expected true or false",
     );

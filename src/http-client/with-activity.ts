@@ -1,0 +1,60 @@
+/** What moves over the connections of one run: how much, and when it moved last. */
+import type { Clock } from "../base/index.ts";
+import { type Fetch, isStream, type RequestBody } from "./fetch.ts";
+
+export class Activity {
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  #byteCount = 0;
+  #lastMs: number;
+
+  constructor(clock: Pick<Clock, "monotonicMs">) {
+    this.#clock = clock;
+    this.#lastMs = clock.monotonicMs();
+  }
+
+  /** Bytes of bodies, both ways. */
+  get byteCount(): number {
+    return this.#byteCount;
+  }
+
+  /** The monotonic time of the last movement; in the future while a server has asked for silence. */
+  get lastMs(): number {
+    return this.#lastMs;
+  }
+
+  moved(byteCount: number): void {
+    this.#byteCount += byteCount;
+    this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs());
+  }
+
+  /** Nothing will move for so long, for a good reason. */
+  expectSilence(durationMs: number): void {
+    this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs() + durationMs);
+  }
+}
+
+export function withActivity(fetch: Fetch, activity: Activity): Fetch {
+  return async (request) => {
+    const { body } = request;
+    const watched = body === undefined ? request : { ...request, body: sent(body, activity) };
+    const response = await fetch(watched);
+    if (!isStream(body) && body !== undefined) activity.moved((body as { length: number }).length);
+    activity.moved(0);
+    return { ...response, discard: () => response.discard(), body: read(response.body, activity) };
+  };
+}
+
+function sent(body: RequestBody, activity: Activity): RequestBody {
+  if (typeof body === "string" || body instanceof Uint8Array) return body;
+  return { length: body.length, stream: () => read(body.stream(), activity) };
+}
+
+async function* read(
+  chunks: AsyncIterable<Uint8Array>,
+  activity: Activity,
+): AsyncIterable<Uint8Array> {
+  for await (const chunk of chunks) {
+    activity.moved(chunk.length);
+    yield chunk;
+  }
+}

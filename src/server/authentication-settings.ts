@@ -1,0 +1,97 @@
+/** Who is let in: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
+import type { ApiSettings } from "../api/index.ts";
+import {
+  booleanSetting,
+  integerSetting,
+  listSetting,
+  liveSettings,
+  type Setting,
+  type SettingsOf,
+  type SettingTexts,
+  textSetting,
+  unusable,
+} from "./settings.ts";
+
+export interface AuthenticationSettings {
+  /** `cookie`, `default`, `proxy`, `jwt`, in the order in which they are asked. */
+  readonly handlers: readonly string[];
+  readonly requireValidUser: boolean;
+  readonly requireValidUserExceptForUp: boolean;
+  readonly timeoutSec: number;
+  readonly allowsPersistentCookies: boolean;
+  readonly cookieDomain: string | undefined;
+  readonly sameSite: string | undefined;
+  readonly secret: string | undefined;
+  /** The first one signs; all are accepted. */
+  readonly hashAlgorithms: readonly string[];
+  readonly proxyUsesSecret: boolean;
+  readonly proxyUserHeader: string;
+  readonly proxyRolesHeader: string;
+  readonly proxyTokenHeader: string;
+  /** `exp, nbf, {iss, "name"}` */
+  readonly requiredClaims: string;
+  readonly rolesClaimName: string;
+  readonly rolesClaimPath: string | undefined;
+}
+
+const AUTH = "chttpd_auth";
+
+const SETTINGS: SettingsOf<AuthenticationSettings> = {
+  handlers: { section: "chttpd", key: "authentication_handlers", read: readHandlers },
+  requireValidUser: booleanSetting("chttpd", "require_valid_user", false),
+  requireValidUserExceptForUp: booleanSetting("chttpd", "require_valid_user_except_for_up", false),
+  timeoutSec: integerSetting(AUTH, "timeout", 600),
+  allowsPersistentCookies: booleanSetting(AUTH, "allow_persistent_cookies", true),
+  cookieDomain: textSetting(AUTH, "cookie_domain", undefined),
+  sameSite: textSetting(AUTH, "same_site", undefined),
+  secret: textSetting(AUTH, "secret", undefined),
+  hashAlgorithms: hashAlgorithms(listSetting(AUTH, "hash_algorithms", ["sha256", "sha"])),
+  proxyUsesSecret: booleanSetting(AUTH, "proxy_use_secret", false),
+  proxyUserHeader: textSetting(AUTH, "x_auth_username", "X-Auth-CouchDB-UserName"),
+  proxyRolesHeader: textSetting(AUTH, "x_auth_roles", "X-Auth-CouchDB-Roles"),
+  proxyTokenHeader: textSetting(AUTH, "x_auth_token", "X-Auth-CouchDB-Token"),
+  requiredClaims: textSetting("jwt_auth", "required_claims", "exp"),
+  rolesClaimName: textSetting("jwt_auth", "roles_claim_name", "_couchdb.roles"),
+  rolesClaimPath: textSetting("jwt_auth", "roles_claim_path", undefined),
+};
+
+const API_SETTINGS: SettingsOf<ApiSettings> = {
+  adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
+  usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
+};
+
+export const AUTHENTICATION_SETTINGS: readonly Setting<unknown>[] = [
+  ...Object.values<Setting<unknown>>(SETTINGS),
+  ...Object.values<Setting<unknown>>(API_SETTINGS),
+];
+
+export function authenticationSettings(texts: SettingTexts): AuthenticationSettings {
+  return liveSettings(texts, SETTINGS);
+}
+
+export function apiSettings(texts: SettingTexts): ApiSettings {
+  return liveSettings(texts, API_SETTINGS);
+}
+
+/** `{chttpd_auth, cookie_authentication_handler}, …` */
+function readHandlers(text: string | undefined): readonly string[] {
+  if (text === undefined || text === "") return ["cookie", "default"];
+  const names = [...text.matchAll(/\{\s*\w+\s*,\s*(\w+?)_authenti(?:fi)?cation_handler\s*\}/g)];
+  const handlers = names.map((match) => match[1] as string);
+  const known = ["cookie", "default", "proxy", "jwt"];
+  if (handlers.length > 0 && handlers.every((name) => known.includes(name))) return handlers;
+  const expected = `{chttpd_auth, NAME_authentication_handler} with ${known.join(", ")}`;
+  throw unusable({ section: "chttpd", key: "authentication_handlers" }, text, expected);
+}
+
+function hashAlgorithms(list: Setting<readonly string[]>): Setting<readonly string[]> {
+  const known = ["sha", "sha224", "sha256", "sha384", "sha512"];
+  return {
+    ...list,
+    read(text) {
+      const names = list.read(text);
+      if (names.length > 0 && names.every((name) => known.includes(name))) return names;
+      throw unusable(list, text ?? "", `some of ${known.join(", ")}`);
+    },
+  };
+}

@@ -1,0 +1,111 @@
+/** `AuthSession` cookies: name and time, signed with the server's secret and the user's salt, as CouchDB signs them. */
+import { createHmac } from "node:crypto";
+import type { Clock } from "../base/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
+import type { AuthenticationSettings } from "./authentication-settings.ts";
+import { sameText } from "./passwords.ts";
+import type { KnownUser } from "./user-directory.ts";
+
+export interface Session {
+  readonly name: string;
+  /** In hex digits, as it stands in the cookie. */
+  readonly issued: string;
+  /** In base64. */
+  readonly signature: string;
+}
+
+/** A session that is older than this part of its time is renewed by the next answer. */
+const AGING_RATIO = 0.1;
+
+export class SessionCookies {
+  readonly #settings: AuthenticationSettings;
+  readonly #clock: Clock;
+  readonly #storedSecret: string;
+
+  /** `storedSecret` counts where the configuration has none; all nodes of a store share it. */
+  constructor(settings: AuthenticationSettings, clock: Clock, storedSecret: string) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#storedSecret = storedSecret;
+  }
+
+  /** A `Set-Cookie` header for a user who has proved who it is. */
+  issue({ name, salt }: KnownUser): string {
+    const issued = Math.floor(this.#clock.nowMs() / 1000)
+      .toString(16)
+      .toUpperCase();
+    const text = `${name}:${issued}`;
+    const signature = this.#sign(this.#hashes[0] ?? "sha256", salt, text);
+    const value = Buffer.concat([Buffer.from(`${text}:`), signature]).toString("base64url");
+    return this.#header(value, this.#settings.timeoutSec);
+  }
+
+  get cleared(): string {
+    return this.#header("", 0);
+  }
+
+  /** What a `Cookie` header says; undefined without a session. Throws CouchDB's 400 for one that is none. */
+  read(header: string): Session | undefined {
+    const value = /(?:^|;\s*)AuthSession="?([^;"]*)/.exec(header)?.[1];
+    if (value === undefined || value === "") return undefined;
+    const bytes = Buffer.from(value, "base64url");
+    // The signature is any bytes, so the text before it is cut off first.
+    const second = bytes.indexOf(":", bytes.indexOf(":") + 1);
+    const text = /^([^:]*):([0-9A-Fa-f]+)$/.exec(bytes.subarray(0, Math.max(0, second)).toString());
+    if (text === null) {
+      const reason = "Malformed AuthSession cookie. Please clear your cookies.";
+      throw new ProtocolError(400, "bad_request", reason);
+    }
+    const signature = bytes.subarray(second + 1).toString("base64");
+    return { name: text[1] ?? "", issued: text[2] ?? "", signature };
+  }
+
+  isValid(session: Session, { salt }: KnownUser): boolean {
+    const { name, issued, signature } = session;
+    if (this.#ageSec(session) >= this.#settings.timeoutSec) return false;
+    return this.#hashes.some((hash) =>
+      sameText(this.#sign(hash, salt, `${name}:${issued}`).toString("base64"), signature),
+    );
+  }
+
+  isAging(session: Session): boolean {
+    return this.#ageSec(session) > this.#settings.timeoutSec * AGING_RATIO;
+  }
+
+  /** A text signed with the secret alone, in hex digits, by each of the algorithms. */
+  signatures(text: string): string[] {
+    return this.#hashes.map((hash) => this.#sign(hash, "", text).toString("hex"));
+  }
+
+  get #hashes(): readonly string[] {
+    return this.#settings.hashAlgorithms;
+  }
+
+  #ageSec({ issued }: Session): number {
+    return this.#clock.nowMs() / 1000 - Number.parseInt(issued, 16);
+  }
+
+  #sign(hash: string, salt: string, text: string): Buffer {
+    const secret = this.#settings.secret ?? this.#storedSecret;
+    return createHmac(hash === "sha" ? "sha1" : hash, `${secret}${salt}`)
+      .update(text)
+      .digest();
+  }
+
+  #header(value: string, ageSec: number): string {
+    const { allowsPersistentCookies, cookieDomain, sameSite } = this.#settings;
+    // Some clients go by the one, some by the other; the date is CouchDB's, with hyphens.
+    const expires = new Date(this.#clock.nowMs() + ageSec * 1000).toUTCString();
+    const dated = expires.replace(/(\d\d) (\w{3}) /, "$1-$2-");
+    const isDated = allowsPersistentCookies || ageSec === 0;
+    return [
+      `AuthSession=${value}`,
+      "Version=1",
+      ...(isDated ? [`Expires=${dated}`, `Max-Age=${ageSec}`] : []),
+      "Path=/",
+      "HttpOnly",
+      ...(cookieDomain === undefined ? [] : [`Domain=${cookieDomain}`]),
+      ...(sameSite === undefined ? [] : [`SameSite=${sameSite}`]),
+    ].join("; ");
+  }
+}

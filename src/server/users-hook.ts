@@ -1,0 +1,146 @@
+/** The rules of `_users` (`couch_users_db`, and the validation function of its design document), and its passwords. */
+import { type JsonText, joinObject, splitObject } from "../base/index.ts";
+import {
+  type Database,
+  type DatabaseHook,
+  type DocumentEdit,
+  isDatabaseAdmin,
+  type WriteContext,
+} from "../databases/index.ts";
+import type { Transaction } from "../kv/index.ts";
+import { hashPassword, type PasswordSettings } from "./passwords.ts";
+import { USER_ID_PREFIX } from "./user-directory.ts";
+
+/** Members that say how a password is kept, or hold it. */
+const PASSWORD_MEMBERS = new Set([
+  "derived_key",
+  "iterations",
+  "password",
+  "password_scheme",
+  "password_sha",
+  "pbkdf2_prf",
+  "preserve_salt",
+  "salt",
+]);
+
+type Members = Readonly<Record<string, unknown>>;
+
+export const USERS_HOOK: DatabaseHook = {
+  appliesTo: (databaseName) => databaseName === "_users",
+  async beforeWrite(tx, database, edit, context) {
+    if (edit.id.startsWith("_design/")) return { edit };
+    const isAdmin = isDatabaseAdmin(await database.security(tx), context);
+    const own = `${USER_ID_PREFIX}${context.userName}`;
+    // Somebody unknown may sign up; somebody known does not learn of others.
+    if (!isAdmin && context.userName !== null && edit.id !== own) {
+      return { rejected: "not_found", reason: "missing" };
+    }
+    const refusal = await judge(tx, database, { edit, context, isAdmin });
+    return refusal === undefined ? { edit } : { rejected: "forbidden", reason: refusal };
+  },
+};
+
+/** The edits with hashes in the place of passwords. */
+export function hashPasswords(
+  edits: readonly DocumentEdit[],
+  settings: PasswordSettings,
+): Promise<DocumentEdit[]> {
+  return Promise.all(
+    edits.map(async (edit) => {
+      const { password } = JSON.parse(edit.body) as Members;
+      if (edit.deleted || typeof password !== "string") return edit;
+      return { ...edit, body: await withHash(edit.body, password, settings) };
+    }),
+  );
+}
+
+async function withHash(
+  body: JsonText,
+  password: string,
+  settings: PasswordSettings,
+): Promise<JsonText> {
+  const hash = await hashPassword(password, settings);
+  const kept = splitObject(body).filter(({ name }) => !PASSWORD_MEMBERS.has(name));
+  const members: Members =
+    hash.scheme === "simple"
+      ? { password_scheme: "simple", salt: hash.salt, password_sha: hash.key }
+      : {
+          password_scheme: "pbkdf2",
+          pbkdf2_prf: hash.pseudoRandomFunction,
+          salt: hash.salt,
+          iterations: hash.iterations,
+          derived_key: hash.key,
+        };
+  const added = Object.entries(members).map(([name, value]) => ({
+    name,
+    value: JSON.stringify(value),
+  }));
+  return joinObject([...added, ...kept]);
+}
+
+/** Why the edit is forbidden, in CouchDB's words. */
+async function judge(
+  tx: Transaction,
+  database: Database,
+  {
+    edit,
+    context,
+    isAdmin,
+  }: { readonly edit: DocumentEdit; readonly context: WriteContext; readonly isAdmin: boolean },
+): Promise<string | undefined> {
+  const winner = await database.read(tx, edit.id);
+  const old: Members | undefined =
+    winner === undefined || winner.deleted ? undefined : JSON.parse(winner.body);
+  if (edit.deleted) {
+    const isOwn = context.userName !== null && context.userName === old?.name;
+    return context.isAdmin || isOwn ? undefined : "Only admins may delete other user docs.";
+  }
+  const members: Members = JSON.parse(edit.body);
+  return (
+    shapeFault(edit.id, members, old) ?? (isAdmin ? undefined : roleFault(members, old, context))
+  );
+}
+
+function shapeFault(id: string, members: Members, old: Members | undefined): string | undefined {
+  const { type, name, roles, password_scheme: scheme } = members;
+  if (type !== "user") return "doc.type must be user";
+  if (typeof name !== "string" || name === "") return "doc.name is required";
+  if (roles === undefined) return "doc.roles must exist";
+  if (!Array.isArray(roles)) return "doc.roles must be an array";
+  if (!roles.every((role) => typeof role === "string")) {
+    return "doc.roles can only contain strings";
+  }
+  if (id !== `${USER_ID_PREFIX}${name}`) {
+    return "Doc ID must be of the form org.couchdb.user:name";
+  }
+  if (old !== undefined && old.name !== name) return "Usernames can not be changed.";
+  if (typeof members.password === "string") return "Passwords are hashed before they are stored.";
+  if (members.password_sha !== undefined && members.salt === undefined) {
+    return "Users with password_sha must have a salt.";
+  }
+  if (scheme !== undefined && scheme !== "simple" && scheme !== "pbkdf2") {
+    return `Password scheme \`${String(scheme)}\` not supported.`;
+  }
+  if (scheme === "pbkdf2") {
+    if (typeof members.iterations !== "number") return "iterations must be a number.";
+    if (typeof members.derived_key !== "string") return "derived_key must be a string.";
+  }
+  if (roles.some((role: string) => role.startsWith("_") && role !== "_metrics")) {
+    return "No system roles (starting with underscore) in users db.";
+  }
+  if (name.startsWith("_")) return "Username may not start with underscore.";
+  return name.includes(":") ? "Character `:` is not allowed in usernames." : undefined;
+}
+
+function roleFault(
+  { name, roles }: Members,
+  old: Members | undefined,
+  { userName }: WriteContext,
+): string | undefined {
+  const added = roles as readonly string[];
+  if (old === undefined) return added.length > 0 ? "Only _admin may set roles" : undefined;
+  if (userName !== name) return "You may only update your own user document.";
+  const before = Array.isArray(old.roles) ? old.roles : [];
+  const isSame = JSON.stringify(before.toSorted()) === JSON.stringify(added.toSorted());
+  return isSame ? undefined : "Only _admin may edit roles";
+}

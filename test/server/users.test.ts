@@ -1,0 +1,375 @@
+/** Users, sessions and tokens, against a whole node. */
+import { createHmac, generateKeyPairSync } from "node:crypto";
+import { SignJWT } from "jose";
+// @ts-expect-error: the package brings no types.
+import PouchDB from "pouchdb";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+
+let server: RunningServer;
+let count = 0;
+/** A name that no test has used. */
+let name = "";
+
+beforeAll(async () => {
+  const config = readConfig(
+    { port: 0, store: "memory" },
+    { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
+  );
+  config.configuration.set("chttpd_auth", "iterations", "10");
+  config.configuration.set("couchdb", "users_db_security_editable", "true");
+  server = await openServer(config, { event() {} });
+  // As before CouchDB 3: whoever comes may sign up.
+  await ask("PUT", "/_users/_security", { as: ROOT, body: {} });
+});
+
+afterAll(() => server.stop());
+
+beforeEach(() => {
+  name = `user${count++}`;
+});
+
+const ROOT = "root:secret";
+
+interface Asked {
+  readonly as?: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+async function ask(method: string, path: string, { as, body, headers = {} }: Asked = {}) {
+  const authorization = as && { Authorization: `Basic ${Buffer.from(as).toString("base64")}` };
+  const response = await fetch(`${server.url}${path}`, {
+    method,
+    headers: { "Content-Type": "application/json", ...authorization, ...headers },
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+  });
+  const cookie = response.headers.get("set-cookie");
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
+  return { status: response.status, json: (await response.json()) as any, cookie };
+}
+
+const pathOf = (user: string): string => `/_users/org.couchdb.user:${user}`;
+
+function document(more: object = {}): object {
+  return { name, type: "user", roles: [], password: "pw", ...more };
+}
+
+async function signUp(more: object = {}): Promise<string> {
+  const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body: document(more) });
+  expect(status).toBe(201);
+  return json.rev;
+}
+
+describe("documents of users", () => {
+  test("keep a hash in the place of the password", async () => {
+    await signUp();
+    const { json } = await ask("GET", pathOf(name), { as: `${name}:pw` });
+    expect(json).toMatchObject({
+      password_scheme: "pbkdf2",
+      pbkdf2_prf: "sha256",
+      iterations: 10,
+      salt: expect.stringMatching(/^[0-9a-f]{32}$/),
+      derived_key: expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
+    expect(json).not.toHaveProperty("password");
+  });
+
+  test("can be made by somebody unknown, without roles", async () => {
+    expect((await ask("PUT", pathOf(name), { body: document() })).status).toBe(201);
+    expect((await ask("GET", "/_session", { as: `${name}:pw` })).json.userCtx.name).toBe(name);
+  });
+
+  test.each([
+    [{ type: "x" }, "doc.type must be user"],
+    [{ roles: undefined }, "doc.roles must exist"],
+    [{ roles: "x" }, "doc.roles must be an array"],
+    [{ roles: [1] }, "doc.roles can only contain strings"],
+    [{ roles: ["x"] }, "Only _admin may set roles"],
+    [{ name: "other" }, "Doc ID must be of the form org.couchdb.user:name"],
+    [{ password: undefined, password_scheme: "md5" }, "Password scheme `md5` not supported."],
+    [{ password: undefined, password_scheme: "pbkdf2" }, "iterations must be a number."],
+  ])("with %j are refused", async (more, reason) => {
+    const answer = await ask("PUT", pathOf(name), { body: document(more) });
+    expect(answer).toMatchObject({ status: 403, json: { error: "forbidden", reason } });
+  });
+
+  test("have no role of the system, not even from an administrator", async () => {
+    const body = document({ roles: ["_admin"] });
+    expect(await ask("PUT", pathOf(name), { as: ROOT, body })).toMatchObject({
+      status: 403,
+      json: { reason: "No system roles (starting with underscore) in users db." },
+    });
+  });
+
+  test("are changed and deleted by their users, who give themselves no roles", async () => {
+    const rev = await signUp({ roles: ["a"] });
+    const as = `${name}:pw`;
+    const promoted = document({ _rev: rev, roles: ["a", "b"] });
+    expect(await ask("PUT", pathOf(name), { as, body: promoted })).toMatchObject({
+      status: 403,
+      json: { reason: "Only _admin may edit roles" },
+    });
+    const changed = document({ _rev: rev, roles: ["a"], password: "new" });
+    const { json } = await ask("PUT", pathOf(name), { as, body: changed });
+    expect((await ask("GET", "/_session", { as })).status).toBe(401);
+    const renewed = await ask("DELETE", `${pathOf(name)}?rev=${json.rev}`, { as: `${name}:new` });
+    expect(renewed.status).toBe(200);
+    expect((await ask("GET", "/_session", { as: `${name}:new` })).status).toBe(401);
+  });
+
+  test("are not seen, changed or deleted by others", async () => {
+    const rev = await signUp();
+    const path = pathOf(name);
+    name = `${name}-other`;
+    await signUp();
+    const as = `${name}:pw`;
+    const missing = { status: 404, json: { error: "not_found", reason: "missing" } };
+    expect(await ask("GET", path, { as })).toMatchObject(missing);
+    expect(await ask("GET", path)).toMatchObject(missing);
+    expect(await ask("DELETE", `${path}?rev=${rev}`, { as })).toMatchObject(missing);
+    expect(await ask("DELETE", `${path}?rev=${rev}`)).toMatchObject({ status: 403 });
+    expect(await ask("GET", "/_users/_all_docs", { as })).toMatchObject({ status: 401 });
+    expect(await ask("POST", "/_users/_bulk_get", { as, body: { docs: [] } })).toMatchObject({
+      status: 401,
+    });
+  });
+
+  test.each([
+    [
+      "simple",
+      { password_scheme: "simple", password_sha: "92d8a25a4bf8c3a9bd0c6ac6f3ee5d4d3f8d3e38" },
+    ],
+  ])("with a wrong %s hash let nobody in", async (_, members) => {
+    await signUp({ password: undefined, salt: "s", ...members });
+    expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(401);
+  });
+
+  test("of older servers let their users in: simple, and pbkdf2 with SHA-1", async () => {
+    const { createHash, pbkdf2Sync } = await import("node:crypto");
+    const sha = createHash("sha1").update("pwsalt").digest("hex");
+    await signUp({
+      password: undefined,
+      password_scheme: "simple",
+      salt: "salt",
+      password_sha: sha,
+    });
+    expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(200);
+    name = `${name}-sha`;
+    const key = pbkdf2Sync("pw", "salt", 10, 20, "sha1").toString("hex");
+    const hash = { password_scheme: "pbkdf2", iterations: 10, salt: "salt", derived_key: key };
+    await signUp({ password: undefined, ...hash });
+    expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(200);
+  });
+});
+
+describe("replications of users", () => {
+  test("read and write what their users may, and nothing else", async () => {
+    await signUp();
+    for (const database of ["own", "target", "secret"]) {
+      await ask("PUT", `/${name}-${database}`, { as: ROOT });
+      await ask("PUT", `/${name}-${database}/doc`, { as: ROOT, body: {} });
+      if (database === "secret") continue;
+      const members = { names: [name] };
+      await ask("PUT", `/${name}-${database}/_security`, { as: ROOT, body: { members } });
+    }
+    const replicate = (source: string, target: string) =>
+      ask("POST", "/_replicate", {
+        as: `${name}:pw`,
+        body: { source: `${name}-${source}`, target: `${name}-${target}` },
+      });
+    expect((await replicate("own", "target")).status).toBe(200);
+    expect((await replicate("secret", "target")).json.reason).toContain("not allowed");
+    expect((await replicate("own", "secret")).json.reason).toContain("not allowed");
+  });
+});
+
+describe("sessions", () => {
+  const form = { "Content-Type": "application/x-www-form-urlencoded" };
+  const cookieOf = (cookie: string | null): string => cookie?.split(";")[0] ?? "";
+
+  test("begin with a form or JSON, and end with the password", async () => {
+    const rev = await signUp({ roles: ["a"] });
+    const byForm = await ask("POST", "/_session", {
+      body: `name=${name}&password=pw`,
+      headers: form,
+    });
+    expect(byForm.json).toEqual({ ok: true, name, roles: ["a"] });
+    expect(byForm.cookie).toMatch(
+      /^AuthSession=[\w-]+; Version=1; Expires=\w{3}, \d\d-\w{3}-\d{4} [\d:]{8} GMT; Max-Age=600; Path=\/; HttpOnly$/,
+    );
+    const { cookie } = await ask("POST", "/_session", { body: { name, password: "pw" } });
+    const headers = { Cookie: cookieOf(cookie) };
+    expect((await ask("GET", "/_session", { headers })).json).toEqual({
+      ok: true,
+      userCtx: { name, roles: ["a"] },
+      info: { authentication_handlers: ["cookie", "default"], authenticated: "cookie" },
+    });
+    const body = document({ _rev: rev, roles: ["a"], password: "new" });
+    await ask("PUT", pathOf(name), { as: ROOT, body });
+    expect((await ask("GET", "/_session", { headers })).json.userCtx.name).toBeNull();
+  });
+
+  test("of administrators are those of server admins", async () => {
+    const { cookie } = await ask("POST", "/_session", {
+      body: { name: "root", password: "secret" },
+    });
+    const headers = { Cookie: cookieOf(cookie) };
+    expect((await ask("GET", "/_all_dbs", { headers })).status).toBe(200);
+  });
+
+  test("end by request", async () => {
+    const { status, cookie } = await ask("DELETE", "/_session");
+    expect(status).toBe(200);
+    expect(cookie).toMatch(/^AuthSession=; Version=1; .*Max-Age=0; Path=\/; HttpOnly$/);
+  });
+
+  test.each([
+    [{ name: "root", password: "no" }, 401, "Name or password is incorrect."],
+    [{ name: "nobody", password: "no" }, 401, "Name or password is incorrect."],
+    [{ password: "no" }, 400, "request body must contain a username"],
+    [null, 400, "request body must contain a username"],
+  ])("do not begin with %j", async (body, status, reason) => {
+    expect(await ask("POST", "/_session", { body: JSON.stringify(body) })).toMatchObject({
+      status,
+      json: { reason },
+    });
+  });
+
+  test("are not taken from a cookie that somebody else has made", async () => {
+    await signUp();
+    const time = Math.floor(Date.now() / 1000)
+      .toString(16)
+      .toUpperCase();
+    const forged = Buffer.from(`${name}:${time}:forged`).toString("base64url");
+    const headers = { Cookie: `AuthSession=${forged}` };
+    expect((await ask("GET", "/_session", { headers })).json.userCtx.name).toBeNull();
+    const malformed = { Cookie: "AuthSession=zz" };
+    expect(await ask("GET", "/_session", { headers: malformed })).toMatchObject({
+      status: 400,
+      json: { reason: "Malformed AuthSession cookie. Please clear your cookies." },
+    });
+  });
+
+  test("wrong credentials are refused wherever they are sent", async () => {
+    for (const path of ["/", "/_session", "/_up"]) {
+      expect((await ask("GET", path, { as: "root:no" })).status).toBe(401);
+    }
+  });
+});
+
+test("nano logs in, and its session carries its requests", async () => {
+  await signUp({ roles: ["a"] });
+  const { default: nano } = await import("nano");
+  const client = nano(server.url ?? "");
+  expect(await client.auth(name, "pw")).toEqual({ ok: true, name, roles: ["a"] });
+  expect((await client.session()).userCtx).toEqual({ name, roles: ["a"] });
+  await expect(client.db.list()).rejects.toMatchObject({ statusCode: 401 });
+});
+
+test("PouchDB logs in with a name and a password", async () => {
+  await signUp();
+  await ask("PUT", `/${name}`, { as: ROOT });
+  await ask("PUT", `/${name}/_security`, { as: ROOT, body: { members: { names: [name] } } });
+  const open = (password: string) =>
+    new PouchDB(`${server.url}/${name}`, { auth: { username: name, password }, skip_setup: true });
+  await open("pw").put({ _id: "x", n: 1 });
+  expect(await open("pw").get("x")).toMatchObject({ n: 1 });
+  await expect(open("no").get("x")).rejects.toMatchObject({ status: 401 });
+});
+
+describe("other ways to say who one is", () => {
+  const configure = (section: string, key: string, value: string) =>
+    ask("PUT", `/_node/_local/_config/${section}/${key}`, {
+      as: ROOT,
+      body: JSON.stringify(value),
+    });
+  const reset = (section: string, key: string) =>
+    ask("DELETE", `/_node/_local/_config/${section}/${key}`, { as: ROOT });
+  const handlers = (first: string): string =>
+    [first, "cookie", "default"]
+      .map((kind) => `{chttpd_auth, ${kind}_authentication_handler}`)
+      .join(", ");
+  const session = async (headers: Readonly<Record<string, string>>) =>
+    ask("GET", "/_session", { headers });
+
+  test("a proxy names the user, and proves with the secret that it is the proxy", async () => {
+    const claims = { "X-Auth-CouchDB-UserName": "pat", "X-Auth-CouchDB-Roles": "a, b" };
+    expect((await session(claims)).json.userCtx.name).toBeNull();
+    await configure("chttpd", "authentication_handlers", handlers("proxy"));
+    expect((await session(claims)).json).toMatchObject({
+      userCtx: { name: "pat", roles: ["a", "b"] },
+      info: { authenticated: "proxy" },
+    });
+    await configure("chttpd_auth", "proxy_use_secret", "true");
+    await configure("chttpd_auth", "secret", "shared");
+    expect((await session(claims)).json.userCtx.name).toBeNull();
+    const token = createHmac("sha256", "shared").update("pat").digest("hex");
+    const proved = { ...claims, "X-Auth-CouchDB-Token": token };
+    expect((await session(proved)).json.userCtx.name).toBe("pat");
+    await reset("chttpd", "authentication_handlers");
+    await reset("chttpd_auth", "secret");
+  });
+
+  test("a token is signed with a key of the configuration, and has what claims it must", async () => {
+    const key = Buffer.from("a key that is long enough for SHA-256");
+    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const pem = pair.publicKey.export({ type: "spki", format: "pem" }).toString();
+    await configure("chttpd", "authentication_handlers", handlers("jwt"));
+    await configure("jwt_keys", "hmac:_default", key.toString("base64"));
+    await configure("jwt_keys", "ec:one", pem.trim().replaceAll("\n", "\\n"));
+    const token = (claims: Record<string, unknown>, header = {}) =>
+      new SignJWT({ sub: "tom", ...claims }).setProtectedHeader({ alg: "HS256", ...header });
+    const bearer = (text: string) => session({ Authorization: `Bearer ${text}` });
+
+    const whole = await token({ "_couchdb.roles": ["a"] })
+      .setExpirationTime("1h")
+      .sign(key);
+    expect((await bearer(whole)).json).toMatchObject({
+      userCtx: { name: "tom", roles: ["a"] },
+      info: { authenticated: "jwt" },
+    });
+    const byCurve = await token({}, { alg: "ES256", kid: "one" })
+      .setExpirationTime("1h")
+      .sign(pair.privateKey);
+    expect((await bearer(byCurve)).json.userCtx.name).toBe("tom");
+
+    const endless = await token({}).sign(key);
+    const past = await token({}).setExpirationTime(1).sign(key);
+    const foreign = await token({})
+      .setExpirationTime("1h")
+      .sign(Buffer.from("x".repeat(32)));
+    // Signed with the public key as if it were a shared secret.
+    const confused = await token({}, { kid: "one" }).setExpirationTime("1h").sign(Buffer.from(pem));
+    for (const text of [endless, past, foreign, confused]) {
+      expect((await bearer(text)).status).toBe(401);
+    }
+    expect((await bearer("nonsense")).status).toBe(400);
+
+    await configure("jwt_auth", "required_claims", 'exp, {iss, "us"}');
+    await configure("jwt_auth", "roles_claim_path", "my.nested\\.roles");
+    expect((await bearer(whole)).status).toBe(401);
+    const ours = await token({ iss: "us", my: { "nested.roles": ["b"] } })
+      .setExpirationTime("1h")
+      .sign(key);
+    expect((await bearer(ours)).json.userCtx.roles).toEqual(["b"]);
+    await reset("chttpd", "authentication_handlers");
+  });
+
+  test("nobody comes in unknown where a valid user is required", async () => {
+    await configure("chttpd", "require_valid_user", "true");
+    expect(await ask("GET", "/")).toMatchObject({
+      status: 401,
+      json: { error: "unauthorized", reason: "Authentication required." },
+    });
+    expect((await ask("GET", "/_up")).status).toBe(401);
+    expect(
+      (await ask("POST", "/_session", { body: { name: "root", password: "secret" } })).status,
+    ).toBe(200);
+    await configure("chttpd", "require_valid_user_except_for_up", "true");
+    expect((await ask("GET", "/_up")).status).toBe(200);
+    await reset("chttpd", "require_valid_user");
+    await reset("chttpd", "require_valid_user_except_for_up");
+    expect((await ask("GET", "/")).status).toBe(200);
+  });
+});
