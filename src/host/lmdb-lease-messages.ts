@@ -9,14 +9,18 @@ export interface LeaseThreadData {
   readonly directory: string;
   /** Of the queue's subspace. */
   readonly prefix: Uint8Array;
-  readonly worker: string;
-  readonly leaseMs: number;
   /** Eight bytes, see `LeaseTime`. */
   readonly shared: SharedArrayBuffer;
 }
 
-export type LeaseMessage = "stop";
-export type LeaseAnswer = { readonly ending: LeaseEnding };
+/** `start` is the first one: its lease is renewed until `stop`. */
+export type LeaseMessage =
+  | { readonly kind: "start"; readonly worker: string; readonly leaseMs: number }
+  | { readonly kind: "stop" };
+
+export type LeaseAnswer =
+  | { readonly kind: "ready" }
+  | { readonly kind: "ended"; readonly ending: LeaseEnding };
 
 export class LeaseTime {
   readonly #nanoseconds: BigInt64Array;

@@ -3,10 +3,9 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import {
-  type Lease,
   type LeaseEnding,
   type LeaseRenewer,
-  type LeaseTerm,
+  type ReadyRenewer,
   remainingMs,
 } from "../jobs/index.ts";
 import type { Subspace } from "../kv/index.ts";
@@ -37,31 +36,40 @@ export class LmdbLeaseRenewer implements LeaseRenewer {
     this.#prefix = jobs.prefix;
   }
 
-  start({ worker, leaseMs, ageMs }: LeaseTerm): Lease {
+  async prepare(): Promise<ReadyRenewer> {
     const time = new LeaseTime();
-    time.setAge(ageMs);
     const workerData: LeaseThreadData = {
       directory: this.#directory,
       prefix: this.#prefix,
-      worker,
-      leaseMs,
       shared: time.shared,
     };
     const thread = new Worker(THREAD_FILE, { workerData });
+    const send = (message: LeaseMessage): void => thread.postMessage(message);
     let ending: LeaseEnding = "lapsed";
-    thread.on("message", (answer: LeaseAnswer) => {
-      ending = answer.ending;
-    });
+    let failure: unknown = new Error("The thread of the lease ended before it was ready");
     // A thread that failed renews nothing any more; its end follows.
-    thread.on("error", () => {});
+    thread.on("error", (error) => {
+      failure = error;
+    });
     const ended = new Promise<LeaseEnding>((settle) => {
       thread.once("exit", () => settle(ending));
     });
+    const ready = new Promise<void>((resolve, reject) => {
+      thread.on("message", (answer: LeaseAnswer) => {
+        if (answer.kind === "ended") ending = answer.ending;
+        else resolve();
+      });
+      void ended.then(() => reject(failure));
+    });
+    await ready;
     return {
-      remainingMs: () => remainingMs(leaseMs, time.ageMs),
-      ended,
+      start: ({ worker, leaseMs, ageMs }) => {
+        time.setAge(ageMs);
+        send({ kind: "start", worker, leaseMs });
+        return { remainingMs: () => remainingMs(leaseMs, time.ageMs), ended };
+      },
       stop: async () => {
-        thread.postMessage("stop" satisfies LeaseMessage);
+        send({ kind: "stop" });
         await ended;
       },
     };

@@ -3,28 +3,43 @@
  * as it likes. After a pause of the whole process it looks at the clock first, and renews nothing that has lapsed.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { keepLease, type LeaseEnding, Workers } from "../jobs/index.ts";
+import { keepLease, Workers } from "../jobs/index.ts";
 import { KeyValueStore, Subspace } from "../kv/index.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";
-import { type LeaseAnswer, type LeaseThreadData, LeaseTime } from "./lmdb-lease-messages.ts";
+import {
+  type LeaseAnswer,
+  type LeaseMessage,
+  type LeaseThreadData,
+  LeaseTime,
+} from "./lmdb-lease-messages.ts";
 import { createSystemRuntime } from "./system-runtime.ts";
 
 async function run(port: NonNullable<typeof parentPort>): Promise<void> {
-  const { directory, prefix, worker, leaseMs, shared } = workerData as LeaseThreadData;
+  const { directory, prefix, shared } = workerData as LeaseThreadData;
   const stopping = new AbortController();
-  port.on("message", () => stopping.abort(new Error("The lease ends")));
+  const answer = (message: LeaseAnswer): void => port.postMessage(message);
+  const started = new Promise<LeaseMessage>((resolve) => {
+    port.on("message", (message: LeaseMessage) => {
+      if (message.kind === "stop") stopping.abort(new Error("The lease ends"));
+      resolve(message);
+    });
+  });
   const runtime = createSystemRuntime();
+  const { clock } = runtime;
   const time = new LeaseTime(shared);
-  let ending: LeaseEnding = "lapsed";
   try {
     const engine = await openLmdbEngine({ runtime, directory });
     const kv = new KeyValueStore({ runtime, engine });
-    const { clock } = runtime;
-    const parts = { clock, kv, workers: new Workers(runtime, new Subspace(prefix)) };
-    const onRenewed = (startedAtMs: number): void => time.setAge(clock.monotonicMs() - startedAtMs);
-    const term = { worker, leaseMs, ageMs: time.ageMs };
-    ending = await keepLease(parts, term, onRenewed, stopping.signal);
-    port.postMessage({ ending } satisfies LeaseAnswer);
+    answer({ kind: "ready" });
+    const message = await started;
+    if (message.kind === "start") {
+      const { worker, leaseMs } = message;
+      const parts = { clock, kv, workers: new Workers(runtime, new Subspace(prefix)) };
+      const onRenewed = (startedAtMs: number): void =>
+        time.setAge(clock.monotonicMs() - startedAtMs);
+      const term = { worker, leaseMs, ageMs: time.ageMs };
+      answer({ kind: "ended", ending: await keepLease(parts, term, onRenewed, stopping.signal) });
+    }
     await kv.close();
   } finally {
     port.close();

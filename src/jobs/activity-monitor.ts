@@ -3,7 +3,7 @@
  *
  * Per type, once per timeout: whatever still stands where the activity order ended at the last look was silent for a whole
  * timeout. The former holder, should it still live, is halted at its next write. A job is found between one and two
- * timeouts after its last sign of life.
+ * timeouts, and their jitter, after its last sign of life.
  */
 import type { Runtime } from "../base/index.ts";
 import type { KeyValueStore, Versionstamp } from "../kv/index.ts";
@@ -11,6 +11,8 @@ import type { JobType } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 import { requeueInBatches } from "./requeue.ts";
 
+/** Added to the timeout at random, and at most half of it, so that monitors of many nodes do not look all at once (CouchDB's number). */
+const JITTER_MS_MAX = 10_000;
 /** How soon a type that has no timeout is looked at again. */
 const UNKNOWN_TYPE_SEC = 5;
 
@@ -30,7 +32,7 @@ export class ActivityMonitor {
 
   /** Looks once per timeout until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#runtime;
+    const { clock, random } = this.#runtime;
     let seenUntil: Versionstamp | undefined;
     let seenTimeoutSec: number | undefined;
     while (!signal.aborted) {
@@ -42,7 +44,9 @@ export class ActivityMonitor {
       if (seenUntil !== undefined && timeoutSec === seenTimeoutSec) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;
-      await clock.sleep((timeoutSec ?? UNKNOWN_TYPE_SEC) * 1000, signal).catch(() => {});
+      const timeoutMs = (timeoutSec ?? UNKNOWN_TYPE_SEC) * 1000;
+      const jitterMs = random.ratio() * Math.min(timeoutMs / 2, JITTER_MS_MAX);
+      await clock.sleep(timeoutMs + jitterMs, signal).catch(() => {});
     }
   }
 

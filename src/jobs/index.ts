@@ -16,7 +16,14 @@ export { JobWorker } from "./job-worker.ts";
 export type { Acceptance, AcceptOptions } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
-export type { KeepLeaseParts, Lease, LeaseEnding, LeaseRenewer, LeaseTerm } from "./lease.ts";
+export type {
+  KeepLeaseParts,
+  Lease,
+  LeaseEnding,
+  LeaseRenewer,
+  LeaseTerm,
+  ReadyRenewer,
+} from "./lease.ts";
 export { InLoopLeaseRenewer, keepLease, remainingMs } from "./lease.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { FairShare, Standing } from "./standing.ts";

@@ -10,7 +10,13 @@
 import { errorCode, runTogether, waitAtMost } from "../base/index.ts";
 import type { JobType } from "./job.ts";
 import { WorkerExpelledError } from "./jobs-errors.ts";
-import { type Lease, type LeaseEnding, type LeaseRenewer, RENEWALS_PER_LEASE } from "./lease.ts";
+import {
+  type Lease,
+  type LeaseEnding,
+  type LeaseRenewer,
+  RENEWALS_PER_LEASE,
+  type ReadyRenewer,
+} from "./lease.ts";
 import type { Worker, WorkerId } from "./worker.ts";
 import { requeueAll, WorkerRing, type WorkerRingParts } from "./worker-ring.ts";
 
@@ -59,15 +65,27 @@ export class JobWorker {
   }
 
   async #serve(work: (membership: Membership) => Promise<void>): Promise<void> {
-    const { runtime, kv, jobs, renewer, node, processId, types, leaseMs } = this.#parts;
+    const renewer = await this.#parts.renewer.prepare();
+    try {
+      await this.#serveAsMember(renewer, work);
+    } finally {
+      await renewer.stop();
+    }
+  }
+
+  async #serveAsMember(
+    renewer: ReadyRenewer,
+    work: (membership: Membership) => Promise<void>,
+  ): Promise<void> {
+    const { runtime, kv, jobs, node, processId, types, leaseMs } = this.#parts;
     const startedAtMs = runtime.clock.monotonicMs();
     const worker = await kv.transact(async (tx) =>
       jobs.workers.register(tx, { node, processId, types, leaseMs }),
     );
     const { id } = worker;
-    runtime.trace.event("jobs.worker-registered", { worker: id, node, processId });
     const ageMs = runtime.clock.monotonicMs() - startedAtMs;
     const lease = renewer.start({ worker: id, leaseMs, ageMs });
+    runtime.trace.event("jobs.worker-registered", { worker: id, node, processId });
     const over = new AbortController();
     try {
       await runTogether(new AbortController().signal, [
@@ -82,7 +100,7 @@ export class JobWorker {
         () => this.#watchRing(worker, over.signal),
       ]);
     } finally {
-      await lease.stop();
+      await renewer.stop();
       await this.#leave(id);
     }
   }

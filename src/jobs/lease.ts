@@ -28,7 +28,18 @@ export type LeaseEnding = "expelled" | "lapsed" | "stopped";
 
 /** Renews leases from where the worker's event loop cannot delay it, if the store allows that. */
 export interface LeaseRenewer {
+  /**
+   * Gets ready to renew a lease at once. That can take longer than a short lease lasts, so it comes before the registration: a worker
+   * that began to get ready afterwards would lose its lease, register anew, and so on for ever.
+   */
+  prepare(): Promise<ReadyRenewer>;
+}
+
+/** For one lease. */
+export interface ReadyRenewer {
   start(term: LeaseTerm): Lease;
+  /** Frees what it holds and ends the lease, if one was started. Safe to call twice. */
+  stop(): Promise<void>;
 }
 
 export interface Lease {
@@ -36,8 +47,6 @@ export interface Lease {
   remainingMs(): number;
   /** Settles when nobody renews it any more. */
   readonly ended: Promise<LeaseEnding>;
-  /** Ends the renewals. Safe to call twice. */
-  stop(): Promise<void>;
 }
 
 /** What is left of a lease whose last renewal began `ageMs` ago. */
@@ -90,17 +99,22 @@ export class InLoopLeaseRenewer implements LeaseRenewer {
     this.#parts = parts;
   }
 
-  start(term: LeaseTerm): Lease {
+  async prepare(): Promise<ReadyRenewer> {
     const { clock } = this.#parts;
     const stopping = new AbortController();
-    let renewedAtMs = clock.monotonicMs() - term.ageMs;
-    const onRenewed = (startedAtMs: number): void => {
-      renewedAtMs = startedAtMs;
-    };
-    const ended = keepLease(this.#parts, term, onRenewed, stopping.signal);
+    let ended: Promise<LeaseEnding> | undefined;
     return {
-      remainingMs: () => remainingMs(term.leaseMs, clock.monotonicMs() - renewedAtMs),
-      ended,
+      start: (term) => {
+        let renewedAtMs = clock.monotonicMs() - term.ageMs;
+        const onRenewed = (startedAtMs: number): void => {
+          renewedAtMs = startedAtMs;
+        };
+        ended = keepLease(this.#parts, term, onRenewed, stopping.signal);
+        return {
+          remainingMs: () => remainingMs(term.leaseMs, clock.monotonicMs() - renewedAtMs),
+          ended,
+        };
+      },
       stop: async () => {
         stopping.abort(new Error("The lease ends"));
         await ended;

@@ -9,7 +9,7 @@ import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
 /** An acceptor chooses among so many batches, and among so many jobs at least (CouchDB: one of 1024 jobs). */
-const CHOICE_BATCH_COUNT = 4;
+const CHOICE_BATCH_COUNT = 16;
 const CHOICE_ROW_COUNT_MIN = 64;
 
 export interface Wanted {

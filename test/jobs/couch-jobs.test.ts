@@ -3,11 +3,11 @@
  *
  *   type_timeouts_and_server, dead_notifier_restarts_jobs_server, bad_cast/bad_call/bad_info (9): about Erlang processes that
  *     there are none of; types and their timeouts are under `type_timeouts`
- *   accept_no_schedule: there is one way to accept; it chooses at random among the first due jobs
  *   check_get_jobs: a debugging aid of the reference
  *   metadata_version_bump: the directory layer is not used, so keys do not move
  */
 import { beforeEach, expect, test } from "vitest";
+import { randomHex } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
   type Acceptance,
@@ -236,6 +236,21 @@ test("accept_max_schedtime", async () => {
   expect((await accept(1000)).kind).toBe("none-due");
   expect((await acceptOne(3000)).job.id).toBe("j2");
   expect((await acceptOne(9000)).job.id).toBe("j1");
+});
+
+test("accept_no_schedule", async () => {
+  const anywhere = { noSchedule: true, countMax: 1 };
+  const late = transact((tx) => jobs.accept(tx, TYPE, { ...anywhere, dueBySec: 1 }));
+  await expect(late).rejects.toThrow("Without a schedule");
+  const ids = Array.from({ length: 25 }, () => randomHex(runtime.random));
+  for (const id of ids) await add({ type: TYPE, id });
+  const accepted: string[] = [];
+  for (;;) {
+    const acceptance = await transact((tx) => jobs.accept(tx, TYPE, { ...anywhere, dueBySec: 0 }));
+    if (acceptance.kind === "none-due") break;
+    accepted.push(...acceptance.held.map(({ id }) => id));
+  }
+  expect(accepted.toSorted()).toEqual(ids.toSorted());
 });
 
 test("subscribe", async () => {

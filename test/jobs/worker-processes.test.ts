@@ -133,12 +133,12 @@ test("a process that is asked to stop hands its jobs back at once", async () => 
   expect(performance.now() - stoppedAtMs).toBeLessThan(DEFAULT_LEASE_MS * 0.8);
 }, 60_000);
 
-test("a process whose event loop is blocked for longer than two leases keeps its jobs", async () => {
+test("a process whose event loop is blocked for 30 s keeps its jobs", async () => {
   const busy = await open("busy", { leaseMs: DEFAULT_LEASE_MS, mode: "write" });
   await add(20);
   await busy.said("accepted", 20);
   const other = await open("other", { leaseMs: DEFAULT_LEASE_MS });
-  busy.child.send({ blockMs: 2.4 * DEFAULT_LEASE_MS });
+  busy.child.send({ blockMs: 30_000 });
   await busy.said("unblocked");
   const before = new Map((await all()).map(({ id, data }) => [id, data.number]));
   // It writes on, and nobody took anything from it.
@@ -149,7 +149,7 @@ test("a process whose event loop is blocked for longer than two leases keeps its
   expect(busy.count("jobs.worker-lost")).toBe(0);
   expect(other.count("accepted")).toBe(0);
   expect(other.count("jobs.worker-expelled")).toBe(0);
-}, 60_000);
+}, 120_000);
 
 test("a process that was stopped for longer than its lease halts on waking, without an accepted write", async () => {
   const sleeper = await open("sleeper", { leaseMs: SHORT_LEASE_MS, mode: "write" });

@@ -228,14 +228,16 @@ test("a worker that is expelled stops its jobs before it registers anew, under a
 
 test("a worker that cannot renew gives up its jobs before another expels it", async () => {
   const deaf: LeaseRenewer = {
-    start: ({ leaseMs, ageMs }) => {
-      const startedAtMs = clock.monotonicMs() - ageMs;
-      return {
-        remainingMs: () => leaseMs * 0.8 - (clock.monotonicMs() - startedAtMs),
-        ended: new Promise(() => {}),
-        stop: async () => {},
-      };
-    },
+    prepare: async () => ({
+      start: ({ leaseMs, ageMs }) => {
+        const startedAtMs = clock.monotonicMs() - ageMs;
+        return {
+          remainingMs: () => leaseMs * 0.8 - (clock.monotonicMs() - startedAtMs),
+          ended: new Promise(() => {}),
+        };
+      },
+      stop: async () => {},
+    }),
   };
   let stopped = false;
   await add(3);
@@ -256,6 +258,19 @@ test("a worker that cannot renew gives up its jobs before another expels it", as
   await event("jobs.worker-cleared", ({ jobCount }) => jobCount === 3);
   expect(stopped).toBe(true);
   expect(await pendingCount()).toBe(3);
+});
+
+test("a renewer that takes longer than the lease to get ready does not cost it", async () => {
+  const renewer = new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers });
+  const slow: LeaseRenewer = {
+    prepare: async () => {
+      await clock.sleep(2 * LEASE_MS);
+      return renewer.prepare();
+    },
+  };
+  run(undefined, slow, RUNNING_LEASE_MS / 10);
+  await event("jobs.worker-registered");
+  expect(events.some(({ name }) => name === "jobs.worker-lost")).toBe(false);
 });
 
 test("a job that ends leaves its worker's list, however it ends", async () => {

@@ -48,7 +48,8 @@ export class SimulatedNode {
   readonly kv: KeyValueStore;
   readonly #world: World;
   #traits: NodeTraits;
-  #crashed = false;
+  #isCrashed = false;
+  #announceCrash: () => void = () => {};
   /** While the engine is told to commit: that request goes its way also when the node pauses. */
   #isCommitting = false;
   readonly #awake = new Gate();
@@ -60,16 +61,19 @@ export class SimulatedNode {
     this.random = random;
     this.#traits = { ...ORDINARY, ...traits };
     this.runtime = world.runtime(name, this.#clock(), random);
+    this.crashed = new Promise((resolve) => {
+      this.#announceCrash = resolve;
+    });
     this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine() });
   }
 
-  get isCrashed(): boolean {
-    return this.#crashed;
-  }
+  /** Settles when it crashes: what it runs never does. */
+  readonly crashed: Promise<void>;
 
   crash(): void {
-    this.#crashed = true;
+    this.#isCrashed = true;
     this.pause();
+    this.#announceCrash();
   }
 
   pause(): void {
@@ -77,17 +81,21 @@ export class SimulatedNode {
   }
 
   resume(): void {
-    if (!this.#crashed) this.#awake.open();
+    if (!this.#isCrashed) this.#awake.open();
   }
 
   partition(): void {
     this.#reachable.close();
   }
 
-  /** The network is whole again, and the store does as it should. */
+  reconnect(): void {
+    this.#reachable.open();
+  }
+
+  /** Goes on, has its network back, and a store that does as it should. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
-    this.#reachable.open();
+    this.reconnect();
     this.resume();
   }
 

@@ -4,6 +4,9 @@
  */
 import { setImmediate as turn } from "node:timers/promises";
 
+/** No sleep is shorter, or one that is too short to move the clock could be slept again and again for ever. */
+const TICK_MS = 0.001;
+
 interface Sleeper {
   readonly atMs: number;
   readonly order: number;
@@ -18,7 +21,7 @@ export class VirtualTime {
 
   /** Calls `wake` after so much time; the function that is returned prevents it. */
   schedule(durationMs: number, wake: () => void): () => void {
-    const atMs = this.nowMs + Math.max(0, durationMs);
+    const atMs = this.nowMs + (durationMs > 0 ? Math.max(durationMs, TICK_MS) : 0);
     const sleeper = { atMs, order: this.#order++, wake, cancelled: false };
     this.#push(sleeper);
     return () => {

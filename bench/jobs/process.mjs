@@ -1,0 +1,51 @@
+/**
+ * One process of a benchmark: `process.mjs QUEUE LOCATION`, told what to do by messages.
+ *
+ *   { add: count, lanes }   adds so many, so many at once; answers { added: milliseconds }
+ *   { work: true }          runs jobs; answers { worked: count } now and then, and { latencyMs } of jobs with a time in their data
+ *   { stop: true }          ends
+ */
+import { QUEUES } from "./queues.mjs";
+
+const [name, location] = process.argv.slice(2);
+const queue = await QUEUES[name](location);
+const stopping = new AbortController();
+let working = Promise.resolve();
+
+/** The clock that all processes of a machine read alike. */
+const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
+
+async function add(count, lanes) {
+  const startedMs = nowMs();
+  let left = count;
+  const lane = async () => {
+    while (left-- > 0) await queue.add({ n: left });
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  process.send({ added: nowMs() - startedMs });
+}
+
+function work() {
+  let worked = 0;
+  const report = setInterval(() => {
+    if (worked > 0) process.send({ worked });
+    worked = 0;
+  }, 20);
+  const onJob = ({ addedMs }) => {
+    if (addedMs === undefined) worked++;
+    else process.send({ latencyMs: nowMs() - addedMs });
+  };
+  working = queue.work(onJob, stopping.signal).finally(() => clearInterval(report));
+}
+
+process.on("message", async (message) => {
+  if (message.add !== undefined) await add(message.add, message.lanes);
+  else if (message.work) work();
+  else {
+    stopping.abort(new Error("The benchmark is over"));
+    await working.catch(() => {});
+    await queue.close();
+    process.exit(0);
+  }
+});
+process.send({ ready: true });

@@ -1,0 +1,155 @@
+/**
+ * The queues that are compared, behind one face:
+ *
+ *   prepare()              once, before any process works
+ *   fill(count)            adds jobs as fast as it can
+ *   add(data)              adds one job in a transaction of its own
+ *   work(onJob, signal)    runs jobs until aborted, as many at once as LANES × BATCH; each calls `onJob(data)` and is finished
+ *   close()
+ */
+import { resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { makeWorkerUtils, run } from "graphile-worker";
+import pg from "pg";
+import PgBoss from "pg-boss";
+import { createSystemRuntime, LmdbLeaseRenewer, openLmdbEngine } from "../../dist/host/index.js";
+import { Jobs, JobWorker } from "../../dist/jobs/index.js";
+import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
+
+const NAME = "bench";
+/** Jobs that a process runs at once. */
+const LANES = 4;
+const BATCH = 16;
+const FILL_ROWS = 500;
+
+export const QUEUES = { tandem: openTandem, graphile: openGraphile, boss: openBoss };
+
+async function openTandem(directory) {
+  const runtime = createSystemRuntime();
+  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  const subspace = Subspace.fromTuple(["jobs"]);
+  const jobs = new Jobs(runtime, subspace);
+  let nextId = 0;
+  const newName = () => ({ type: NAME, id: `${process.pid}-${nextId++}` });
+  return {
+    prepare: () => kv.transact((tx) => jobs.setTypeTimeout(tx, NAME, 60)),
+    async fill(count) {
+      for (let filled = 0; filled < count; filled += FILL_ROWS) {
+        await kv.transact(async (tx) => {
+          for (let row = 0; row < FILL_ROWS; row++) await jobs.add(tx, newName(), { n: row });
+        });
+      }
+    },
+    add(data) {
+      const name = newName();
+      return kv.transact((tx) => jobs.add(tx, name, data));
+    },
+    async work(onJob, signal) {
+      const worker = new JobWorker({
+        runtime,
+        kv,
+        jobs,
+        renewer: new LmdbLeaseRenewer(resolve(directory), subspace),
+        node: "bench",
+        processId: String(process.pid),
+        types: [NAME],
+        leaseMs: 5000,
+      });
+      await worker.run(signal, async ({ id }) => {
+        const running = new Set();
+        while (!signal.aborted) {
+          if (running.size === LANES) await Promise.race(running);
+          const acceptance = await kv.transact((tx) =>
+            jobs.accept(tx, NAME, { dueBySec: 0, countMax: LANES * BATCH, worker: id }),
+          );
+          if (acceptance.kind === "none-due") {
+            await acceptance.enqueued.fired(signal).catch(() => {});
+            continue;
+          }
+          const batch = (async () => {
+            await Promise.all(acceptance.jobs.map(({ data }) => onJob(data)));
+            await kv.transact((tx) =>
+              Promise.all(acceptance.held.map((held) => jobs.finish(tx, held))),
+            );
+            running.delete(batch);
+          })();
+          running.add(batch);
+        }
+        await Promise.all(running);
+      });
+    },
+    close: () => kv.close(),
+  };
+}
+
+async function openGraphile(url) {
+  const pool = new pg.Pool({ connectionString: url, max: 32 });
+  // Connections that break when the server stops are nobody's concern.
+  pool.on("error", () => {});
+  const utils = await makeWorkerUtils({ pgPool: pool });
+  return {
+    prepare: () => utils.migrate(),
+    fill: (count) =>
+      pool.query(
+        "select graphile_worker.add_job($1, json_build_object('n', n)) from generate_series(1, $2) n",
+        [NAME, count],
+      ),
+    add: (data) => utils.addJob(NAME, data),
+    async work(onJob, signal) {
+      const runner = await run({
+        pgPool: pool,
+        concurrency: LANES * BATCH,
+        noHandleSignals: true,
+        pollInterval: 2000,
+        taskList: { [NAME]: (data) => onJob(data) },
+        logger: await silentLogger(),
+      });
+      await new Promise((settle) => signal.addEventListener("abort", settle, { once: true }));
+      await runner.stop();
+    },
+    async close() {
+      await utils.release();
+      await pool.end();
+    },
+  };
+}
+
+async function silentLogger() {
+  const { Logger } = await import("graphile-worker");
+  return new Logger(() => () => {});
+}
+
+async function openBoss(url) {
+  const boss = new PgBoss({ connectionString: url, max: 32, supervise: false, schedule: false });
+  boss.on("error", () => {});
+  await boss.start();
+  return {
+    prepare: () => boss.createQueue(NAME),
+    async fill(count) {
+      for (let filled = 0; filled < count; filled += FILL_ROWS) {
+        const rows = Array.from({ length: FILL_ROWS }, (_, n) => ({ name: NAME, data: { n } }));
+        await boss.insert(rows);
+      }
+    },
+    add: (data) => boss.send(NAME, data),
+    async work(onJob, signal) {
+      // Its own loop (`work`) looks at most twice a second; this one asks again at once while there are jobs.
+      const lane = async () => {
+        while (!signal.aborted) {
+          const fetched = await boss.fetch(NAME, { batchSize: BATCH });
+          if (fetched.length === 0) {
+            await sleep(500, undefined, { signal }).catch(() => {});
+            continue;
+          }
+          await Promise.all(fetched.map(({ data }) => onJob(data)));
+          await boss.complete(
+            NAME,
+            fetched.map(({ id }) => id),
+          );
+        }
+      };
+      await Promise.all(Array.from({ length: LANES }, lane));
+    },
+    close: () => boss.stop({ graceful: true, wait: true }),
+  };
+}

@@ -1,0 +1,163 @@
+/**
+ * Jobs per second, and how soon a waiting process has a job that another adds: Tandem on LMDB beside graphile-worker and pg-boss
+ * on PostgreSQL, in turn on the same disk, all of them with commits that wait for it. README.md says how to run it.
+ */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { startPostgres } from "./postgres.mjs";
+import { QUEUES } from "./queues.mjs";
+
+const PROGRAM = fileURLToPath(new URL("./process.mjs", import.meta.url));
+const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const ADD_COUNT = Number(process.env.ADD_COUNT ?? 4000);
+const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
+const WAKE_COUNT = Number(process.env.WAKE_COUNT ?? 300);
+/** Adders at once, over all processes. */
+const ADD_LANES = 32;
+
+const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
+const print = (line) => process.stdout.write(`${line}\n`);
+const median = (values) => quantile(values, 0.5);
+const quantile = (values, ratio) =>
+  values.toSorted((left, right) => left - right)[
+    Math.min(values.length - 1, Math.floor(values.length * ratio))
+  ];
+
+async function openProcesses(count, name, location) {
+  const processes = Array.from({ length: count }, () => fork(PROGRAM, [name, location]));
+  await Promise.all(processes.map((one) => once(one, "message")));
+  return processes;
+}
+
+async function stopAll(processes) {
+  for (const one of processes) one.send({ stop: true });
+  await Promise.all(processes.map((one) => once(one, "exit")));
+}
+
+async function addPerSecond(name, location, processCount) {
+  const processes = await openProcesses(processCount, name, location);
+  const message = { add: ADD_COUNT / processCount, lanes: ADD_LANES / processCount };
+  const answers = processes.map((one) => once(one, "message"));
+  for (const one of processes) one.send(message);
+  const durations = (await Promise.all(answers)).map(([{ added }]) => added);
+  await stopAll(processes);
+  return ADD_COUNT / (Math.max(...durations) / 1000);
+}
+
+/** Jobs accepted, run and finished. All that `addPerSecond` left is worked off first. */
+async function workPerSecond(name, location, processCount, queue) {
+  await queue.fill(WORK_COUNT);
+  const processes = await openProcesses(processCount, name, location);
+  let worked = 0;
+  const done = new Promise((resolve) => {
+    for (const one of processes) {
+      one.on("message", (message) => {
+        worked += message.worked ?? 0;
+        if (worked >= WORK_COUNT) resolve();
+      });
+    }
+  });
+  const startedMs = nowMs();
+  for (const one of processes) one.send({ work: true });
+  await done;
+  const perSecond = worked / ((nowMs() - startedMs) / 1000);
+  await stopAll(processes);
+  return perSecond;
+}
+
+/** From before the call that adds to the beginning of the run, in another process that waits. */
+async function wakeUps(name, location, queue) {
+  const [waiting] = await openProcesses(1, name, location);
+  waiting.send({ work: true });
+  await sleep(1500);
+  const latencies = [];
+  for (let count = 0; count < WAKE_COUNT; count++) {
+    const started = once(waiting, "message");
+    await queue.add({ addedMs: nowMs() });
+    const [{ latencyMs }] = await started;
+    latencies.push(latencyMs);
+    await sleep(Math.random() * 20);
+  }
+  await stopAll([waiting]);
+  return latencies;
+}
+
+async function workOff(name, location) {
+  const [one] = await openProcesses(1, name, location);
+  let lastMs = nowMs();
+  one.on("message", () => {
+    lastMs = nowMs();
+  });
+  one.send({ work: true });
+  while (nowMs() - lastMs < 1000) await sleep(100);
+  await stopAll([one]);
+}
+
+async function measure(name, location) {
+  const queue = await QUEUES[name](location);
+  await queue.prepare();
+  const found = {};
+  const note = (row, value) => {
+    found[row] = value;
+    process.stderr.write(`${name}: ${row}: ${value.toFixed(1)}\n`);
+  };
+  for (const processCount of [1, 4]) {
+    const processes = processCount === 1 ? "1 process" : `${processCount} processes`;
+    note(`add/s, ${processes}`, await addPerSecond(name, location, processCount));
+    await workOff(name, location);
+    note(
+      `accept, run, finish/s, ${processes}`,
+      await workPerSecond(name, location, processCount, queue),
+    );
+    await workOff(name, location);
+  }
+  const latencies = await wakeUps(name, location, queue);
+  note("wake-up p50, ms", quantile(latencies, 0.5));
+  note("wake-up p99, ms", quantile(latencies, 0.99));
+  await queue.close();
+  return found;
+}
+
+const root = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+// PostgreSQL may run as another user.
+chmodSync(root, 0o755);
+const results = { tandem: [], graphile: [], boss: [] };
+try {
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const name of Object.keys(results)) {
+      const directory = join(root, `${name}-${round}`);
+      mkdirSync(directory);
+      if (name === "tandem") {
+        results[name].push(await measure(name, directory));
+        continue;
+      }
+      const postgres = await startPostgres(directory);
+      try {
+        results[name].push(await measure(name, postgres.url));
+      } finally {
+        await postgres.stop();
+      }
+    }
+  }
+} finally {
+  rmSync(root, { recursive: true, force: true });
+}
+
+print("| | Tandem | graphile-worker | ratio | pg-boss | ratio |");
+print("| --- | --- | --- | --- | --- | --- |");
+for (const row of Object.keys(results.tandem[0])) {
+  const [ours, graphile, boss] = Object.values(results).map((rounds) =>
+    median(rounds.map((found) => found[row])),
+  );
+  const isLatency = row.startsWith("wake-up");
+  const ratio = (theirs) => (isLatency ? theirs / ours : ours / theirs).toFixed(2);
+  const shown = (value) => (isLatency ? value.toFixed(1) : String(Math.round(value)));
+  print(
+    `| ${row} | ${shown(ours)} | ${shown(graphile)} | ${ratio(graphile)} | ${shown(boss)} | ${ratio(boss)} |`,
+  );
+}

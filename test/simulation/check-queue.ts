@@ -1,0 +1,97 @@
+/** Looks at every row of a queue and says what does not fit: rows without a job, jobs that nobody would find, wrong counters. */
+import { decodePlace, type Place } from "../../src/jobs/group-record.ts";
+import type { Jobs, JobType } from "../../src/jobs/index.ts";
+import type { JobFacts } from "../../src/jobs/job.ts";
+import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { decodeFacts } from "../../src/jobs/job-record.ts";
+import { keyText, type ReadTransaction, type Subspace } from "../../src/kv/index.ts";
+
+export async function checkQueue(
+  tx: ReadTransaction,
+  jobs: Jobs,
+  subspace: Subspace,
+  type: JobType,
+): Promise<string[]> {
+  const keys = new JobKeys(subspace);
+  const problems: string[] = [];
+  const facts = new Map<string, JobFacts>();
+  for await (const { key, value } of tx.getRange(keys.jobsOfType(type))) {
+    facts.set(keys.lastElement(key) as string, decodeFacts(value));
+  }
+  const groups = new Set([...facts.values()].flatMap(({ group }) => group ?? []));
+
+  // What has to be there, by key.
+  const expected = new Map<string, string>();
+  const expect = (key: Uint8Array, what: string) => expected.set(keyText(key), what);
+  const earliest = new Map<string, number>();
+  for (const [id, job] of facts) {
+    const name = { type, id };
+    const { group, scheduledAtSec } = job;
+    if (job.state === "pending" && group === undefined) {
+      expect(keys.pending(name, scheduledAtSec), `pending ${id}`);
+    } else if (job.state === "pending" && group !== undefined) {
+      expect(keys.groupPending(name, group, scheduledAtSec), `pending ${id} of ${group}`);
+      earliest.set(group, Math.min(earliest.get(group) ?? Infinity, scheduledAtSec));
+    } else if (job.state === "running") {
+      expect(keys.activity(type, job.activity), `activity of ${id}`);
+      if (job.worker !== undefined) expect(keys.held(job.worker, name), `${id} of its worker`);
+    }
+  }
+  for (const group of groups) {
+    const value = await tx.get(keys.place(type, group));
+    const place: Place = value === undefined ? { kind: "none" } : decodePlace(value);
+    const dueAtSec = earliest.get(group);
+    if (place.kind === "ready") {
+      expect(keys.ready(type, await jobs.groups.standing(tx, type, group), group), group);
+    } else if (place.kind === "later") {
+      expect(keys.later(type, place.dueAtSec, group), group);
+      if (dueAtSec !== undefined && place.dueAtSec > dueAtSec) {
+        problems.push(`group ${group} is due at ${dueAtSec}, and found at ${place.dueAtSec}`);
+      }
+    }
+    if ((place.kind === "none") !== (dueAtSec === undefined)) {
+      problems.push(`group ${group} is ${place.kind}, its first job due at ${dueAtSec}`);
+    }
+  }
+
+  // What is there.
+  const always = Number.MAX_SAFE_INTEGER;
+  const ranges = [
+    keys.pendingUntil(type, always),
+    keys.readyGroups(type),
+    keys.laterGroups(type),
+    keys.activities(type),
+    ...[...groups].map((group) => keys.groupQueue(type, group)),
+    ...(await heldRanges(tx, jobs, keys, facts)),
+  ];
+  for (const range of ranges) {
+    for await (const { key } of tx.getRange(range)) {
+      if (!expected.delete(keyText(key))) problems.push(`a row too many: ${subspace.unpack(key)}`);
+    }
+  }
+  problems.push(...[...expected.values()].map((what) => `a row is missing: ${what}`));
+
+  for (const group of [undefined, ...groups]) {
+    const [counted, recounted] = [
+      JSON.stringify(await jobs.counts.read(tx, type, group)),
+      JSON.stringify(await jobs.counts.recount(tx, type, group)),
+    ];
+    if (counted !== recounted) problems.push(`counter of ${group} ${counted}, is ${recounted}`);
+  }
+  return problems;
+}
+
+/** The lists of all workers that are there, are being cleared, or are named by a job. */
+async function heldRanges(
+  tx: ReadTransaction,
+  jobs: Jobs,
+  keys: JobKeys,
+  facts: ReadonlyMap<string, JobFacts>,
+) {
+  const named = [...facts.values()].flatMap((job) =>
+    job.state === "running" && job.worker !== undefined ? [job.worker] : [],
+  );
+  const members = (await jobs.workers.members(tx)).map(({ id }) => id);
+  const expelled = await jobs.workers.expelled(tx);
+  return [...new Set([...named, ...members, ...expelled])].map((id) => keys.heldBy(id));
+}

@@ -1,0 +1,94 @@
+/**
+ * RFC 017 to the letter, as a model to compare with: usage per database, a priority per job, all priorities decayed and those of
+ * running jobs raised each cycle, and the churn of the scheduler of CouchDB 3.
+ */
+import type { SeededRandom } from "./kernel/seeded-random.ts";
+
+export interface ModelGroup {
+  readonly name: string;
+  readonly shares: number;
+  readonly jobCount: number;
+  /** The cycle in which its jobs are added. */
+  readonly firstCycle: number;
+}
+
+export interface ModelOptions {
+  readonly slotCount: number;
+  readonly churnMax: number;
+  readonly cycleSec: number;
+  readonly cycleCount: number;
+}
+
+export interface ModelOutcome {
+  /** Run time by group. */
+  readonly ranSec: ReadonlyMap<string, number>;
+  /** The longest time that a group with a pending job was not given a slot. */
+  readonly longestWaitSec: ReadonlyMap<string, number>;
+}
+
+/** K1 and K2 of the RFC. */
+const USAGE_COEFFICIENT = 0.5;
+const PRIORITY_COEFFICIENT = 0.75;
+
+interface ModelJob {
+  readonly group: ModelGroup;
+  priority: number;
+  lastStart: number;
+  isRunning: boolean;
+}
+
+export function runModel(
+  groups: readonly ModelGroup[],
+  { slotCount, churnMax, cycleSec, cycleCount }: ModelOptions,
+  random: SeededRandom,
+): ModelOutcome {
+  const jobs: ModelJob[] = [];
+  const usage = new Map<string, number>();
+  const ranSec = new Map<string, number>();
+  const waitingSince = new Map<string, number>();
+  const longestWaitSec = new Map<string, number>();
+  for (let cycle = 0; cycle < cycleCount; cycle++) {
+    for (const group of groups.filter(({ firstCycle }) => firstCycle === cycle)) {
+      for (let number = 0; number < group.jobCount; number++) {
+        jobs.splice(random.integer(jobs.length + 1), 0, {
+          group,
+          priority: 0,
+          lastStart: -1,
+          isRunning: false,
+        });
+      }
+      waitingSince.set(group.name, cycle);
+    }
+    for (const group of groups) {
+      const own = jobs.filter((job) => job.group === group);
+      const runningCount = own.filter(({ isRunning }) => isRunning).length;
+      const before = usage.get(group.name) ?? 0;
+      usage.set(group.name, before * USAGE_COEFFICIENT + runningCount * cycleSec);
+      ranSec.set(group.name, (ranSec.get(group.name) ?? 0) + runningCount * cycleSec);
+    }
+    for (const job of jobs) {
+      job.priority *= PRIORITY_COEFFICIENT;
+      if (!job.isRunning) continue;
+      const { name, shares } = job.group;
+      const pendingCount = jobs.filter((other) => other.group === job.group).length;
+      job.priority += ((usage.get(name) ?? 0) * pendingCount) / shares ** 2;
+    }
+    const order = (left: ModelJob, right: ModelJob): number =>
+      left.priority - right.priority || left.lastStart - right.lastStart;
+    const running = jobs.filter(({ isRunning }) => isRunning).toSorted(order);
+    const pending = jobs.filter(({ isRunning }) => !isRunning).toSorted(order);
+    const freeCount = slotCount - running.length;
+    const startCount = Math.min(pending.length, Math.max(freeCount, churnMax));
+    const stopCount = Math.max(0, startCount - freeCount);
+    for (const job of running.slice(running.length - stopCount)) job.isRunning = false;
+    for (const job of pending.slice(0, startCount)) {
+      job.isRunning = true;
+      job.lastStart = cycle;
+      const { name } = job.group;
+      const waitedSec = (cycle - (waitingSince.get(name) ?? cycle)) * cycleSec;
+      longestWaitSec.set(name, Math.max(longestWaitSec.get(name) ?? 0, waitedSec));
+      waitingSince.set(name, cycle);
+    }
+  }
+  return { ranSec, longestWaitSec };
+}

@@ -1,0 +1,183 @@
+/**
+ * Slots that groups share, on the real queue under virtual time. Once a cycle: charge, accept into free slots, and when there are none
+ * let jobs of the groups that stand highest give way, longest running first, never a one-shot, and none before its minimum run.
+ */
+import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
+import { Subspace, type Transaction } from "../../src/kv/index.ts";
+import type { SimulatedNode } from "./kernel/simulated-node.ts";
+import { World } from "./kernel/world.ts";
+
+const TYPE = "test";
+
+export interface SlotOptions {
+  readonly slotCount: number;
+  readonly cycleSec: number;
+  /** Jobs that are stopped in one cycle at most. */
+  readonly churnMax: number;
+  readonly minRunSec: number;
+}
+
+export const SLOTS: SlotOptions = { slotCount: 20, cycleSec: 15, churnMax: 10, minRunSec: 60 };
+
+interface Run {
+  readonly id: string;
+  readonly group: string;
+  readonly held: HeldJob;
+  readonly startedAtSec: number;
+}
+
+/** A group got its turn after waiting since `sinceSec`, when a job of it was due and it was not served. */
+export interface Turn {
+  readonly group: string;
+  readonly sinceSec: number;
+  readonly waitedSec: number;
+}
+
+export class SlotCluster {
+  readonly #world: World;
+  readonly #node: SimulatedNode;
+  readonly #options: SlotOptions;
+  readonly #meter: RunMeter;
+  readonly jobs: Jobs;
+  #running: Run[] = [];
+  /** Run time of one-shot jobs; all others go on until they have to give way. */
+  readonly #oneShotSec = new Map<string, number>();
+  readonly #waitingSinceSec = new Map<string, number>();
+  /** Run time by group so far. */
+  readonly ranSec = new Map<string, number>();
+  readonly turns: Turn[] = [];
+
+  private constructor(seed: string, options: SlotOptions) {
+    this.#world = new World(seed);
+    this.#node = this.#world.openNode();
+    this.#options = options;
+    this.jobs = new Jobs(this.#node.runtime, Subspace.fromTuple(["jobs"]));
+    this.#meter = new RunMeter(this.#node.runtime.clock, options.cycleSec);
+  }
+
+  static async open(seed: string, options: SlotOptions = SLOTS): Promise<SlotCluster> {
+    const cluster = new SlotCluster(seed, options);
+    const fairShare = {
+      usageCoefficient: 0.5,
+      intervalSec: 600,
+      instalmentSec: options.cycleSec,
+    };
+    await cluster.transact(async (tx) => {
+      await cluster.jobs.setTypeTimeout(tx, TYPE, 60);
+      await cluster.jobs.groups.setFairShare(tx, TYPE, fairShare);
+    });
+    return cluster;
+  }
+
+  get nowSec(): number {
+    return this.#world.time.nowMs / 1000;
+  }
+
+  transact<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#world.until(this.#node.kv.transact(body));
+  }
+
+  async setShares(group: string, shares: number): Promise<void> {
+    await this.transact((tx) => this.jobs.groups.setShares(tx, TYPE, group, shares));
+  }
+
+  /** Decayed usage per share of a group now. */
+  async standing(group: string) {
+    return this.transact((tx) => this.jobs.groups.standing(tx, TYPE, group));
+  }
+
+  /** Adds continuous jobs, or one-shots that run for so long. */
+  async add(group: string, jobCount: number, oneShotSec?: number): Promise<void> {
+    await this.transact(async (tx) => {
+      for (let number = 0; number < jobCount; number++) {
+        const id = `${group}-${this.nowSec}-${number}`;
+        if (oneShotSec !== undefined) this.#oneShotSec.set(id, oneShotSec);
+        await this.jobs.add(tx, { type: TYPE, id }, {}, { group });
+      }
+    });
+    this.#startWaiting(group);
+  }
+
+  async run(durationSec: number): Promise<void> {
+    const untilSec = this.nowSec + durationSec;
+    while (this.nowSec < untilSec) {
+      await this.#cycle();
+      await this.#world.time.run((this.nowSec + this.#options.cycleSec) * 1000);
+    }
+  }
+
+  async #cycle(): Promise<void> {
+    const { slotCount, churnMax, minRunSec } = this.#options;
+    const isOver = ({ id, startedAtSec }: Run): boolean =>
+      this.nowSec - startedAtSec >= (this.#oneShotSec.get(id) ?? Infinity);
+    for (const run of this.#running.filter(isOver)) await this.#stop(run, false);
+    await this.#charge();
+    await this.#accept();
+    if (this.#running.length < slotCount) return;
+    const highest = await this.transact((tx) =>
+      this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), this.#wallSec()),
+    );
+    const isStoppable = ({ id, startedAtSec }: Run): boolean =>
+      !this.#oneShotSec.has(id) && this.nowSec - startedAtSec >= minRunSec;
+    const stopped = highest
+      .flatMap((group) => this.#running.filter((run) => run.group === group && isStoppable(run)))
+      .slice(0, churnMax);
+    for (const run of stopped) await this.#stop(run, true);
+    await this.#charge();
+    await this.#accept();
+  }
+
+  async #charge(): Promise<void> {
+    const bill = this.#meter.takeBill();
+    await this.transact((tx) => this.jobs.groups.charge(tx, TYPE, bill));
+  }
+
+  async #accept(): Promise<void> {
+    for (;;) {
+      const countMax = this.#options.slotCount - this.#running.length;
+      if (countMax === 0) return;
+      const acceptance = await this.transact((tx) =>
+        this.jobs.accept(tx, TYPE, { dueBySec: this.#wallSec(), countMax }),
+      );
+      if (acceptance.kind === "none-due") {
+        acceptance.enqueued.cancel();
+        this.#waitingSinceSec.clear();
+        return;
+      }
+      for (const [index, held] of acceptance.held.entries()) {
+        const group = acceptance.jobs[index]?.group as string;
+        this.#meter.start(held, group);
+        this.#running.push({ id: held.id, group, held, startedAtSec: this.nowSec });
+        await this.#noteTurn(group);
+      }
+    }
+  }
+
+  async #noteTurn(group: string): Promise<void> {
+    const sinceSec = this.#waitingSinceSec.get(group) ?? this.nowSec;
+    this.turns.push({ group, sinceSec, waitedSec: this.nowSec - sinceSec });
+    this.#waitingSinceSec.delete(group);
+    const { pending } = await this.transact((tx) => this.jobs.counts.read(tx, TYPE, group));
+    if (pending > 0) this.#startWaiting(group);
+  }
+
+  #startWaiting(group: string): void {
+    if (!this.#waitingSinceSec.has(group)) this.#waitingSinceSec.set(group, this.nowSec);
+  }
+
+  async #stop(run: Run, isRepeated: boolean): Promise<void> {
+    await this.transact(async (tx) => {
+      if (isRepeated) await this.jobs.resubmit(tx, run.held, this.#wallSec());
+      await this.jobs.finish(tx, run.held);
+    });
+    this.#meter.end(run.held);
+    this.#running = this.#running.filter((other) => other !== run);
+    const ranSec = this.nowSec - run.startedAtSec;
+    this.ranSec.set(run.group, (this.ranSec.get(run.group) ?? 0) + ranSec);
+    if (isRepeated) this.#startWaiting(run.group);
+  }
+
+  #wallSec(): number {
+    return Math.floor(this.#node.runtime.clock.nowMs() / 1000);
+  }
+}
