@@ -16,6 +16,7 @@ import {
   toJobData,
   withEvents,
 } from "./job-data.ts";
+import type { Outages } from "./outages.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { penaltySec } from "./penalty.ts";
 import type { Replication } from "./replication.ts";
@@ -36,6 +37,7 @@ export interface ReplicationJobParts {
   readonly failureList: FailureList;
   readonly controls: JobControls;
   readonly ownCheckpoints: OwnCheckpoints;
+  readonly outages: Outages;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** `name@host`, as `_scheduler` shows it. */
@@ -145,12 +147,17 @@ export class HeldReplication {
    * A persistent job is tried again, and so is a continuous transient one: nobody waits for it, and whoever started it counts
    * on it. A one-shot transient job fails, because its caller waits for the answer.
    */
-  async crash(failure: ReplicationFailure, { continuous }: Replication): Promise<void> {
+  async crash(
+    failure: ReplicationFailure,
+    { continuous }: Replication,
+    unreachable?: string,
+  ): Promise<void> {
     if (this.data.document === undefined && !continuous) await this.fail(failure);
-    else await this.retryLater(failure);
+    else await this.retryLater(failure, unreachable);
   }
 
-  async retryLater(failure: ReplicationFailure): Promise<void> {
+  /** `unreachable`: the origin of a server that could not be reached; the job is due at once when it answers again. */
+  async retryLater(failure: ReplicationFailure, unreachable?: string): Promise<void> {
     const { config, runtime } = this.parts;
     const errorCount = this.data.errorCount + 1;
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -160,6 +167,7 @@ export class HeldReplication {
       state: "crashing",
       failure,
       errorCount,
+      unreachable,
       dueAtSec: this.#nowSec() + pauseSec,
       events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
     });
@@ -183,6 +191,7 @@ export class HeldReplication {
     readonly errorCount?: number;
     readonly result?: Readonly<Record<string, unknown>>;
     readonly dueAtSec?: number;
+    readonly unreachable?: string | undefined;
   }): Promise<void> {
     const { runtime, kv, jobs } = this.parts;
     const nowMs = runtime.clock.nowMs();
@@ -206,6 +215,8 @@ export class HeldReplication {
       }
       await jobs.finish(tx, this.held, toJobData(data));
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
+      const { unreachable } = ending;
+      if (unreachable !== undefined) await this.parts.outages.join(tx, unreachable, this.held.id);
     });
     this.data = data;
     runtime.trace.event("replication.ended", { jobId: this.held.id, state: data.state });

@@ -44,6 +44,8 @@ export { matchesFilter } from "./job-filter.ts";
 export type { JobEntry } from "./job-views.ts";
 export { documentView, jobView, taskView } from "./job-views.ts";
 export { LocalEndpoint } from "./local-endpoint.ts";
+export type { OutagesParts } from "./outages.ts";
+export { Outages } from "./outages.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./own-checkpoint.ts";
 export { ReplicationInvalidError } from "./parse-fields.ts";
 export { parseReplication } from "./parse-replication.ts";

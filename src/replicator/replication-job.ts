@@ -17,7 +17,7 @@ import type { HeldJob } from "../jobs/index.ts";
 import { BatchCopier } from "./copy-batch.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RunConnections } from "./endpoints.ts";
-import { describeFailure } from "./failure.ts";
+import { describeFailure, unreachableOrigin } from "./failure.ts";
 import { readFilterCode } from "./filter-code.ts";
 import { HeldReplication, hasEnded, type ReplicationJobParts } from "./held-replication.ts";
 import { type ReplicationJobData, toJobData, withEvents } from "./job-data.ts";
@@ -99,11 +99,21 @@ export class ReplicationJob {
         return;
       }
       if (isStop(error) || isStop(signal.reason)) await this.#job.giveBack();
-      else await this.#job.crash(describeFailure(error), replication);
+      else await this.#crash(error, replication);
       return;
     }
     if (ending.kind === "stopped") await this.#job.giveBack();
     else await this.#job.complete(ending.result);
+  }
+
+  async #crash(error: unknown, replication: Replication): Promise<void> {
+    const { source, target } = replication;
+    // A server behind a proxy may be away for others, and there for us.
+    const isDirect = [source, target].every(
+      (side) => side.kind === "local" || side.proxyUrl === undefined,
+    );
+    const unreachable = isDirect ? unreachableOrigin(error) : undefined;
+    await this.#job.crash(describeFailure(error), replication, unreachable);
   }
 
   /** The replication's ids; a user filter's code is part of them and is read from the source. */

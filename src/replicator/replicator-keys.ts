@@ -10,6 +10,8 @@ const BUDGET_RESERVATION = 6;
 const BUDGETS_CHANGED = 7;
 const JOB_CONTROL = 8;
 const OWN_CHECKPOINT = 9;
+const OUTAGE = 10;
+const OUTAGE_MEMBER = 11;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -56,6 +58,16 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(9, baseId)",
     value: "(1, json)",
     note: "the source's replication log, where the source does not take it",
+  },
+  {
+    key: "(10, origin)",
+    value: "(1, probedAtMs, isConfirmed)",
+    note: "a server that jobs could not reach, and when it was asked last",
+  },
+  {
+    key: "(11, origin, jobId)",
+    value: "(1)",
+    note: "a job that is due at once when the server answers",
   },
 ];
 
@@ -131,6 +143,32 @@ export class ReplicatorKeys {
 
   ownCheckpoint(baseId: string): Key {
     return this.#replicator.pack([OWN_CHECKPOINT, baseId]);
+  }
+
+  outage(origin: string): Key {
+    return this.#replicator.pack([OUTAGE, origin]);
+  }
+
+  outages(): KeyRange {
+    return this.#replicator.range([OUTAGE]);
+  }
+
+  /** The origin in a key of `outage`. */
+  outageOrigin(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
+  }
+
+  outageMember(origin: string, jobId: string): Key {
+    return this.#replicator.pack([OUTAGE_MEMBER, origin, jobId]);
+  }
+
+  outageMembers(origin: string): KeyRange {
+    return this.#replicator.range([OUTAGE_MEMBER, origin]);
+  }
+
+  /** The job in a key of `outageMember`. */
+  outageJobId(key: Key): string {
+    return String(this.#replicator.unpack(key)[2]);
   }
 
   jobControl(jobId: string): Key {

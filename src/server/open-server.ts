@@ -22,6 +22,7 @@ import {
   Endpoints,
   FailureList,
   JobControls,
+  Outages,
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   ReplicationHook,
@@ -222,6 +223,9 @@ async function startNode(
       types: [REPLICATION_JOB_TYPE],
       leaseMs: replicatorSettings.workerLeaseSec * 1000,
     });
+    const subspace = SUBSPACES.replicator;
+    const outages = new Outages({ runtime, kv, jobs, fetch: undici.fetch, subspace });
+    services.push(outages);
     const parts = {
       runtime,
       kv,
@@ -232,6 +236,7 @@ async function startNode(
       failureList,
       controls,
       ownCheckpoints: new OwnCheckpoints(kv, SUBSPACES.replicator),
+      outages,
       ids,
       config: replicatorSettings,
       nodeName: config.nodeName,

@@ -1,7 +1,10 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
+
+import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { SandboxPool } from "../../src/host/sandbox-pool.ts";
+import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
 import {
@@ -9,6 +12,7 @@ import {
   Endpoints,
   FailureList,
   JobControls,
+  Outages,
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
@@ -26,20 +30,28 @@ export async function openNode({
   storage = new MemoryStorage(),
   config = {},
   failuresMax,
+  runtimeOver = (system) => system,
+  fetch = async () => {
+    throw new Error("No network here");
+  },
 }: {
   readonly storage?: MemoryStorage;
   readonly config?: Partial<ReplicatorConfig>;
   /** The longest list of failures. */
   readonly failuresMax?: number;
+  /** The world as the node shall see it, made of the machine's. */
+  readonly runtimeOver?: (system: Runtime) => Runtime;
+  readonly fetch?: Fetch;
 } = {}) {
   const events: { name: string; fields: Readonly<Record<string, unknown>> }[] = [];
   const listeners = new Set<() => void>();
-  const runtime = createSystemRuntime({
+  const system = createSystemRuntime({
     event: (name, fields = {}) => {
       events.push({ name, fields });
       for (const listener of listeners) listener();
     },
   });
+  const runtime = runtimeOver(system);
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
   // A getter stays one: settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
@@ -77,9 +89,7 @@ export async function openNode({
     functions: { sandbox, timeoutMs: 1_000 },
     resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
     serverUrl,
-    fetch: async () => {
-      throw new Error("No network here");
-    },
+    fetch,
     parseMultipart: async function* () {},
     userAgent: "Tandem",
     spendingFor: (address) => budgets.spendingFor(address),
@@ -107,6 +117,7 @@ export async function openNode({
     types: [REPLICATION_JOB_TYPE],
     leaseMs: settings.workerLeaseSec * 1000,
   });
+  const outages = new Outages({ runtime, kv, jobs, fetch, subspace: replicatorSpace });
   const scheduler = new Scheduler(
     {
       runtime,
@@ -118,6 +129,7 @@ export async function openNode({
       failureList,
       controls,
       ownCheckpoints: new OwnCheckpoints(kv, replicatorSpace),
+      outages,
       ids,
       config: settings,
       nodeName: "tandem@test",
@@ -137,7 +149,8 @@ export async function openNode({
     replicator,
     events,
     start(): void {
-      running = scheduler.run(stopping.signal);
+      const { signal } = stopping;
+      running = Promise.all([scheduler.run(signal), outages.run(signal)]).then(() => {});
     },
     async stop(): Promise<void> {
       stopping.abort(new Error("The test is over"));
