@@ -68,9 +68,13 @@ async function openTandem(directory) {
           }
           const batch = (async () => {
             await Promise.all(acceptance.jobs.map(({ data }) => onJob(data)));
-            await kv.transact((tx) =>
+            const finished = kv.transact((tx) =>
               Promise.all(acceptance.held.map((held) => jobs.finish(tx, held))),
             );
+            await finished.catch((error) => {
+              // Its lease lapsed on a machine that is too busy: the jobs are in the queue again.
+              if (error.code !== "JOBS_HALTED") throw error;
+            });
             running.delete(batch);
           })();
           running.add(batch);

@@ -8,9 +8,9 @@ import type { Groups } from "./groups.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
-/** An acceptor chooses among so many batches, and among so many jobs at least (CouchDB: one of 1024 jobs). */
-const CHOICE_BATCH_COUNT = 16;
-const CHOICE_ROW_COUNT_MIN = 64;
+/** An acceptor chooses among so many batches if that is not more than so many rows; among two in any case (CouchDB: 1024 rows). */
+const CHOICE_BATCH_COUNT = 64;
+const CHOICE_ROW_COUNT_MAX = 256;
 
 export interface Wanted {
   /** Seconds since the epoch: jobs that are due later are left alone. */
@@ -97,7 +97,10 @@ export class PendingQueue {
     { dueBySec, countMax }: Wanted,
   ): Promise<readonly KeyValue[]> {
     const range = this.#keys.pendingUntil(type, dueBySec);
-    const limit = Math.max(CHOICE_ROW_COUNT_MIN, CHOICE_BATCH_COUNT * countMax);
+    const limit = Math.max(
+      2 * countMax,
+      Math.min(CHOICE_ROW_COUNT_MAX, CHOICE_BATCH_COUNT * countMax),
+    );
     const { entries } = await tx.snapshot.getRangePage(range, { limit });
     const batchCount = Math.ceil(entries.length / countMax);
     if (batchCount === 0) return [];

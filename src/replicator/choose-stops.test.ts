@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { chooseStops, type RunningJob } from "./choose-stops.ts";
 
 const NOW_MS = 1_000_000;
-const SLOTS = { jobsMax: 3, churnMax: 2, runMsMin: 60_000, nowMs: NOW_MS };
+const SLOTS = { jobsMax: 3, churnMax: 2, cycleMs: 60_000, runMsMin: 60_000, nowMs: NOW_MS };
 const NOBODY = { count: 0, givingWay: [] };
 
 interface Named extends RunningJob {
@@ -35,6 +35,13 @@ test.each<
     {},
     { count: 9, givingWay: ["a"] },
     ["z", "y"],
+  ],
+  [
+    "stops are spread over a turn",
+    [job("x", 90), job("y", 100), job("z", 110)],
+    { cycleMs: 15_000 },
+    { count: 9, givingWay: ["a"] },
+    ["z"],
   ],
   [
     "the highest group stops first",

@@ -4,6 +4,9 @@
  * With more jobs than slots, as after `max_jobs` was lowered, those above it stop: continuous jobs first, one-shot jobs last. With
  * all slots taken and jobs waiting, up to `max_churn` continuous jobs stop that have had their turn; a one-shot job never
  * does, because a snapshot of the source that is half copied is worth nothing. With free slots nothing is stopped.
+ *
+ * Stops are spread over the length of a turn. If all jobs changed at once, none would have had its turn for as long as one lasts, and
+ * whoever came meanwhile would wait for all of it; so every cycle has some job that can give way to a newcomer.
  */
 
 export interface RunningJob {
@@ -21,6 +24,8 @@ export interface Slots {
   readonly jobsMax: number;
   /** Stops in one cycle, at most. */
   readonly churnMax: number;
+  /** From one such decision to the next. */
+  readonly cycleMs: number;
   /** How long an ordinary job keeps its slot at least. */
   readonly runMsMin: number;
   readonly nowMs: number;
@@ -50,7 +55,8 @@ export function chooseStops<Job extends RunningJob>(
   }
   // Slots that are free, and those that are about to be, go to waiting jobs first.
   const wanted = waiting.count - (slots.jobsMax - staying.length);
-  const stopCount = Math.min(wanted, slots.churnMax);
+  const spread = Math.ceil((slots.jobsMax * slots.cycleMs) / slots.runMsMin);
+  const stopCount = Math.min(wanted, slots.churnMax, spread);
   if (stopCount <= 0) return [];
   const place = (job: Job): number =>
     job.group === undefined ? waiting.givingWay.length : waiting.givingWay.indexOf(job.group);

@@ -49,6 +49,7 @@ export { Outages } from "./outages.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./own-checkpoint.ts";
 export { ReplicationInvalidError } from "./parse-fields.ts";
 export { parseReplication } from "./parse-replication.ts";
+export { RemovedDatabases } from "./removed-databases.ts";
 export type { Replication, ReplicationOptions } from "./replication.ts";
 export { FAILURE_POLICIES, REPLICATION_OPTIONS_DEFAULT } from "./replication.ts";
 export { ReplicationHook } from "./replication-hook.ts";

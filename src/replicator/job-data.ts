@@ -113,3 +113,8 @@ export function toJobData(data: ReplicationJobData): JobData {
 export function fromJobData(data: JobData): ReplicationJobData {
   return data as unknown as ReplicationJobData;
 }
+
+/** A re-created database has another uuid, and so its documents have other jobs. */
+export function persistentJobId(databaseUuid: string, documentId: string): string {
+  return `${databaseUuid}|${documentId}`;
+}

@@ -16,6 +16,7 @@ import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
   newJobData,
+  persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
   toJobData,
@@ -23,20 +24,19 @@ import {
 import type { ReplicationInvalidError } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
 import { removeJob } from "./remove-job.ts";
+import type { RemovedDatabases } from "./removed-databases.ts";
 import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import { groupOf } from "./replication-group.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 
-/** Jobs looked at in one read when a database goes. */
-const REMOVED_ROWS_MAX = 500;
-
 export interface ReplicationHookParts {
   readonly runtime: Runtime;
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
   readonly controls: JobControls;
+  readonly removedDatabases: RemovedDatabases;
   readonly config: ReplicatorConfig;
 }
 
@@ -108,20 +108,7 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {
-    const prefix = persistentJobId(database.uuid, "");
-    let afterId = prefix;
-    for (;;) {
-      const page = await this.#parts.jobs.list(tx, REPLICATION_JOB_TYPE, {
-        afterId,
-        limit: REMOVED_ROWS_MAX,
-      });
-      for (const { id } of page.entries) {
-        if (!id.startsWith(prefix)) return;
-        await this.#remove(tx, id);
-        afterId = id;
-      }
-      if (page.stoppedBy === "exhausted") return;
-    }
+    this.#parts.removedDatabases.mark(tx, database.uuid);
   }
 
   async #remove(tx: Transaction, id: string): Promise<void> {
@@ -140,11 +127,6 @@ export class ReplicationHook implements DatabaseHook {
       return { failure: { error: "bad_rep_doc", reason } };
     }
   }
-}
-
-/** A re-created database has another uuid, and so its documents have other jobs. */
-export function persistentJobId(databaseUuid: string, documentId: string): string {
-  return `${databaseUuid}|${documentId}`;
 }
 
 /** Equal in everything that matters for the run; credentials included, since a new password must be taken up. */

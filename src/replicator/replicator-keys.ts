@@ -12,6 +12,8 @@ const JOB_CONTROL = 8;
 const OWN_CHECKPOINT = 9;
 const OUTAGE = 10;
 const OUTAGE_MEMBER = 11;
+const REMOVED_DATABASE = 12;
+const DATABASES_REMOVED = 13;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -68,6 +70,16 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(11, origin, jobId)",
     value: "(1)",
     note: "a job that is due at once when the server answers",
+  },
+  {
+    key: "(12, uuid)",
+    value: '"1"',
+    note: "a `_replicator` database that was deleted, while it still has jobs",
+  },
+  {
+    key: "(13)",
+    value: "counter",
+    note: "grows when a `_replicator` database is deleted; watched by all nodes",
   },
 ];
 
@@ -173,5 +185,22 @@ export class ReplicatorKeys {
 
   jobControl(jobId: string): Key {
     return this.#replicator.pack([JOB_CONTROL, jobId]);
+  }
+
+  removedDatabase(uuid: string): Key {
+    return this.#replicator.pack([REMOVED_DATABASE, uuid]);
+  }
+
+  removedDatabases(): KeyRange {
+    return this.#replicator.range([REMOVED_DATABASE]);
+  }
+
+  /** The uuid in a key of `removedDatabase`. */
+  removedDatabaseUuid(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
+  }
+
+  databasesRemoved(): Key {
+    return this.#replicator.pack([DATABASES_REMOVED]);
   }
 }

@@ -12,6 +12,7 @@ import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
   newJobData,
+  persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
   toJobData,
@@ -21,7 +22,7 @@ import type { JobEntry } from "./job-views.ts";
 import { removeJob } from "./remove-job.ts";
 import type { Replication } from "./replication.ts";
 import { groupOf, sharesOfGroups } from "./replication-group.ts";
-import { persistentJobId, sameReplication } from "./replication-hook.ts";
+import { sameReplication } from "./replication-hook.ts";
 import { type ReplicationIdContext, transientJobId } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";

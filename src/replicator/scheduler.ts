@@ -94,8 +94,14 @@ export class Scheduler {
     const { clock, trace } = this.#runtime;
     if (clock.monotonicMs() < this.#cycleAtMs) return;
     this.#planCycle();
-    const { jobsMax, churnMax, runSecMin } = this.#parts.config;
-    const slots = { jobsMax, churnMax, runMsMin: runSecMin * 1000, nowMs: clock.monotonicMs() };
+    const { jobsMax, churnMax, intervalSec, runSecMin } = this.#parts.config;
+    const slots = {
+      jobsMax,
+      churnMax,
+      cycleMs: intervalSec * 1000,
+      runMsMin: runSecMin * 1000,
+      nowMs: clock.monotonicMs(),
+    };
     const isFull = this.#running.count >= jobsMax;
     const waiting = isFull ? await this.#waiting(churnMax) : { count: 0, givingWay: [] };
     const stops = chooseStops(this.#running.list(), slots, waiting);

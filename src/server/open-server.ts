@@ -25,6 +25,7 @@ import {
   Outages,
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
+  RemovedDatabases,
   ReplicationHook,
   ReplicationOwnership,
   Replicator,
@@ -94,11 +95,20 @@ async function startNode(
   const controls = new JobControls(SUBSPACES.replicator);
   const budgets = new Budgets({ runtime, kv, subspace: SUBSPACES.replicator });
   const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
+  const removedDatabases = new RemovedDatabases({
+    runtime,
+    kv,
+    subspace: SUBSPACES.replicator,
+    jobs,
+    ownership,
+    controls,
+  });
   const hook = new ReplicationHook({
     runtime,
     jobs,
     ownership,
     controls,
+    removedDatabases,
     config: replicatorSettings,
   });
   const databases = new DatabaseRegistry({
@@ -202,6 +212,7 @@ async function startNode(
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
     budgets,
+    removedDatabases,
     new ConfigurationRefresher(runtime, configuration),
     new ShareUpdater(configuration, replicator),
   ];

@@ -152,6 +152,23 @@ test("cancelling a persistent job deletes its document, and a transient one is g
   for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
 });
 
+test("when a _replicator database is deleted, all of its jobs end, those that run too, and no others", async () => {
+  const node = await open({ config: { jobsMax: 5 } });
+  node.start();
+  const other = await startContinuous(node);
+  await node.createDatabase("x/_replicator");
+  for (let number = 0; number < 120; number++) {
+    const body = JSON.stringify({ source: "a", target: `t${number}`, continuous: true });
+    await node.put("x/_replicator", `job-${number}`, body);
+  }
+  await node.event("replication.started", ({ jobId }) => jobId !== other);
+  await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
+  await node.event("replication.database-removed", ({ removedCount }) => removedCount === 120);
+  const left: string[] = [];
+  for await (const { jobId } of node.replicator.entries()) left.push(jobId);
+  expect(left).toEqual([other]);
+});
+
 test.each([
   [{ state: "pending" }, true],
   [{ state: "running" }, false],

@@ -1,7 +1,8 @@
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
-import { parseReplication } from "../../src/replicator/index.ts";
-import { type Node, openNode } from "../support/open-node.ts";
+import { parseWireDocument } from "../../src/protocol/index.ts";
+import { parseReplication, replicatedEdit } from "../../src/replicator/index.ts";
+import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
@@ -126,6 +127,36 @@ test("a document that could never run is refused with the field's name", async (
   const refused = node.put("_replicator", "bad", '{"source":"a","target":7}');
   await expect(refused).rejects.toThrow("`target` must be a string or an object");
   expect(await node.read("_replicator", "bad")).toBeUndefined();
+});
+
+test.each(["triggered", "error"])(
+  "a document that a CouchDB left as %s is taken up",
+  async (state) => {
+    const node = await open();
+    node.start();
+    await fill(node, "a", 3);
+    await node.createDatabase("_replicator");
+    const document = { source: "a", target: "b", create_target: true, _replication_state: state };
+    await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
+    await node.event("replication.ended", (fields) => fields.state === "completed");
+    const stored = await node.read("_replicator", "job");
+    expect(JSON.parse(stored?.body ?? "{}")._replication_state).toBe("completed");
+  },
+);
+
+test("a bad document that was replicated in fails, and says why", async () => {
+  const node = await open();
+  node.start();
+  await node.createDatabase("_replicator");
+  await node.kv.transact(async (tx) => {
+    const database = await node.databases.open(tx, "_replicator");
+    const text = `{"_id":"bad","_rev":"1-${"ab".repeat(16)}","source":"a"}`;
+    await database.write(tx, replicatedEdit(parseWireDocument(text), []), ADMIN);
+  });
+  await node.event("replication.ended", (fields) => fields.state === "failed");
+  const stored = JSON.parse((await node.read("_replicator", "bad"))?.body ?? "{}");
+  expect(stored._replication_state).toBe("failed");
+  expect(stored._replication_state_reason).toContain("Missing `target` field");
 });
 
 test("a continuous job follows its source until it is cancelled", async () => {

@@ -16,6 +16,7 @@ import {
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
   REPLICATOR_CONFIG_DEFAULT,
+  RemovedDatabases,
   ReplicationHook,
   ReplicationOwnership,
   Replicator,
@@ -64,7 +65,22 @@ export async function openNode({
   const controls = new JobControls(replicatorSpace);
   const budgets = new Budgets({ runtime, kv, subspace: replicatorSpace });
   const failureList = new FailureList(replicatorSpace, runtime.digests, failuresMax);
-  const hook = new ReplicationHook({ runtime, jobs, ownership, controls, config: settings });
+  const removedDatabases = new RemovedDatabases({
+    runtime,
+    kv,
+    subspace: replicatorSpace,
+    jobs,
+    ownership,
+    controls,
+  });
+  const hook = new ReplicationHook({
+    runtime,
+    jobs,
+    ownership,
+    controls,
+    removedDatabases,
+    config: settings,
+  });
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple(["databases"]),
@@ -150,7 +166,8 @@ export async function openNode({
     events,
     start(): void {
       const { signal } = stopping;
-      running = Promise.all([scheduler.run(signal), outages.run(signal)]).then(() => {});
+      const removing = removedDatabases.run(signal).catch(() => {});
+      running = Promise.all([scheduler.run(signal), outages.run(signal), removing]).then(() => {});
     },
     async stop(): Promise<void> {
       stopping.abort(new Error("The test is over"));
