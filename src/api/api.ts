@@ -14,6 +14,7 @@ import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+import { findRoutes } from "./find.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
 import type { Headers } from "./responses.ts";
@@ -72,6 +73,7 @@ export function createApi(parts: ApiParts): Api {
     ...revisionsDifferenceRoutes(own),
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
+    ...findRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;

@@ -19,6 +19,8 @@ const RESOURCES = [
   "_ensure_full_commit",
   "_compact",
   "_find",
+  "_explain",
+  "_index",
   "_local/x",
   "_design/x",
   "_design/x/y",
@@ -165,6 +167,7 @@ const body = fc.oneof(
   fc.array(document, { maxLength: 3 }).map((docs) => JSON.stringify({ docs })),
   fc.array(document, { maxLength: 3 }).map((docs) => JSON.stringify({ docs, new_edits: false })),
   fc.jsonValue({ maxDepth: 3 }).map((json) => JSON.stringify(json)),
+  fc.jsonValue({ maxDepth: 3 }).map((selector) => JSON.stringify({ selector })),
   document.map((members) => `--x\r\n\r\n${JSON.stringify(members)}\r\n--x\r\n\r\nabc\r\n--x--`),
   fc.uint8Array({ maxLength: 20 }),
 );
