@@ -81,7 +81,14 @@ export function createApi(parts: ApiParts): Api {
 
   return async (request) => {
     const requestId = randomHex(runtime.random).slice(0, 10);
+    const startMs = runtime.clock.monotonicMs();
     const response = await answer(router, own, request, requestId);
+    runtime.trace.event("api.answered", {
+      method: request.method,
+      path: request.path,
+      status: response.status,
+      durationMs: runtime.clock.monotonicMs() - startMs,
+    });
     const headers = {
       "Cache-Control": "must-revalidate",
       Server: serverName,
