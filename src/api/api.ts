@@ -16,6 +16,7 @@ import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.t
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
+import { purgeRoutes } from "./purge.ts";
 import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Match, type Route, Router, splitPath } from "./router.ts";
@@ -70,6 +71,7 @@ export function createApi(parts: ApiParts): Api {
     ...bulkDocumentsRoutes(own),
     ...bulkGetRoutes(own),
     ...revisionsDifferenceRoutes(own),
+    ...purgeRoutes(own),
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
     ...parts.routes,

@@ -76,7 +76,6 @@ describe("databases", () => {
     { name: "queries are not there", ask: "POST /films/_find", body: {}, status: 501 },
     { name: "indexes are not there", ask: "GET /films/_index", status: 501 },
     { name: "views are not there", ask: "GET /films/_design/a/_view/b", status: 501 },
-    { name: "purging is not there", ask: "POST /films/_purge", body: {}, status: 501 },
     { name: "a security object is a text of ours", ask: "GET /films/_security", status: 200 },
     {
       name: "a security object that is none is refused",
