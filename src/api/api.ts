@@ -14,6 +14,7 @@ import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+import { findRoutes } from "./find.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
 import { purgeRoutes } from "./purge.ts";
@@ -74,6 +75,7 @@ export function createApi(parts: ApiParts): Api {
     ...purgeRoutes(own),
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
+    ...findRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;
@@ -81,7 +83,14 @@ export function createApi(parts: ApiParts): Api {
 
   return async (request) => {
     const requestId = randomHex(runtime.random).slice(0, 10);
+    const startMs = runtime.clock.monotonicMs();
     const response = await answer(router, own, request, requestId);
+    runtime.trace.event("api.answered", {
+      method: request.method,
+      path: request.path,
+      status: response.status,
+      durationMs: runtime.clock.monotonicMs() - startMs,
+    });
     const headers = {
       "Cache-Control": "must-revalidate",
       Server: serverName,

@@ -1,7 +1,7 @@
 /** The query of a changes feed. */
 import { splitObject } from "../base/index.ts";
 import { FIRST_SEQUENCE } from "../databases/index.ts";
-import { badRequest, compileSelector } from "../protocol/index.ts";
+import { badRequest, compileSelector, ProtocolError } from "../protocol/index.ts";
 import { type FilterName, type FilterRequest, parseFilterName } from "../replicator/index.ts";
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
@@ -171,5 +171,11 @@ function bySelector(value: unknown): ChangesFilter {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw badRequest("Selector error: expected a JSON object");
   }
-  return { kind: "selector", matches: compileSelector({ ...value }) };
+  try {
+    return { kind: "selector", matches: compileSelector({ ...value }) };
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    // `_find` has words of its own for what is wrong with a selector; here it is a bad request.
+    throw badRequest(error.reason);
+  }
 }

@@ -6,10 +6,6 @@ import { defineRoute, type Route } from "./router.ts";
 const ALL_METHODS = ["GET", "PUT", "POST", "DELETE", "COPY"];
 
 const SENTENCES: Readonly<Record<string, string>> = {
-  "/{database}/_find": "Mango queries are not part of Tandem yet.",
-  "/{database}/_explain": "Mango queries are not part of Tandem yet.",
-  "/{database}/_index": "Mango indexes are not part of Tandem.",
-  "/{database}/_index/{rest...}": "Mango indexes are not part of Tandem.",
   "/{database}/_all_docs/queries": "Several queries in one request are not part of Tandem.",
   "/{database}/_design_docs/queries": "Several queries in one request are not part of Tandem.",
   "/{database}/_local_docs/queries": "Several queries in one request are not part of Tandem.",

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { openApi, openFilms } from "./api.fixture.ts";
+import { type Asked, openApi, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
 /** Films with `a`, with two leaves of `b`, and with the deleted `c`. */
-async function openPurgeable() {
-  const api = await openFilms();
+async function openPurgeable(open: () => Promise<Asked> = openFilms) {
+  const api = await open();
   await api.ask("POST /films/_bulk_docs", {
     body: {
       new_edits: false,
