@@ -3,6 +3,7 @@
  *
  *   { add: count, lanes }   adds so many, so many at once; answers { added: milliseconds }
  *   { work: true }          runs jobs; answers { worked: count } now and then, and { latencyMs } of jobs with a time in their data
+ *   { hold: true }          runs jobs that never end; says { held: 1 } for each
  *   { stop: true }          ends
  */
 import { QUEUES } from "./queues.mjs";
@@ -38,9 +39,18 @@ function work() {
   working = queue.work(onJob, stopping.signal).finally(() => clearInterval(report));
 }
 
+function hold() {
+  const onJob = () => {
+    process.send({ held: 1 });
+    return new Promise(() => {});
+  };
+  working = queue.work(onJob, stopping.signal);
+}
+
 process.on("message", async (message) => {
   if (message.add !== undefined) await add(message.add, message.lanes);
   else if (message.work) work();
+  else if (message.hold) hold();
   else {
     stopping.abort(new Error("The benchmark is over"));
     await working.catch(() => {});

@@ -36,7 +36,8 @@ async function openTandem(directory) {
     async fill(count) {
       for (let filled = 0; filled < count; filled += FILL_ROWS) {
         await kv.transact(async (tx) => {
-          for (let row = 0; row < FILL_ROWS; row++) await jobs.add(tx, newName(), { n: row });
+          for (let row = 0; row < Math.min(FILL_ROWS, count - filled); row++)
+            await jobs.add(tx, newName(), { n: row });
         });
       }
     },
@@ -131,7 +132,10 @@ async function openBoss(url) {
     prepare: () => boss.createQueue(NAME),
     async fill(count) {
       for (let filled = 0; filled < count; filled += FILL_ROWS) {
-        const rows = Array.from({ length: FILL_ROWS }, (_, n) => ({ name: NAME, data: { n } }));
+        const rows = Array.from({ length: Math.min(FILL_ROWS, count - filled) }, (_, n) => ({
+          name: NAME,
+          data: { n },
+        }));
         await boss.insert(rows);
       }
     },
