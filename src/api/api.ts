@@ -10,6 +10,7 @@ import { authorize } from "./authorization.ts";
 import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
 import { changesRoutes } from "./changes.ts";
+import { databaseUpdatesRoutes } from "./database-updates.ts";
 import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
@@ -28,6 +29,8 @@ export interface ApiSettings {
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
+  /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */
+  readonly changesTimeoutMs: number;
 }
 
 /** All that the API needs from the server that it is a part of. */
@@ -74,6 +77,7 @@ export function createApi(parts: ApiParts): Api {
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
     ...findRoutes(own),
+    ...databaseUpdatesRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;

@@ -17,6 +17,7 @@ import {
   decodeDatabaseRecord,
   encodeDatabaseRecord,
 } from "./database-record.ts";
+import type { DatabaseUpdates } from "./database-updates.ts";
 import type {
   Change,
   DatabaseInfo,
@@ -55,6 +56,7 @@ export interface DatabaseParts {
   readonly name: string;
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
+  readonly updates: DatabaseUpdates;
   /** The security object until somebody sets one. */
   readonly securityDefault: () => JsonText;
 }
@@ -66,6 +68,7 @@ export class Database {
   readonly keys: DatabaseKeys;
   readonly #registryKeys: RegistryKeys;
   readonly #hooks: readonly DatabaseHook[];
+  readonly #updates: DatabaseUpdates;
   readonly #securityDefault: () => JsonText;
   readonly #reader: DocumentReader;
   readonly #writer: DocumentWriter;
@@ -82,6 +85,7 @@ export class Database {
     this.keys = registryKeys.databaseKeys(record.uuid);
     this.#registryKeys = registryKeys;
     this.#hooks = hooks;
+    this.#updates = parts.updates;
     this.#securityDefault = securityDefault;
     const { keys } = this;
     const reader = new DocumentReader(keys, record.uuid);
@@ -228,7 +232,15 @@ export class Database {
       const written = await this.#writeRound(tx, state, round, context);
       for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
     }
+    await this.#noteUpdate(tx, outcomes);
     return outcomes;
+  }
+
+  async #noteUpdate(tx: Transaction, outcomes: readonly WriteOutcome[]): Promise<void> {
+    const isUpdate = outcomes.some(
+      ({ kind, id }) => kind === "written" && !id.startsWith(LOCAL_PREFIX),
+    );
+    if (isUpdate) await this.#updates.note(tx, this.name, "updated");
   }
 
   // Changes

@@ -86,7 +86,11 @@ export async function openApi({
     },
     isUp: () => true,
     hashPasswords: async (edits) => edits,
-    settings: { adminOnlyAllDatabases: true, usersSecurityEditable: false },
+    settings: {
+      adminOnlyAllDatabases: true,
+      usersSecurityEditable: false,
+      changesTimeoutMs: 60_000,
+    },
     routes: [],
     ...parts,
   });
