@@ -18,6 +18,7 @@ import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
 import { findRoutes } from "./find.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
+import { purgeRoutes } from "./purge.ts";
 import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Match, type Route, Router, splitPath } from "./router.ts";
@@ -74,6 +75,7 @@ export function createApi(parts: ApiParts): Api {
     ...bulkDocumentsRoutes(own),
     ...bulkGetRoutes(own),
     ...revisionsDifferenceRoutes(own),
+    ...purgeRoutes(own),
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
     ...findRoutes(own),

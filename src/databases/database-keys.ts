@@ -105,6 +105,8 @@ const UNREFERENCED = 14;
 const SHARE = 15;
 const BOUNDARY = 16;
 const SWEEP_CURSOR = 17;
+const PURGE = 18;
+const PURGE_LIMIT = 19;
 
 const COUNTER_NUMBERS = {
   documents: 1,
@@ -165,6 +167,8 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   },
   { key: "(16, versionstamp)", value: '""', note: "a boundary" },
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
+  { key: "(18, number)", value: "PurgeRecord", note: "the latest purges, numbered from 1" },
+  { key: "(19)", value: "PurgeLimit", note: "absent until somebody sets it" },
 ];
 
 /** A revision's place in a key. */
@@ -335,6 +339,22 @@ export class DatabaseKeys {
 
   sweepCursor(): Key {
     return this.#database.pack([SWEEP_CURSOR]);
+  }
+
+  purge(number: number): Key {
+    return this.#database.pack([PURGE, number]);
+  }
+
+  purges(): Range {
+    return this.#database.range([PURGE]);
+  }
+
+  purgeNumber(key: Key): number {
+    return this.#database.unpack(key)[1] as number;
+  }
+
+  purgeLimit(): Key {
+    return this.#database.pack([PURGE_LIMIT]);
   }
 }
 

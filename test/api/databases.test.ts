@@ -74,7 +74,6 @@ describe("databases", () => {
     { name: "compaction is accepted", ask: "POST /films/_compact", body: "", status: 202 },
     { name: "clean-up is accepted", ask: "POST /films/_view_cleanup", body: "", status: 202 },
     { name: "views are not there", ask: "GET /films/_design/a/_view/b", status: 501 },
-    { name: "purging is not there", ask: "POST /films/_purge", body: {}, status: 501 },
     { name: "a security object is a text of ours", ask: "GET /films/_security", status: 200 },
     {
       name: "a security object that is none is refused",
