@@ -113,13 +113,12 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
 }
 
 function byIds(value: unknown): ChangesFilter {
-  if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of strings.");
+  if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set(value);
   return { kind: "ids", matches: (id) => ids.has(id) };
 }
 
 function bySelector(value: unknown): ChangesFilter {
-  if (value === undefined) throw badRequest("Selector must be specified in POST payload");
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw badRequest("Selector error: expected a JSON object");
   }
