@@ -10,12 +10,15 @@ import { authorize } from "./authorization.ts";
 import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
 import { changesRoutes } from "./changes.ts";
+import { databaseUpdatesRoutes } from "./database-updates.ts";
 import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+import { findRoutes } from "./find.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
+import { purgeRoutes } from "./purge.ts";
 import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Match, type Route, Router, splitPath } from "./router.ts";
@@ -27,6 +30,8 @@ export interface ApiSettings {
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
+  /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */
+  readonly changesTimeoutMs: number;
 }
 
 /** All that the API needs from the server that it is a part of. */
@@ -70,8 +75,11 @@ export function createApi(parts: ApiParts): Api {
     ...bulkDocumentsRoutes(own),
     ...bulkGetRoutes(own),
     ...revisionsDifferenceRoutes(own),
+    ...purgeRoutes(own),
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
+    ...findRoutes(own),
+    ...databaseUpdatesRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;
@@ -79,7 +87,14 @@ export function createApi(parts: ApiParts): Api {
 
   return async (request) => {
     const requestId = randomHex(runtime.random).slice(0, 10);
+    const startMs = runtime.clock.monotonicMs();
     const response = await answer(router, own, request, requestId);
+    runtime.trace.event("api.answered", {
+      method: request.method,
+      path: request.path,
+      status: response.status,
+      durationMs: runtime.clock.monotonicMs() - startMs,
+    });
     const headers = {
       "Cache-Control": "must-revalidate",
       Server: serverName,

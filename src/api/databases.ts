@@ -46,7 +46,7 @@ function infoView(info: DatabaseInfo): unknown {
   return {
     instance_start_time: info.instanceStartTime,
     db_name: info.name,
-    purge_seq: "0",
+    purge_seq: String(info.purgeCount),
     update_seq: info.updateSequence,
     sizes: info.sizes,
     props: {},

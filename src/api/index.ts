@@ -19,6 +19,8 @@ export type { JobsParts } from "./jobs.ts";
 export { jobRoutes } from "./jobs.ts";
 export type { NodeConfiguration } from "./node-configuration.ts";
 export { nodeConfigurationRoutes } from "./node-configuration.ts";
+export type { NodeMetrics, Statistic, StatisticsTree } from "./node-metrics.ts";
+export { nodeMetricsRoutes } from "./node-metrics.ts";
 export {
   booleanParameter,
   integerParameter,

@@ -81,7 +81,8 @@ export function nodeConfigurationRoutes(
   ];
 }
 
-function requireNode(name: string, nodeName: string): void {
+/** Throws CouchDB's 412 for the name of another node. */
+export function requireNode(name: string, nodeName: string): void {
   if (name === "_local" || name === nodeName) return;
   throw new ProtocolError(412, "nodedown", `${name} is down`);
 }

@@ -6,23 +6,16 @@ import { defineRoute, type Route } from "./router.ts";
 const ALL_METHODS = ["GET", "PUT", "POST", "DELETE", "COPY"];
 
 const SENTENCES: Readonly<Record<string, string>> = {
-  "/{database}/_find": "Mango queries are not part of Tandem yet.",
-  "/{database}/_explain": "Mango queries are not part of Tandem yet.",
-  "/{database}/_index": "Mango indexes are not part of Tandem.",
-  "/{database}/_index/{rest...}": "Mango indexes are not part of Tandem.",
   "/{database}/_all_docs/queries": "Several queries in one request are not part of Tandem.",
   "/{database}/_design_docs/queries": "Several queries in one request are not part of Tandem.",
   "/{database}/_local_docs/queries": "Several queries in one request are not part of Tandem.",
-  "/{database}/_purge": "Purging is not part of Tandem.",
-  "/{database}/_purged_infos": "Purging is not part of Tandem.",
-  "/{database}/_purged_infos_limit": "Purging is not part of Tandem.",
   "/{database}/_shards": "Databases of Tandem have no shards.",
   "/{database}/_shards/{rest...}": "Databases of Tandem have no shards.",
   "/{database}/_sync_shards": "Databases of Tandem have no shards.",
   "/{database}/_partition/{rest...}": "Databases of Tandem have no partitions.",
   "/{database}/_temp_view": "Views are not part of Tandem.",
   "/{database}/_search_analyze": "Search is not part of Tandem.",
-  "/{database}/_auto_purge": "Purging is not part of Tandem.",
+  "/{database}/_auto_purge": "Purging by age is not part of Tandem.",
 };
 
 const DESIGN_SENTENCES: Readonly<Record<string, string>> = {

@@ -5,6 +5,7 @@ import {
   type KeyValue,
   type RangeOptions,
   type ReadTransaction,
+  type Versionstamp,
 } from "../kv/index.ts";
 import { type ChangedLeaf, decodeChangeRecord } from "./change-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
@@ -51,6 +52,13 @@ export class ChangesFeed {
     const page = await tx.getRangePage({ begin, end }, rangeOptions);
     const entries = await Promise.all(page.entries.map((row) => this.#change(tx, row)));
     return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  /** Of the last change; undefined when there is none. */
+  async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
+    const page = await tx.snapshot.getRangePage(this.#keys.changes(), { limit: 1, reverse: true });
+    const [last] = page.entries;
+    return last === undefined ? undefined : this.#keys.changeVersionstamp(last.key);
   }
 
   async #change(tx: ReadTransaction, { key, value }: KeyValue): Promise<Change> {

@@ -5,11 +5,11 @@
  * reads of a removed database find nothing.
  */
 import { type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
-import type { Key, ReadTransaction, Transaction, Versionstamp, Watch } from "../kv/index.ts";
+import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
 import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
+import { BatchWriter } from "./batch-writer.ts";
 import { ChangeCounts } from "./change-counts.ts";
 import { ChangesFeed, type ChangesOptions } from "./changes-feed.ts";
-import { CounterDeltas } from "./counter-deltas.ts";
 import { readCounter } from "./counter-record.ts";
 import type { DatabaseKeys, RegistryKeys } from "./database-keys.ts";
 import {
@@ -17,6 +17,7 @@ import {
   decodeDatabaseRecord,
   encodeDatabaseRecord,
 } from "./database-record.ts";
+import type { DatabaseUpdates } from "./database-updates.ts";
 import type {
   Change,
   DatabaseInfo,
@@ -28,33 +29,32 @@ import type {
   WriteContext,
   WriteOutcome,
 } from "./document.ts";
+import { DocumentIndexes } from "./document-indexes.ts";
+import { DocumentPurger, type Purge } from "./document-purger.ts";
 import { DocumentReader } from "./document-reader.ts";
-import { DocumentWriter, isStale, type Prepared } from "./document-writer.ts";
+import { DocumentWriter } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
+import { LeafWriter } from "./leaf-writer.ts";
 import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
 import { formatRevision, parseRevision } from "./revision.ts";
-import type { LeafNode, RevisionNode } from "./revision-tree.ts";
+import {
+  type MissingRevisions,
+  missingFrom,
+  type RevisionStatus,
+  statusesBelow,
+} from "./revision-questions.ts";
+import type { LeafNode } from "./revision-tree.ts";
 import { readSecurity, writeSecurity } from "./security.ts";
-import { formatSequence, parseSequence } from "./sequence.ts";
+import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./sequence.ts";
 import { openState, stateOf, type TransactionState } from "./transaction-state.ts";
-
-/** A revision's place in `_revs_info`. */
-export interface RevisionStatus {
-  readonly revision: Revision;
-  readonly status: "available" | "missing" | "deleted";
-}
-
-export interface MissingRevisions {
-  readonly missing: readonly Revision[];
-  readonly possibleAncestors: readonly Revision[];
-}
 
 export interface DatabaseParts {
   readonly registryKeys: RegistryKeys;
   readonly name: string;
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
+  readonly updates: DatabaseUpdates;
   /** The security object until somebody sets one. */
   readonly securityDefault: () => JsonText;
 }
@@ -65,10 +65,11 @@ export class Database {
   readonly instanceStartTime: string;
   readonly keys: DatabaseKeys;
   readonly #registryKeys: RegistryKeys;
-  readonly #hooks: readonly DatabaseHook[];
+  readonly #updates: DatabaseUpdates;
   readonly #securityDefault: () => JsonText;
   readonly #reader: DocumentReader;
-  readonly #writer: DocumentWriter;
+  readonly #batches: BatchWriter;
+  readonly #purger: DocumentPurger;
   readonly #counts: ChangeCounts;
   readonly #changes: ChangesFeed;
   readonly #allDocuments: AllDocuments;
@@ -81,17 +82,22 @@ export class Database {
     this.instanceStartTime = record.instanceStartTime.toString();
     this.keys = registryKeys.databaseKeys(record.uuid);
     this.#registryKeys = registryKeys;
-    this.#hooks = hooks;
+    this.#updates = parts.updates;
     this.#securityDefault = securityDefault;
     const { keys } = this;
     const reader = new DocumentReader(keys, record.uuid);
     const counts = new ChangeCounts(keys, runtime.random);
+    const locals = new LocalDocuments(keys);
+    const leaves = new LeafWriter(runtime, keys);
+    const indexes = new DocumentIndexes(keys, counts);
+    const writer = new DocumentWriter(runtime, { keys, reader, leaves, indexes });
     this.#reader = reader;
     this.#counts = counts;
-    this.#writer = new DocumentWriter(runtime, { keys, reader, counts });
+    this.#batches = new BatchWriter({ keys, writer, counts, locals, hooks });
+    this.#purger = new DocumentPurger({ keys, reader, leaves, indexes, counts, hooks });
     this.#changes = new ChangesFeed(keys, reader);
     this.#allDocuments = new AllDocuments(keys, reader);
-    this.#locals = new LocalDocuments(keys);
+    this.#locals = locals;
   }
 
   /** Throws STORE_DATABASE_NOT_FOUND when the database was removed; its removal conflicts with this transaction. */
@@ -100,19 +106,21 @@ export class Database {
   }
 
   async info(tx: ReadTransaction): Promise<DatabaseInfo> {
-    const [documentCount, deletedDocumentCount, external, active, updateSequence] =
+    const [documentCount, deletedDocumentCount, external, active, updateSequence, purgeCount] =
       await Promise.all([
         readCounter(tx, this.keys, "documents"),
         readCounter(tx, this.keys, "deletedDocuments"),
         readCounter(tx, this.keys, "externalBytes"),
         readCounter(tx, this.keys, "activeBytes"),
         this.updateSequence(tx),
+        this.#purger.count(tx),
       ]);
     return {
       name: this.name,
       documentCount,
       deletedDocumentCount,
       updateSequence,
+      purgeCount,
       instanceStartTime: this.instanceStartTime,
       uuid: this.uuid,
       sizes: { file: active, external, active },
@@ -170,14 +178,7 @@ export class Database {
     revision: Revision,
   ): Promise<RevisionStatus[]> {
     const { tree } = await this.#reader.load(tx, id);
-    const statuses: RevisionStatus[] = [];
-    let node: RevisionNode | undefined = tree.find(parseRevision(revision));
-    for (; node !== undefined; node = node.parent) {
-      const status =
-        node.leaf === undefined ? "missing" : node.leaf.deleted ? "deleted" : "available";
-      statuses.push({ revision: formatRevision(node), status });
-    }
-    return statuses;
+    return statusesBelow(tree, revision);
   }
 
   /** Which of the revisions are not in the tree, and the leaves that may be their ancestors. */
@@ -187,14 +188,7 @@ export class Database {
     revisions: readonly Revision[],
   ): Promise<MissingRevisions> {
     const { tree } = await this.#reader.load(tx, id);
-    const asked = revisions.map((revision) => ({ revision, parts: parseRevision(revision) }));
-    const missing = asked.filter(({ parts }) => tree.find(parts) === undefined);
-    const generationMax = Math.max(0, ...missing.map(({ parts }) => parts.generation));
-    const ancestors = tree.leaves.filter(({ generation }) => generation < generationMax);
-    return {
-      missing: missing.map(({ revision }) => revision),
-      possibleAncestors: ancestors.map(formatRevision),
-    };
+    return missingFrom(tree, revisions);
   }
 
   /** Documents that are not deleted, in the byte order of their ids. */
@@ -221,14 +215,48 @@ export class Database {
   ): Promise<WriteOutcome[]> {
     for (const { id } of edits) checkDocumentId(id);
     if (edits.length === 0) return [];
-    const state = await this.#state(tx);
-    await this.#counts.begin(tx, state, edits.length);
-    const outcomes: WriteOutcome[] = new Array(edits.length);
-    for (const round of this.#rounds(edits)) {
-      const written = await this.#writeRound(tx, state, round, context);
-      for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
-    }
+    const outcomes = await this.#batches.write(
+      { tx, state: await this.#state(tx), database: this, context },
+      edits,
+    );
+    await this.#noteUpdate(tx, outcomes);
     return outcomes;
+  }
+
+  /**
+   * Removes leaves as if they had never been, and their ancestors unless another leaf has them too: what `_purge` does. Tells
+   * of each document which of the revisions were leaves. Purges of one database wait for each other.
+   */
+  async purge(tx: Transaction, purges: readonly Purge[], context: WriteContext): Promise<Purge[]> {
+    const purged = await this.#purger.purge(
+      { tx, state: await this.#state(tx), database: this, context },
+      purges,
+    );
+    if (purged.length > 0) await this.#updates.note(tx, this.name, "updated");
+    return purged;
+  }
+
+  /** The purges that are remembered, oldest first. */
+  purgedInfos(tx: ReadTransaction): Promise<Purge[]> {
+    return this.#purger.infos(tx);
+  }
+
+  /** How many purges are remembered. */
+  purgedInfosLimit(tx: ReadTransaction): Promise<number> {
+    return this.#purger.infosLimit(tx);
+  }
+
+  /** A positive integer. Takes effect at the next purge. */
+  async setPurgedInfosLimit(tx: Transaction, limit: number): Promise<void> {
+    await this.#state(tx);
+    this.#purger.setInfosLimit(tx, limit);
+  }
+
+  async #noteUpdate(tx: Transaction, outcomes: readonly WriteOutcome[]): Promise<void> {
+    const isUpdate = outcomes.some(
+      ({ kind, id }) => kind === "written" && !id.startsWith(LOCAL_PREFIX),
+    );
+    if (isUpdate) await this.#updates.note(tx, this.name, "updated");
   }
 
   // Changes
@@ -243,12 +271,15 @@ export class Database {
     return this.#counts.countAfter(tx, parseSequence(since));
   }
 
-  /** The sequence of the last change; of a database that never had one, the first sequence. */
+  /** Of the last change, or of a later purge; of a database that never had one, the first sequence. Never goes back. */
   async updateSequence(tx: ReadTransaction): Promise<string> {
-    const { begin, end } = this.keys.changes();
-    const page = await tx.snapshot.getRangePage({ begin, end }, { limit: 1, reverse: true });
-    const last = page.entries[0];
-    return last === undefined ? "0" : formatSequence(this.keys.changeVersionstamp(last.key));
+    const [last, purged] = await Promise.all([
+      this.#changes.lastVersionstamp(tx),
+      this.#purger.lastVersionstamp(tx),
+    ]);
+    const later =
+      last === undefined || (purged !== undefined && purged.compare(last) > 0) ? purged : last;
+    return later === undefined ? FIRST_SEQUENCE : formatSequence(later);
   }
 
   /** Fires after the next commit that writes a document here, or removes the database. */
@@ -315,90 +346,6 @@ export class Database {
     tx.set(this.#registryKeys.database(this.name), encodeDatabaseRecord(record));
   }
 
-  /** Groups of edits that do not depend on each other: no document twice, and one by one when a hook writes after each. */
-  #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
-    const indexed = edits.map((edit, index) => ({ edit, index }));
-    if (this.#hooks.some((hook) => hook.afterWrite !== undefined)) {
-      return indexed.map((entry) => [entry]);
-    }
-    const rounds: { edit: DocumentEdit; index: number }[][] = [];
-    const depths = new Map<string, number>();
-    for (const entry of indexed) {
-      const depth = depths.get(entry.edit.id) ?? 0;
-      depths.set(entry.edit.id, depth + 1);
-      const round = rounds[depth];
-      if (round === undefined) rounds.push([entry]);
-      else round.push(entry);
-    }
-    return rounds;
-  }
-
-  async #writeRound(
-    tx: Transaction,
-    state: TransactionState,
-    round: readonly { readonly edit: DocumentEdit }[],
-    context: WriteContext,
-  ): Promise<WriteOutcome[]> {
-    const prepared = await Promise.all(
-      round.map(({ edit }) => this.#prepare(tx, state, edit, context)),
-    );
-    let lefts: (Key | undefined)[];
-    for (;;) {
-      lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
-      const stale = [...prepared.entries()].filter(([, entry]) => {
-        return !("kind" in entry) && isStale(state, entry);
-      });
-      if (stale.length === 0) break;
-      for (const [index] of stale) {
-        const { edit } = round[index] as { readonly edit: DocumentEdit };
-        prepared[index] = await this.#prepare(tx, state, edit, context);
-      }
-    }
-    const deltas = new CounterDeltas(this.keys);
-    const outcomes = prepared.map((entry, index) => {
-      if ("kind" in entry) return entry;
-      return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] });
-    });
-    deltas.apply(tx);
-    this.#counts.finish(tx, state);
-    for (const outcome of outcomes) {
-      if (outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX)) {
-        await this.#announce(tx, outcome.id, context);
-      }
-    }
-    return outcomes;
-  }
-
-  async #prepare(
-    tx: Transaction,
-    state: TransactionState,
-    edit: DocumentEdit,
-    context: WriteContext,
-  ): Promise<Prepared | WriteOutcome> {
-    if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
-    const judged = await this.#writer.judge(tx, state, edit);
-    if (judged.kind === "outcome") return judged.outcome;
-    let accepted = edit;
-    for (const hook of this.#hooks) {
-      const verdict = await hook.beforeWrite?.(tx, this, accepted, context);
-      if (verdict === undefined) continue;
-      if ("rejected" in verdict) {
-        const { rejected, reason } = verdict;
-        return { kind: "rejected", id: edit.id, error: rejected, reason } as const;
-      }
-      accepted = verdict.edit;
-    }
-    return this.#writer.prepare(tx, accepted, judged);
-  }
-
-  async #announce(tx: Transaction, id: string, context: WriteContext): Promise<void> {
-    for (const hook of this.#hooks) {
-      if (hook.afterWrite === undefined) continue;
-      const winner = await this.read(tx, id);
-      await hook.afterWrite(tx, this, winner as Document, context);
-    }
-  }
-
   /** The transaction's state here. Its first use reads the registry, so that a removal conflicts with this transaction. */
   async #state(tx: ReadTransaction): Promise<TransactionState> {
     return stateOf(tx, this.uuid) ?? openState(tx, await this.#record(tx));
@@ -414,11 +361,4 @@ export class Database {
     }
     return record as DatabaseRecord;
   }
-}
-
-/** The place that a document leaves when it is written. */
-function storedPlace(entry: Prepared | WriteOutcome): Versionstamp | undefined {
-  if ("kind" in entry) return undefined;
-  const { place } = entry.judged.loaded;
-  return place.kind === "stored" ? place.versionstamp : undefined;
 }

@@ -138,6 +138,8 @@ export interface DatabaseInfo {
   readonly documentCount: number;
   readonly deletedDocumentCount: number;
   readonly updateSequence: string;
+  /** How many purges there ever were. */
+  readonly purgeCount: number;
   /** Constant for the life of the database: what CouchDB reports as `instance_start_time`. */
   readonly instanceStartTime: string;
   /** 32 hex digits; a re-created database has another. */

@@ -11,6 +11,7 @@
  *   STORE_DATABASE_EXISTS, _NOT_FOUND, _NAME_INVALID                                         {database}
  *   STORE_DOCUMENT_ID_INVALID {id, reason}   STORE_DOCUMENT_TOO_LARGE {id, byteCount, max}
  *   STORE_REVISION_INVALID {revision}        STORE_REVISION_LIMIT_INVALID {revisionLimit}
+ *   STORE_PURGE_LIMIT_INVALID {limit}
  *   STORE_SEQUENCE_INVALID {sequence}        STORE_ATTACHMENT_NAME_INVALID {name, reason}
  *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}                     of what is staged
  *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}                                             said to be gzip, and is not
@@ -21,11 +22,12 @@ export type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
 export type { ReadContentOptions, Reclaimed, StageOptions } from "./attachment-store.ts";
 export { AttachmentStore } from "./attachment-store.ts";
 export type { ChangesOptions } from "./changes-feed.ts";
-export type { MissingRevisions, RevisionStatus } from "./database.ts";
 export { Database } from "./database.ts";
 export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./database-keys.ts";
 export type { NamesOptions } from "./database-registry.ts";
 export { DatabaseRegistry } from "./database-registry.ts";
+export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./database-updates.ts";
+export { DatabaseUpdates } from "./database-updates.ts";
 export type {
   Attachment,
   AttachmentEdit,
@@ -41,10 +43,12 @@ export type {
   WriteContext,
   WriteOutcome,
 } from "./document.ts";
-export { BODY_BYTES_MAX } from "./document-writer.ts";
+export type { Purge } from "./document-purger.ts";
 export type { DatabaseHook, Verdict, WriteValidation } from "./hooks.ts";
+export { BODY_BYTES_MAX } from "./leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
+export type { MissingRevisions, RevisionStatus } from "./revision-questions.ts";
 export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
 export { SandboxError } from "./sandbox.ts";
 export { SECURITY_ADMIN_ONLY } from "./security.ts";

@@ -137,6 +137,11 @@ export class RevisionTree {
     }
   }
 
+  /** Forgets a leaf, and the ancestors that no other leaf has. */
+  removeLeaf(leaf: LeafNode): void {
+    this.#leaves = this.#leaves.filter((other) => other !== leaf);
+  }
+
   #find(generation: number, hash: string): MutableNode | undefined {
     for (const leaf of this.#leaves) {
       let at: MutableNode | undefined = leaf;

@@ -12,6 +12,7 @@ export { createLogWriter } from "./log-writer.ts";
 export { parseMultipart } from "./multipart-parser.ts";
 export type { NodeServer, NodeServerOptions } from "./node-server.ts";
 export { openNodeServer } from "./node-server.ts";
+export { ProcessLeaseRenewer } from "./process-lease-renewer.ts";
 export { SandboxPool } from "./sandbox-pool.ts";
 export { systemClock } from "./system-clock.ts";
 export { systemCompression } from "./system-compression.ts";

@@ -4,7 +4,7 @@ import type { Trace } from "../base/index.ts";
 
 /** Events that tell of trouble; all others are `info`, and those of single requests `debug`. */
 const WARNINGS = /(failed|abandoned|crashed|expired|unavailable|refused)$/;
-const DETAILS = /^(http\.request|http\.retry|kv\.)/;
+const DETAILS = /^(api\.answered|http\.answered|http\.retry|kv\.)/;
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 

@@ -35,6 +35,8 @@ export function withRetry(
     let firstFailureMs: number | undefined;
     for (;;) {
       const attempt = await tryOnce(fetch, request, clock.nowMs());
+      const status = attempt.kind === "failed" ? undefined : attempt.response.status;
+      trace.event("http.answered", { method: request.method, status });
       if (attempt.kind === "answered") return attempt.response;
       const nowMs = clock.monotonicMs();
       firstFailureMs ??= nowMs;

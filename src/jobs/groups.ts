@@ -243,6 +243,30 @@ export class Groups {
     return entries[0] && this.#keys.laterGroup(entries[0].key).dueAtSec;
   }
 
+  /**
+   * When the job has been due that waits longest among those of ready groups, of which `groupCountMax` are looked at; undefined
+   * when none is ready. A snapshot: nothing conflicts with it.
+   */
+  async longestDueSec(
+    tx: ReadTransaction,
+    type: JobType,
+    groupCountMax: number,
+  ): Promise<number | undefined> {
+    const reader = tx.snapshot;
+    const groups = await this.#candidates(reader, type, groupCountMax);
+    const dueSecs = await Promise.all(
+      groups.map(async ({ group }) => {
+        const queue = this.#keys.groupQueue(type, group);
+        const { entries } = await reader.getRangePage(queue, { limit: 1 });
+        return entries[0] && this.#keys.queued(entries[0].key).scheduledAtSec;
+      }),
+    );
+    const nextDueSec = await this.nextDueSec(reader, type);
+    const isDue = nextDueSec !== undefined && nextDueSec <= this.#nowSec();
+    const known = [...dueSecs, isDue ? nextDueSec : undefined].filter((sec) => sec !== undefined);
+    return known.length === 0 ? undefined : Math.min(...known);
+  }
+
   async #takeFrom(
     tx: Transaction,
     type: JobType,

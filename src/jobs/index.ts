@@ -24,7 +24,7 @@ export type {
   LeaseTerm,
   ReadyRenewer,
 } from "./lease.ts";
-export { InLoopLeaseRenewer, keepLease, remainingMs } from "./lease.ts";
+export { InLoopLeaseRenewer, keepLease, remainingMs, usedLeaseMs } from "./lease.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { FairShare, Standing } from "./standing.ts";
 export {

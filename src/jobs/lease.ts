@@ -49,9 +49,14 @@ export interface Lease {
   readonly ended: Promise<LeaseEnding>;
 }
 
+/** How long a worker goes on after the beginning of its last renewal. */
+export function usedLeaseMs(leaseMs: number): number {
+  return leaseMs * USED_RATIO;
+}
+
 /** What is left of a lease whose last renewal began `ageMs` ago. */
 export function remainingMs(leaseMs: number, ageMs: number): number {
-  return leaseMs * USED_RATIO - ageMs;
+  return usedLeaseMs(leaseMs) - ageMs;
 }
 
 export interface KeepLeaseParts {

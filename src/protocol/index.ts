@@ -7,7 +7,9 @@ export { normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
 export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
-export { compileSelector } from "./selector.ts";
+export { compileSelector, fieldPath } from "./selector.ts";
+export type { IdBounds, SelectorFields } from "./selector-fields.ts";
+export { selectorFields, selectorIdBounds } from "./selector-fields.ts";
 export {
   encodeAttachmentName,
   encodeDatabaseName,

@@ -12,7 +12,7 @@ import {
   normalizeSelector,
   type Selector,
 } from "./normalize-selector.ts";
-import { badRequest } from "./protocol-error.ts";
+import { badRequest, ProtocolError } from "./protocol-error.ts";
 
 type Matcher = (value: unknown) => boolean;
 
@@ -38,7 +38,7 @@ function compile(condition: unknown): Matcher {
 }
 
 function combination(name: string, argument: unknown): Matcher {
-  if (!Array.isArray(argument)) throw badRequest(`Bad argument for operator ${name}: not an array`);
+  if (!Array.isArray(argument)) throw badArgument(name, argument);
   // Each branch is negated by itself, so that a missing field fails `$nor`, too.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
@@ -49,7 +49,7 @@ function combination(name: string, argument: unknown): Matcher {
 }
 
 function fieldMatcher(field: string, operator: string, operand: unknown): Matcher {
-  const path = field === "" ? [] : splitPath(field);
+  const path = field === "" ? [] : fieldPath(field);
   if (operator === "$exists") {
     if (typeof operand !== "boolean") throw badArgument(operator, operand);
     return (document) => (valueAt(document, path) !== undefined) === operand;
@@ -65,7 +65,7 @@ function fieldMatcher(field: string, operator: string, operand: unknown): Matche
 }
 
 /** The segments of `a.b\.c`. */
-function splitPath(field: string): string[] {
+export function fieldPath(field: string): string[] {
   const segments: string[] = [];
   let segment = "";
   for (let at = 0; at < field.length; at++) {
@@ -173,7 +173,7 @@ function textMatcher(operator: string, operand: unknown): Matcher {
   if (["$regex", "$beginsWith", "$type", "$mod"].includes(operator)) {
     throw badArgument(operator, operand);
   }
-  throw badRequest(`Invalid operator: ${operator}`);
+  throw new ProtocolError(400, "invalid_operator", `Invalid operator: ${operator}`);
 }
 
 const POSIX_CLASSES: Readonly<Record<string, string>> = {
@@ -199,13 +199,14 @@ function compileExpression(text: string): RegExp {
     try {
       return new RegExp(source, flags);
     } catch {
-      throw badRequest(`Bad argument for operator $regex: ${JSON.stringify(text)}`);
+      throw badArgument("$regex", text);
     }
   }
 }
 
 function badArgument(operator: string, operand: unknown): Error {
-  return badRequest(`Bad argument for operator ${operator}: ${JSON.stringify(operand)}`);
+  const reason = `Bad argument for operator ${operator}: ${JSON.stringify(operand)}`;
+  return new ProtocolError(400, "bad_arg", reason);
 }
 
 function typeName(value: unknown): string {

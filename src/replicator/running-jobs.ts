@@ -42,6 +42,7 @@ export class RunningJobs {
     const data = fromJobData(job.data);
     const stop = new AbortController();
     this.meter.start(held, job.group);
+    this.#runtime.trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(held, data, stop.signal)
       .catch((error: unknown) => {
         // The store failed it: the queue finds the job by its silence.

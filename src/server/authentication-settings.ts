@@ -58,6 +58,7 @@ const SETTINGS: SettingsOf<AuthenticationSettings> = {
 const API_SETTINGS: SettingsOf<ApiSettings> = {
   adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
   usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
+  changesTimeoutMs: integerSetting("chttpd", "changes_timeout", 60_000),
 };
 
 export const AUTHENTICATION_SETTINGS: readonly Setting<unknown>[] = [

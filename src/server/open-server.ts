@@ -39,6 +39,7 @@ import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
 import { designFunctions, securityDefault } from "./database-settings.ts";
 import { openLayout, SUBSPACES, sessionSecret } from "./layout.ts";
+import { EventCounts, Metrics } from "./metrics.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
@@ -71,10 +72,11 @@ export async function openServer(
   trace: Trace,
   startProcess?: StartProcess,
 ): Promise<RunningServer> {
-  const runtime = createSystemRuntime(trace);
+  const counts = new EventCounts(trace);
+  const runtime = createSystemRuntime(counts);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config, startProcess);
+    return await startNode(runtime, store, config, { counts, startProcess });
   } catch (error) {
     await store.kv.close();
     throw error;
@@ -85,7 +87,10 @@ async function startNode(
   runtime: Runtime,
   { kv, renewer }: OpenedStore,
   config: ServerConfig,
-  startProcess: StartProcess | undefined,
+  {
+    counts,
+    startProcess,
+  }: { readonly counts: EventCounts; readonly startProcess: StartProcess | undefined },
 ): Promise<RunningServer> {
   const { configuration } = config;
   const replicatorSettings = replicatorConfig(configuration);
@@ -184,6 +189,7 @@ async function startNode(
         authentication,
         cookies,
         configuration: new MaskedConfiguration(configuration, passwords),
+        metrics: new Metrics({ clock: runtime.clock, kv, jobs, counts }),
         nodeName: config.nodeName,
         shownUrl: () => shownUrl,
       }),

@@ -1,7 +1,12 @@
 /** The key-value store that the configuration names. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
-import { LmdbLeaseRenewer, openFoundationDbEngine, openLmdbEngine } from "../host/index.ts";
+import {
+  LmdbLeaseRenewer,
+  openFoundationDbEngine,
+  openLmdbEngine,
+  ProcessLeaseRenewer,
+} from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
 import type { ServerConfig } from "./config.ts";
@@ -21,8 +26,12 @@ export async function openStore(
     case "memory":
       return renewedInLoop(runtime, new MemoryEngine({ runtime }));
     case "foundationdb": {
-      const options = { runtime, clusterFile, ...foundationDbVersions };
-      return renewedInLoop(runtime, await openFoundationDbEngine(options));
+      const options = { clusterFile, ...foundationDbVersions };
+      const engine = await openFoundationDbEngine({ runtime, ...options });
+      return {
+        kv: new KeyValueStore({ runtime, engine }),
+        renewer: new ProcessLeaseRenewer({ kind: "foundationdb", ...options }, SUBSPACES.jobs),
+      };
     }
     case "lmdb": {
       const directory = resolve(dataDirectory);

@@ -6,7 +6,9 @@ import {
   type JobsParts,
   jobRoutes,
   type NodeConfiguration,
+  type NodeMetrics,
   nodeConfigurationRoutes,
+  nodeMetricsRoutes,
   type Route,
   replicateRoutes,
   type SchedulerParts,
@@ -26,12 +28,14 @@ export function routes(
       readonly authentication: Authentication;
       readonly cookies: SessionCookies;
       readonly configuration: NodeConfiguration;
+      readonly metrics: NodeMetrics;
       readonly nodeName: string;
     },
 ): readonly Route[] {
   const { authentication } = parts;
   return [
     ...nodeConfigurationRoutes(parts.configuration, parts.nodeName),
+    ...nodeMetricsRoutes(parts.metrics, parts.nodeName),
     ...replicateRoutes(parts.replicator),
     ...schedulerRoutes(parts),
     ...workersRoutes(parts),

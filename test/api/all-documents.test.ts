@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { openFilms } from "./api.fixture.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
 import { type Row, refusal, testRows } from "./rows.ts";
 
 /** `a` to `e`, `gone` removed, and a design document. */
-async function openLetters() {
-  const api = await openFilms();
+async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
+  const api = await open();
   const letters = ["a", "b", "c", "d", "e"].map((_id) => ({ _id, _rev: `1-${_id}`, letter: _id }));
   const docs = [
     ...letters,

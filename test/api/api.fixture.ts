@@ -34,12 +34,16 @@ export interface Answer {
   readonly json: any;
 }
 
-export interface OpenApi {
+/** What can be asked: our API, or another one. */
+export interface Asked {
+  /** `GET /films?limit=1`. */
+  ask(request: string, options?: AskOptions): Promise<Answer>;
+}
+
+export interface OpenApi extends Asked {
   readonly api: Api;
   readonly runtime: Runtime;
   readonly events: readonly { readonly name: string }[];
-  /** `GET /films?limit=1`. */
-  ask(request: string, options?: AskOptions): Promise<Answer>;
   /** The answer's body as it comes. */
   stream(request: string, options?: AskOptions): Promise<AsyncIterator<string>>;
 }
@@ -82,7 +86,11 @@ export async function openApi({
     },
     isUp: () => true,
     hashPasswords: async (edits) => edits,
-    settings: { adminOnlyAllDatabases: true, usersSecurityEditable: false },
+    settings: {
+      adminOnlyAllDatabases: true,
+      usersSecurityEditable: false,
+      changesTimeoutMs: 60_000,
+    },
     routes: [],
     ...parts,
   });
@@ -132,10 +140,7 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
   const space = request.indexOf(" ");
   const target = request.slice(space + 1);
   const question = target.indexOf("?");
-  const bytes =
-    typeof body === "string" || body instanceof Uint8Array
-      ? Buffer.from(body)
-      : Buffer.from(body === undefined ? "" : JSON.stringify(body));
+  const bytes = bodyBytes(body);
   const named = new Map(
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
   );
@@ -158,7 +163,12 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
   };
 }
 
-function parsed(text: string): unknown {
+export function bodyBytes(body: AskOptions["body"]): Buffer {
+  if (typeof body === "string" || body instanceof Uint8Array) return Buffer.from(body);
+  return Buffer.from(body === undefined ? "" : JSON.stringify(body));
+}
+
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { openFilms } from "./api.fixture.ts";
-import { refusal, testRows } from "./rows.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
+import { FILMS, refusal, testRows } from "./rows.ts";
 
 function md5(bytes: Uint8Array): string {
   return createHash("md5").update(bytes).digest("base64");
@@ -11,8 +11,8 @@ function md5(bytes: Uint8Array): string {
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
 /** `a` with an attachment `digits`. */
-async function openDigits() {
-  const api = await openFilms();
+async function openDigits<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
+  const api = await open();
   await api.ask("PUT /films/a/digits", DIGITS);
   return api;
 }
@@ -331,7 +331,7 @@ describe("multipart/related", () => {
   });
 
   test("stands inside multipart/mixed for open_revs", async () => {
-    const { ask } = await openDigits();
+    const { ask } = await openDigits(openFilms);
     const { _rev } = (await ask("GET /films/a")).json;
     const answer = await ask(`GET /films/a?revs=true&open_revs=["${_rev}","9-z"]`, {
       headers: { Accept: "multipart/mixed" },
@@ -347,7 +347,7 @@ describe("multipart/related", () => {
   });
 
   test("sends a document without new attachments as JSON", async () => {
-    const { ask } = await openDigits();
+    const { ask } = await openDigits(openFilms);
     const { _rev } = (await ask("GET /films/a")).json;
     const mixed = await ask(`GET /films/a?open_revs=["${_rev}"]&atts_since=["${_rev}"]`, {
       headers: { Accept: "multipart/mixed" },
@@ -362,7 +362,7 @@ describe("multipart/related", () => {
 
   describe("is refused", () => {
     const document = { _attachments: { x: follows(second) } };
-    testRows(openFilms, [
+    testRows(FILMS, [
       {
         name: "when a part is missing",
         ask: "PUT /films/a",

@@ -122,7 +122,11 @@ describe("an admin of a database", () => {
 });
 
 test("lists of databases are for everybody where the configuration says so", async () => {
-  const settings = { adminOnlyAllDatabases: false, usersSecurityEditable: false };
+  const settings = {
+    adminOnlyAllDatabases: false,
+    usersSecurityEditable: false,
+    changesTimeoutMs: 60_000,
+  };
   const { ask } = await openApi({ user: NOBODY, parts: { settings } });
   expect((await ask("GET /_all_dbs")).status).toBe(200);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { openFilms } from "./api.fixture.ts";
-import { refusal, testRows } from "./rows.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
+import { FILMS, refusal, testRows } from "./rows.ts";
 
 const conflict = { error: "conflict", reason: "Document update conflict." };
 
@@ -88,7 +88,7 @@ describe("_bulk_docs", () => {
     expect((await ask("GET /films")).json.doc_count).toBe(350);
   });
 
-  testRows(openFilms, [
+  testRows(FILMS, [
     {
       name: "takes an empty list",
       ask: "POST /films/_bulk_docs",
@@ -155,8 +155,8 @@ describe("_bulk_docs", () => {
 });
 
 /** `a` with the leaves `3-c` and `2-x`. */
-async function openConflict() {
-  const api = await openFilms();
+async function openConflict<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
+  const api = await open();
   const docs = [
     { _id: "a", _revisions: { start: 3, ids: ["c", "b", "a"] }, n: 3 },
     { _id: "a", _revisions: { start: 2, ids: ["x", "a"] }, n: 2 },

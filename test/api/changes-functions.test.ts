@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { OpenApi } from "./api.fixture.ts";
-import { openFilms } from "./api.fixture.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
 const DESIGN = {
@@ -22,8 +21,8 @@ const DESIGN = {
   },
 };
 
-async function open(): Promise<OpenApi> {
-  const films = await openFilms();
+async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
+  const films = await open();
   await films.ask("PUT /films/_design/d", { body: DESIGN });
   for (const year of [1980, 1990, 2000, 2010]) {
     await films.ask(`PUT /films/${year}`, { body: { year } });
@@ -39,7 +38,7 @@ const failed = (error: string, reason: string) => refusal(500, error, reason);
 const late = { results: [{ id: "2000" }, { id: "2010" }], pending: 0 };
 
 describe("filters that are functions", () => {
-  testRows(open, [
+  testRows(openYears, [
     { name: "let pass what they say", ask: `GET ${url}?filter=d/late`, status: 200, has: late },
     {
       name: "find the modules of their design document",
@@ -191,7 +190,7 @@ describe("filters that are functions", () => {
   ]);
 
   test("with all leaves let pass each revision by itself", async () => {
-    const { ask } = await open();
+    const { ask } = await openYears(openFilms);
     const docs = [
       { _id: "x", _rev: "1-b", kept: false },
       { _id: "x", _rev: "1-a", kept: true },
@@ -203,7 +202,7 @@ describe("filters that are functions", () => {
   });
 
   test("give a continuous feed what passes later", async () => {
-    const { ask, stream } = await open();
+    const { ask, stream } = await openYears(openFilms);
     const going = new AbortController();
     const feed = await stream(`GET ${url}?filter=d/late&feed=continuous&since=now`, {
       signal: going.signal,

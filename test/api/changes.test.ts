@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { openFilms } from "./api.fixture.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
 /** `a`, `b` with two leaves, `gone` removed, a design document. */
-async function openChanges() {
-  const api = await openFilms();
+async function openChanges<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
+  const api = await open();
   const docs = [
     { _id: "a", _rev: "1-a", n: 1 },
     { _id: "b", _rev: "1-b", n: 2 },
@@ -161,7 +161,7 @@ describe("a normal feed", () => {
   ]);
 
   test("goes on from where it ended, and from now", async () => {
-    const { ask } = await openChanges();
+    const { ask } = await openChanges(openFilms);
     const first = (await ask("GET /films/_changes?limit=2")).json;
     const rest = (await ask(`GET /films/_changes?since=${first.last_seq}`)).json;
     expect(rest.results).toEqual([gone, design]);
@@ -198,12 +198,12 @@ describe("a normal feed", () => {
 
 describe("a longpoll feed", () => {
   test("answers at once when there are changes", async () => {
-    const { ask } = await openChanges();
+    const { ask } = await openChanges(openFilms);
     expect((await ask("GET /films/_changes?feed=longpoll&limit=1")).json.results).toEqual([a]);
   });
 
   test("waits for the first change", async () => {
-    const { ask, stream } = await openChanges();
+    const { ask, stream } = await openChanges(openFilms);
     const pieces = await stream("GET /films/_changes?feed=longpoll&since=now");
     expect((await pieces.next()).value).toBe('{"results":[\n');
     const next = pieces.next();
@@ -214,7 +214,7 @@ describe("a longpoll feed", () => {
   });
 
   test("waits for a change that passes its filter", async () => {
-    const { ask, stream } = await openChanges();
+    const { ask, stream } = await openChanges(openFilms);
     const pieces = await stream(
       "GET /films/_changes?feed=longpoll&since=now&filter=_doc_ids&doc_ids=[%22yes%22]",
     );
@@ -226,7 +226,7 @@ describe("a longpoll feed", () => {
   });
 
   test("ends when its time is over", async () => {
-    const { ask } = await openChanges();
+    const { ask } = await openChanges(openFilms);
     const answer = await ask("GET /films/_changes?feed=longpoll&since=now&timeout=1");
     expect(answer.json).toEqual({ results: [], last_seq: seq, pending: 0 });
   });
@@ -234,7 +234,7 @@ describe("a longpoll feed", () => {
 
 describe("a continuous feed", () => {
   test("writes a line for each change, as they come", async () => {
-    const { ask, stream } = await openChanges();
+    const { ask, stream } = await openChanges(openFilms);
     const leaving = new AbortController();
     const pieces = await stream("GET /films/_changes?feed=continuous", { signal: leaving.signal });
     expect((await pieces.next()).value).toBe("");
@@ -274,7 +274,7 @@ describe("a continuous feed", () => {
   });
 
   test("ends at its limit, and when its time is over", async () => {
-    const { ask } = await openChanges();
+    const { ask } = await openChanges(openFilms);
     for (const query of ["limit=2", "timeout=1"]) {
       const { text } = await ask(`GET /films/_changes?feed=continuous&${query}`);
       expect(JSON.parse(text.trimEnd().split("\n").at(-1) as string)).toMatchObject({
@@ -284,7 +284,7 @@ describe("a continuous feed", () => {
   });
 
   test.each(["DELETE /films", "again"])("ends when its database goes: %s", async (how) => {
-    const { ask, stream } = await openChanges();
+    const { ask, stream } = await openChanges(openFilms);
     const pieces = await stream("GET /films/_changes?feed=continuous&since=now");
     await pieces.next();
     const next = pieces.next();
@@ -296,7 +296,7 @@ describe("a continuous feed", () => {
 });
 
 test("an eventsource feed writes events", async () => {
-  const { ask } = await openChanges();
+  const { ask } = await openChanges(openFilms);
   const answer = await ask("GET /films/_changes?feed=eventsource&limit=1");
   expect(answer.headers["Content-Type"]).toBe("text/event-stream");
   expect(answer.text).toMatch(/^data: \{"seq":"([0-9a-f-]+)","id":"a",.*\}\nid: \1\n\n$/);

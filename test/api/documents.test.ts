@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { openFilms } from "./api.fixture.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
 /** Films with one document `a`, and two leaves of `b`: the winner `2-y` and its rival `2-x`. */
-async function openDocuments() {
-  const api = await openFilms();
+async function openDocuments<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
+  const api = await open();
   await api.ask("POST /films/_bulk_docs", {
     body: {
       new_edits: false,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { openFilms } from "./api.fixture.ts";
-import { refusal, testRows } from "./rows.ts";
+import { FILMS, refusal, testRows } from "./rows.ts";
 
 test("a local document is made, changed, removed, and made again", async () => {
   const { ask } = await openFilms();
@@ -38,7 +38,7 @@ test("a reader who has a local document is not sent it again", async () => {
   expect((await ask("GET /films/_local/check", { headers })).status).toBe(200);
 });
 
-testRows(openFilms, [
+testRows(FILMS, [
   {
     name: "one that never was is missing",
     ask: "GET /films/_local/x",

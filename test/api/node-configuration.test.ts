@@ -6,7 +6,7 @@ import { MaskedConfiguration } from "../../src/server/node-configuration.ts";
 import { matchesHash, parseAdminHash } from "../../src/server/passwords.ts";
 import { REPLICATOR_SETTINGS } from "../../src/server/replicator-settings.ts";
 import { ADMIN, type OpenApi, openApi } from "./api.fixture.ts";
-import { refusal, testRows } from "./rows.ts";
+import { FILMS, refusal, testRows } from "./rows.ts";
 
 const GIVEN = `
 [chttpd]
@@ -41,126 +41,133 @@ const openAsAdmin = async (): Promise<OpenApi> => (await open()).openedApi;
 
 describe("the node's configuration", () => {
   const root = "/_node/_local/_config";
-  testRows(openAsAdmin, [
-    {
-      name: "the local node has a name",
-      ask: "GET /_node/_local",
-      status: 200,
-      json: { name: "tandem@test" },
-    },
-    { name: "a value is read", ask: `GET ${root}/chttpd/port`, status: 200, json: "5984" },
-    {
-      name: "the node answers under its own name",
-      ask: "GET /_node/tandem%40test/_config/chttpd/port",
-      status: 200,
-      json: "5984",
-    },
-    {
-      name: "another node is down",
-      ask: "GET /_node/foo/_config",
-      ...refusal(412, "nodedown", "foo is down"),
-    },
-    { name: "a section is read", ask: `GET ${root}/chttpd`, status: 200, json: { port: "5984" } },
-    { name: "an unknown section is empty", ask: `GET ${root}/nope`, status: 200, json: {} },
-    {
-      name: "an unknown key is not found",
-      ask: `GET ${root}/nope/x`,
-      ...refusal(404, "not_found", "unknown_config_value"),
-    },
-    {
-      name: "an unknown key cannot be deleted",
-      ask: `DELETE ${root}/nope/x`,
-      ...refusal(404, "not_found", "unknown_config_value"),
-    },
-    {
-      name: "secrets are masked, which CouchDB does only in its log",
-      ask: `GET ${root}`,
-      status: 200,
-      json: {
-        admins: { root: "****" },
-        chttpd: { port: "5984" },
-        chttpd_auth: { secret: "****" },
-        jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
+  testRows(
+    FILMS,
+    [
+      {
+        name: "the local node has a name",
+        ask: "GET /_node/_local",
+        status: 200,
+        json: { name: "tandem@test" },
       },
-    },
+      { name: "a value is read", ask: `GET ${root}/chttpd/port`, status: 200, json: "5984" },
+      {
+        name: "the node answers under its own name",
+        ask: "GET /_node/tandem%40test/_config/chttpd/port",
+        status: 200,
+        json: "5984",
+      },
+      {
+        name: "another node is down",
+        ask: "GET /_node/foo/_config",
+        ...refusal(412, "nodedown", "foo is down"),
+      },
+      { name: "a section is read", ask: `GET ${root}/chttpd`, status: 200, json: { port: "5984" } },
+      { name: "an unknown section is empty", ask: `GET ${root}/nope`, status: 200, json: {} },
+      {
+        name: "an unknown key is not found",
+        ask: `GET ${root}/nope/x`,
+        ...refusal(404, "not_found", "unknown_config_value"),
+      },
+      {
+        name: "an unknown key cannot be deleted",
+        ask: `DELETE ${root}/nope/x`,
+        ...refusal(404, "not_found", "unknown_config_value"),
+      },
+      {
+        name: "secrets are masked, which CouchDB does only in its log",
+        ask: `GET ${root}`,
+        status: 200,
+        json: {
+          admins: { root: "****" },
+          chttpd: { port: "5984" },
+          chttpd_auth: { secret: "****" },
+          jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
+        },
+      },
+      {
+        name: "a value that is no text is refused",
+        ask: `PUT ${root}/a/b`,
+        body: "1",
+        ...refusal(400, "bad_request", "a JSON string expected"),
+      },
+      {
+        name: "a new value had none before",
+        ask: `PUT ${root}/a/b`,
+        body: '"1"',
+        status: 200,
+        json: "",
+      },
+      {
+        name: "setting answers what was there before",
+        ask: `PUT ${root}/chttpd/port`,
+        body: '" 1 "',
+        status: 200,
+        json: "5984",
+      },
+      {
+        name: "deleting answers what was there before",
+        ask: `DELETE ${root}/chttpd/port`,
+        status: 200,
+        json: "5984",
+      },
+      {
+        name: "a body that is no JSON is refused",
+        ask: `PUT ${root}/a/b`,
+        body: "{",
+        ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
+      },
+      {
+        name: "a section that no file can hold is refused",
+        ask: `PUT ${root}/a%5D/b`,
+        body: '"1"',
+        ...refusal(400, "bad_request", "Invalid configuration section"),
+      },
+      {
+        name: "a value that no file can hold is refused",
+        ask: `PUT ${root}/a/b`,
+        body: '"1\\n2"',
+        ...refusal(400, "bad_request", "Invalid configuration value"),
+      },
+      {
+        name: "a value that a setting cannot have is refused, which CouchDB takes",
+        ask: `PUT ${root}/replicator/worker_batch_size`,
+        body: '"many"',
+        ...refusal(
+          400,
+          "bad_request",
+          "[replicator] worker_batch_size = many: expected an integer of at least 1",
+        ),
+      },
+      {
+        name: "the mask is no secret",
+        ask: `PUT ${root}/chttpd_auth/secret`,
+        body: '"****"',
+        ...refusal(400, "bad_request", "[chttpd_auth] secret = ****: expected the secret itself"),
+      },
+      {
+        name: "sections that name code cannot be changed",
+        ask: `PUT ${root}/daemons/b`,
+        body: '"1"',
+        ...refusal(403, "forbidden", "Config section blacklisted for modification over HTTP API."),
+      },
+      {
+        name: "a section cannot be set as a whole",
+        ask: `PUT ${root}/a`,
+        ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
+      },
+      {
+        name: "the files are read again",
+        ask: `POST ${root}/_reload`,
+        status: 200,
+        json: { ok: true },
+      },
+    ],
     {
-      name: "a value that is no text is refused",
-      ask: `PUT ${root}/a/b`,
-      body: "1",
-      ...refusal(400, "bad_request", "a JSON string expected"),
+      openOurs: openAsAdmin,
+      onlyHere: "It has another configuration, which other tests may be using",
     },
-    {
-      name: "a new value had none before",
-      ask: `PUT ${root}/a/b`,
-      body: '"1"',
-      status: 200,
-      json: "",
-    },
-    {
-      name: "setting answers what was there before",
-      ask: `PUT ${root}/chttpd/port`,
-      body: '" 1 "',
-      status: 200,
-      json: "5984",
-    },
-    {
-      name: "deleting answers what was there before",
-      ask: `DELETE ${root}/chttpd/port`,
-      status: 200,
-      json: "5984",
-    },
-    {
-      name: "a body that is no JSON is refused",
-      ask: `PUT ${root}/a/b`,
-      body: "{",
-      ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
-    },
-    {
-      name: "a section that no file can hold is refused",
-      ask: `PUT ${root}/a%5D/b`,
-      body: '"1"',
-      ...refusal(400, "bad_request", "Invalid configuration section"),
-    },
-    {
-      name: "a value that no file can hold is refused",
-      ask: `PUT ${root}/a/b`,
-      body: '"1\\n2"',
-      ...refusal(400, "bad_request", "Invalid configuration value"),
-    },
-    {
-      name: "a value that a setting cannot have is refused, which CouchDB takes",
-      ask: `PUT ${root}/replicator/worker_batch_size`,
-      body: '"many"',
-      ...refusal(
-        400,
-        "bad_request",
-        "[replicator] worker_batch_size = many: expected an integer of at least 1",
-      ),
-    },
-    {
-      name: "the mask is no secret",
-      ask: `PUT ${root}/chttpd_auth/secret`,
-      body: '"****"',
-      ...refusal(400, "bad_request", "[chttpd_auth] secret = ****: expected the secret itself"),
-    },
-    {
-      name: "sections that name code cannot be changed",
-      ask: `PUT ${root}/daemons/b`,
-      body: '"1"',
-      ...refusal(403, "forbidden", "Config section blacklisted for modification over HTTP API."),
-    },
-    {
-      name: "a section cannot be set as a whole",
-      ask: `PUT ${root}/a`,
-      ...refusal(405, "method_not_allowed", "Only GET,HEAD allowed"),
-    },
-    {
-      name: "the files are read again",
-      ask: `POST ${root}/_reload`,
-      status: 200,
-      json: { ok: true },
-    },
-  ]);
+  );
 
   test("a value that was set is in effect, and trimmed", async () => {
     const { openedApi, configuration } = await open();

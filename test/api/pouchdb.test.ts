@@ -4,12 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 // @ts-expect-error: the package brings no types.
 import PouchDB from "pouchdb";
+// @ts-expect-error: the package brings no types.
+import PouchDBFind from "pouchdb-find";
 import { expect, onTestFinished, test } from "vitest";
 import { openNodeServer } from "../../src/host/node-server.ts";
 import { openApi } from "./api.fixture.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the package brings no types.
 type Pouch = any;
+
+(PouchDB as Pouch).plugin(PouchDBFind);
 
 async function openPouch() {
   const { api, runtime } = await openApi();
@@ -105,4 +109,28 @@ test("two PouchDBs follow each other through a database here", async () => {
   await arrival(left, "from-right");
   for (const sync of syncs) sync.cancel();
   await Promise.all(syncs);
+});
+
+test("PouchDB's find asks here, page by page", async () => {
+  const { remote } = await openPouch();
+  const films = remote("hub");
+  await films.bulkDocs(
+    Array.from({ length: 60 }, (_, n) => ({ _id: `film${100 + n}`, year: 1960 + n })),
+  );
+  const selector = { _id: { $gt: null }, year: { $gte: 1990 } };
+  const found: number[] = [];
+  let bookmark: string | undefined;
+  for (;;) {
+    const query = { selector, fields: ["year"], sort: ["_id"], limit: 8 };
+    const page = await films.find(bookmark === undefined ? query : { ...query, bookmark });
+    if (page.docs.length === 0) break;
+    found.push(...page.docs.map(({ year }: Pouch) => year));
+    bookmark = page.bookmark;
+  }
+  expect(found).toEqual(Array.from({ length: 30 }, (_, n) => 1990 + n));
+  expect((await films.getIndexes()).indexes).toHaveLength(1);
+  expect((await films.explain({ selector })).index.name).toBe("_all_docs");
+  await expect(films.createIndex({ index: { fields: ["year"] } })).rejects.toMatchObject({
+    status: 501,
+  });
 });

@@ -1,6 +1,15 @@
-/** Requests and their answers as data, so that one table can judge us, and a CouchDB by its URL. */
-import { expect, test } from "vitest";
-import type { AskOptions, OpenApi } from "./api.fixture.ts";
+/**
+ * Requests and their answers as data, so that one table judges us and, when `COUCHDB_URL` names one, a CouchDB 3.5.
+ */
+import { describe, expect, test } from "vitest";
+import {
+  type Answer,
+  type Asked,
+  type AskOptions,
+  type OpenApi,
+  openFilms,
+} from "./api.fixture.ts";
+import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";
 
 export interface Row extends AskOptions {
   /** A sentence about what is answered. */
@@ -15,19 +24,66 @@ export interface Row extends AskOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Headers of the answer. */
   readonly answers?: Readonly<Record<string, string>>;
+  /** Why CouchDB 3.5 answers otherwise. That it does is tested, too. */
+  readonly differs?: string;
+  /** Why a CouchDB is not asked. */
+  readonly onlyHere?: string;
 }
 
-/** Runs the rows one by one, each against a fresh API. */
-export function testRows(open: () => Promise<OpenApi>, rows: readonly Row[]): void {
+/** Brings an API with an empty database `films` into the state that the rows are about. */
+export type Scene = (open: () => Promise<Asked>) => Promise<Asked>;
+
+export const FILMS: Scene = (open) => open();
+
+/**
+ * Runs the rows one by one, each in a scene of its own. `openOurs` is our API with a database `films`; with `onlyHere`, no
+ * CouchDB is asked, for the reason that it gives.
+ */
+export function testRows(
+  scene: Scene,
+  rows: readonly Row[],
+  {
+    openOurs = openFilms,
+    onlyHere,
+  }: { readonly openOurs?: () => Promise<OpenApi>; readonly onlyHere?: string } = {},
+): void {
   test.each(rows.map((row) => [row.name, row] as const))("%s", async (_, row) => {
-    const { ask, events } = await open();
-    const answer = await ask(row.ask, row);
-    expect(answer.json ?? answer.text).toEqual(row.json ?? answer.json ?? answer.text);
-    expect(answer.status).toBe(row.status);
-    if (row.has !== undefined) expect(answer.json).toMatchObject(row.has);
-    if (row.answers !== undefined) expect(answer.headers).toMatchObject(row.answers);
-    expect(events.filter(({ name }) => name === "api.request-failed")).toEqual([]);
+    const opened: OpenApi[] = [];
+    const { ask } = await scene(async () => {
+      const films = await openOurs();
+      opened.push(films);
+      return films;
+    });
+    expectAnswer(await ask(row.ask, row), row);
+    for (const { events } of opened) {
+      expect(events.filter(({ name }) => name === "api.request-failed")).toEqual([]);
+    }
   });
+  const asked = rows.filter((row) => (row.onlyHere ?? onlyHere) === undefined);
+  describe.runIf(COUCHDB_URL !== undefined && asked.length > 0)("a CouchDB", () => {
+    test.each(asked.map((row) => [row.name, row] as const))("%s", async (_, row) => {
+      const { ask } = await scene(openCouchdbFilms);
+      const answer = await ask(row.ask, row);
+      if (row.differs === undefined) expectAnswer(answer, row);
+      else expect(() => expectAnswer(answer, row), "It answers as we do").toThrow();
+    });
+  });
+}
+
+function expectAnswer(answer: Answer, row: Row): void {
+  const shown = answer.json ?? answer.text;
+  expect(shown).toEqual(row.json ?? shown);
+  expect({ status: answer.status, shown }).toEqual({ status: row.status, shown });
+  if (row.has !== undefined) expect(answer.json).toMatchObject(row.has);
+  if (row.answers !== undefined) {
+    expect(lowerCased(answer.headers)).toMatchObject(lowerCased(row.answers));
+  }
+}
+
+function lowerCased(headers: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
 }
 
 /** CouchDB's form of an error. */

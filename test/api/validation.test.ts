@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { SECURITY_ADMIN_ONLY } from "../../src/databases/index.ts";
-import { type OpenApi, openFilms } from "./api.fixture.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
 import { refusal, testRows } from "./rows.ts";
 
 const VALIDATE = `function (newDoc, oldDoc, userCtx, secObj) {
@@ -16,8 +16,11 @@ const VALIDATE = `function (newDoc, oldDoc, userCtx, secObj) {
   if (newDoc._deleted && oldDoc && oldDoc.keep) throw({forbidden: 'keep'});
 }`;
 
-async function open(validate = VALIDATE): Promise<OpenApi> {
-  const films = await openFilms();
+async function openValidated<Api extends Asked>(
+  open: () => Promise<Api>,
+  validate = VALIDATE,
+): Promise<Api> {
+  const films = await open();
   await films.ask("PUT /films/_design/v", { body: { validate_doc_update: validate } });
   return films;
 }
@@ -30,7 +33,7 @@ const shown = (newDoc: object, oldDoc: object | null) =>
   refusal(403, "forbidden", JSON.stringify([newDoc, oldDoc, USER, SECURITY]));
 
 describe("validate_doc_update", () => {
-  testRows(open, [
+  testRows(openValidated, [
     { name: "lets pass", ask: "PUT /films/x", body: { ok: 1 }, status: 201 },
     { name: "forbids", ask: "PUT /films/x", body: { f: "no" }, ...refusal(403, "forbidden", "no") },
     {
@@ -146,7 +149,7 @@ describe("validate_doc_update", () => {
   ]);
 
   test("is shown what an edit replaces, and may keep it from being deleted", async () => {
-    const { ask } = await open();
+    const { ask } = await openValidated(openFilms);
     const body = {
       keep: 1,
       _attachments: { a: { data: "YQ==", content_type: "image/png" } },
@@ -170,7 +173,8 @@ describe("validate_doc_update", () => {
   });
 
   test("judges attachments that are written by themselves", async () => {
-    const { ask } = await open(
+    const { ask } = await openValidated(
+      openFilms,
       "function (doc) { if (doc._attachments) throw({forbidden: Object.keys(doc._attachments)[0]}); }",
     );
     const headers = { "Content-Type": "text/plain" };
@@ -180,13 +184,13 @@ describe("validate_doc_update", () => {
   });
 
   test("comes after conflicts", async () => {
-    const { ask } = await open();
+    const { ask } = await openValidated(openFilms);
     await ask("PUT /films/x", { body: {} });
     expect((await ask("PUT /films/x", { body: { f: "no" } })).status).toBe(409);
   });
 
   test("that does not compile lets nothing be written, until it is gone", async () => {
-    const { ask } = await open("function (a {");
+    const { ask } = await openValidated(openFilms, "function (a {");
     const answer = await ask("PUT /films/x", { body: {} });
     expect(answer).toMatchObject({ status: 500, json: { error: "compilation_error" } });
     const { _rev } = (await ask("GET /films/_design/v")).json;
@@ -195,7 +199,7 @@ describe("validate_doc_update", () => {
   });
 
   test("of all design documents have to let pass", async () => {
-    const { ask } = await open();
+    const { ask } = await openValidated(openFilms);
     const second = "function (doc) { if (doc.second) throw({forbidden: 'second'}); }";
     await ask("PUT /films/_design/w", { body: { validate_doc_update: second } });
     const put = (body: object) => ask("PUT /films/x", { body });
@@ -205,7 +209,8 @@ describe("validate_doc_update", () => {
   });
 
   test("judges against the revision that is replaced, however many write at once", async () => {
-    const { ask } = await open(
+    const { ask } = await openValidated(
+      openFilms,
       "function (doc, old) { if ((old ? old.n : 0) + 1 !== doc.n) throw({forbidden: 'gap'}); }",
     );
     await ask("PUT /films/x", { body: { n: 1 } });

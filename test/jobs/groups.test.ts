@@ -286,3 +286,18 @@ test("counters count by type, group and state", async () => {
   expect(all.pending + all.running + all.finished).toBe(4);
   expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE))).toBe(all.pending);
 });
+
+test("the longest wait is that of the job that is due longest, in whichever group", async () => {
+  const longest = () => kv.read((tx) => jobs.groups.longestDueSec(tx, TYPE, 100));
+  expect(await longest()).toBeUndefined();
+  const now = Math.floor(nowSec());
+  await add("future", "f", now + 1_000);
+  expect(await longest()).toBeUndefined();
+  await add("young", "a", now - 10);
+  await add("old", "b", now - 50);
+  await add("older", "a", now - 40);
+  expect(await longest()).toBe(now - 50);
+  // One of the two is taken, and both groups have become ready.
+  const job = await accept(now);
+  expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
+});

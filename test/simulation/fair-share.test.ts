@@ -4,6 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { FAIR_SHARE_DEFAULT, usageSec } from "../../src/jobs/index.ts";
+import { jainIndex } from "./figures.ts";
 import { SeededRandom } from "./kernel/seeded-random.ts";
 import { EPOCH_MS } from "./kernel/world.ts";
 import { type ModelGroup, runModel } from "./rfc017-model.ts";
@@ -12,13 +13,6 @@ import { SLOTS, SlotCluster } from "./slot-cluster.ts";
 const HOUR_SEC = 3600;
 const [firstSeed = 0, lastSeed = 5] = (process.env.SEEDS ?? "0-3").split("-").map(Number);
 const seeds = Array.from({ length: lastSeed - firstSeed + 1 }, (_, index) => firstSeed + index);
-
-/** 1 when all are equal, 1/n when one has everything (Jain). */
-function jainIndex(values: readonly number[]): number {
-  const sum = values.reduce((left, right) => left + right, 0);
-  const squares = values.reduce((total, value) => total + value * value, 0);
-  return sum ** 2 / (values.length * squares);
-}
 
 test("saturated groups with shares 50 : 100 : 200 run in that proportion", async () => {
   const cluster = await SlotCluster.open("proportion");

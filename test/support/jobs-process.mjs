@@ -2,15 +2,20 @@
  * A process that runs jobs on an LMDB store, built on the queue alone: accepts whatever is due under a worker, holds it, and
  * writes each job's data again and again if it is told to. Runs built code.
  *
- * Arguments: folder, name, lease in milliseconds, "write" or "hold". It sends what happens, and obeys `{ blockMs }`: its event
+ * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease: "thread" or "process". It sends what happens, and obeys `{ blockMs }`: its event
  * loop is then busy for so long. SIGTERM lets it leave.
  */
 import { setMaxListeners } from "node:events";
-import { createSystemRuntime, LmdbLeaseRenewer, openLmdbEngine } from "../../dist/host/index.js";
+import {
+  createSystemRuntime,
+  LmdbLeaseRenewer,
+  openLmdbEngine,
+  ProcessLeaseRenewer,
+} from "../../dist/host/index.js";
 import { Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 
-const [directory, node, leaseMs, mode] = process.argv.slice(2);
+const [directory, node, leaseMs, mode, renewal] = process.argv.slice(2);
 const TYPE = "test";
 const send = (message) => process.send?.(message);
 const runtime = createSystemRuntime({ event: (event, fields) => send({ event, ...fields }) });
@@ -18,11 +23,15 @@ const { clock } = runtime;
 const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
 const subspace = Subspace.fromTuple(["jobs"]);
 const jobs = new Jobs(runtime, subspace);
+const renewer =
+  renewal === "process"
+    ? new ProcessLeaseRenewer({ kind: "lmdb", directory }, subspace)
+    : new LmdbLeaseRenewer(directory, subspace);
 const worker = new JobWorker({
   runtime,
   kv,
   jobs,
-  renewer: new LmdbLeaseRenewer(directory, subspace),
+  renewer,
   node,
   processId: String(process.pid),
   types: [TYPE],

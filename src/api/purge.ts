@@ -1,0 +1,84 @@
+/** Purging: revisions that are to be as if they had never been; and what is remembered of that. */
+import { jsonKind, splitObject } from "../base/index.ts";
+import type { Purge } from "../databases/index.ts";
+import { badRequest } from "../protocol/index.ts";
+import type { ApiParts } from "./api.ts";
+import type { Call } from "./call.ts";
+import { readDatabase, writeContext, writeDatabase } from "./database-access.ts";
+import { checkRevision } from "./document-options.ts";
+import type { ApiResponse } from "./exchange.ts";
+import { isTextList } from "./query.ts";
+import { readJsonBody, requireJsonType } from "./request-body.ts";
+import { json, jsonText } from "./responses.ts";
+import { defineRoute, type Route } from "./router.ts";
+
+/** CouchDB's `[purge] max_document_id_number` and `max_revisions_number`. */
+const DOCUMENT_COUNT_MAX = 100;
+const REVISION_COUNT_MAX = 1_000;
+
+export function purgeRoutes(parts: ApiParts): Route[] {
+  const limit = "/{database}/_purged_infos_limit";
+  return [
+    defineRoute("POST", "/{database}/_purge", (call) => purge(parts, call)),
+    defineRoute("GET", "/{database}/_purged_infos", (call) => readInfos(parts, call)),
+    defineRoute("GET", limit, (call) => readInfosLimit(parts, call)),
+    defineRoute("PUT", limit, (call) => writeInfosLimit(parts, call)),
+  ];
+}
+
+async function purge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
+  const asked = askedPurges(await readJsonBody(call));
+  const purged = await writeDatabase(parts, call, (tx, database) =>
+    database.purge(tx, asked, writeContext(call.user)),
+  );
+  const members = purged.map(({ id, revisions }) => {
+    return `${JSON.stringify(id)}:${JSON.stringify(revisions)}`;
+  });
+  return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
+}
+
+/** A document that is named twice counts once, with the revisions of both. */
+function askedPurges(text: string): Purge[] {
+  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+  const asked = new Map<string, readonly string[]>();
+  for (const { name, value } of splitObject(text)) {
+    const revisions: unknown = JSON.parse(value);
+    if (!Array.isArray(revisions)) throw badRequest("Invalid list of revisions");
+    if (!isTextList(revisions)) throw badRequest("Invalid rev format");
+    // Those of local documents, `0-n`, are none here: CouchDB takes them, and purges nothing.
+    revisions.forEach(checkRevision);
+    asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
+  }
+  if (asked.size > DOCUMENT_COUNT_MAX) throw badRequest("Exceeded maximum number of documents.");
+  const purges = [...asked].map(([id, revisions]) => ({ id, revisions }));
+  if (purges.flatMap(({ revisions }) => revisions).length > REVISION_COUNT_MAX) {
+    throw badRequest("Exceeded maximum number of revisions.");
+  }
+  return purges;
+}
+
+async function readInfos(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const purges = await readDatabase(parts, call, (tx, database) => database.purgedInfos(tx));
+  const infos = purges.map(({ id, revisions }) => ({ id, revs: revisions }));
+  return json(200, { purged_infos: infos });
+}
+
+async function readInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const read = readDatabase(parts, call, (tx, database) => database.purgedInfosLimit(tx));
+  return json(200, await read);
+}
+
+async function writeInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const limit: unknown = JSON.parse(await readJsonBody(call));
+  if (!Number.isSafeInteger(limit) || (limit as number) < 1) {
+    throw badRequest("`purged_infos_limit` must be positive integer");
+  }
+  await writeDatabase(
+    parts,
+    call,
+    (tx, database) => database.setPurgedInfosLimit(tx, limit as number),
+    { whenUnknown: "retry" },
+  );
+  return json(200, { ok: true });
+}

@@ -1,0 +1,64 @@
+/** What a normalised selector says of single fields: which an index could serve, and between which ids its documents lie. */
+import { isSelectorObject } from "./normalize-selector.ts";
+
+/** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
+const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
+
+export interface SelectorFields {
+  /** Sorted, as `_explain` shows them. */
+  readonly indexable: readonly string[];
+  readonly unindexable: readonly string[];
+}
+
+/** What no id of a document that passes is below, or above. */
+export interface IdBounds {
+  readonly low?: string;
+  readonly high?: string;
+}
+
+interface Condition {
+  readonly field: string;
+  readonly operator: string;
+  readonly operand: unknown;
+  /** Whether every document that passes fulfils it: it does not stand below `$or` and the like. */
+  readonly isNecessary: boolean;
+}
+
+export function selectorFields(normalized: unknown): SelectorFields {
+  const all = [...conditions(normalized)];
+  const indexable = new Set(
+    all
+      .filter(({ isNecessary, operator }) => isNecessary && INDEXABLE.includes(operator))
+      .map(({ field }) => field),
+  );
+  const others = all.map(({ field }) => field).filter((field) => !indexable.has(field));
+  return { indexable: [...indexable].sort(), unindexable: [...new Set(others)].sort() };
+}
+
+/** What the selector says of `_id`, for a reader of documents in the order of their ids. */
+export function selectorIdBounds(normalized: unknown): IdBounds {
+  let bounds: IdBounds = {};
+  for (const { field, operator, operand, isNecessary } of conditions(normalized)) {
+    if (field !== "_id" || !isNecessary || typeof operand !== "string") continue;
+    const isLow = ["$eq", "$gt", "$gte", "$beginsWith"].includes(operator);
+    const isHigh = ["$eq", "$lt", "$lte"].includes(operator);
+    if (isLow && (bounds.low ?? "") <= operand) bounds = { ...bounds, low: operand };
+    if (isHigh && (bounds.high ?? operand) >= operand) bounds = { ...bounds, high: operand };
+  }
+  return bounds;
+}
+
+function* conditions(term: unknown, isNecessary = true): Generator<Condition> {
+  if (!isSelectorObject(term)) return;
+  const [name, argument] = Object.entries(term)[0] ?? [];
+  if (name === undefined) return;
+  if (name.startsWith("$")) {
+    const terms = Array.isArray(argument) ? argument : [argument];
+    for (const inner of terms) yield* conditions(inner, isNecessary && name === "$and");
+    return;
+  }
+  const [operator, operand] = isSelectorObject(argument)
+    ? (Object.entries(argument)[0] ?? ["$eq", {}])
+    : ["$eq", argument];
+  yield { field: name, operator, operand, isNecessary };
+}

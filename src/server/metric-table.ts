@@ -1,0 +1,172 @@
+/**
+ * What is counted, and which announced event counts it. A name is CouchDB's where it has the thing (`couch_replicator.jobs.crashes`
+ * in `_stats`, `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
+ */
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export interface CounterRow {
+  /** Its name in `_stats`. */
+  readonly path: readonly string[];
+  readonly description: string;
+  /** Its name in `_prometheus`, where that does not follow from the path. */
+  readonly name?: string;
+  /** A label whose value is the last segment of the path. */
+  readonly label?: string;
+  readonly event: string;
+  /** Which of the events, and how much each adds; 1 for all when absent. */
+  readonly amount?: (fields: Fields) => number;
+  /** The label's value. */
+  readonly labelOf?: (fields: Fields) => string;
+}
+
+const isFailure = ({ status }: Fields): boolean => typeof status !== "number" || status >= 400;
+
+function replicator(
+  path: string,
+  description: string,
+  event: string,
+  amount?: CounterRow["amount"],
+): CounterRow {
+  return {
+    path: ["couch_replicator", ...path.split(".")],
+    description,
+    event,
+    ...(amount === undefined ? {} : { amount }),
+  };
+}
+
+function tandem(
+  path: string,
+  description: string,
+  event: string,
+  amount?: CounterRow["amount"],
+): CounterRow {
+  return {
+    path: ["tandem", ...path.split(".")],
+    description,
+    event,
+    ...(amount === undefined ? {} : { amount }),
+  };
+}
+
+export const COUNTERS: readonly CounterRow[] = [
+  {
+    path: ["couchdb", "httpd", "requests"],
+    name: "couchdb_httpd_requests_total",
+    description: "number of HTTP requests",
+    event: "api.answered",
+  },
+  {
+    path: ["couchdb", "httpd_request_methods"],
+    name: "couchdb_httpd_request_methods",
+    description: "number of HTTP requests by their method",
+    event: "api.answered",
+    label: "method",
+    labelOf: ({ method }) => knownMethod(String(method)),
+  },
+  {
+    path: ["couchdb", "httpd_status_codes"],
+    name: "couchdb_httpd_status_codes",
+    description: "number of HTTP responses by their status",
+    event: "api.answered",
+    label: "code",
+    labelOf: ({ status }) => String(status),
+  },
+  replicator(
+    "jobs.accepts",
+    "number of jobs that this process took from the queue",
+    "replication.accepted",
+  ),
+  replicator("jobs.starts", "number of replications started", "replication.started"),
+  replicator(
+    "jobs.stops",
+    "number of runs that ended and gave their job back to the queue",
+    "replication.ended",
+    ({ state }) => Number(state === "pending"),
+  ),
+  replicator("jobs.crashes", "number of runs that crashed", "replication.crashed"),
+  replicator("checkpoints.success", "number of checkpoints written", "replication.checkpoint"),
+  replicator(
+    "checkpoints.failure",
+    "number of last checkpoints that failed",
+    "replication.last-checkpoint-failed",
+  ),
+  replicator("requests", "number of HTTP requests made by the replicator", "http.answered"),
+  replicator(
+    "responses.success",
+    "number of successful HTTP responses received by the replicator",
+    "http.answered",
+    (fields) => Number(!isFailure(fields)),
+  ),
+  replicator(
+    "responses.failure",
+    "number of failed HTTP responses received by the replicator",
+    "http.answered",
+    (fields) => Number(isFailure(fields)),
+  ),
+  tandem(
+    "replications.completed",
+    "number of replications that came to their end",
+    "replication.ended",
+    ({ state }) => Number(state === "completed"),
+  ),
+  tandem(
+    "replications.failed",
+    "number of replications that failed for good",
+    "replication.failed",
+  ),
+  tandem(
+    "replications.halted",
+    "number of runs that lost their job and wrote nothing more",
+    "replication.halted",
+  ),
+  tandem(
+    "replications.stalled",
+    "number of runs that stood still and were ended",
+    "replication.stalled",
+  ),
+  tandem(
+    "replications.rotated",
+    "number of runs asked to give their slot up",
+    "replication.rotated",
+    ({ stopped }) => Number(stopped),
+  ),
+  tandem(
+    "replications.refused_revisions",
+    "number of revisions that a target refused",
+    "replication.refused",
+  ),
+  tandem("replications.outages", "number of servers found to be away", "replication.outage"),
+  tandem("http.retries", "number of requests to endpoints that were repeated", "http.retry"),
+  tandem(
+    "jobs.expired",
+    "number of jobs requeued because they were silent",
+    "jobs.expired",
+    ({ jobCount }) => Number(jobCount),
+  ),
+  tandem("workers.lost", "number of leases that this process lost", "jobs.worker-lost"),
+  tandem(
+    "workers.expelled",
+    "number of workers whose lease was found lapsed",
+    "jobs.worker-expelled",
+  ),
+  tandem(
+    "api.defects",
+    "number of requests answered with an unexpected error",
+    "api.request-failed",
+  ),
+  tandem("store.retries", "number of transactions that were tried again", "kv.retry"),
+  tandem(
+    "services.failures",
+    "number of failures of a part of the server that was started again",
+    "service.failed",
+  ),
+];
+
+/** The label of a counter must not grow with what clients think of. */
+function knownMethod(method: string): string {
+  return ["GET", "HEAD", "PUT", "POST", "DELETE", "COPY", "OPTIONS"].includes(method)
+    ? method
+    : "OTHER";
+}

@@ -1,0 +1,61 @@
+/**
+ * Fair shares at scale. `npm test` runs a small cluster; an operator's nightmare takes minutes:
+ *
+ *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 npx vitest run test/simulation/scale.test.ts
+ *
+ * The numbers are nodes, jobs and groups; what it prints is explained in docs/scale.md.
+ */
+import { expect, test } from "vitest";
+import { jainIndex, percentile } from "./figures.ts";
+import { type GroupOutcome, ScaleCluster, type ScaleOutcome } from "./scale.ts";
+
+const SLOTS_PER_NODE = 20;
+const DURATION_SEC = Number(process.env.SCALE_SEC ?? 1800);
+const [nodeCount = 20, jobCount = 4000, groupCount = 60] = (process.env.SCALE ?? "20,4000,60")
+  .split(",")
+  .map(Number);
+
+test(`${nodeCount} nodes share their slots between ${groupCount} groups with ${jobCount} jobs`, async () => {
+  const startedAtMs = performance.now();
+  const cluster = new ScaleCluster("scale", {
+    nodeCount,
+    jobCount,
+    groupCount,
+    slotsPerNode: SLOTS_PER_NODE,
+    durationSec: DURATION_SEC,
+  });
+  const outcome = await cluster.run();
+  process.stdout.write(report(outcome, (performance.now() - startedAtMs) / 1000));
+  const { groups } = outcome;
+  // Nobody is forgotten.
+  expect(groups.filter(({ ranSec }) => ranSec === 0)).toEqual([]);
+  expect(jainIndex(perShare(saturated(groups)))).toBeGreaterThan(0.9);
+}, 3_600_000);
+
+/** Groups that could have used more than their share of all slots. */
+function saturated(groups: readonly GroupOutcome[]): readonly GroupOutcome[] {
+  const shares = groups.reduce((sum, group) => sum + group.shares, 0);
+  const slots = nodeCount * SLOTS_PER_NODE;
+  return groups.filter((group) => group.jobCount > (2 * slots * group.shares) / shares);
+}
+
+function perShare(groups: readonly GroupOutcome[]): number[] {
+  return groups.map(({ ranSec, shares }) => ranSec / shares);
+}
+
+function report(outcome: ScaleOutcome, tookSec: number): string {
+  const { groups, groupWaitsSec, jobWaitsSec, acceptedCount, load, durationSec } = outcome;
+  const busy = saturated(groups);
+  const waits = (values: readonly number[]): string =>
+    `p50 ${percentile(values, 50).toFixed(1)} s, p99 ${percentile(values, 99).toFixed(1)} s, max ${percentile(values, 100).toFixed(1)} s`;
+  const memoryMib = process.memoryUsage().rss / 1024 / 1024;
+  return [
+    `${durationSec} s of virtual time took ${tookSec.toFixed(0)} s and ${memoryMib.toFixed(0)} MiB`,
+    `Jain's index of run time per share, ${busy.length} saturated groups: ${jainIndex(perShare(busy)).toFixed(4)}`,
+    `wait of a group for its first slot: ${waits(groupWaitsSec)}`,
+    `wait of a job for its turn, ${jobWaitsSec.length} turns: ${waits(jobWaitsSec)}`,
+    `conflicts per acceptance: ${(load.conflicts / acceptedCount).toFixed(4)}`,
+    `store: ${(load.transactions / durationSec).toFixed(0)} transactions/s, ${(load.conflicts / durationSec).toFixed(1)} repeated, for ${(acceptedCount / durationSec).toFixed(0)} acceptances/s`,
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,304 @@
+/**
+ * A cluster as large as an operator dreads, on the real queue under virtual time: every node charges, accepts, and lets jobs give way as the
+ * scheduler of a node does, all at once over a store that is some milliseconds away. Nothing is copied: jobs are continuous,
+ * and always have something to do.
+ */
+import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts";
+import { Subspace, type Transaction } from "../../src/kv/index.ts";
+import { chooseStops, type RunningJob } from "../../src/replicator/choose-stops.ts";
+import type { SimulatedNode } from "./kernel/simulated-node.ts";
+import { World } from "./kernel/world.ts";
+
+const TYPE = "replication";
+const SUBSPACE = Subspace.fromTuple(["jobs"]);
+const ACCEPT_ROWS_MAX = 20;
+const LOAD_ROWS_MAX = 500;
+/** One way to the store. */
+const DELAY_MS_MAX = 4;
+const CYCLE_SEC = 15;
+const TURN_SEC = 60;
+const CHURN_MAX = 100;
+const SHARES = [50, 100, 200];
+/** Of the jobs, in the largest group; the next has half of it, and so on, but none has fewer than one. */
+const LARGEST_GROUP_RATIO = 0.2;
+
+export interface ScaleOptions {
+  readonly nodeCount: number;
+  readonly jobCount: number;
+  readonly groupCount: number;
+  readonly slotsPerNode: number;
+  /** Virtual time after everything is loaded. */
+  readonly durationSec: number;
+}
+
+/** What a store was asked for. */
+export interface StoreLoad {
+  transactions: number;
+  conflicts: number;
+}
+
+export interface GroupOutcome {
+  readonly name: string;
+  readonly shares: number;
+  readonly jobCount: number;
+  readonly ranSec: number;
+}
+
+export interface ScaleOutcome {
+  readonly groups: readonly GroupOutcome[];
+  /** From the moment that a group's job was due and none of the group ran until one did. */
+  readonly groupWaitsSec: readonly number[];
+  /** From the moment that a job was due until it ran. */
+  readonly jobWaitsSec: readonly number[];
+  readonly acceptedCount: number;
+  readonly load: StoreLoad;
+  readonly durationSec: number;
+}
+
+interface Run extends RunningJob {
+  readonly id: string;
+  readonly held: HeldJob;
+  readonly group: string;
+  isStopping: boolean;
+}
+
+interface Group {
+  readonly shares: number;
+  readonly jobCount: number;
+  ranSec: number;
+  runningCount: number;
+  waitingSinceSec: number | undefined;
+}
+
+export class ScaleCluster {
+  readonly #world: World;
+  readonly #options: ScaleOptions;
+  readonly #groups = new Map<string, Group>();
+  readonly #dueSinceSec = new Map<string, number>();
+  readonly #groupWaitsSec: number[] = [];
+  readonly #jobWaitsSec: number[] = [];
+  readonly #load: StoreLoad = { transactions: 0, conflicts: 0 };
+  #acceptedCount = 0;
+
+  constructor(seed: string, options: ScaleOptions) {
+    this.#world = new World(seed);
+    this.#options = options;
+  }
+
+  async run(): Promise<ScaleOutcome> {
+    await this.#fill();
+    const { nodeCount, durationSec } = this.#options;
+    const startedAtSec = this.#nowSec;
+    const nodes = Array.from(
+      { length: nodeCount },
+      () =>
+        new ScaleNode(
+          this,
+          this.#world.openNode({ delayMsMax: DELAY_MS_MAX }),
+          this.#options.slotsPerNode,
+        ),
+    );
+    for (const group of this.#groups.values()) group.waitingSinceSec = startedAtSec;
+    await this.#world.until(
+      Promise.all(nodes.map((node) => node.run(startedAtSec + durationSec))),
+      durationSec * 2000,
+    );
+    return {
+      groups: [...this.#groups].map(([name, { shares, jobCount, ranSec }]) => ({
+        name,
+        shares,
+        jobCount,
+        ranSec,
+      })),
+      groupWaitsSec: this.#groupWaitsSec,
+      jobWaitsSec: this.#jobWaitsSec,
+      acceptedCount: this.#acceptedCount,
+      load: this.#load,
+      durationSec,
+    };
+  }
+
+  get #nowSec(): number {
+    return this.#world.time.nowMs / 1000;
+  }
+
+  /** All jobs are due when the simulation begins. */
+  async #fill(): Promise<void> {
+    const node = this.#world.openNode();
+    const jobs = new Jobs(node.runtime, SUBSPACE);
+    const fairShare = { usageCoefficient: 0.5, intervalSec: 600, instalmentSec: CYCLE_SEC };
+    await this.#world.until(
+      node.kv.transact(async (tx) => {
+        await jobs.setTypeTimeout(tx, TYPE, 60);
+        await jobs.groups.setFairShare(tx, TYPE, fairShare);
+      }),
+    );
+    for (const [number, jobCount] of this.#groupSizes().entries()) {
+      const name = `group-${number}`;
+      const shares = SHARES[number % SHARES.length] as number;
+      const group = { shares, jobCount, ranSec: 0, runningCount: 0, waitingSinceSec: undefined };
+      this.#groups.set(name, group);
+      for (let start = 0; start < jobCount; start += LOAD_ROWS_MAX) {
+        await this.#world.until(
+          node.kv.transact(async (tx) => {
+            if (start === 0) await jobs.groups.setShares(tx, TYPE, name, shares);
+            for (let job = start; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
+              await jobs.add(tx, { type: TYPE, id: `${number}-${job}` }, {}, { group: name });
+            }
+          }),
+        );
+      }
+    }
+  }
+
+  #groupSizes(): number[] {
+    const { jobCount, groupCount } = this.#options;
+    const sizes: number[] = [];
+    let left = jobCount;
+    for (let number = 0; number < groupCount; number++) {
+      const others = groupCount - number - 1;
+      const halved = Math.floor(jobCount * LARGEST_GROUP_RATIO * 0.5 ** number);
+      const fair = Math.ceil(left / (others + 1));
+      const size = Math.max(1, Math.min(left - others, Math.max(halved, fair)));
+      sizes.push(size);
+      left -= size;
+    }
+    return sizes;
+  }
+
+  // What the nodes tell
+
+  countTransaction(attempts: number): void {
+    this.#load.transactions++;
+    this.#load.conflicts += attempts - 1;
+  }
+
+  started(id: string, group: string): void {
+    const nowSec = this.#nowSec;
+    this.#acceptedCount++;
+    this.#jobWaitsSec.push(nowSec - (this.#dueSinceSec.get(id) ?? 0));
+    const state = this.#groups.get(group) as Group;
+    if (state.waitingSinceSec !== undefined) {
+      this.#groupWaitsSec.push(nowSec - state.waitingSinceSec);
+      state.waitingSinceSec = undefined;
+    }
+    state.runningCount++;
+  }
+
+  stopped(id: string, group: string, ranSec: number): void {
+    this.#dueSinceSec.set(id, this.#nowSec);
+    const state = this.#groups.get(group) as Group;
+    state.ranSec += ranSec;
+    state.runningCount--;
+    if (state.runningCount === 0) state.waitingSinceSec = this.#nowSec;
+  }
+}
+
+/** A node's scheduler without what it runs. */
+class ScaleNode {
+  readonly #cluster: ScaleCluster;
+  readonly #node: SimulatedNode;
+  readonly #jobs: Jobs;
+  readonly #slotCount: number;
+  readonly #meter: RunMeter;
+  readonly #running = new Set<Run>();
+
+  constructor(cluster: ScaleCluster, node: SimulatedNode, slotCount: number) {
+    this.#cluster = cluster;
+    this.#node = node;
+    this.#jobs = new Jobs(node.runtime, SUBSPACE);
+    this.#slotCount = slotCount;
+    this.#meter = new RunMeter(node.runtime.clock, CYCLE_SEC);
+  }
+
+  async run(untilSec: number): Promise<void> {
+    const { clock, random } = this.#node.runtime;
+    const untilMs = untilSec * 1000;
+    // Nodes of a real cluster were not started in one instant.
+    await clock.sleep(random.ratio() * CYCLE_SEC * 1000);
+    while (clock.monotonicMs() < untilMs) {
+      await this.#charge();
+      await this.#accept();
+      await this.#giveWay();
+      await this.#accept();
+      await clock.sleep(CYCLE_SEC * 1000 * (1 + random.ratio() / 3));
+    }
+    for (const run of this.#running) this.#cluster.stopped(run.id, run.group, this.#ranSec(run));
+  }
+
+  async #transact<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    let attempts = 0;
+    const result = await this.#node.kv.transact((tx) => {
+      attempts++;
+      return body(tx);
+    });
+    this.#cluster.countTransaction(attempts);
+    return result;
+  }
+
+  async #charge(): Promise<void> {
+    const bill = this.#meter.takeBill();
+    if (bill.size > 0) await this.#transact((tx) => this.#jobs.groups.charge(tx, TYPE, bill));
+  }
+
+  async #accept(): Promise<void> {
+    for (;;) {
+      const room = this.#slotCount - this.#running.size;
+      if (room === 0) return;
+      const countMax = Math.min(room, ACCEPT_ROWS_MAX);
+      const acceptance = await this.#transact((tx) =>
+        this.#jobs.accept(tx, TYPE, { dueBySec: this.#wallSec(), countMax }),
+      );
+      if (acceptance.kind === "none-due") {
+        acceptance.enqueued.cancel();
+        return;
+      }
+      for (const [index, held] of acceptance.held.entries()) {
+        this.#start(held, acceptance.jobs[index] as Job);
+      }
+    }
+  }
+
+  #start(held: HeldJob, { id, group = "" }: Job): void {
+    this.#meter.start(held, group);
+    this.#cluster.started(id, group);
+    const startedAtMs = this.#node.runtime.clock.monotonicMs();
+    const run = { id, held, group, startedAtMs, isContinuous: true, weight: 100 };
+    this.#running.add({ ...run, isStopping: false });
+  }
+
+  async #giveWay(): Promise<void> {
+    const dueBySec = this.#wallSec();
+    const waiting = await this.#transact(async (tx) => ({
+      count: await this.#jobs.pendingCount(tx.snapshot, TYPE, { dueBySec, limit: CHURN_MAX }),
+      givingWay: await this.#jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), dueBySec),
+    }));
+    const slots = {
+      jobsMax: this.#slotCount,
+      churnMax: CHURN_MAX,
+      cycleMs: CYCLE_SEC * 1000,
+      runMsMin: TURN_SEC * 1000,
+      nowMs: this.#node.runtime.clock.monotonicMs(),
+    };
+    for (const run of chooseStops([...this.#running], slots, waiting)) await this.#stop(run);
+  }
+
+  async #stop(run: Run): Promise<void> {
+    run.isStopping = true;
+    await this.#transact(async (tx) => {
+      await this.#jobs.resubmit(tx, run.held, this.#wallSec());
+      await this.#jobs.finish(tx, run.held);
+    });
+    this.#running.delete(run);
+    this.#meter.end(run.held);
+    this.#cluster.stopped(run.id, run.group, this.#ranSec(run));
+  }
+
+  #ranSec({ startedAtMs }: Run): number {
+    return (this.#node.runtime.clock.monotonicMs() - startedAtMs) / 1000;
+  }
+
+  #wallSec(): number {
+    return Math.floor(this.#node.runtime.clock.nowMs() / 1000);
+  }
+}
