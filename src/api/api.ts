@@ -16,6 +16,7 @@ import { documentRoutes } from "./documents.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
 import { findRoutes } from "./find.ts";
+import { formUploadRoutes } from "./form-uploads.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
 import { purgeRoutes } from "./purge.ts";
@@ -70,6 +71,7 @@ export function createApi(parts: ApiParts): Api {
     ...serverInfoRoutes(own),
     ...databaseRoutes(own),
     ...documentRoutes(own),
+    ...formUploadRoutes(own),
     ...attachmentRoutes(own),
     ...localDocumentRoutes(own),
     ...bulkDocumentsRoutes(own),

@@ -4,7 +4,7 @@
  * The handle may outlive the transaction that opened it. Writes make sure that the database is still the one it was;
  * reads of a removed database find nothing.
  */
-import { type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
+import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
 import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
 import { BatchWriter } from "./batch-writer.ts";
@@ -169,6 +169,16 @@ export class Database {
       revision: formatRevision(node),
       deleted: node.leaf.deleted,
     }));
+  }
+
+  /** The document's place in the update sequence; undefined for an unknown one. Not for one that this transaction wrote. */
+  async documentSequence(tx: ReadTransaction, id: string): Promise<string | undefined> {
+    const { place } = await this.#reader.load(tx, id);
+    assert(
+      place.kind !== "written",
+      "The place of a written document is known when it is committed",
+    );
+    return place.kind === "stored" ? formatSequence(place.versionstamp) : undefined;
   }
 
   /** The revision and its known ancestors, and which bodies are there. Empty for an unknown revision. */

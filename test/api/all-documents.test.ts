@@ -92,7 +92,58 @@ describe("_all_docs", () => {
       name: "lists design documents",
       ask: "GET /films/_design_docs",
       status: 200,
-      json: { total_rows: null, offset: null, rows: [row("_design/x")] },
+      json: { total_rows: 1, offset: 0, rows: [row("_design/x")] },
+    },
+    {
+      name: "answers several queries, each by itself",
+      ask: "POST /films/_all_docs/queries?limit=2",
+      body: { queries: [{ limit: 1 }, { keys: ["a", "nope"] }, { startkey: "c" }] },
+      status: 200,
+      has: {
+        results: [
+          { total_rows: 6, offset: 0, rows: [row("_design/x")] },
+          { total_rows: 6, offset: null, rows: [row("a"), { key: "nope", error: "not_found" }] },
+          { total_rows: 6, rows: [row("c"), row("d")] },
+        ],
+      },
+    },
+    {
+      name: "answers no query with no result",
+      ask: "POST /films/_all_docs/queries",
+      body: { queries: [] },
+      status: 200,
+      json: { results: [] },
+    },
+    {
+      name: "wants queries",
+      ask: "POST /films/_all_docs/queries",
+      body: {},
+      ...refusal(400, "bad_request", "POST body must include `queries` parameter."),
+    },
+    {
+      name: "wants a list of queries",
+      ask: "POST /films/_all_docs/queries",
+      body: { queries: "x" },
+      ...refusal(400, "bad_request", "`queries` member must be an array."),
+    },
+    {
+      name: "asks for queries by POST",
+      ask: "GET /films/_all_docs/queries",
+      ...refusal(405, "method_not_allowed", "Only POST allowed"),
+    },
+    {
+      name: "answers several queries for design documents",
+      ask: "POST /films/_design_docs/queries",
+      body: { queries: [{ limit: 1 }] },
+      status: 200,
+      has: { results: [{ total_rows: 1, offset: 0, rows: [row("_design/x")] }] },
+    },
+    {
+      name: "answers several queries for local documents",
+      ask: "POST /films/_local_docs/queries",
+      body: { queries: [{ limit: 1 }] },
+      status: 200,
+      has: { results: [{ total_rows: null, rows: [{ id: "_local/l" }] }] },
     },
     {
       name: "lists local documents",
@@ -130,12 +181,6 @@ describe("_all_docs", () => {
       name: "refuses a key that is too long",
       ask: `GET /films/_all_docs?startkey="${"x".repeat(20_000)}"`,
       ...refusal(400, "bad_request", "A key in the request is too long"),
-    },
-    {
-      name: "refuses several queries",
-      ask: "POST /films/_all_docs/queries",
-      body: { queries: [] },
-      status: 501,
     },
     {
       name: "refuses a database that is not there",

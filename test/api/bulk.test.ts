@@ -5,6 +5,18 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 const conflict = { error: "conflict", reason: "Document update conflict." };
 
 describe("_bulk_docs", () => {
+  testRows(FILMS, [
+    {
+      name: "all or nothing is refused, as by CouchDB",
+      ask: "POST /films/_bulk_docs",
+      body: { all_or_nothing: true, docs: [{ _id: "a" }] },
+      status: 417,
+      json: [
+        { id: "a", rev: "0-", error: "not_implemented", reason: "all_or_nothing is not supported" },
+      ],
+    },
+  ]);
+
   test("answers each of a user's edits in its place", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;

@@ -96,6 +96,18 @@ describe("reading a document", () => {
       },
     },
     {
+      name: "its place in the update sequence is told with local_seq, and there is no entity tag",
+      ask: "GET /films/a?local_seq=true",
+      status: 200,
+      json: {
+        _id: "a",
+        _rev: "1-a",
+        n: 1,
+        _local_seq: expect.stringMatching(/^[0-9]+-[0-9a-f]+$/),
+      },
+      differs: "Its sequences are numbers of one shard.",
+    },
+    {
       name: "all leaves are answered with open_revs",
       ask: "GET /films/b?open_revs=all",
       status: 200,
@@ -342,7 +354,6 @@ describe("writing a document", () => {
         ask: "COPY /films/a",
         ...refusal(400, "bad_request", "Destination header is mandatory for COPY."),
       },
-      { name: "when it is a form", ask: "POST /films/a", body: "", status: 501 },
     ]);
   });
 });
