@@ -244,7 +244,10 @@ test.each(["hold", "crash"])(
       () => here.call("GET", `/_scheduler/docs/${document}`),
       ({ body }) => body.state === (policy === "hold" ? "running" : "crashing"),
     );
-    if (policy === "hold") expect(job.info.checkpointed_source_seq).toBe("0");
+    const { body: changes } = await here.call("GET", `/${database}/_changes`);
+    expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
+    // The good one may have been passed by itself.
+    if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
     else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
     gate.isClosed = false;
     await until(
