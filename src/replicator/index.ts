@@ -6,6 +6,7 @@
 export type { Budget, BudgetDirection, BudgetRates } from "./budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
 export { Budgets } from "./budgets.ts";
+export { certificateFilesRefusal } from "./certificate-files.ts";
 export type { Comparison, ComparisonObserver, Difference } from "./compare-databases.ts";
 export { compareDatabases, describeDifference } from "./compare-databases.ts";
 export type { RevisionsOfDocument } from "./copy-batch.ts";
