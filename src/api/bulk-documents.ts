@@ -72,7 +72,7 @@ async function prepareAll(
     const wire = parseWireDocument(text);
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
-  for (const wire of wires) checkWire(wire);
+  for (const wire of wires) checkWire(parts, wire);
   return mapConcurrent(wires, async (wire) => {
     return { kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") };
   });

@@ -137,7 +137,7 @@ export async function readMultipartEdit(
     const first = await iterator.next();
     if (first.done === true) throw badRequest("The multipart body has no parts");
     const wire = withRevision(call, id, checkJson(await readBytes(first.value.body)));
-    checkWire(wire);
+    checkWire(parts, wire);
     const database = await openDatabase(parts, call);
     const attachments: AttachmentEdit[] = [];
     for (const attachment of wire.attachments) {

@@ -10,7 +10,7 @@ import type { JobKeys } from "./job-keys.ts";
 
 /** An acceptor chooses among so many batches if that is not more than so many rows; among two in any case (CouchDB: 1024 rows). */
 const CHOICE_BATCH_COUNT = 64;
-const CHOICE_ROW_COUNT_MAX = 256;
+const CHOICE_ROW_COUNT_MAX = 1024;
 
 export interface Wanted {
   /** Seconds since the epoch: jobs that are due later are left alone. */

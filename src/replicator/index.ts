@@ -6,8 +6,8 @@
 export type { Budget, BudgetDirection, BudgetRates } from "./budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
 export { Budgets } from "./budgets.ts";
-export type { Comparison } from "./compare-databases.ts";
-export { compareDatabases } from "./compare-databases.ts";
+export type { Comparison, ComparisonObserver, Difference } from "./compare-databases.ts";
+export { compareDatabases, describeDifference } from "./compare-databases.ts";
 export type { RevisionsOfDocument } from "./copy-batch.ts";
 export { BatchCopier } from "./copy-batch.ts";
 export type {

@@ -13,6 +13,7 @@ import {
   type Transaction,
   unpackTuple,
 } from "../kv/index.ts";
+import { NEVER_SEC } from "./job-control.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";
 
@@ -142,6 +143,7 @@ export class Outages {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     const job = await jobs.get(tx, name);
     if (job?.state !== "pending" || fromJobData(job.data).state !== "crashing") return;
+    if (job.scheduledAtSec >= NEVER_SEC) return;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
     const dueAtSec = nowSec + runtime.random.integer(spreadSec + 1);
     if (job.scheduledAtSec > dueAtSec) await jobs.resubmit(tx, name, dueAtSec);

@@ -15,6 +15,14 @@ import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
 
+/** `[chttpd]` and `[couchdb]` as they are by default. */
+export const LIMITS = {
+  changesTimeoutMs: 60_000,
+  documentBytesMax: 8 * 1024 * 1024,
+  requestBytesMax: 4_294_967_296,
+  maintenanceMode: "false",
+} as const;
+
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
 export interface AskOptions {
@@ -86,7 +94,12 @@ export async function openApi({
     },
     isUp: () => true,
     hashPasswords: async (edits) => edits,
-    settings: { adminOnlyAllDatabases: true, usersSecurityEditable: false },
+    settings: {
+      adminOnlyAllDatabases: true,
+      usersSecurityEditable: false,
+      ...LIMITS,
+    },
+    cors: () => undefined,
     routes: [],
     ...parts,
   });

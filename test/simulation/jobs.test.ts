@@ -10,10 +10,12 @@ const [firstSeed = 0, lastSeed = 199] = (process.env.SEEDS ?? "0-199").split("-"
 test("every job ends, no former holder writes, and all indexes and counters are right", async () => {
   let expelledCount = 0;
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
-    const outcome = await runJobsCluster(seed);
+    const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/jobs.test.ts`;
+    const outcome = await runJobsCluster(seed).catch((cause: unknown) => {
+      throw new Error(again, { cause });
+    });
     expelledCount += outcome.expelledCount;
-    const again = `SEEDS=${seed}-${seed} npx vitest run test/simulation/jobs.test.ts`;
-    expect(outcome.problems, `Again with: ${again}`).toEqual([]);
+    expect(outcome.problems, again).toEqual([]);
   }
   if (lastSeed - firstSeed > 10) expect(expelledCount).toBeGreaterThan(0);
 }, 3_600_000);

@@ -10,7 +10,7 @@ import { jainIndex, percentile } from "./figures.ts";
 import { type GroupOutcome, ScaleCluster, type ScaleOutcome } from "./scale.ts";
 
 const SLOTS_PER_NODE = 20;
-const DURATION_SEC = Number(process.env.SCALE_SEC ?? 1800);
+const DURATION_SEC = Number(process.env.SCALE_SEC ?? 600);
 const [nodeCount = 20, jobCount = 4000, groupCount = 60] = (process.env.SCALE ?? "20,4000,60")
   .split(",")
   .map(Number);

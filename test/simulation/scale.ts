@@ -3,7 +3,10 @@
  * scheduler of a node does, all at once over a store that is some milliseconds away. Nothing is copied: jobs are continuous,
  * and always have something to do.
  */
+import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts";
+import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { encodeWaiting } from "../../src/jobs/job-record.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
 import { chooseStops, type RunningJob } from "../../src/replicator/choose-stops.ts";
 import type { SimulatedNode } from "./kernel/simulated-node.ts";
@@ -12,7 +15,9 @@ import { World } from "./kernel/world.ts";
 const TYPE = "replication";
 const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const ACCEPT_ROWS_MAX = 20;
-const LOAD_ROWS_MAX = 500;
+const LOAD_ROWS_MAX = 5000;
+/** Between two transactions of loading: the store forgets what it need not remember any more. */
+const LOAD_PAUSE_MS = 100;
 /** One way to the store. */
 const DELAY_MS_MAX = 4;
 const CYCLE_SEC = 15;
@@ -79,6 +84,7 @@ export class ScaleCluster {
   readonly #jobWaitsSec: number[] = [];
   readonly #load: StoreLoad = { transactions: 0, conflicts: 0 };
   #acceptedCount = 0;
+  #startedAtSec = 0;
 
   constructor(seed: string, options: ScaleOptions) {
     this.#world = new World(seed);
@@ -89,6 +95,7 @@ export class ScaleCluster {
     await this.#fill();
     const { nodeCount, durationSec } = this.#options;
     const startedAtSec = this.#nowSec;
+    this.#startedAtSec = startedAtSec;
     const nodes = Array.from(
       { length: nodeCount },
       () =>
@@ -126,6 +133,7 @@ export class ScaleCluster {
   async #fill(): Promise<void> {
     const node = this.#world.openNode();
     const jobs = new Jobs(node.runtime, SUBSPACE);
+    const keys = new JobKeys(SUBSPACE);
     const fairShare = { usageCoefficient: 0.5, intervalSec: 600, instalmentSec: CYCLE_SEC };
     await this.#world.until(
       node.kv.transact(async (tx) => {
@@ -141,12 +149,20 @@ export class ScaleCluster {
       for (let start = 0; start < jobCount; start += LOAD_ROWS_MAX) {
         await this.#world.until(
           node.kv.transact(async (tx) => {
-            if (start === 0) await jobs.groups.setShares(tx, TYPE, name, shares);
-            for (let job = start; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
-              await jobs.add(tx, { type: TYPE, id: `${number}-${job}` }, {}, { group: name });
+            if (start === 0) {
+              await jobs.groups.setShares(tx, TYPE, name, shares);
+              await jobs.add(tx, { type: TYPE, id: `${number}-0` }, {}, { group: name });
+            }
+            // The others as `add` writes them, without its reads: a million of those take minutes.
+            for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
+              const waiting = { type: TYPE, id: `${number}-${job}` };
+              const plan = { scheduledAtSec: 0, group: name };
+              tx.set(keys.job(waiting), encodeWaiting("pending", plan));
+              tx.set(keys.groupPending(waiting, name, 0), EMPTY_BYTES);
             }
           }),
         );
+        await this.#world.time.run(this.#world.time.nowMs + LOAD_PAUSE_MS);
       }
     }
   }
@@ -176,7 +192,7 @@ export class ScaleCluster {
   started(id: string, group: string): void {
     const nowSec = this.#nowSec;
     this.#acceptedCount++;
-    this.#jobWaitsSec.push(nowSec - (this.#dueSinceSec.get(id) ?? 0));
+    this.#jobWaitsSec.push(nowSec - (this.#dueSinceSec.get(id) ?? this.#startedAtSec));
     const state = this.#groups.get(group) as Group;
     if (state.waitingSinceSec !== undefined) {
       this.#groupWaitsSec.push(nowSec - state.waitingSinceSec);

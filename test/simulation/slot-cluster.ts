@@ -1,9 +1,10 @@
 /**
  * Slots that groups share, on the real queue under virtual time. Once a cycle: charge, accept into free slots, and when there are none
- * let jobs of the groups that stand highest give way, longest running first, never a one-shot, and none before its minimum run.
+ * let jobs give way as the scheduler of a node decides it.
  */
 import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
+import { chooseStops, type RunningJob } from "../../src/replicator/choose-stops.ts";
 import type { SimulatedNode } from "./kernel/simulated-node.ts";
 import { World } from "./kernel/world.ts";
 
@@ -19,11 +20,10 @@ export interface SlotOptions {
 
 export const SLOTS: SlotOptions = { slotCount: 20, cycleSec: 15, churnMax: 10, minRunSec: 60 };
 
-interface Run {
+interface Run extends RunningJob {
   readonly id: string;
   readonly group: string;
   readonly held: HeldJob;
-  readonly startedAtSec: number;
 }
 
 /** A group got its turn after waiting since `sinceSec`, when a job of it was due and it was not served. */
@@ -107,22 +107,26 @@ export class SlotCluster {
   }
 
   async #cycle(): Promise<void> {
-    const { slotCount, churnMax, minRunSec } = this.#options;
-    const isOver = ({ id, startedAtSec }: Run): boolean =>
-      this.nowSec - startedAtSec >= (this.#oneShotSec.get(id) ?? Infinity);
+    const { slotCount, cycleSec, churnMax, minRunSec } = this.#options;
+    const isOver = (run: Run): boolean =>
+      this.#ranSec(run) >= (this.#oneShotSec.get(run.id) ?? Infinity);
     for (const run of this.#running.filter(isOver)) await this.#stop(run, false);
     await this.#charge();
     await this.#accept();
     if (this.#running.length < slotCount) return;
-    const highest = await this.transact((tx) =>
-      this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), this.#wallSec()),
-    );
-    const isStoppable = ({ id, startedAtSec }: Run): boolean =>
-      !this.#oneShotSec.has(id) && this.nowSec - startedAtSec >= minRunSec;
-    const stopped = highest
-      .flatMap((group) => this.#running.filter((run) => run.group === group && isStoppable(run)))
-      .slice(0, churnMax);
-    for (const run of stopped) await this.#stop(run, true);
+    const dueBySec = this.#wallSec();
+    const waiting = await this.transact(async (tx) => ({
+      count: await this.jobs.pendingCount(tx, TYPE, { dueBySec, limit: churnMax }),
+      givingWay: await this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), dueBySec),
+    }));
+    const slots = {
+      jobsMax: slotCount,
+      churnMax,
+      cycleMs: cycleSec * 1000,
+      runMsMin: minRunSec * 1000,
+      nowMs: this.nowSec * 1000,
+    };
+    for (const run of chooseStops(this.#running, slots, waiting)) await this.#stop(run, true);
     await this.#charge();
     await this.#accept();
   }
@@ -147,7 +151,15 @@ export class SlotCluster {
       for (const [index, held] of acceptance.held.entries()) {
         const group = acceptance.jobs[index]?.group as string;
         this.#meter.start(held, group);
-        this.#running.push({ id: held.id, group, held, startedAtSec: this.nowSec });
+        this.#running.push({
+          id: held.id,
+          group,
+          held,
+          isContinuous: !this.#oneShotSec.has(held.id),
+          startedAtMs: this.nowSec * 1000,
+          weight: 100,
+          isStopping: false,
+        });
         await this.#noteTurn(group);
       }
     }
@@ -172,9 +184,12 @@ export class SlotCluster {
     });
     this.#meter.end(run.held);
     this.#running = this.#running.filter((other) => other !== run);
-    const ranSec = this.nowSec - run.startedAtSec;
-    this.ranSec.set(run.group, (this.ranSec.get(run.group) ?? 0) + ranSec);
+    this.ranSec.set(run.group, (this.ranSec.get(run.group) ?? 0) + this.#ranSec(run));
     if (isRepeated) this.#startWaiting(run.group);
+  }
+
+  #ranSec({ startedAtMs }: Run): number {
+    return this.nowSec - startedAtMs / 1000;
   }
 
   #wallSec(): number {
