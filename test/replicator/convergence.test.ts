@@ -77,7 +77,7 @@ function leavesOf(model: Model): Record<string, string[]> {
   return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
 }
 
-/** Edits a leaf as its user would; false when the store sees a conflict, as it does in a deletion of nothing. */
+/** Edits a leaf as its user would. */
 async function edit(node: Node, models: readonly Model[], step: Step): Promise<void> {
   if (step.kind !== "edit") return;
   const { id, deleted, n } = step;
