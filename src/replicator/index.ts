@@ -19,7 +19,7 @@ export type {
 } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
-export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
+export type { Endpoint, EndpointInfo, StreamedDocument, WriteFailure } from "./endpoint.ts";
 export { EndpointError } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";
 export { Endpoints } from "./endpoints.ts";

@@ -50,6 +50,8 @@ export interface Asked {
 
 export interface OpenApi extends Asked {
   readonly api: Api;
+  /** What it stands on. */
+  readonly parts: ApiParts;
   readonly runtime: Runtime;
   readonly events: readonly { readonly name: string }[];
   /** The answer's body as it comes. */
@@ -78,7 +80,7 @@ export async function openApi({
     hooks: [...hooks, VALIDATION_HOOK],
   });
   const attachments = new AttachmentStore({ runtime, kv });
-  const api = createApi({
+  const all: ApiParts = {
     runtime,
     kv,
     databases,
@@ -102,10 +104,12 @@ export async function openApi({
     cors: () => undefined,
     routes: [],
     ...parts,
-  });
+  };
+  const api = createApi(all);
   const send = (request: string, options: AskOptions = {}) => api(requestOf(request, options));
   return {
     api,
+    parts: all,
     runtime,
     events,
     async ask(request, options) {
