@@ -1,5 +1,5 @@
 /** The query of `_all_docs`, from the URL and from the body of a POST; the URL wins. */
-import { compareBytes, type JsonText, utf8Encode } from "../base/index.ts";
+import { compareBytes, type JsonText, splitObject, utf8Encode } from "../base/index.ts";
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
 import { isTextList, queryError } from "./query.ts";
@@ -28,9 +28,23 @@ export interface AllDocumentsQuery {
 
 type Source = (name: string) => unknown;
 
+/** One of several queries: what it says itself counts before what the URL says for all. */
+export function oneOfSeveral(call: Call, body: JsonText, scope: IdRange): AllDocumentsQuery {
+  const own = new Set(splitObject(body).map(({ name }) => name));
+  const query = new Map([...call.request.query].filter(([name]) => !own.has(name)));
+  return parseQuery(query, body, scope);
+}
+
 export function allDocumentsQuery(call: Call, body: JsonText, scope: IdRange): AllDocumentsQuery {
+  return parseQuery(call.request.query, body, scope);
+}
+
+function parseQuery(
+  query: ReadonlyMap<string, string>,
+  body: JsonText,
+  scope: IdRange,
+): AllDocumentsQuery {
   const members: Readonly<Record<string, unknown>> = JSON.parse(body);
-  const { query } = call.request;
   /** Parameters that are JSON in the URL, too. */
   const value: Source = (name) => {
     const text = query.get(name);

@@ -1,17 +1,16 @@
 /** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
-import { type JsonText, jsonKind } from "../base/index.ts";
-import type { Database, Document } from "../databases/index.ts";
-import type { ReadTransaction } from "../kv/index.ts";
-import { badRequest, ProtocolError, renderWireDocument } from "../protocol/index.ts";
-import { type AllDocumentsQuery, allDocumentsQuery, type IdRange } from "./all-documents-query.ts";
+import { type JsonText, jsonKind, splitArray } from "../base/index.ts";
+import type { Database } from "../databases/index.ts";
+import { badRequest } from "../protocol/index.ts";
+import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
+import { ALL, DESIGN, LOCAL, type Row, type Scope } from "./all-documents-scopes.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
-import { isStorableId } from "./document-request.ts";
-import { type DocumentView, viewOf, viewText } from "./document-view.ts";
+import { viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { PageSize } from "./page-size.ts";
-import { readJsonBody, requireJsonType } from "./request-body.ts";
+import { readJsonBody, readJsonMembers, requireJsonType } from "./request-body.ts";
 import { inPieces, oneLine, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -20,59 +19,12 @@ const PAGE_COUNT_MAX = 1_000;
 /** Keys looked up in one read. */
 const PAGE_KEYS_MAX = 100;
 
-/** Which documents a resource is about. */
-interface Scope {
-  readonly range: IdRange;
-  readonly page: (
-    tx: ReadTransaction,
-    database: Database,
-    query: AllDocumentsQuery,
-    place: Place,
-  ) => Promise<Row[]>;
-  readonly byId: (
-    tx: ReadTransaction,
-    database: Database,
-    id: string,
-    query: AllDocumentsQuery,
-  ) => Promise<Row>;
-  readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
-}
-
-/** Where a page begins, and how long it may be. */
-interface Place {
-  readonly startId: string | undefined;
-  readonly limit: number;
-}
-
-type Row =
-  | {
-      readonly kind: "document";
-      readonly id: string;
-      readonly rev: string;
-      readonly view?: DocumentView;
-    }
-  | { readonly kind: "deleted"; readonly id: string; readonly rev: string }
-  | { readonly kind: "text"; readonly id: string; readonly rev: string; readonly text: string }
-  | { readonly kind: "missing"; readonly id: string };
-
-const ALL: Scope = {
-  range: {},
-  page: documentPage,
-  byId: documentById,
-  total: async (tx, database) => (await database.info(tx)).documentCount,
-};
-const DESIGN: Scope = {
-  ...ALL,
-  range: { low: "_design/", high: "_design0" },
-  total: async () => null,
-};
-const LOCAL: Scope = { range: {}, page: localPage, byId: localById, total: async () => null };
-
 export function allDocumentsRoutes(parts: ApiParts): Route[] {
   const scopes = { _all_docs: ALL, _design_docs: DESIGN, _local_docs: LOCAL };
   return Object.entries(scopes).flatMap(([name, scope]) => [
     defineRoute("GET", `/{database}/${name}`, (call) => list(parts, call, scope)),
     defineRoute("POST", `/{database}/${name}`, (call) => listPosted(parts, call, scope)),
+    defineRoute("POST", `/{database}/${name}/queries`, (call) => listSeveral(parts, call, scope)),
   ]);
 }
 
@@ -93,6 +45,34 @@ async function list(
   return streamedJson(200, inPieces(texts(parts, call, scope, query)));
 }
 
+async function listSeveral(parts: ApiParts, call: Call, scope: Scope): Promise<ApiResponse> {
+  const text = (await readJsonMembers(call)).get("queries");
+  if (text === undefined) throw badRequest("POST body must include `queries` parameter.");
+  if (jsonKind(text) !== "array") throw badRequest("`queries` member must be an array.");
+  const queries = splitArray(text).map((body) => {
+    if (jsonKind(body) !== "object") throw badRequest("Each of `queries` must be a JSON object");
+    return oneOfSeveral(call, body, scope.range);
+  });
+  await readDatabase(parts, call, async () => undefined);
+  return streamedJson(200, inPieces(resultTexts(parts, call, scope, queries)));
+}
+
+async function* resultTexts(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  queries: readonly AllDocumentsQuery[],
+): AsyncGenerator<string, void, undefined> {
+  yield '{"results":[';
+  let separator = "\n";
+  for (const query of queries) {
+    yield separator;
+    yield* texts(parts, call, scope, query);
+    separator = ",";
+  }
+  yield "]}\n";
+}
+
 async function* texts(
   parts: ApiParts,
   call: Call,
@@ -104,7 +84,7 @@ async function* texts(
     sequence: query.updateSequence ? await database.updateSequence(tx) : undefined,
   }));
   // CouchDB: counts the rows before a start key; that would be a scan, so here the offset is then unknown.
-  const isKnown = query.startId === undefined && query.keys === undefined;
+  const isKnown = query.startId === scope.range.low && query.keys === undefined;
   const offset = isKnown && head.total !== null ? Math.min(query.skip, head.total) : null;
   yield `{"total_rows":${head.total},"offset":${offset}`;
   if (head.sequence !== undefined) yield `,"update_seq":${JSON.stringify(head.sequence)}`;
@@ -231,97 +211,4 @@ async function documentText(
   if (row.kind === "text") return row.text;
   if (row.kind !== "document" || row.view === undefined) return "null";
   return viewText(parts, database, row.view, query.view, call.request.signal);
-}
-
-// Documents
-
-async function documentPage(
-  tx: ReadTransaction,
-  database: Database,
-  query: AllDocumentsQuery,
-  { startId, limit }: Place,
-): Promise<Row[]> {
-  const page = await database.allDocuments(tx, {
-    ...(startId === undefined ? {} : { startId }),
-    ...(query.endId === undefined ? {} : { endId: query.endId }),
-    inclusiveEnd: query.inclusiveEnd,
-    descending: query.descending,
-    limit,
-    withDocument: query.includeDocuments,
-  });
-  return Promise.all(
-    page.entries.map(({ revision, id, document }) =>
-      documentRow(tx, database, { id, revision, document }, query),
-    ),
-  );
-}
-
-async function documentRow(
-  tx: ReadTransaction,
-  database: Database,
-  {
-    id,
-    revision,
-    document,
-  }: { readonly id: string; readonly revision: string; readonly document: Document | undefined },
-  query: AllDocumentsQuery,
-): Promise<Row> {
-  if (document === undefined) return { kind: "document", id, rev: revision };
-  const view = await viewOf(tx, database, document, query.view);
-  return { kind: "document", id, rev: revision, view };
-}
-
-async function documentById(
-  tx: ReadTransaction,
-  database: Database,
-  id: string,
-  query: AllDocumentsQuery,
-): Promise<Row> {
-  if (!isStorableId(id)) return { kind: "missing", id };
-  if (query.includeDocuments) {
-    const document = await database.read(tx, id);
-    if (document === undefined) return { kind: "missing", id };
-    const { revision } = document;
-    if (document.deleted) return { kind: "deleted", id, rev: revision };
-    return documentRow(tx, database, { id, revision, document }, query);
-  }
-  const [winner] = await database.leaves(tx, id);
-  if (winner === undefined) return { kind: "missing", id };
-  return { kind: winner.deleted ? "deleted" : "document", id, rev: winner.revision };
-}
-
-// Local documents
-
-async function localPage(
-  tx: ReadTransaction,
-  database: Database,
-  query: AllDocumentsQuery,
-  { startId, limit }: Place,
-): Promise<Row[]> {
-  const page = await database.localDocuments(tx, {
-    ...(startId === undefined ? {} : { startId: localBound(startId) }),
-    ...(query.endId === undefined ? {} : { endId: localBound(query.endId) }),
-    inclusiveEnd: query.inclusiveEnd,
-    descending: query.descending,
-    limit,
-  });
-  return page.entries.map(({ id, revision, body }) => ({
-    kind: "text",
-    id,
-    rev: revision,
-    text: renderWireDocument({ id, revision, body, deleted: false }),
-  }));
-}
-
-async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {
-  if (!id.startsWith("_local/") || !isStorableId(id)) return { kind: "missing", id };
-  const found = await database.readLocal(tx, id);
-  if (found === undefined) return { kind: "missing", id };
-  const text = renderWireDocument({ ...found, deleted: false });
-  return { kind: "text", id, rev: found.revision, text };
-}
-
-function localBound(id: string): string {
-  if (id.startsWith("_local/")) return id;
-  throw new ProtocolError(400, "query_parse_error", "The keys here begin with _local/");
 }

@@ -2,22 +2,27 @@
 import { errorCode, type Runtime, randomHex } from "../base/index.ts";
 import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import type { MultipartParser } from "../protocol/index.ts";
+import { type MultipartParser, ProtocolError } from "../protocol/index.ts";
 import type { DesignFunctions } from "../replicator/index.ts";
 import { allDocumentsRoutes } from "./all-documents.ts";
 import { attachmentRoutes } from "./attachments.ts";
 import { authorize } from "./authorization.ts";
 import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
+import type { BodyRules } from "./call.ts";
 import { changesRoutes } from "./changes.ts";
+import { type CorsOf, corsHeaders, preflight } from "./cors.ts";
+import { databaseUpdatesRoutes } from "./database-updates.ts";
 import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./error-responses.ts";
 import type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
 import { findRoutes } from "./find.ts";
+import { formUploadRoutes } from "./form-uploads.ts";
 import { localDocumentRoutes } from "./local-documents.ts";
 import { notImplemented, notImplementedRoutes } from "./not-implemented.ts";
 import { purgeRoutes } from "./purge.ts";
+import { BODY_BYTES_MAX } from "./request-body.ts";
 import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Match, type Route, Router, splitPath } from "./router.ts";
@@ -29,6 +34,14 @@ export interface ApiSettings {
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
+  /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */
+  readonly changesTimeoutMs: number;
+  /** `max_document_size`; never more than the store takes. */
+  readonly documentBytesMax: number;
+  /** `max_http_request_size`, of a request that tells its length; of all others as far as they are held whole. */
+  readonly requestBytesMax: number;
+  /** `maintenance_mode`: the node is up, and says that it is not. */
+  readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
 /** All that the API needs from the server that it is a part of. */
@@ -55,6 +68,7 @@ export interface ApiParts {
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
   /** Read at each use. */
   readonly settings: ApiSettings;
+  readonly cors: CorsOf;
   /** Further resources; of two routes with the same path and method, these count. */
   readonly routes: readonly Route[];
 }
@@ -67,6 +81,7 @@ export function createApi(parts: ApiParts): Api {
     ...serverInfoRoutes(own),
     ...databaseRoutes(own),
     ...documentRoutes(own),
+    ...formUploadRoutes(own),
     ...attachmentRoutes(own),
     ...localDocumentRoutes(own),
     ...bulkDocumentsRoutes(own),
@@ -76,6 +91,7 @@ export function createApi(parts: ApiParts): Api {
     ...allDocumentsRoutes(own),
     ...changesRoutes(own),
     ...findRoutes(own),
+    ...databaseUpdatesRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;
@@ -84,7 +100,8 @@ export function createApi(parts: ApiParts): Api {
   return async (request) => {
     const requestId = randomHex(runtime.random).slice(0, 10);
     const startMs = runtime.clock.monotonicMs();
-    const response = await answer(router, own, request, requestId);
+    const permission = preflight(own.cors, request);
+    const response = permission ?? (await answer(router, own, request, requestId));
     runtime.trace.event("api.answered", {
       method: request.method,
       path: request.path,
@@ -97,6 +114,7 @@ export function createApi(parts: ApiParts): Api {
       "X-Couch-Request-ID": requestId,
       "X-CouchDB-Body-Time": "0",
       ...response.headers,
+      ...(permission === undefined ? corsHeaders(own.cors, request, response.headers) : {}),
     };
     return { ...response, headers: sendable(headers) };
   };
@@ -131,9 +149,23 @@ async function dispatch(
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
-  const response = await match.route.handle({ request, user, parameters: match.parameters });
+  const bodies = bodyRules(parts, request);
+  const call = { request, user, parameters: match.parameters, bodies };
+  const response = await match.route.handle(call);
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
+}
+
+/** Throws a ProtocolError 413 for a request that says itself that it is too large. */
+function bodyRules({ runtime, settings }: ApiParts, { headers }: ApiRequest): BodyRules {
+  const byteCountMax = settings.requestBytesMax;
+  if (Number(headers.get("content-length") ?? 0) > byteCountMax) {
+    throw new ProtocolError(413, "too_large", "the request entity is too large");
+  }
+  return {
+    gunzip: (chunks) => runtime.compression.gunzip(chunks),
+    byteCountMax: Math.min(byteCountMax, BODY_BYTES_MAX),
+  };
 }
 
 function isPublic(match: Match): boolean {

@@ -104,7 +104,7 @@ async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const encoding = headers.get("content-encoding");
   if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
     const reason = "Only gzip and identity content-encodings are supported";
-    throw new ProtocolError(415, "bad_ctype", reason);
+    throw new ProtocolError(415, "bad_content_type", reason);
   }
   const announced = headers.get("content-length");
   const length = announced === undefined ? undefined : Number(announced);

@@ -16,7 +16,7 @@ import { checkWire, type EditMode, type NamedDocument, wireEdit } from "./edits.
 import { errorAnswer, isRefusal } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { readJsonMembers } from "./request-body.ts";
-import { jsonText } from "./responses.ts";
+import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 /** Documents whose inline attachments are stored at once. */
@@ -36,6 +36,7 @@ async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const mode = modeOf(members.get("new_edits"));
   const texts = documentsOf(members.get("docs"));
   await readDatabase(parts, call, async () => undefined);
+  if (members.get("all_or_nothing") === "true") return refuseAll(texts);
   const prepared =
     mode === "interactive"
       ? await prepareAll(parts, call, texts)
@@ -51,6 +52,16 @@ async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
   return jsonText(201, `[${rows.join(",")}]`);
 }
 
+/** CouchDB: each of them is told, and nothing is written. */
+function refuseAll(texts: readonly JsonText[]): ApiResponse {
+  const rows = texts.map((text) => {
+    const { id, revision } = parseWireDocument(text);
+    const error = "not_implemented";
+    return { id, rev: revision ?? "0-", error, reason: "all_or_nothing is not supported" };
+  });
+  return json(417, rows);
+}
+
 /** A user's edits: nothing is written before all is known to be well-formed, as in CouchDB. */
 async function prepareAll(
   parts: ApiParts,
@@ -61,7 +72,7 @@ async function prepareAll(
     const wire = parseWireDocument(text);
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
-  for (const wire of wires) checkWire(wire);
+  for (const wire of wires) checkWire(parts, wire);
   return mapConcurrent(wires, async (wire) => {
     return { kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") };
   });

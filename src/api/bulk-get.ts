@@ -1,25 +1,42 @@
-/** `_bulk_get`: revisions of many documents in one answer. */
-import { type JsonText, jsonKind, splitArray } from "../base/index.ts";
-import { checkDocumentId, type Database } from "../databases/index.ts";
-import { badRequest, ProtocolError } from "../protocol/index.ts";
+/** `_bulk_get`: revisions of many documents in one answer, as JSON or, with the bytes of their attachments, as multipart. */
+import { randomHex } from "../base/index.ts";
+import type { Database } from "../databases/index.ts";
+import {
+  acceptsExplicitly,
+  ProtocolError,
+  type WrittenPart,
+  writeMultipart,
+} from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
+import {
+  type BulkGetRequest,
+  bulkGetOptions,
+  bulkGetRequests,
+  requestFault,
+} from "./bulk-get-request.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
-import { checkRevision, type DocumentOptions, documentOptions } from "./document-options.ts";
-import { viewText } from "./document-view.ts";
-import { errorAnswer } from "./error-responses.ts";
+import type { DocumentOptions } from "./document-options.ts";
+import { type DocumentView, sentAttachments, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
+import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
 import { type OpenRevision, readOpenRevisions } from "./open-revisions.ts";
 import { PageSize } from "./page-size.ts";
-import { booleanParameter, isTextList } from "./query.ts";
 import { readJsonMembers } from "./request-body.ts";
-import { inPieces, streamedJson } from "./responses.ts";
+import { begun, inPieces, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
-interface Request {
-  readonly id: string;
-  readonly revision: string | undefined;
-  readonly attachmentsSince: readonly string[] | undefined;
+/** A document that was found, or why it was not. */
+type Result =
+  | { readonly kind: "found"; readonly view: DocumentView }
+  | { readonly kind: "failed"; readonly error: object };
+
+/** What came of one request, and its own options. */
+interface Answer {
+  readonly database: Database;
+  readonly request: BulkGetRequest;
+  readonly options: DocumentOptions;
+  readonly results: readonly Result[];
 }
 
 export function bulkGetRoutes(parts: ApiParts): Route[] {
@@ -28,111 +45,134 @@ export function bulkGetRoutes(parts: ApiParts): Route[] {
 
 async function readBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
-  const requests = requestsOf(members.get("docs"));
-  const options = bulkOptions(call, members);
-  return streamedJson(200, inPieces(texts(parts, call, requests, options)));
-}
-
-/** CouchDB: takes the options from the query; its replicator says them in the body, too. */
-function bulkOptions(call: Call, members: ReadonlyMap<string, JsonText>): DocumentOptions {
-  const flag = (name: string): boolean =>
-    booleanParameter(call, name, members.get(name) === "true");
+  const requests = bulkGetRequests(members.get("docs"));
+  const options = bulkGetOptions(call, members);
+  const accept = call.request.headers.get("accept");
+  const type = ["multipart/mixed", "multipart/related"].find((one) => {
+    return acceptsExplicitly(accept, one);
+  });
+  if (type === undefined) {
+    return streamedJson(200, inPieces(jsonTexts(parts, call, requests, options)));
+  }
+  // CouchDB: in this form the attachments always go with the document; `atts_since` says which.
+  const written = multipartParts(parts, call, requests, { ...options, attachments: true });
+  const boundary = randomHex(parts.runtime.random);
   return {
-    ...documentOptions(call),
-    revisions: flag("revs"),
-    latest: flag("latest"),
-    attachments: flag("attachments"),
-    encodingInfo: flag("att_encoding_info"),
+    status: 200,
+    headers: { "Content-Type": `${type}; boundary="${boundary}"` },
+    body: await begun(writeMultipart(written, boundary)),
   };
 }
 
-function requestsOf(text: JsonText | undefined): Request[] {
-  if (text === undefined) throw badRequest("Missing JSON list of 'docs'.");
-  if (jsonKind(text) !== "array") throw badRequest("`docs` parameter must be an array.");
-  return splitArray(text).map((row) => {
-    if (jsonKind(row) !== "object") throw badRequest("Each of `docs` must be a JSON object");
-    const { id, rev, atts_since: since }: Record<string, unknown> = JSON.parse(row);
-    if (typeof id !== "string") throw badRequest("Each of `docs` must have an `id`, a string");
-    if (rev !== undefined && rev !== null && typeof rev !== "string") {
-      throw badRequest(`The \`rev\` of ${JSON.stringify(id)} must be a string`);
-    }
-    if (since !== undefined && since !== null && !isTextList(since)) {
-      throw badRequest(`The \`atts_since\` of ${JSON.stringify(id)} must be an array of strings`);
-    }
-    return { id, revision: rev ?? undefined, attachmentsSince: since ?? undefined };
-  });
-}
-
-async function* texts(
+/** The answers in the order of the requests, a page in each read. */
+async function* answerPages(
   parts: ApiParts,
   call: Call,
-  requests: readonly Request[],
+  requests: readonly BulkGetRequest[],
   options: DocumentOptions,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<readonly Answer[], void, undefined> {
   const size = new PageSize();
   let start = 0;
   do {
     const page = requests.slice(start, start + size.count);
-    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
-      database: opened,
-      rows: await Promise.all(
-        page.map(({ id, revision }) => {
-          const fault = requestFault(id, revision);
-          if (fault !== undefined) return fault;
+    const answers = await readDatabase(parts, call, (tx, database) =>
+      Promise.all(
+        page.map(async (request): Promise<Answer> => {
+          const own = { ...options, attachmentsSince: request.attachmentsSince };
+          const { id, revision } = request;
+          const fault = requestFault(request);
           const revisions = revision === undefined ? "all" : [revision];
-          return readOpenRevisions(tx, opened, { id, revisions, options });
+          const found =
+            fault ?? (await readOpenRevisions(tx, database, { id, revisions, options }));
+          return { database, request, options: own, results: resultsOf(request, found) };
         }),
       ),
-    }));
-    if (start === 0) yield '{"results":[';
-    let length = 0;
-    for (const [index, row] of rows.entries()) {
-      if (start + index > 0) yield ",";
-      const text = await resultText(parts, call, database, page[index] as Request, row, options);
-      length += text.length;
-      yield text;
-    }
-    size.learn(page.length, length);
+    );
+    yield answers;
+    size.learn(page.length, lengthOf(answers));
     start += page.length;
   } while (start < requests.length);
+}
+
+function resultsOf(
+  { id, revision: rev = "undefined" }: BulkGetRequest,
+  found: readonly OpenRevision[] | ProtocolError,
+): Result[] {
+  const failed = (error: string, reason: string): Result => ({
+    kind: "failed",
+    error: { id, rev, error, reason },
+  });
+  if (found instanceof ProtocolError) return [failed(found.error, found.reason)];
+  if (found.length === 0) return [failed("not_found", "missing")];
+  return found.map((entry) => (entry.kind === "found" ? entry : failed("not_found", "missing")));
+}
+
+/** Of the documents' bodies. */
+function lengthOf(answers: readonly Answer[]): number {
+  let length = 0;
+  for (const { results } of answers) {
+    for (const result of results) {
+      if (result.kind === "found") length += result.view.document.body.length;
+    }
+  }
+  return length;
+}
+
+async function* jsonTexts(
+  parts: ApiParts,
+  call: Call,
+  requests: readonly BulkGetRequest[],
+  options: DocumentOptions,
+): AsyncGenerator<string, void, undefined> {
+  let opening = '{"results":[';
+  for await (const answers of answerPages(parts, call, requests, options)) {
+    yield opening;
+    for (const [index, answer] of answers.entries()) {
+      if (index > 0) yield ",";
+      yield await answerText(parts, call, answer);
+    }
+    opening = ",";
+  }
   yield "]}\n";
 }
 
-/** What is wrong with one of the requests is told in its place. */
-function requestFault(id: string, revision: string | undefined): ProtocolError | undefined {
-  try {
-    checkDocumentId(id);
-    if (revision !== undefined) checkRevision(revision);
-    return undefined;
-  } catch (error) {
-    const { status, error: name, reason } = errorAnswer(error);
-    return new ProtocolError(status, name, reason);
-  }
-}
-
-async function resultText(
+async function answerText(
   parts: ApiParts,
   call: Call,
-  database: Database,
-  { id, revision, attachmentsSince }: Request,
-  row: readonly OpenRevision[] | ProtocolError,
-  options: DocumentOptions,
+  { database, request, options, results }: Answer,
 ): Promise<string> {
-  const documents: string[] = [];
-  const fail = (error: string, reason: string): void => {
-    documents.push(JSON.stringify({ error: { id, rev: revision ?? "undefined", error, reason } }));
-  };
-  if (row instanceof ProtocolError) fail(row.error, row.reason);
-  else {
-    if (row.length === 0) fail("not_found", "missing");
-    for (const entry of row) {
-      if (entry.kind === "missing") fail("not_found", "missing");
-      else {
-        const view = { ...options, attachmentsSince };
-        const text = await viewText(parts, database, entry.view, view, call.request.signal);
-        documents.push(`{"ok":${text}}`);
+  const texts: string[] = [];
+  for (const result of results) {
+    if (result.kind === "failed") texts.push(JSON.stringify({ error: result.error }));
+    else {
+      const text = await viewText(parts, database, result.view, options, call.request.signal);
+      texts.push(`{"ok":${text}}`);
+    }
+  }
+  return `{"id":${JSON.stringify(request.id)},"docs":[${texts.join(",")}]}`;
+}
+
+async function* multipartParts(
+  parts: ApiParts,
+  call: Call,
+  requests: readonly BulkGetRequest[],
+  asked: DocumentOptions,
+): AsyncGenerator<WrittenPart, void, undefined> {
+  for await (const answers of answerPages(parts, call, requests, asked)) {
+    for (const { database, options, results } of answers) {
+      for (const result of results) {
+        if (result.kind === "failed") {
+          yield errorPart(result.error);
+          continue;
+        }
+        const { view } = result;
+        const { id, revision } = view.document;
+        const sent = sentAttachments(view.document, options);
+        yield nestedPart(parts, { database, view, sent, options }, call.request.signal, [
+          ["X-Doc-Id", headerText(id)],
+          ["X-Rev-Id", headerText(revision)],
+        ]);
       }
     }
   }
-  return `{"id":${JSON.stringify(id)},"docs":[${documents.join(",")}]}`;
 }

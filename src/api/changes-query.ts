@@ -1,19 +1,13 @@
 /** The query of a changes feed. */
 import { splitObject } from "../base/index.ts";
-import { FIRST_SEQUENCE } from "../databases/index.ts";
 import { badRequest, compileSelector, ProtocolError } from "../protocol/index.ts";
 import { type FilterName, type FilterRequest, parseFilterName } from "../replicator/index.ts";
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
+import { type FeedQuery, feedQuery } from "./feed-query.ts";
 import { booleanParameter, integerParameter, isTextList, jsonParameter } from "./query.ts";
 import { checkJson, readBody, requireJsonType } from "./request-body.ts";
 import { splitPath } from "./router.ts";
-
-/** CouchDB's `[chttpd] changes_timeout`: both the default and the longest. */
-const TIMEOUT_MS = 60_000;
-const HEARTBEAT_MS_DEFAULT = 60_000;
-
-export type Feed = "normal" | "longpoll" | "continuous" | "eventsource";
 
 /** Which changes pass. */
 export type ChangesFilter =
@@ -23,37 +17,21 @@ export type ChangesFilter =
   /** A function of a design document, which is to be opened in the database. */
   | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
 
-export interface ChangesQuery {
-  readonly feed: Feed;
-  /** Where the feed begins: behind a sequence, or behind the newest change. */
-  readonly since:
-    | { readonly kind: "sequence"; readonly sequence: string }
-    | { readonly kind: "now" };
-  readonly limit: number;
-  readonly descending: boolean;
+export interface ChangesQuery extends FeedQuery {
   /** `style=all_docs`: all leaves; otherwise the winner alone. */
   readonly allLeaves: boolean;
   readonly includeDocuments: boolean;
   readonly view: ViewOptions;
-  readonly heartbeatMs: number | undefined;
-  /** How long the feed waits for a change. A feed with a heartbeat waits as long as the client does. */
-  readonly timeoutMs: number | undefined;
   /** Only each so-many-th row tells its sequence, as in CouchDB, where sequences are costly. */
   readonly sequenceInterval: number;
   readonly filter: ChangesFilter;
 }
 
 /** Reads the query, and the body of a POST. Throws a ProtocolError that names what is wrong. */
-export async function changesQuery(call: Call): Promise<ChangesQuery> {
-  const { query, headers } = call.request;
-  const heartbeatMs = heartbeat(call);
-  const timeoutMs = integerParameter(call, "timeout");
-  const waitMs = Math.min(timeoutMs ?? TIMEOUT_MS, TIMEOUT_MS);
+export async function changesQuery(call: Call, timeoutMsMax: number): Promise<ChangesQuery> {
+  const { query } = call.request;
   return {
-    feed: feedOf(query.get("feed")),
-    since: since(headers.get("last-event-id") ?? query.get("last-event-id") ?? query.get("since")),
-    limit: integerParameter(call, "limit") ?? Number.MAX_SAFE_INTEGER,
-    descending: booleanParameter(call, "descending"),
+    ...feedQuery(call, timeoutMsMax),
     allLeaves: isAllLeaves(query.get("style")),
     includeDocuments: booleanParameter(call, "include_docs"),
     view: {
@@ -62,40 +40,14 @@ export async function changesQuery(call: Call): Promise<ChangesQuery> {
       attachments: booleanParameter(call, "attachments"),
       encodingInfo: booleanParameter(call, "att_encoding_info"),
     },
-    heartbeatMs,
-    timeoutMs: heartbeatMs === undefined ? waitMs : undefined,
     sequenceInterval: Math.max(1, integerParameter(call, "seq_interval") ?? 1),
     filter: await filterOf(call),
   };
 }
 
-function feedOf(text = "normal"): Feed {
-  if (text === "live") return "continuous";
-  const feeds: readonly Feed[] = ["normal", "longpoll", "continuous", "eventsource"];
-  const feed = feeds.find((name) => name === text);
-  if (feed !== undefined) return feed;
-  throw badRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource");
-}
-
-/** Sequences are texts; some clients send them as JSON strings. */
-function since(text: string | undefined): ChangesQuery["since"] {
-  if (text === "now") return { kind: "now" };
-  const plain = text?.startsWith('"') === true ? text.replace(/^"|"$/g, "") : text;
-  return { kind: "sequence", sequence: plain || FIRST_SEQUENCE };
-}
-
 function isAllLeaves(style = "main_only"): boolean {
   if (style === "all_docs" || style === "main_only") return style === "all_docs";
   throw badRequest("style must be main_only or all_docs");
-}
-
-function heartbeat(call: Call): number | undefined {
-  const text = call.request.query.get("heartbeat");
-  if (text === undefined || text === "false") return undefined;
-  if (text === "true") return HEARTBEAT_MS_DEFAULT;
-  const value = integerParameter(call, "heartbeat");
-  if (value !== undefined && value > 0) return value;
-  throw badRequest("The heartbeat value should be a positive integer (in milliseconds).");
 }
 
 async function filterOf(call: Call): Promise<ChangesFilter> {
@@ -161,13 +113,12 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
 }
 
 function byIds(value: unknown): ChangesFilter {
-  if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of strings.");
+  if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set(value);
   return { kind: "ids", matches: (id) => ids.has(id) };
 }
 
 function bySelector(value: unknown): ChangesFilter {
-  if (value === undefined) throw badRequest("Selector must be specified in POST payload");
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw badRequest("Selector error: expected a JSON object");
   }

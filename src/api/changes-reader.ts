@@ -8,6 +8,7 @@ import type { Call } from "./call.ts";
 import type { ChangesQuery } from "./changes-query.ts";
 import { readDatabase, writeDatabase } from "./database-access.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
+import { waitFor } from "./feed-wait.ts";
 import { PageSize } from "./page-size.ts";
 import { oneLine } from "./responses.ts";
 
@@ -127,37 +128,8 @@ export class ChangesReader {
     const { clock } = this.#parts.runtime;
     const { signal } = this.#call.request;
     const { heartbeatMs, timeoutMs } = this.#query;
-    const waiting = new AbortController();
-    const either = AbortSignal.any([signal, waiting.signal]);
-    const startMs = clock.monotonicMs();
-    try {
-      const changed = this.#changed(since, either);
-      // It may fail when nobody waits any more.
-      changed.catch(() => {});
-      for (;;) {
-        const leftMs =
-          timeoutMs === undefined ? undefined : startMs + timeoutMs - clock.monotonicMs();
-        if (leftMs !== undefined && leftMs <= 0) return "timed-out";
-        const pauseMs = Math.min(
-          heartbeatMs ?? Number.POSITIVE_INFINITY,
-          leftMs ?? Number.POSITIVE_INFINITY,
-        );
-        const woken = await Promise.race([changed, this.#pause(pauseMs, either)]);
-        if (woken !== "paused") return woken;
-        if (heartbeatMs !== undefined) yield heartbeat;
-      }
-    } finally {
-      waiting.abort(new Error("The feed waits no longer"));
-    }
-  }
-
-  async #pause(durationMs: number, signal: AbortSignal): Promise<"paused" | "gone"> {
-    try {
-      await this.#parts.runtime.clock.sleep(durationMs, signal);
-      return "paused";
-    } catch {
-      return "gone";
-    }
+    const changed = (either: AbortSignal) => this.#changed(since, either);
+    return yield* waitFor(changed, { clock, signal, heartbeatMs, timeoutMs, heartbeat });
   }
 
   async #changed(since: string, signal: AbortSignal): Promise<"changed" | "gone"> {

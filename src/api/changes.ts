@@ -11,10 +11,11 @@ import type { ReadTransaction } from "../kv/index.ts";
 import { openDesignFilter, renderStoredDocument } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
-import { type ChangesFilter, type ChangesQuery, changesQuery, type Feed } from "./changes-query.ts";
+import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-query.ts";
 import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";
 import { readDatabase } from "./database-access.ts";
 import type { ApiResponse } from "./exchange.ts";
+import type { Feed } from "./feed-query.ts";
 import { PIECE_LENGTH, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -23,7 +24,7 @@ export function changesRoutes(parts: ApiParts): Route[] {
 }
 
 async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
-  const query = await changesQuery(call);
+  const query = await changesQuery(call, parts.settings.changesTimeoutMs);
   const { database, since, filter } = await readDatabase(parts, call, async (tx, opened) => ({
     database: opened,
     since: query.since.kind === "now" ? await opened.updateSequence(tx) : query.since.sequence,

@@ -11,6 +11,8 @@ export interface ViewOptions {
   readonly revisionsInfo: boolean;
   readonly conflicts: boolean;
   readonly deletedConflicts: boolean;
+  /** `local_seq`: `_local_seq`. */
+  readonly localSequence: boolean;
   /** `attachments`, or `atts_since`: the attachments' bytes. */
   readonly attachments: boolean;
   /** `atts_since`: revisions that the reader has; only attachments that are newer are sent. */
@@ -31,6 +33,7 @@ export const PLAIN_VIEW: ViewOptions = {
   revisionsInfo: false,
   conflicts: false,
   deletedConflicts: false,
+  localSequence: false,
   attachments: false,
   attachmentsSince: undefined,
   encodingInfo: false,
@@ -49,6 +52,7 @@ export function documentOptions(call: Call): DocumentOptions {
     revisionsInfo: meta || booleanParameter(call, "revs_info"),
     conflicts: meta || booleanParameter(call, "conflicts"),
     deletedConflicts: meta || booleanParameter(call, "deleted_conflicts"),
+    localSequence: booleanParameter(call, "local_seq"),
     attachments: attachmentsSince !== undefined || booleanParameter(call, "attachments"),
     attachmentsSince,
     encodingInfo: booleanParameter(call, "att_encoding_info"),

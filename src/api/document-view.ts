@@ -43,6 +43,10 @@ export async function viewOf(
     if (conflicts) add("_conflicts", revisionsOf(false));
     if (deletedConflicts) add("_deleted_conflicts", revisionsOf(true));
   }
+  if (options.localSequence) {
+    const sequence = await database.documentSequence(tx, id);
+    extras.push({ name: "_local_seq", value: JSON.stringify(sequence) });
+  }
   return { document, extras };
 }
 

@@ -8,7 +8,7 @@ import { existingDatabaseName, writeContext } from "./database-access.ts";
 import { type ErrorAnswer, errorAnswer, isRefusal } from "./error-responses.ts";
 
 /** Far from the transaction's limits in size and time. */
-const BATCH_COUNT_MAX = 100;
+const BATCH_COUNT_MAX = 500;
 const BATCH_LENGTH_MAX = 1_000_000;
 
 /** Of what a hook refused; all else that a validation function throws is 500 in CouchDB. */

@@ -37,17 +37,21 @@ export async function wireEdit(
   wire: NamedDocument,
   mode = editMode(call),
 ): Promise<DocumentEdit> {
-  checkWire(wire);
+  checkWire(parts, wire);
   const attachments = await inlineAttachments(parts, call, wire, mode);
   return editOf(wire, attachments, mode);
 }
 
 /** What the store would refuse only when all is said and done. */
-export function checkWire({ id, body }: NamedDocument): void {
+export function checkWire(
+  { settings }: Pick<ApiParts, "settings">,
+  { id, body }: NamedDocument,
+): void {
   checkDocumentId(id);
+  const byteCountMax = Math.min(settings.documentBytesMax, BODY_BYTES_MAX);
   // No character takes more than three bytes per unit of length, so most bodies need not be measured.
-  const isLarge = body.length * 3 > BODY_BYTES_MAX;
-  if (isLarge && new TextEncoder().encode(body).length > BODY_BYTES_MAX) {
+  const isLarge = body.length * 3 > byteCountMax;
+  if (isLarge && new TextEncoder().encode(body).length > byteCountMax) {
     throw new ProtocolError(413, "document_too_large", id);
   }
 }

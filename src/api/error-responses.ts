@@ -87,10 +87,19 @@ export interface ErrorAnswer {
 /** Whether the error is one of those that this table knows, and not a defect. */
 export function isExpected(error: unknown): boolean {
   if (error instanceof ProtocolError || error instanceof SandboxError) return true;
+  if (isTooDeep(error)) return true;
   return ERROR_RESPONSES[errorCode(error) ?? ""] !== undefined;
 }
 
+/** What is nested so deeply that walking through it overflows the stack is the fault of who sent it. */
+function isTooDeep(error: unknown): boolean {
+  return error instanceof RangeError && error.message.includes("call stack");
+}
+
 export function errorAnswer(error: unknown): ErrorAnswer {
+  if (isTooDeep(error)) {
+    return { status: 400, error: "bad_request", reason: "The JSON is nested too deeply" };
+  }
   if (error instanceof ProtocolError) {
     return { status: error.status, error: error.error, reason: error.reason };
   }

@@ -10,6 +10,8 @@ export type { BudgetsParts } from "./budgets.ts";
 export { budgetRoutes } from "./budgets.ts";
 export type { Call, Handler } from "./call.ts";
 export { parameter } from "./call.ts";
+export type { CorsOf, CorsSettings } from "./cors.ts";
+export { CORS_EXPOSED_HEADERS, CORS_HEADERS, CORS_METHODS } from "./cors.ts";
 export type { ErrorAnswer } from "./error-responses.ts";
 export { errorAnswer, errorResponse } from "./error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";

@@ -36,7 +36,7 @@ export async function readLocal(parts: ApiParts, call: Call, id: string): Promis
 export async function writeLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
   const wire = parseWireDocument(await readJsonBody(call));
   if (wire.attachments.length > 0) throw badRequest("Local documents have no attachments");
-  checkWire({ ...wire, id });
+  checkWire(parts, { ...wire, id });
   const parent = call.request.query.get("rev") || wire.revision;
   const outcome = await writeDatabase(
     parts,

@@ -53,11 +53,15 @@ export function documentMultipart(
   };
 }
 
-/** A document as one part of a larger whole: itself multipart when attachments go with it. */
+/**
+ * A document as one part of a larger whole: itself multipart when attachments go with it. `headers` stand before the part's
+ * own then, as in CouchDB.
+ */
 export function nestedPart(
   parts: ApiParts,
   document: MultipartDocument,
   signal: AbortSignal,
+  headers: WrittenPart["headers"] = [],
 ): WrittenPart {
   const { view, sent, options } = document;
   if (sent.length === 0) {
@@ -67,7 +71,7 @@ export function nestedPart(
   const boundary = randomHex(parts.runtime.random);
   const written = documentParts(parts, document, signal);
   return {
-    headers: [["Content-Type", `multipart/related; boundary="${boundary}"`]],
+    headers: [...headers, ["Content-Type", `multipart/related; boundary="${boundary}"`]],
     length: multipartLength(written, boundary),
     body: () => writeMultipart(written, boundary),
   };
@@ -103,8 +107,14 @@ function attachmentHeaders({
   ];
 }
 
+/** What takes a document's place that is not sent. */
+export function errorPart(error: object): WrittenPart {
+  const headers = [["Content-Type", 'application/json; error="true"']] as const;
+  return bytesPart(headers, utf8Encode(JSON.stringify(error)));
+}
+
 /** A text that cannot end the header that it stands in. */
-function headerText(text: string): string {
+export function headerText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not pass.
   return text.replace(/[\u0000-\u001f\u007f]/g, (char) => encodeURIComponent(char));
 }
@@ -127,7 +137,7 @@ export async function readMultipartEdit(
     const first = await iterator.next();
     if (first.done === true) throw badRequest("The multipart body has no parts");
     const wire = withRevision(call, id, checkJson(await readBytes(first.value.body)));
-    checkWire(wire);
+    checkWire(parts, wire);
     const database = await openDatabase(parts, call);
     const attachments: AttachmentEdit[] = [];
     for (const attachment of wire.attachments) {

@@ -6,9 +6,6 @@ import { defineRoute, type Route } from "./router.ts";
 const ALL_METHODS = ["GET", "PUT", "POST", "DELETE", "COPY"];
 
 const SENTENCES: Readonly<Record<string, string>> = {
-  "/{database}/_all_docs/queries": "Several queries in one request are not part of Tandem.",
-  "/{database}/_design_docs/queries": "Several queries in one request are not part of Tandem.",
-  "/{database}/_local_docs/queries": "Several queries in one request are not part of Tandem.",
   "/{database}/_shards": "Databases of Tandem have no shards.",
   "/{database}/_shards/{rest...}": "Databases of Tandem have no shards.",
   "/{database}/_sync_shards": "Databases of Tandem have no shards.",
@@ -46,10 +43,7 @@ export function notImplementedRoutes(): Route[] {
       (path) => defineRoute(ALL_METHODS, path, refuse(sentence)),
     ),
   );
-  const forms = ["/{database}/{id}", "/{database}/_design/{name}"].map((path) =>
-    defineRoute("POST", path, refuse("Uploads of forms are not part of Tandem; use PUT.")),
-  );
-  return [...resources, ...design, ...forms];
+  return [...resources, ...design];
 }
 
 function refuse(sentence: string): Handler {

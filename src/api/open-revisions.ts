@@ -1,8 +1,8 @@
 /** `open_revs`: several revisions of one document, as multipart/mixed or as a JSON array. */
-import { randomHex, utf8Encode } from "../base/index.ts";
+import { randomHex } from "../base/index.ts";
 import type { Database } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import { acceptsExplicitly, bytesPart, writeMultipart } from "../protocol/index.ts";
+import { acceptsExplicitly, writeMultipart } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
@@ -10,7 +10,7 @@ import type { DocumentOptions } from "./document-options.ts";
 import { notFound } from "./document-request.ts";
 import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
-import { nestedPart } from "./multipart-documents.ts";
+import { errorPart, nestedPart } from "./multipart-documents.ts";
 import { inPieces, streamedJson } from "./responses.ts";
 
 export type OpenRevision =
@@ -112,10 +112,7 @@ function mixed(
   const options = { ...asked, attachments: true };
   const boundary = randomHex(parts.runtime.random);
   const written = found.map((row) => {
-    if (row.kind === "missing") {
-      const text = JSON.stringify({ missing: row.revision });
-      return bytesPart([["Content-Type", 'application/json; error="true"']], utf8Encode(text));
-    }
+    if (row.kind === "missing") return errorPart({ missing: row.revision });
     const { view } = row;
     const sent = sentAttachments(view.document, options);
     return nestedPart(parts, { database, view, sent, options }, call.request.signal);

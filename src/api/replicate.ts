@@ -1,6 +1,7 @@
 /** `POST /_replicate`: transient replications (`couch_replicator_httpd`). */
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import {
+  certificateFilesRefusal,
   parseReplication,
   type ReplicationFailure,
   type Replicator,
@@ -28,6 +29,8 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);
   const replication = parseReplication(body, replicator.config.options);
+  const refusal = requester.isAdmin ? undefined : certificateFilesRefusal(replication);
+  if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
   const jobId = await replicator.start(replication, requester);
   const { signal } = call.request;
   if (replication.continuous) {

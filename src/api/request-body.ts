@@ -11,7 +11,7 @@ import { badRequest, ProtocolError, parseMediaType } from "../protocol/index.ts"
 import type { Call } from "./call.ts";
 
 /** Of a body that is held whole, and looked at by `JSON.parse`, which may take many times its size. Streams have no limit. */
-const BODY_BYTES_MAX = 64 * 1024 * 1024;
+export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 /** The body as JSON. Throws a ProtocolError when it is none. */
 export async function readJsonBody(call: Call): Promise<JsonText> {
@@ -21,9 +21,23 @@ export async function readJsonBody(call: Call): Promise<JsonText> {
 /** The body's bytes, which may come compressed. */
 export async function readBody(call: Call): Promise<Uint8Array> {
   const { headers, body } = call.request;
-  const encoding = headers.get("content-encoding") ?? "identity";
-  if (encoding === "identity") return readBytes(body);
-  throw new ProtocolError(415, "bad_ctype", "Compressed request bodies are not part of Tandem");
+  const { gunzip, byteCountMax } = call.bodies;
+  const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();
+  if (encoding === "identity") return readBytes(body, byteCountMax);
+  if (encoding !== "gzip") {
+    const reason = `${encoding} is not a supported content encoding.`;
+    throw new ProtocolError(415, "bad_content_type", reason);
+  }
+  try {
+    // What is unpacked is bounded, so that a small body cannot fill the memory.
+    return await readBytes(gunzip(body), byteCountMax);
+  } catch (error) {
+    if (error instanceof ProtocolError) throw error;
+    call.request.signal.throwIfAborted();
+    throw new ProtocolError(400, "bad_request", "Request body is not properly gzipped.", {
+      cause: error,
+    });
+  }
 }
 
 /** The members of a body that has to be a JSON object, by name; the last of a repeated name counts. */

@@ -32,7 +32,12 @@ function welcome({ server }: ApiParts): ApiResponse {
   });
 }
 
-function up({ isUp }: ApiParts): ApiResponse {
+function up({ isUp, settings: { maintenanceMode } }: ApiParts): ApiResponse {
+  if (maintenanceMode !== "false") {
+    // As CouchDB has it: `nolb` takes the node out of a load balancer, `true` out of everything.
+    const status = maintenanceMode === "nolb" ? "nolb" : "maintenance_mode";
+    return json(404, { status });
+  }
   if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
   return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
 }

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { createLogWriter } from "../host/index.ts";
-import { type Comparison, compareDatabases, parseReplication } from "../replicator/index.ts";
+import { compareDatabases, describeDifference, parseReplication } from "../replicator/index.ts";
 import { openServer, readConfig, VERSION } from "../server/index.ts";
 import { openConnections } from "./connections.ts";
 import { Progress } from "./progress.ts";
@@ -107,10 +107,11 @@ async function compare(database: string): Promise<boolean> {
   try {
     const source = `${url}/${database}`;
     const replication = parseReplication({ source, target: `${source}-copy` });
-    const comparison: Comparison = await compareDatabases(
+    const comparison = await compareDatabases(
       connections.open(replication, "source"),
       connections.open(replication, "target"),
       new AbortController().signal,
+      { difference: (difference) => process.stdout.write(`${describeDifference(difference)}\n`) },
     );
     process.stdout.write(`${database}: ${describe(comparison)}`);
     return comparison.differenceCount === 0;

@@ -52,7 +52,7 @@ program
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
   .option("--repair", "copy what the target lacks, then compare again")
-  .option("--json", "print one JSON object")
+  .option("--json", "print one JSON object a line: each difference, then the figures")
   .action(verify);
 
 addJobsCommand(program);

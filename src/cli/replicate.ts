@@ -67,6 +67,7 @@ export async function replicate(
       mayWrite: async () => {},
       failures: failureLog,
       ownCheckpoint: NO_OWN_CHECKPOINT,
+      looksBack: true,
     });
     const ending = await showing(
       run,

@@ -14,11 +14,21 @@ type Range = { readonly begin: Key; readonly end: Key };
 
 const NAME = 1;
 const DATABASE = 2;
+const UPDATE = 3;
+const UPDATE_OF = 4;
+const UPDATED = 5;
 
 /** The registry's shapes, below the layer's subspace. */
 export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(1, name)", value: "DatabaseRecord", note: "uuid, birth, revision limit; by name" },
   { key: "(2, uuid, …)", value: "", note: "all keys of one database" },
+  {
+    key: "(3, versionstamp)",
+    value: "UpdateRecord",
+    note: "which database was created, updated or deleted: the latest of each",
+  },
+  { key: "(4, name, kind, versionstamp)", value: '""', note: "the rows of (3), by database" },
+  { key: "(5)", value: "versionstamp", note: "of the last of these rows; watched" },
 ];
 
 export class RegistryKeys {
@@ -38,6 +48,39 @@ export class RegistryKeys {
 
   databaseName(key: Key): string {
     return this.#root.unpack(key)[1] as string;
+  }
+
+  newUpdate(userVersion: number): VersionstampedBytes {
+    return this.#root.packVersionstamped([UPDATE, Versionstamp.incomplete(userVersion)]);
+  }
+
+  update(versionstamp: Versionstamp): Key {
+    return this.#root.pack([UPDATE, versionstamp]);
+  }
+
+  updates(): Range {
+    return this.#root.range([UPDATE]);
+  }
+
+  updateVersionstamp(key: Key): Versionstamp {
+    return this.#root.unpack(key)[1] as Versionstamp;
+  }
+
+  newUpdateOf(name: string, kind: number, userVersion: number): VersionstampedBytes {
+    const versionstamp = Versionstamp.incomplete(userVersion);
+    return this.#root.packVersionstamped([UPDATE_OF, name, kind, versionstamp]);
+  }
+
+  updatesOf(name: string, kind: number): Range {
+    return this.#root.range([UPDATE_OF, name, kind]);
+  }
+
+  updateOfVersionstamp(key: Key): Versionstamp {
+    return this.#root.unpack(key)[3] as Versionstamp;
+  }
+
+  updated(): Key {
+    return this.#root.pack([UPDATED]);
   }
 
   databaseKeys(uuid: string): DatabaseKeys {

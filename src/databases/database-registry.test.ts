@@ -63,7 +63,7 @@ describe("the registry", () => {
     await watch.fired();
   });
 
-  test("nothing of a removed database is left in the store", async () => {
+  test("nothing of a removed database is left in the store but that it was there", async () => {
     const store = await openStore();
     const keyCount = () =>
       store.kv.read(async (tx) => {
@@ -79,7 +79,11 @@ describe("the registry", () => {
     });
     expect(await keyCount()).toBeGreaterThan(before);
     await store.kv.transact((tx) => store.registry.remove(tx, "other"));
-    expect(await keyCount()).toBe(before);
+    const { entries } = await store.kv.read((tx) => store.registry.updates.page(tx, {}));
+    const kinds = entries.filter(({ name }) => name === "other").map(({ kind }) => kind);
+    expect(kinds).toEqual(["created", "updated", "deleted"]);
+    // A row and its entry by name for each.
+    expect(await keyCount()).toBe(before + 2 * kinds.length);
   });
 
   test("names come in order, within bounds", async () => {

@@ -14,6 +14,7 @@ import {
   decodeDatabaseRecord,
   encodeDatabaseRecord,
 } from "./database-record.ts";
+import { DatabaseUpdates } from "./database-updates.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
 import { SECURITY_ADMIN_ONLY } from "./security.ts";
@@ -35,6 +36,8 @@ export interface NamesOptions {
 export class DatabaseRegistry {
   readonly #runtime: Runtime;
   readonly #keys: RegistryKeys;
+  /** What became of the databases. */
+  readonly updates: DatabaseUpdates;
   readonly #hooks: readonly DatabaseHook[];
   readonly #securityDefault: () => JsonText;
 
@@ -52,6 +55,7 @@ export class DatabaseRegistry {
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
     this.#keys = new RegistryKeys(root);
+    this.updates = new DatabaseUpdates(this.#keys);
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
   }
@@ -78,6 +82,7 @@ export class DatabaseRegistry {
     const database = this.#database(name, record);
     // So that who waits for the first change hears of the removal too.
     tx.set(database.keys.changed(), new Uint8Array(0));
+    await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
   }
@@ -96,6 +101,7 @@ export class DatabaseRegistry {
     tx.clear(this.#keys.database(name));
     tx.clearRange(database.keys.everything());
     forgetState(tx, database.uuid);
+    await this.updates.note(tx, name, "deleted");
   }
 
   /** In byte order. */
@@ -120,7 +126,9 @@ export class DatabaseRegistry {
     const hooks = this.#hooksOf(name);
     const securityDefault = this.#securityDefault;
     const registryKeys = this.#keys;
-    return new Database(this.#runtime, { registryKeys, name, record, hooks, securityDefault });
+    const { updates } = this;
+    const parts = { registryKeys, name, record, hooks, updates, securityDefault };
+    return new Database(this.#runtime, parts);
   }
 
   #hooksOf(name: string): readonly DatabaseHook[] {

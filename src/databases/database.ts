@@ -4,7 +4,7 @@
  * The handle may outlive the transaction that opened it. Writes make sure that the database is still the one it was;
  * reads of a removed database find nothing.
  */
-import { type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
+import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
 import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
 import { BatchWriter } from "./batch-writer.ts";
@@ -17,6 +17,7 @@ import {
   decodeDatabaseRecord,
   encodeDatabaseRecord,
 } from "./database-record.ts";
+import type { DatabaseUpdates } from "./database-updates.ts";
 import type {
   Change,
   DatabaseInfo,
@@ -35,7 +36,7 @@ import { DocumentWriter } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { LeafWriter } from "./leaf-writer.ts";
 import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
-import { checkDocumentId } from "./names.ts";
+import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
 import { formatRevision, parseRevision } from "./revision.ts";
 import {
   type MissingRevisions,
@@ -53,6 +54,7 @@ export interface DatabaseParts {
   readonly name: string;
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
+  readonly updates: DatabaseUpdates;
   /** The security object until somebody sets one. */
   readonly securityDefault: () => JsonText;
 }
@@ -63,6 +65,7 @@ export class Database {
   readonly instanceStartTime: string;
   readonly keys: DatabaseKeys;
   readonly #registryKeys: RegistryKeys;
+  readonly #updates: DatabaseUpdates;
   readonly #securityDefault: () => JsonText;
   readonly #reader: DocumentReader;
   readonly #batches: BatchWriter;
@@ -79,6 +82,7 @@ export class Database {
     this.instanceStartTime = record.instanceStartTime.toString();
     this.keys = registryKeys.databaseKeys(record.uuid);
     this.#registryKeys = registryKeys;
+    this.#updates = parts.updates;
     this.#securityDefault = securityDefault;
     const { keys } = this;
     const reader = new DocumentReader(keys, record.uuid);
@@ -167,6 +171,16 @@ export class Database {
     }));
   }
 
+  /** The document's place in the update sequence; undefined for an unknown one. Not for one that this transaction wrote. */
+  async documentSequence(tx: ReadTransaction, id: string): Promise<string | undefined> {
+    const { place } = await this.#reader.load(tx, id);
+    assert(
+      place.kind !== "written",
+      "The place of a written document is known when it is committed",
+    );
+    return place.kind === "stored" ? formatSequence(place.versionstamp) : undefined;
+  }
+
   /** The revision and its known ancestors, and which bodies are there. Empty for an unknown revision. */
   async revisionStatuses(
     tx: ReadTransaction,
@@ -211,10 +225,12 @@ export class Database {
   ): Promise<WriteOutcome[]> {
     for (const { id } of edits) checkDocumentId(id);
     if (edits.length === 0) return [];
-    return this.#batches.write(
+    const outcomes = await this.#batches.write(
       { tx, state: await this.#state(tx), database: this, context },
       edits,
     );
+    await this.#noteUpdate(tx, outcomes);
+    return outcomes;
   }
 
   /**
@@ -222,10 +238,12 @@ export class Database {
    * of each document which of the revisions were leaves. Purges of one database wait for each other.
    */
   async purge(tx: Transaction, purges: readonly Purge[], context: WriteContext): Promise<Purge[]> {
-    return this.#purger.purge(
+    const purged = await this.#purger.purge(
       { tx, state: await this.#state(tx), database: this, context },
       purges,
     );
+    if (purged.length > 0) await this.#updates.note(tx, this.name, "updated");
+    return purged;
   }
 
   /** The purges that are remembered, oldest first. */
@@ -242,6 +260,13 @@ export class Database {
   async setPurgedInfosLimit(tx: Transaction, limit: number): Promise<void> {
     await this.#state(tx);
     this.#purger.setInfosLimit(tx, limit);
+  }
+
+  async #noteUpdate(tx: Transaction, outcomes: readonly WriteOutcome[]): Promise<void> {
+    const isUpdate = outcomes.some(
+      ({ kind, id }) => kind === "written" && !id.startsWith(LOCAL_PREFIX),
+    );
+    if (isUpdate) await this.#updates.note(tx, this.name, "updated");
   }
 
   // Changes

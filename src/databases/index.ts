@@ -26,6 +26,8 @@ export { Database } from "./database.ts";
 export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./database-keys.ts";
 export type { NamesOptions } from "./database-registry.ts";
 export { DatabaseRegistry } from "./database-registry.ts";
+export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./database-updates.ts";
+export { DatabaseUpdates } from "./database-updates.ts";
 export type {
   Attachment,
   AttachmentEdit,

@@ -33,7 +33,7 @@ export async function* parseMultipart(
     };
     stream.on("header", (header: object) => {
       for (const [name, values] of Object.entries(header as Record<string, string[]>)) {
-        headers.set(name.toLowerCase(), values.join(", "));
+        headers.set(name.toLowerCase(), decoded(values.join(", ")));
       }
       announcePart();
     });
@@ -66,6 +66,15 @@ export async function* parseMultipart(
   } finally {
     source.unpipe(dicer);
     source.destroy();
+  }
+}
+
+/** Dicer takes each byte for a character; names of files are UTF-8 these days, and what is not stays as it is. */
+function decoded(value: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(value, "latin1"));
+  } catch {
+    return value;
   }
 }
 

@@ -44,13 +44,14 @@ export function multipartLength(parts: readonly WrittenPart[], boundary: string)
   return length;
 }
 
-/** The bytes of a multipart body. */
+/** The bytes of a multipart body, whose parts may be made on the way. */
 export async function* writeMultipart(
-  parts: readonly WrittenPart[],
+  parts: Iterable<WrittenPart> | AsyncIterable<WrittenPart>,
   boundary: string,
 ): AsyncIterable<Uint8Array> {
-  for (const [index, part] of parts.entries()) {
-    yield opening(part, boundary, index);
+  let index = 0;
+  for await (const part of parts) {
+    yield opening(part, boundary, index++);
     yield* part.body();
   }
   yield closing(boundary);

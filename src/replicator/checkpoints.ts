@@ -3,7 +3,12 @@ import { errorCode, type JsonText } from "../base/index.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import type { ReplicationId } from "./replication-id.ts";
-import { type CommonAncestry, commonAncestry, type ReplicationLog } from "./replication-log.ts";
+import {
+  type CommonAncestry,
+  commonAncestry,
+  passedFailures,
+  type ReplicationLog,
+} from "./replication-log.ts";
 
 interface Side {
   readonly name: "source" | "target";
@@ -25,6 +30,8 @@ export class Checkpoints {
   readonly ancestry: CommonAncestry;
   /** The source's log as it was found. */
   readonly sourceLog: ReplicationLog | undefined;
+  /** Whether earlier runs may have left documents behind. */
+  readonly passedFailures: boolean;
   readonly #id: string;
   readonly #sides: readonly Side[];
   readonly #own: OwnCheckpointStore;
@@ -40,6 +47,7 @@ export class Checkpoints {
     this.#sides = sides;
     this.#own = own;
     this.sourceLog = sourceLog;
+    this.passedFailures = passedFailures(sourceLog) || passedFailures(targetLog);
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 

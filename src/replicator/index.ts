@@ -6,8 +6,9 @@
 export type { Budget, BudgetDirection, BudgetRates } from "./budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
 export { Budgets } from "./budgets.ts";
-export type { Comparison } from "./compare-databases.ts";
-export { compareDatabases } from "./compare-databases.ts";
+export { certificateFilesRefusal } from "./certificate-files.ts";
+export type { Comparison, ComparisonObserver, Difference } from "./compare-databases.ts";
+export { compareDatabases, describeDifference } from "./compare-databases.ts";
 export type { RevisionsOfDocument } from "./copy-batch.ts";
 export { BatchCopier } from "./copy-batch.ts";
 export type {
@@ -18,7 +19,7 @@ export type {
 } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
-export type { Endpoint, EndpointInfo, WriteFailure } from "./endpoint.ts";
+export type { Endpoint, EndpointInfo, StreamedDocument, WriteFailure } from "./endpoint.ts";
 export { EndpointError } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";
 export { Endpoints } from "./endpoints.ts";

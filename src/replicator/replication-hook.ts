@@ -12,6 +12,7 @@ import type {
 } from "../databases/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { Transaction } from "../kv/index.ts";
+import { certificateFilesRefusal } from "./certificate-files.ts";
 import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
@@ -40,6 +41,8 @@ export interface ReplicationHookParts {
   readonly config: ReplicatorConfig;
 }
 
+type Parsed = { readonly replication: Replication } | { readonly failure: ReplicationFailure };
+
 export class ReplicationHook implements DatabaseHook {
   readonly #parts: ReplicationHookParts;
 
@@ -66,6 +69,8 @@ export class ReplicationHook implements DatabaseHook {
       const parsed = this.#parse(members);
       if (!("replication" in parsed))
         return { rejected: "forbidden", reason: parsed.failure.reason };
+      const refusal = context.isAdmin ? undefined : certificateFilesRefusal(parsed.replication);
+      if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
     }
     return { edit: { ...edit, body: withOwner(edit.body, context.userName) } };
   }
@@ -85,7 +90,7 @@ export class ReplicationHook implements DatabaseHook {
     const members = JSON.parse(document.body);
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
-    const parsed = this.#parse(members);
+    const parsed = this.#permitted(this.#parse(members), context);
     const { jobs, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
@@ -116,9 +121,14 @@ export class ReplicationHook implements DatabaseHook {
     if (existing !== undefined) await removeJob(this.#parts, tx, existing);
   }
 
-  #parse(
-    members: Readonly<Record<string, unknown>>,
-  ): { readonly replication: Replication } | { readonly failure: ReplicationFailure } {
+  /** A document that was replicated in was not refused; what its writer may not have fails. */
+  #permitted(parsed: Parsed, { isAdmin }: WriteContext): Parsed {
+    if (isAdmin || !("replication" in parsed)) return parsed;
+    const reason = certificateFilesRefusal(parsed.replication);
+    return reason === undefined ? parsed : { failure: { error: "forbidden", reason } };
+  }
+
+  #parse(members: Readonly<Record<string, unknown>>): Parsed {
     try {
       return { replication: parseReplication(members, this.#parts.config.options) };
     } catch (error) {

@@ -75,6 +75,11 @@ export function commonAncestry(
   }
 }
 
+/** Whether a run that the log remembers passed a document that did not arrive. */
+export function passedFailures(log: ReplicationLog | undefined): boolean {
+  return log?.history?.some((entry) => entry.doc_write_failures > 0) ?? false;
+}
+
 /** One run, as its checkpoints record it. */
 export interface RecordedRun {
   readonly sessionId: string;

@@ -57,6 +57,11 @@ export interface ReplicationRunParts {
   readonly ownCheckpoint: OwnCheckpointStore;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
+  /**
+   * Begins with what earlier runs passed and did not bring over, if their checkpoint says that there is something: for a list of
+   * failures that does not outlive the run.
+   */
+  readonly looksBack?: boolean;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -128,7 +133,10 @@ export class ReplicationRun {
       const copied = new AbortController();
       const copier = this.#copier();
       await runTogether(signal, [
-        (taskSignal) => this.#copyAll(copier, taskSignal).finally(() => copied.abort()),
+        (taskSignal) =>
+          this.#lookBack(found, copier, taskSignal)
+            .then(() => this.#copyAll(copier, taskSignal))
+            .finally(() => copied.abort()),
         (taskSignal) => this.#retryWhenAsked(copier, copied.signal, taskSignal),
         (taskSignal) => this.#retryRegularly(copier, copied.signal, taskSignal),
         (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
@@ -154,6 +162,28 @@ export class ReplicationRun {
     this.#begun = true;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
     if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
+  }
+
+  /** Goes through the changes up to the checkpoint once more: the target says what it lacks of them. */
+  async #lookBack(
+    { ancestry, passedFailures }: Checkpoints,
+    copier: BatchCopier,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { source, replication, looksBack } = this.#parts;
+    if (looksBack !== true || !passedFailures || ancestry.sequence === 0) return;
+    const { selection, winningRevisionsOnly, sinceSequence } = replication;
+    const since = sinceSequence ?? 0;
+    const request = { since, continuous: false, selection, winningRevisionsOnly };
+    const checkpoint = JSON.stringify(this.#start);
+    for await (const items of source.changes(request, signal)) {
+      const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+      const { workerBatchSize } = replication.options;
+      for (let start = 0; start < changes.length; start += workerBatchSize) {
+        await copier.tryOnce(changes.slice(start, start + workerBatchSize), signal);
+      }
+      if (changes.some(({ sequence }) => JSON.stringify(sequence) === checkpoint)) return;
+    }
   }
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */

@@ -82,8 +82,9 @@ export class Replicator {
   /** Registers the job type, so that jobs can be added. Once, at the start of every node. */
   async prepare(): Promise<void> {
     const { kv, jobs, config } = this.#parts;
-    await kv.transact((tx) =>
-      jobs.setTypeTimeout(tx, REPLICATION_JOB_TYPE, config.activityTimeoutSec),
+    await kv.transact(
+      (tx) => jobs.setTypeTimeout(tx, REPLICATION_JOB_TYPE, config.activityTimeoutSec),
+      { whenUnknown: "retry" },
     );
     await this.setShares(config);
   }

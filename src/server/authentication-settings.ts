@@ -2,6 +2,7 @@
 import type { ApiSettings } from "../api/index.ts";
 import {
   booleanSetting,
+  choiceSetting,
   integerSetting,
   listSetting,
   liveSettings,
@@ -58,6 +59,10 @@ const SETTINGS: SettingsOf<AuthenticationSettings> = {
 const API_SETTINGS: SettingsOf<ApiSettings> = {
   adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
   usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
+  changesTimeoutMs: integerSetting("chttpd", "changes_timeout", 60_000),
+  documentBytesMax: integerSetting("couchdb", "max_document_size", 8 * 1024 * 1024),
+  requestBytesMax: integerSetting("chttpd", "max_http_request_size", 4_294_967_296),
+  maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", ["false", "true", "nolb"]),
 };
 
 export const AUTHENTICATION_SETTINGS: readonly Setting<unknown>[] = [

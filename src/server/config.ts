@@ -7,6 +7,7 @@ import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
+import { CORS_SETTINGS } from "./cors-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
@@ -103,6 +104,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     settings: [
       ...Object.values<Setting<unknown>>(START_SETTINGS),
       ...AUTHENTICATION_SETTINGS,
+      ...CORS_SETTINGS,
       ...DATABASE_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,

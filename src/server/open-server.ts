@@ -37,6 +37,7 @@ import { Authentication } from "./authentication.ts";
 import { apiSettings, authenticationSettings } from "./authentication-settings.ts";
 import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
+import { corsSettings } from "./cors-settings.ts";
 import { designFunctions, securityDefault } from "./database-settings.ts";
 import { openLayout, SUBSPACES, sessionSecret } from "./layout.ts";
 import { EventCounts, Metrics } from "./metrics.ts";
@@ -179,6 +180,7 @@ async function startNode(
       },
       isUp: () => kv.isAvailable(),
       settings: apiSettings(configuration),
+      cors: corsSettings(configuration),
       hashPasswords: (edits) => hashPasswords(edits, passwords),
       routes: routes({
         kv,

@@ -15,6 +15,14 @@ import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
 
+/** `[chttpd]` and `[couchdb]` as they are by default. */
+export const LIMITS = {
+  changesTimeoutMs: 60_000,
+  documentBytesMax: 8 * 1024 * 1024,
+  requestBytesMax: 4_294_967_296,
+  maintenanceMode: "false",
+} as const;
+
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
 export interface AskOptions {
@@ -42,6 +50,8 @@ export interface Asked {
 
 export interface OpenApi extends Asked {
   readonly api: Api;
+  /** What it stands on. */
+  readonly parts: ApiParts;
   readonly runtime: Runtime;
   readonly events: readonly { readonly name: string }[];
   /** The answer's body as it comes. */
@@ -70,7 +80,7 @@ export async function openApi({
     hooks: [...hooks, VALIDATION_HOOK],
   });
   const attachments = new AttachmentStore({ runtime, kv });
-  const api = createApi({
+  const all: ApiParts = {
     runtime,
     kv,
     databases,
@@ -86,13 +96,20 @@ export async function openApi({
     },
     isUp: () => true,
     hashPasswords: async (edits) => edits,
-    settings: { adminOnlyAllDatabases: true, usersSecurityEditable: false },
+    settings: {
+      adminOnlyAllDatabases: true,
+      usersSecurityEditable: false,
+      ...LIMITS,
+    },
+    cors: () => undefined,
     routes: [],
     ...parts,
-  });
+  };
+  const api = createApi(all);
   const send = (request: string, options: AskOptions = {}) => api(requestOf(request, options));
   return {
     api,
+    parts: all,
     runtime,
     events,
     async ask(request, options) {

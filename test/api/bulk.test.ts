@@ -5,6 +5,18 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 const conflict = { error: "conflict", reason: "Document update conflict." };
 
 describe("_bulk_docs", () => {
+  testRows(FILMS, [
+    {
+      name: "all or nothing is refused, as by CouchDB",
+      ask: "POST /films/_bulk_docs",
+      body: { all_or_nothing: true, docs: [{ _id: "a" }] },
+      status: 417,
+      json: [
+        { id: "a", rev: "0-", error: "not_implemented", reason: "all_or_nothing is not supported" },
+      ],
+    },
+  ]);
+
   test("answers each of a user's edits in its place", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
@@ -194,6 +206,7 @@ describe("_revs_diff", () => {
     },
     {
       name: "names the document whose revisions are none",
+      differs: "CouchDB fails with function_clause",
       ask: "POST /films/_revs_diff",
       body: { a: "1-a" },
       ...refusal(400, "bad_request", 'The revisions of "a" must be a JSON array of strings'),
@@ -254,6 +267,7 @@ describe("_bulk_get", () => {
     },
     {
       name: "takes its options from the body, too",
+      differs: "CouchDB reads them from the query alone",
       ask: "POST /films/_bulk_get",
       body: { revs: true, latest: true, docs: [{ id: "a", rev: "2-b" }] },
       status: 200,
@@ -300,6 +314,8 @@ describe("_bulk_get", () => {
     },
     {
       name: "asks for ids",
+      differs:
+        "CouchDB answers each in its place; a request without ids is a mistake of its sender",
       ask: "POST /films/_bulk_get",
       body: { docs: [{ rev: "1-a" }] },
       ...refusal(400, "bad_request", "Each of `docs` must have an `id`, a string"),

@@ -18,7 +18,7 @@ async function openChanges<Api extends Asked>(open: () => Promise<Api>): Promise
   return api;
 }
 
-const seq = expect.stringMatching(/^[0-9]+-[0-9a-f]{24}$/);
+const seq = expect.stringMatching(/^[0-9]+-/);
 const a = { seq, id: "a", changes: [{ rev: "1-a" }] };
 const b = { seq, id: "b", changes: [{ rev: "1-c" }] };
 const gone = { seq, id: "gone", changes: [{ rev: "2-e" }], deleted: true };
@@ -38,17 +38,20 @@ describe("a normal feed", () => {
     { name: "stops at its limit", ask: "GET /films/_changes?limit=1", ...feed([a], 3) },
     {
       name: "tells how many wait, and nothing else",
+      differs: "A sequence before everything is 0 here",
       ask: "GET /films/_changes?limit=0",
       status: 200,
       json: { results: [], last_seq: "0", pending: 4 },
     },
     {
       name: "goes backwards",
+      differs: "CouchDB counts as pending what it has passed over",
       ask: "GET /films/_changes?descending=true&limit=2",
       ...feed([design, gone]),
     },
     {
       name: "has all leaves",
+      differs: "CouchDB counts as pending what it has passed over",
       ask: "GET /films/_changes?style=all_docs&filter=_doc_ids&doc_ids=[%22b%22]",
       ...feed([{ ...b, changes: [{ rev: "1-c" }, { rev: "1-b" }] }]),
     },
@@ -66,11 +69,13 @@ describe("a normal feed", () => {
     },
     {
       name: "tells every second sequence",
+      differs: "CouchDB begins with the first",
       ask: "GET /films/_changes?seq_interval=2&limit=2",
       ...feed([{ ...a, seq: null }, b], 2),
     },
     {
       name: "is filtered by ids",
+      differs: "CouchDB counts as pending what it has passed over",
       ask: "POST /films/_changes?filter=_doc_ids",
       body: { doc_ids: ["gone", "a", "nope"] },
       ...feed([a, gone]),
@@ -83,11 +88,13 @@ describe("a normal feed", () => {
     },
     {
       name: "is filtered to design documents",
+      differs: "CouchDB counts as pending what it has passed over",
       ask: "GET /films/_changes?filter=_design",
       ...feed([design]),
     },
     {
       name: "takes a sequence that is written as JSON",
+      onlyHere: "It is a sequence of ours",
       ask: "GET /films/_changes?since=%220%22&limit=1",
       ...feed([a], 3),
     },
@@ -98,11 +105,13 @@ describe("a normal feed", () => {
     },
     {
       name: "refuses a limit that is none",
+      differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?limit=x",
       ...refusal(400, "query_parse_error", "limit must be an integer"),
     },
     {
       name: "refuses a timeout that is none",
+      differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?timeout=x",
       ...refusal(400, "query_parse_error", "timeout must be an integer"),
     },
@@ -117,6 +126,7 @@ describe("a normal feed", () => {
     },
     {
       name: "refuses a style that is none",
+      differs: "CouchDB fails with badarg",
       ask: "GET /films/_changes?style=nosuch",
       ...refusal(400, "bad_request", "style must be main_only or all_docs"),
     },
@@ -133,13 +143,13 @@ describe("a normal feed", () => {
       name: "refuses ids that are no list",
       ask: "POST /films/_changes?filter=_doc_ids",
       body: { doc_ids: "a" },
-      ...refusal(400, "bad_request", "`doc_ids` filter parameter is not a list of strings."),
+      ...refusal(400, "bad_request", "`doc_ids` filter parameter is not a list of doc ids."),
     },
     {
       name: "refuses to filter by no selector",
       ask: "POST /films/_changes?filter=_selector",
       body: {},
-      ...refusal(400, "bad_request", "Selector must be specified in POST payload"),
+      ...refusal(400, "bad_request", "Selector error: expected a JSON object"),
     },
     {
       name: "refuses a selector with an operator that is none",

@@ -51,18 +51,21 @@ testRows(FILMS, [
   },
   {
     name: "a revision that is none is refused",
+    differs: "The error is that of a request",
     ask: "PUT /films/_local/x",
     body: { _rev: "1-abc" },
     ...refusal(400, "bad_request", "Invalid rev format"),
   },
   {
     name: "attachments are refused",
+    differs: "CouchDB loses them",
     ask: "PUT /films/_local/x",
     body: { _attachments: { a: { data: "" } } },
     ...refusal(400, "bad_request", "Local documents have no attachments"),
   },
   {
     name: "an id of nothing is refused",
+    differs: "Ours names the id",
     ask: "GET /films/_local%2F",
     ...refusal(400, "illegal_docid", "Illegal document id `_local/`"),
   },

@@ -80,8 +80,8 @@ function pathOf(jobId: string): string {
   return `/_tandem/jobs/${encodeURIComponent(jobId)}/failures`;
 }
 
-test("of 2,000 documents with 7 refused the list names exactly those, and one retry delivers them", async () => {
-  await load(here, "seven", lines(2000));
+test("of 10,000 documents with 7 refused the list names exactly those, and one retry delivers them", async () => {
+  await load(here, "seven", lines(10_000));
   const source = await proxyTo(here);
   const target = await proxyTo(there);
   target.intercept(refuseSeven);
@@ -94,7 +94,7 @@ test("of 2,000 documents with 7 refused the list names exactly those, and one re
     () => here.call("GET", "/_scheduler/docs/_replicator/seven"),
     ({ body }) => body.state === "completed",
   );
-  expect(job.info).toMatchObject({ docs_written: 1993, doc_write_failures: 7 });
+  expect(job.info).toMatchObject({ docs_written: 9993, doc_write_failures: 7 });
 
   const path = pathOf("_replicator/seven");
   const { body: listed } = await here.call("GET", path);
@@ -161,7 +161,7 @@ test("of 2,000 documents with 7 refused the list names exactly those, and one re
   expect((await compare(`${here.url}/seven`, `${there.url}/seven`)).differences).toEqual([]);
   const { body: document } = await here.call("GET", "/_scheduler/docs/_replicator/seven");
   expect(document.state).toBe("completed");
-}, 60_000);
+}, 120_000);
 
 test("a continuous job tries its failures again while it runs, and an update that arrives takes them off", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);

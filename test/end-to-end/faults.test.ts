@@ -45,7 +45,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
         create_target: true,
         connection_timeout: 1000,
         // Many small requests: each may meet a fault.
-        worker_batch_size: 20,
+        worker_batch_size: 10,
       });
       const { body: ended } = await until(
         () => here.call("GET", `/_scheduler/docs${document}`),

@@ -45,8 +45,80 @@ test("a copy is verified, and what is missing afterwards is repaired", async () 
   await server.call("PUT", "/films/new", {});
   const differing = await start("verify", source, target).ended;
   expect(differing).toMatchObject({ code: 1, text: expect.stringContaining("2 differences") });
+  expect(differing.text).toMatch(/^ {2}new 1-\w+ is not on the target$/m);
   const repaired = await start("verify", source, target, "--repair").ended;
   expect(repaired).toMatchObject({ code: 0, text: expect.stringContaining("2 documents copied") });
+});
+
+test("a comparison names conflicts, deletions and attachments, whichever side lacks them", async () => {
+  const rev = (generation: number, letter: string) => `${generation}-${letter.repeat(32)}`;
+  const write = async (database: string, docs: unknown[]) => {
+    await server.call("PUT", `/${database}`);
+    await server.call("POST", `/${database}/_bulk_docs`, { new_edits: false, docs });
+  };
+  const revisions = { start: 2, ids: ["b".repeat(32), "a".repeat(32)] };
+  const flag = (data: string) => ({
+    _id: "flag",
+    _rev: rev(1, "f"),
+    _attachments: { "flag.png": { content_type: "image/png", data } },
+  });
+  const same = { _id: "same", _rev: rev(1, "a") };
+  await write("one-side", [
+    same,
+    { _id: "conflict", _rev: rev(1, "a") },
+    { _id: "conflict", _rev: rev(1, "c") },
+    { _id: "gone", _rev: rev(2, "b"), _revisions: revisions, _deleted: true },
+    flag("AAEC"),
+  ]);
+  await write("other-side", [
+    same,
+    { _id: "conflict", _rev: rev(1, "a") },
+    { _id: "gone", _rev: rev(1, "a") },
+    { _id: "only", _rev: rev(1, "a") },
+    flag("AAED"),
+  ]);
+  const flags = [`${server.url}/one-side`, `${server.url}/other-side`, "--json"];
+  const { code, text } = await start("verify", ...flags).ended;
+  const lines = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  const named = lines.slice(0, -1).map(({ difference }) => difference);
+  expect(code).toBe(1);
+  expect(named.toSorted((left, right) => (left.id < right.id ? -1 : 1))).toEqual([
+    { id: "conflict", revision: rev(1, "c"), reason: "is not on the target" },
+    {
+      id: "flag",
+      revision: rev(1, "f"),
+      attachment: "flag.png",
+      reason: expect.stringMatching(/^is md5-.*, and md5-.* on the target$/),
+    },
+    { id: "gone", revision: rev(2, "b"), reason: "is not on the target" },
+    { id: "only", revision: rev(1, "a"), reason: "is only on the target" },
+  ]);
+  expect(lines.at(-1)).toEqual({
+    comparison: { documentCount: 4, leafCount: 5, attachmentCount: 1, differenceCount: 4 },
+  });
+});
+
+test("what a run left behind is remembered by the runs after it, until it has arrived", async () => {
+  const source = `${server.url}/remembered`;
+  const target = `${proxy.url}/remembered-copy`;
+  await load(server, "remembered", ['{"_id":"good"}', '{"_id":"bad"}']);
+  proxy.intercept(async (request, forward) => {
+    if (!request.path.endsWith("/_bulk_docs")) return forward(request);
+    const body = JSON.parse(request.body.toString("utf8"));
+    const docs = body.docs.filter(({ _id: id }: { _id: string }) => id !== "bad");
+    await forward({ ...request, body: Buffer.from(JSON.stringify({ ...body, docs })) });
+    if (docs.length === body.docs.length) return { status: 201, body: "[]" };
+    return { status: 201, body: '[{"id":"bad","error":"forbidden","reason":"closed"}]' };
+  });
+  const refused = { code: 1, text: expect.stringMatching(/bad 1-\w+: forbidden: closed/) };
+  expect(await start("replicate", source, target, "--create-target").ended).toMatchObject(refused);
+  expect(await start("replicate", source, target).ended).toMatchObject(refused);
+  proxy.intercept((request, forward) => forward(request));
+  expect((await start("replicate", source, target).ended).code).toBe(0);
+  expect((await server.call("GET", "/remembered-copy/bad")).status).toBe(200);
 });
 
 test("an interrupted copy says how to go on, and goes on", async () => {
@@ -60,7 +132,7 @@ test("an interrupted copy says how to go on, and goes on", async () => {
   });
   const first = start("replicate", `${server.url}/films`, target, "--create-target");
   await until(
-    async () => proxy.requests.some(({ path }) => path.endsWith("/_bulk_docs")),
+    async () => proxy.requests.some(({ path }) => path === "/films-late/_bulk_docs"),
     (isThere) => isThere,
   );
   first.child.kill("SIGINT");

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import type { DocumentEdit, WriteContext } from "../../src/databases/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { parseWireDocument } from "../../src/protocol/index.ts";
 import { parseReplication, replicatedEdit } from "../../src/replicator/index.ts";
@@ -157,6 +158,38 @@ test("a bad document that was replicated in fails, and says why", async () => {
   const stored = JSON.parse((await node.read("_replicator", "bad"))?.body ?? "{}");
   expect(stored._replication_state).toBe("failed");
   expect(stored._replication_state_reason).toContain("Missing `target` field");
+});
+
+test("only a server admin may name a certificate's file, also in a document that is replicated in", async () => {
+  const node = await open();
+  await node.createDatabase("_replicator");
+  const body = JSON.stringify({
+    source: { url: "https://couch.example/a", cert_file: "/etc/tandem/cert.pem" },
+    target: "b",
+    owner: "joe",
+  });
+  const joe = { userName: "joe", roles: [], isAdmin: false };
+  const common = { id: "files", deleted: false, body, attachments: [] };
+  const write = (edit: DocumentEdit, context: WriteContext) =>
+    node.kv.transact(async (tx) =>
+      (await node.databases.open(tx, "_replicator")).write(tx, edit, context),
+    );
+  const own: DocumentEdit = { ...common, mode: "interactive", parent: undefined };
+  expect(await write(own, joe)).toMatchObject({
+    kind: "rejected",
+    error: "forbidden",
+    reason: "`cert_file` names a file of the server: only a server admin may",
+  });
+  const revisions = { start: 1, hashes: ["a".repeat(32)] };
+  expect((await write({ ...common, mode: "replicated", revisions }, joe)).kind).toBe("written");
+  node.start();
+  await node.event("replication.ended");
+  const document = await node.read("_replicator", "files");
+  expect(JSON.parse(document?.body ?? "")).toMatchObject({
+    _replication_state: "failed",
+    _replication_state_reason: expect.stringContaining("only a server admin may"),
+  });
+  expect((await write({ ...own, id: "admins" }, ADMIN)).kind).toBe("written");
 });
 
 test("a continuous job follows its source until it is cancelled", async () => {

@@ -1,16 +1,28 @@
 /** Compares two databases by URL, with the program's own comparison. */
 import { openConnections } from "../../src/cli/connections.ts";
-import { type Comparison, compareDatabases, parseReplication } from "../../src/replicator/index.ts";
+import {
+  type Comparison,
+  compareDatabases,
+  describeDifference,
+  parseReplication,
+} from "../../src/replicator/index.ts";
 
-export async function compare(source: string, target: string): Promise<Comparison> {
+export interface NamedComparison extends Comparison {
+  readonly differences: readonly string[];
+}
+
+export async function compare(source: string, target: string): Promise<NamedComparison> {
   const connections = openConnections("Tandem tests");
+  const differences: string[] = [];
   try {
     const replication = parseReplication({ source, target });
-    return await compareDatabases(
+    const comparison = await compareDatabases(
       connections.open(replication, "source"),
       connections.open(replication, "target"),
       new AbortController().signal,
+      { difference: (difference) => differences.push(describeDifference(difference)) },
     );
+    return { ...comparison, differences };
   } finally {
     await connections.close();
   }

@@ -1,29 +1,12 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 
 import type { Runtime } from "../../src/base/index.ts";
-import { AttachmentStore, DatabaseRegistry, type WriteContext } from "../../src/databases/index.ts";
+import type { WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
-import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
-import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
-import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
-import {
-  Budgets,
-  Endpoints,
-  FailureList,
-  JobControls,
-  Outages,
-  OwnCheckpoints,
-  REPLICATION_JOB_TYPE,
-  REPLICATOR_CONFIG_DEFAULT,
-  RemovedDatabases,
-  ReplicationHook,
-  ReplicationOwnership,
-  Replicator,
-  type ReplicatorConfig,
-  Scheduler,
-  VALIDATION_HOOK,
-} from "../../src/replicator/index.ts";
+import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
+import type { ReplicatorConfig } from "../../src/replicator/index.ts";
+import { composeNode } from "./compose-node.ts";
 
 export const ADMIN: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
 
@@ -32,9 +15,7 @@ export async function openNode({
   config = {},
   failuresMax,
   runtimeOver = (system) => system,
-  fetch = async () => {
-    throw new Error("No network here");
-  },
+  fetch,
 }: {
   readonly storage?: MemoryStorage;
   readonly config?: Partial<ReplicatorConfig>;
@@ -54,106 +35,13 @@ export async function openNode({
   });
   const runtime = runtimeOver(system);
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  // A getter stays one: settings are read at each use.
-  const settings: ReplicatorConfig = Object.defineProperties(
-    { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1 },
-    Object.getOwnPropertyDescriptors(config),
-  );
-  const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
-  const ownership = new ReplicationOwnership(Subspace.fromTuple(["replicator"]), jobs);
-  const replicatorSpace = Subspace.fromTuple(["replicator"]);
-  const controls = new JobControls(replicatorSpace);
-  const budgets = new Budgets({ runtime, kv, subspace: replicatorSpace });
-  const failureList = new FailureList(replicatorSpace, runtime.digests, failuresMax);
-  const removedDatabases = new RemovedDatabases({
+  const { jobs, databases, replicator, scheduler, outages, removedDatabases } = composeNode({
     runtime,
     kv,
-    subspace: replicatorSpace,
-    jobs,
-    ownership,
-    controls,
+    config,
+    ...(fetch === undefined ? {} : { fetch }),
+    ...(failuresMax === undefined ? {} : { failuresMax }),
   });
-  const hook = new ReplicationHook({
-    runtime,
-    jobs,
-    ownership,
-    controls,
-    removedDatabases,
-    config: settings,
-  });
-  const databases = new DatabaseRegistry({
-    runtime,
-    root: Subspace.fromTuple(["databases"]),
-    hooks: [hook, VALIDATION_HOOK],
-  });
-  const attachments = new AttachmentStore({ runtime, kv });
-  // Its threads do not outlive the tests.
-  const sandbox = new SandboxPool(runtime);
-  const serverUrl = "http://127.0.0.1:5984/";
-  const ids = {
-    digests: runtime.digests,
-    serverUuid: "0".repeat(32),
-    hostName: "host",
-    port: 5984,
-    serverUrl,
-  };
-  const endpoints = new Endpoints({
-    runtime,
-    kv,
-    databases,
-    attachments,
-    functions: { sandbox, timeoutMs: 1_000 },
-    resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
-    serverUrl,
-    fetch,
-    parseMultipart: async function* () {},
-    userAgent: "Tandem",
-    spendingFor: (address) => budgets.spendingFor(address),
-    config: settings,
-  });
-  const replicator = new Replicator({
-    runtime,
-    kv,
-    jobs,
-    ownership,
-    failureList,
-    controls,
-    databases,
-    ids,
-    config: settings,
-  });
-  const { workers } = jobs;
-  const worker = new JobWorker({
-    runtime,
-    kv,
-    jobs,
-    renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers }),
-    node: "tandem@test",
-    processId: "1",
-    types: [REPLICATION_JOB_TYPE],
-    leaseMs: settings.workerLeaseSec * 1000,
-  });
-  const outages = new Outages({ runtime, kv, jobs, fetch, subspace: replicatorSpace });
-  const scheduler = new Scheduler(
-    {
-      runtime,
-      kv,
-      jobs,
-      databases,
-      endpoints,
-      ownership,
-      failureList,
-      controls,
-      ownCheckpoints: new OwnCheckpoints(kv, replicatorSpace),
-      outages,
-      ids,
-      config: settings,
-      nodeName: "tandem@test",
-      processId: "1",
-    },
-    replicator,
-    worker,
-  );
   await replicator.prepare();
   const stopping = new AbortController();
   let running: Promise<void> | undefined;

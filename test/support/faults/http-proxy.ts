@@ -17,6 +17,8 @@ export interface ProxiedAnswer {
   readonly body: Buffer | string;
   /** Sends only so many bytes of the body: then the connection is reset, the body ends as if whole, or nothing more comes. */
   readonly cut?: { readonly afterBytes: number; readonly how: "reset" | "end" | "stall" };
+  /** Sends the body in so many pieces, a few milliseconds apart. */
+  readonly dripCount?: number;
   /** A Content-Length that is so much more than the body has. */
   readonly lengthError?: number;
 }
@@ -32,6 +34,8 @@ export interface HttpProxy {
   intercept(intercept: Intercept): void;
   close(): Promise<void>;
 }
+
+const DRIP_PAUSE_MS = 5;
 
 /** Headers that belong to one connection. */
 const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "transfer-encoding"];
@@ -96,7 +100,7 @@ async function ask(
 }
 
 async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<void> {
-  const { status, headers = {}, cut, lengthError = 0 } = answer;
+  const { status, headers = {}, cut, dripCount = 1, lengthError = 0 } = answer;
   const body = Buffer.from(answer.body);
   response.writeHead(status, {
     ...headers,
@@ -104,7 +108,14 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
     ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
   });
   if (cut === undefined && lengthError === 0) {
-    response.end(body);
+    const pieceLength = Math.max(1, Math.ceil(body.length / dripCount));
+    for (let start = 0; start + pieceLength < body.length; start += pieceLength) {
+      response.write(body.subarray(start, start + pieceLength));
+      await new Promise((resolve) => setTimeout(resolve, DRIP_PAUSE_MS));
+    }
+    response.end(
+      body.subarray(Math.max(0, Math.floor((body.length - 1) / pieceLength) * pieceLength)),
+    );
     return;
   }
   const part = body.subarray(0, cut?.afterBytes ?? body.length);

@@ -35,6 +35,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   }),
   "wrong length": async (answer) => ({ ...(await answer()), lengthError: 7 }),
   stall: cutting("stall"),
+  "slow drip": async (answer) => ({ ...(await answer()), dripCount: 40 }),
 };
 
 export const FAULT_NAMES = Object.keys(FAULTS);
@@ -62,6 +63,37 @@ export function unreliable(seed: number, faultCount: number): Unreliability {
       const name = FAULT_NAMES[faultsLeft-- % FAULT_NAMES.length] as string;
       counts.set(name, (counts.get(name) ?? 0) + 1);
       return (FAULTS[name] as Fault)(() => forward(request));
+    },
+  };
+}
+
+/**
+ * Sessions in front of a server that has none: a login gives a cookie, every other request needs it, and the first cookie is
+ * good for so many requests.
+ */
+export function withSessions(
+  inner: Intercept,
+  requestCountMax: number,
+): { readonly intercept: Intercept; readonly expiredCount: () => number } {
+  let loginCount = 0;
+  let expiredCount = 0;
+  let servedCount = 0;
+  const isOpen = (cookie: string | undefined): boolean =>
+    (loginCount > 1 || servedCount < requestCountMax) &&
+    cookie?.includes(`AuthSession=session-${loginCount}`) === true;
+  return {
+    expiredCount: () => expiredCount,
+    intercept: async (request, forward) => {
+      if (request.path === "/_session" && request.method === "POST") {
+        const cookie = `AuthSession=session-${++loginCount}; Version=1; Path=/; HttpOnly`;
+        return { status: 200, headers: { "set-cookie": cookie }, body: '{"ok":true}' };
+      }
+      if (!isOpen(request.headers.cookie)) {
+        if (request.headers.cookie !== undefined) expiredCount++;
+        return { status: 401, body: '{"error":"unauthorized","reason":"Session expired"}' };
+      }
+      servedCount++;
+      return inner(request, forward);
     },
   };
 }

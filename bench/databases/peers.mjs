@@ -1,0 +1,185 @@
+/**
+ * How fast are documents and attachments written and read over HTTP, beside express-pouchdb on LevelDB, and beside a CouchDB when
+ * `COUCHDB_URL` names one (with an administrator's credentials)?
+ *
+ *   npm run build && node bench/databases/peers.mjs [BATCHES]
+ *
+ * Each server gets the same requests from this process, one at a time. A figure is the median of its rounds; what is printed is ours
+ * over the peer's. Documents acknowledged by us and by CouchDB are on the disk; PouchDB's LevelDB leaves that to the system.
+ * The same documents are also put into LMDB as they are, a batch in a transaction, to see what the store itself would take.
+ */
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { open } from "lmdb";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const POUCHDB = fileURLToPath(new URL("./pouchdb-server.mjs", import.meta.url));
+const BATCH_DOCUMENTS = 500;
+const DOCUMENT_BYTES = 500;
+const READ_ROUNDS = 15;
+/** Not measured: all three servers compile what they run often. */
+const WARM_UP_ROUNDS = 5;
+const ATTACHMENT_ROUNDS = 5;
+const REVS_DIFF_IDS = 1000;
+const ATTACHMENT_MIB = 16;
+const MIB = 1024 * 1024;
+
+const batchCount = Number(process.argv[2] ?? 20);
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+const children = [];
+const batches = Array.from({ length: batchCount }, (_, batch) =>
+  Array.from({ length: BATCH_DOCUMENTS }, (_, n) => documentText(batch * BATCH_DOCUMENTS + n)),
+);
+const ids = batches.flat().map((text) => JSON.parse(text)._id);
+const block = randomBytes(ATTACHMENT_MIB * MIB);
+
+try {
+  const servers = [
+    ["ours", await start([MAIN, "serve", "--port", "0", "--data-dir", join(folder, "ours")])],
+    ["PouchDB", await start([POUCHDB, join(folder, "pouchdb")])],
+  ];
+  const couchdb = process.env.COUCHDB_URL;
+  if (couchdb !== undefined) servers.push(["CouchDB", couchdb]);
+  const rows = new Map();
+  for (const [name, url] of servers) {
+    for (const [measure, rate] of Object.entries(await measureServer(new URL(url)))) {
+      rows.set(measure, new Map(rows.get(measure)).set(name, rate));
+    }
+  }
+  for (const [measure, rates] of rows) print(measure, rates);
+  const raw = await rawPuts();
+  const ours = rows.get("_bulk_docs, documents/s").get("ours");
+  process.stdout.write(
+    `raw LMDB puts of the same bytes: ${raw.toFixed(0)}/s; _bulk_docs writes ${(ours / raw).toFixed(3)} of that\n`,
+  );
+} finally {
+  agent.destroy();
+  for (const child of children) {
+    child.kill("SIGTERM");
+    if (child.exitCode === null) await once(child, "exit");
+  }
+  rmSync(folder, { recursive: true });
+}
+
+function print(measure, rates) {
+  const [[, ours], ...peers] = rates;
+  const ratios = peers.map(
+    ([name, rate]) => `${name} ${rate.toFixed(0)} (× ${(ours / rate).toFixed(1)})`,
+  );
+  process.stdout.write(`${measure}: ours ${ours.toFixed(0)}, ${ratios.join(", ")}\n`);
+}
+
+async function measureServer(url) {
+  const database = `/bench-${process.pid}`;
+  await ask(url, "PUT", database);
+  try {
+    const written = [];
+    for (const docs of batches) {
+      const body = `{"docs":[${docs.join(",")}]}`;
+      written.push(await time(() => ask(url, "POST", `${database}/_bulk_docs`, body)));
+    }
+    const repeated = async (work) => {
+      const seconds = [];
+      for (let round = 0; round < WARM_UP_ROUNDS + READ_ROUNDS; round++) {
+        seconds.push(await time(work));
+      }
+      return median(seconds.slice(WARM_UP_ROUNDS));
+    };
+    const read = async (path) => {
+      return ids.length / (await repeated(() => ask(url, "GET", `${database}${path}`)));
+    };
+    const changes = await read("/_changes");
+    const allDocuments = await read("/_all_docs");
+    const withDocuments = await read("/_all_docs?include_docs=true");
+    const asked = ids.slice(0, REVS_DIFF_IDS).map((id) => [id, ["1-0123456789abcdef"]]);
+    const body = JSON.stringify(Object.fromEntries(asked));
+    const difference = await repeated(() => ask(url, "POST", `${database}/_revs_diff`, body));
+    const sent = [];
+    const got = [];
+    for (let round = 0; round < ATTACHMENT_ROUNDS; round++) {
+      const bytes = Buffer.from(block);
+      bytes.writeUInt32LE(round);
+      const path = `${database}/attachment${round}/a`;
+      sent.push(await time(() => ask(url, "PUT", path, bytes, "image/x")));
+      got.push(await time(() => ask(url, "GET", path)));
+    }
+    return {
+      "_bulk_docs, documents/s": BATCH_DOCUMENTS / median(written.slice(WARM_UP_ROUNDS)),
+      "_changes, rows/s": changes,
+      "_all_docs, rows/s": allDocuments,
+      "_all_docs with documents, rows/s": withDocuments,
+      "_revs_diff, ids/s": asked.length / difference,
+      "attachments in, MiB/s": ATTACHMENT_MIB / median(sent),
+      "attachments out, MiB/s": ATTACHMENT_MIB / median(got),
+    };
+  } finally {
+    await ask(url, "DELETE", database);
+  }
+}
+
+async function rawPuts() {
+  const store = open({ path: join(folder, "raw"), encoding: "binary", overlappingSync: false });
+  const seconds = [];
+  for (const [batch, docs] of batches.entries()) {
+    seconds.push(
+      await time(() =>
+        store.transaction(() => {
+          for (const [n, text] of docs.entries()) {
+            store.put(ids[batch * BATCH_DOCUMENTS + n], Buffer.from(text));
+          }
+        }),
+      ),
+    );
+  }
+  await store.close();
+  return BATCH_DOCUMENTS / median(seconds);
+}
+
+function documentText(n) {
+  const id = `document-${String(n * 7919).padStart(12, "0")}`;
+  const head = `{"_id":"${id}","n":${n},"text":"`;
+  return `${head}${"x".repeat(DOCUMENT_BYTES - head.length - 2)}"}`;
+}
+
+async function time(work) {
+  const start = performance.now();
+  await work();
+  return (performance.now() - start) / 1000;
+}
+
+function median(values) {
+  return values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)];
+}
+
+async function ask(url, method, path, body, type = "application/json") {
+  const { hostname, port, username, password } = url;
+  const auth = username === "" ? undefined : `${username}:${password}`;
+  const headers = { "content-type": type };
+  if (body !== undefined) headers["content-length"] = Buffer.byteLength(body);
+  const asked = request({ agent, hostname, port, method, path, auth, headers }).end(body);
+  const [response] = await once(asked, "response");
+  let byteCount = 0;
+  for await (const chunk of response) byteCount += chunk.length;
+  if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode}`);
+  return byteCount;
+}
+
+async function start(program) {
+  const child = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "ignore"] });
+  children.push(child);
+  for await (const line of createInterface({ input: child.stdout })) {
+    const match = /^listening on (http:\S+)$/.exec(line);
+    if (match === null) continue;
+    child.stdout.resume();
+    return match[1];
+  }
+  throw new Error(`${program[0]} does not listen`);
+}

@@ -1,0 +1,90 @@
+/** Nodes of the built program as processes, and what they use. Linux only: it reads /proc. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+/** The unit of times in /proc, on every Linux that Node.js runs on. */
+const TICKS_PER_SECOND = 100;
+const SAMPLE_MS = 100;
+export const MEBIBYTE = 1024 * 1024;
+
+/** Starts nodes of these names, runs `body` with them, and ends them. */
+export async function withNodes(names, body) {
+  const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+  const nodes = [];
+  try {
+    for (const name of names) nodes.push(await openNode(join(folder, name)));
+    await body(...nodes);
+  } finally {
+    for (const { child } of nodes) {
+      child.kill("SIGTERM");
+      await once(child, "exit");
+    }
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function openNode(directory) {
+  const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data-dir", directory], {
+    env: { ...process.env, TANDEM_LOG_LEVEL: "warn" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [, url] = /^listening on (.*)$/.exec(line) ?? [];
+    if (url !== undefined) return { url, child, pid: child.pid };
+  }
+  throw new Error("The node did not start");
+}
+
+/** JSON text in, JSON out; credentials may stand in the URL. */
+export async function call({ url }, method, path, body) {
+  const { username, password, origin } = new URL(url);
+  const response = await fetch(origin + path, {
+    method,
+    headers: {
+      "content-type": "application/json",
+      ...(username && { authorization: `Basic ${btoa(`${username}:${password}`)}` }),
+    },
+    ...(body && { body }),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+/** Memory of a process in bytes, without the pages of files that are mapped: those of the store are the machine's cache. */
+export function memoryBytes(pid) {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)[1]) * 1024;
+}
+
+function cpuSeconds(pid) {
+  // The name of the process, in brackets, may hold blanks.
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /s, "")
+    .split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+/** Runs `body`; the seconds that it took, and the processor seconds and most memory of these processes together. */
+export async function measureUse(pids, body) {
+  const total = (figure) => pids.reduce((sum, pid) => sum + figure(pid), 0);
+  const cpuBefore = total(cpuSeconds);
+  let peakBytes = total(memoryBytes);
+  const sampling = setInterval(() => {
+    peakBytes = Math.max(peakBytes, total(memoryBytes));
+  }, SAMPLE_MS);
+  const startedAtMs = performance.now();
+  try {
+    await body();
+  } finally {
+    clearInterval(sampling);
+  }
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  return { seconds, cpuSeconds: total(cpuSeconds) - cpuBefore, peakBytes };
+}

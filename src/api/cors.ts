@@ -1,0 +1,127 @@
+/**
+ * Cross-origin resource sharing (`chttpd_cors`): what a browser is told about scripts of other origins. As in CouchDB a request
+ * of an origin that is not accepted is answered all the same, without the headers that would let a script read it.
+ */
+import type { ApiRequest, ApiResponse } from "./exchange.ts";
+import type { Headers } from "./responses.ts";
+
+/** `[cors]`, or `[cors:HOST]` where it says something else for the host that was asked; read at each use. */
+export interface CorsSettings {
+  /** `*` for all. Compared in lower case. */
+  readonly origins: readonly string[];
+  readonly credentials: boolean;
+  readonly methods: readonly string[];
+  /** That a script may send; in lower case. */
+  readonly headers: readonly string[];
+  /** That a script may read, besides those that it always may; in lower case. */
+  readonly exposedHeaders: readonly string[];
+  readonly maxAgeSec: number;
+}
+
+/** The settings for a host; undefined where `[chttpd] enable_cors` is not set. */
+export type CorsOf = (host: string) => CorsSettings | undefined;
+
+export const CORS_HEADERS: readonly string[] = [
+  "accept",
+  "accept-language",
+  "authorization",
+  "content-length",
+  "content-range",
+  "content-type",
+  "destination",
+  "expires",
+  "if-match",
+  "last-modified",
+  "origin",
+  "pragma",
+  "x-couch-full-commit",
+  "x-couch-id",
+  "x-couch-persist",
+  "x-couchdb-www-authenticate",
+  "x-http-method-override",
+  "x-requested-with",
+  "x-couchdb-vhost-path",
+];
+
+export const CORS_METHODS: readonly string[] = [
+  "CONNECT",
+  "COPY",
+  "DELETE",
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "POST",
+  "PUT",
+  "TRACE",
+];
+
+export const CORS_EXPOSED_HEADERS: readonly string[] = [
+  "accept-ranges",
+  "etag",
+  "server",
+  "x-couch-request-id",
+  "x-couch-update-newrev",
+  "x-couchdb-body-time",
+];
+
+/** Response headers that are exposed when an answer has them. */
+const SIMPLE_HEADERS = ["cache-control", "content-language", "expires", "last-modified", "pragma"];
+
+/** The answer to a browser that asks whether a script may ask; undefined for any other request. */
+export function preflight(corsOf: CorsOf, request: ApiRequest): ApiResponse | undefined {
+  if (request.method !== "OPTIONS") return undefined;
+  const accepted = acceptedOrigin(corsOf, request);
+  const method = request.headers.get("access-control-request-method");
+  if (accepted === undefined || method === undefined) return undefined;
+  const { settings, origin } = accepted;
+  if (!settings.methods.includes(method)) return undefined;
+  const asked = request.headers.get("access-control-request-headers") ?? "";
+  const names = asked.split(",").map((name) => name.trim().toLowerCase());
+  if (!names.every((name) => name === "" || settings.headers.includes(name))) return undefined;
+  return {
+    status: 204,
+    headers: {
+      ...originHeaders(settings, origin),
+      "Access-Control-Max-Age": String(settings.maxAgeSec),
+      "Access-Control-Allow-Methods": settings.methods.join(", "),
+      "Access-Control-Allow-Headers": asked,
+    },
+    body: undefined,
+  };
+}
+
+/** What an answer tells the browser. `headers` are those of the answer. */
+export function corsHeaders(corsOf: CorsOf, request: ApiRequest, headers: Headers): Headers {
+  const accepted = acceptedOrigin(corsOf, request);
+  if (accepted === undefined) return {};
+  const { settings, origin } = accepted;
+  const present = Object.keys(headers).map((name) => name.toLowerCase());
+  const simple = present.filter((name) => SIMPLE_HEADERS.includes(name));
+  const exposed = ["content-type", ...simple, ...settings.exposedHeaders];
+  return {
+    ...originHeaders(settings, origin),
+    "Access-Control-Expose-Headers": exposed.join(", "),
+  };
+}
+
+function acceptedOrigin(
+  corsOf: CorsOf,
+  { headers }: ApiRequest,
+): { readonly settings: CorsSettings; readonly origin: string } | undefined {
+  const origin = headers.get("origin");
+  if (origin === undefined) return undefined;
+  const settings = corsOf((headers.get("host") ?? "").replace(/:\d+$/, ""));
+  if (settings === undefined) return undefined;
+  const { origins } = settings;
+  const isAccepted = origins.includes("*") || origins.includes(origin.toLowerCase());
+  return isAccepted ? { settings, origin } : undefined;
+}
+
+function originHeaders({ credentials }: CorsSettings, origin: string): Headers {
+  return {
+    "Access-Control-Allow-Origin": origin,
+    // What is answered depends on it, and caches have to know.
+    Vary: "Origin",
+    ...(credentials ? { "Access-Control-Allow-Credentials": "true" } : {}),
+  };
+}

@@ -1,0 +1,100 @@
+/** What browsers are told about scripts of other origins. */
+import { expect, test } from "vitest";
+import { Configuration } from "../../src/server/configuration.ts";
+import { CORS_SETTINGS, corsSettings } from "../../src/server/cors-settings.ts";
+import { parseIni } from "../../src/server/ini.ts";
+import { openApi } from "./api.fixture.ts";
+
+const ORIGIN = "https://app.example.com";
+
+async function open(ini: string) {
+  const configuration = new Configuration({
+    given: [parseIni(ini)],
+    localFile: undefined,
+    settings: CORS_SETTINGS,
+  });
+  const { ask } = await openApi({ parts: { cors: corsSettings(configuration) } });
+  const headersOf = async (request: string, headers: Record<string, string> = {}) => {
+    const answer = await ask(request, { headers: { Origin: ORIGIN, ...headers } });
+    return { status: answer.status, ...answer.headers };
+  };
+  return { configuration, headersOf };
+}
+
+const ENABLED = `[chttpd]\nenable_cors = true\n[cors]\norigins = ${ORIGIN}\n`;
+const PREFLIGHT = { "Access-Control-Request-Method": "PUT" };
+
+test("nothing is told where it is not enabled", async () => {
+  const { headersOf } = await open(`[cors]\norigins = ${ORIGIN}\n`);
+  const headers = await headersOf("GET /");
+  expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
+  expect((await headersOf("OPTIONS /", PREFLIGHT)).status).toBe(405);
+});
+
+test("a script of an accepted origin may read the answer and its headers", async () => {
+  const { headersOf } = await open(ENABLED);
+  expect(await headersOf("GET /")).toMatchObject({
+    status: 200,
+    "Access-Control-Allow-Origin": ORIGIN,
+    "Access-Control-Expose-Headers":
+      "content-type, accept-ranges, etag, server, x-couch-request-id, x-couch-update-newrev, x-couchdb-body-time",
+    Vary: "Origin",
+  });
+  // Errors, too: a script has to see why.
+  const refused = await headersOf("GET /nope");
+  expect(refused).toMatchObject({ status: 404, "Access-Control-Allow-Origin": ORIGIN });
+  expect(refused).not.toHaveProperty("Access-Control-Allow-Credentials");
+});
+
+test("a script of another origin is answered, and may not read it", async () => {
+  const { headersOf } = await open(ENABLED);
+  const headers = await headersOf("GET /", { Origin: "https://evil.example.com" });
+  expect(headers.status).toBe(200);
+  expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
+});
+
+test("a browser asks before it lets a script write", async () => {
+  const { headersOf } = await open(ENABLED);
+  const asked = "X-Requested-With, Content-Type";
+  expect(
+    await headersOf("OPTIONS /films/a", { ...PREFLIGHT, "Access-Control-Request-Headers": asked }),
+  ).toMatchObject({
+    status: 204,
+    "Access-Control-Allow-Origin": ORIGIN,
+    "Access-Control-Allow-Methods": "CONNECT, COPY, DELETE, GET, HEAD, OPTIONS, POST, PUT, TRACE",
+    "Access-Control-Allow-Headers": asked,
+    "Access-Control-Max-Age": "600",
+  });
+  for (const headers of [
+    { ...PREFLIGHT, "Access-Control-Request-Headers": "x-mine" },
+    { "Access-Control-Request-Method": "PATCH" },
+    { ...PREFLIGHT, Origin: "https://evil.example.com" },
+    {},
+  ]) {
+    expect((await headersOf("OPTIONS /films/a", headers)).status).not.toBe(204);
+  }
+});
+
+test("what is allowed is what the configuration says, for a host what its section says, at once", async () => {
+  const { configuration, headersOf } = await open(
+    `${ENABLED}credentials = true\nmethods = GET\nheaders = X-Mine\nmax_age = 5\n[cors:127.0.0.1]\nexposed_headers = etag\n`,
+  );
+  expect(await headersOf("GET /")).toMatchObject({
+    "Access-Control-Allow-Credentials": "true",
+    "Access-Control-Expose-Headers": "content-type, etag",
+  });
+  const get = {
+    "Access-Control-Request-Method": "GET",
+    "Access-Control-Request-Headers": "x-mine",
+  };
+  expect(await headersOf("OPTIONS /", get)).toMatchObject({
+    status: 204,
+    "Access-Control-Allow-Methods": "GET",
+    "Access-Control-Max-Age": "5",
+  });
+  expect((await headersOf("OPTIONS /", PREFLIGHT)).status).toBe(405);
+  configuration.set("cors", "origins", "*");
+  expect(await headersOf("GET /", { Origin: "null" })).toMatchObject({
+    "Access-Control-Allow-Origin": "null",
+  });
+});

@@ -1,0 +1,140 @@
+/** What is too large, too deep, compressed, or nothing that can be read. */
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { LIMITS, openApi } from "./api.fixture.ts";
+import { FILMS, refusal, testRows } from "./rows.ts";
+
+const gzip = { "Content-Encoding": "gzip" };
+const tooLarge = refusal(413, "too_large", "the request entity is too large");
+const notJson = refusal(400, "bad_request", "invalid UTF-8 JSON");
+
+describe("bodies", () => {
+  testRows(FILMS, [
+    {
+      name: "a compressed one is unpacked",
+      ask: "PUT /films/a",
+      headers: gzip,
+      body: gzipSync('{"n":1}'),
+      status: 201,
+      has: { ok: true, id: "a" },
+    },
+    {
+      name: "a compressed list is unpacked",
+      ask: "POST /films/_bulk_docs",
+      headers: gzip,
+      body: gzipSync('{"docs":[{"_id":"a"},{"_id":"b"}]}'),
+      status: 201,
+      has: [{ id: "a" }, { id: "b" }],
+    },
+    {
+      name: "one that only says that it is compressed is refused",
+      ask: "PUT /films/a",
+      headers: gzip,
+      body: "{}",
+      ...refusal(400, "bad_request", "Request body is not properly gzipped."),
+    },
+    {
+      name: "one that breaks off is refused",
+      ask: "PUT /films/a",
+      headers: gzip,
+      body: gzipSync('{"n":1}').subarray(0, -10),
+      ...refusal(400, "bad_request", "Request body is not properly gzipped."),
+    },
+    {
+      name: "another compression is not known",
+      ask: "PUT /films/a",
+      headers: { "Content-Encoding": "br" },
+      body: "{}",
+      ...refusal(415, "bad_content_type", "br is not a supported content encoding."),
+    },
+    { name: "JSON that is none is refused", ask: "PUT /films/a", body: "{", ...notJson },
+    { name: "an empty one is refused", ask: "PUT /films/a", body: "", ...notJson },
+    {
+      name: "one that is not UTF-8 is refused",
+      ask: "PUT /films/a",
+      body: Uint8Array.of(0x22, 0xff, 0x22),
+      ...notJson,
+    },
+    {
+      name: "an array is no document",
+      ask: "PUT /films/a",
+      body: "[]",
+      ...refusal(400, "bad_request", "Document must be a JSON object"),
+    },
+    {
+      name: "a document may be nested deeply",
+      ask: "PUT /films/a",
+      body: `{"a":${"[".repeat(5_000)}${"]".repeat(5_000)}}`,
+      status: 201,
+    },
+    {
+      name: "a selector may not be nested without end",
+      ask: "POST /films/_find",
+      body: `{"selector":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
+      ...refusal(400, "bad_request", "The JSON is nested too deeply"),
+      differs: "CouchDB takes its time over it",
+    },
+    {
+      name: "the last of a repeated name counts",
+      ask: "POST /films/_bulk_docs",
+      body: '{"docs":1,"docs":[{"_id":"a"}]}',
+      status: 201,
+      has: [{ id: "a" }],
+    },
+  ]);
+});
+
+describe("limits", () => {
+  const open = async (settings: object) => {
+    const opened = await openApi({
+      parts: {
+        settings: {
+          adminOnlyAllDatabases: true,
+          usersSecurityEditable: false,
+          ...LIMITS,
+          ...settings,
+        },
+      },
+    });
+    await opened.ask("PUT /films");
+    return opened;
+  };
+
+  test("a document may be as large as the configuration says", async () => {
+    const { ask } = await open({ documentBytesMax: 100 });
+    const body = (length: number) => ({ text: "x".repeat(length) });
+    expect((await ask("PUT /films/a", { body: body(80) })).status).toBe(201);
+    expect(await ask("PUT /films/b", { body: body(200) })).toMatchObject(
+      refusal(413, "document_too_large", "b"),
+    );
+    const docs = [{ _id: "c" }, { _id: "d", ...body(200) }];
+    expect(await ask("POST /films/_bulk_docs", { body: { docs } })).toMatchObject(
+      refusal(413, "document_too_large", "d"),
+    );
+  });
+
+  test("a request may be as large as the configuration says, packed and unpacked", async () => {
+    const { ask } = await open({ requestBytesMax: 1_000 });
+    const text = JSON.stringify({ text: "x".repeat(5_000) });
+    expect(await ask("PUT /films/a", { body: text })).toMatchObject(tooLarge);
+    const body = gzipSync(text);
+    expect(body.length).toBeLessThan(1_000);
+    expect(await ask("PUT /films/a", { body, headers: gzip })).toMatchObject(tooLarge);
+    const headers = { "Content-Length": "1001", "Content-Type": "text/plain" };
+    expect(await ask("PUT /films/a/b", { body: "x", headers })).toMatchObject(tooLarge);
+  });
+
+  test("a node in maintenance is up, and says that it is not", async () => {
+    const maintained = await open({ maintenanceMode: "true" });
+    expect(await maintained.ask("GET /_up")).toMatchObject({
+      status: 404,
+      json: { status: "maintenance_mode" },
+    });
+    expect((await maintained.ask("GET /films")).status).toBe(200);
+    const unbalanced = await open({ maintenanceMode: "nolb" });
+    expect(await unbalanced.ask("GET /_up")).toMatchObject({
+      status: 404,
+      json: { status: "nolb" },
+    });
+  });
+});

@@ -1,0 +1,197 @@
+/** What the replicator takes for granted of an endpoint, whatever stands behind it. */
+import { expect, test } from "vitest";
+import type { Endpoint, StreamedDocument } from "../../../src/replicator/index.ts";
+
+const FOREVER = new AbortController().signal;
+const ALL = {
+  since: 0,
+  continuous: false,
+  selection: { kind: "all" },
+  winningRevisionsOnly: false,
+} as const;
+
+function plain(id: string, start: number, hashes: readonly string[], more = "") {
+  const revisions = JSON.stringify({ start, ids: hashes });
+  const rev = `${start}-${hashes[0]}`;
+  return { id, text: `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}` };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+async function changesOf(endpoint: Endpoint, request: Parameters<Endpoint["changes"]>[0] = ALL) {
+  const changes: { id: string; revisions: readonly string[]; sequence: unknown }[] = [];
+  for await (const items of endpoint.changes(request, FOREVER)) {
+    for (const item of items) if (item.kind === "change") changes.push(item.change);
+  }
+  return changes;
+}
+
+/** `open` gives an endpoint whose database is not there yet. */
+export function endpointTests(open: () => Promise<Endpoint>): void {
+  const created = async (): Promise<Endpoint> => {
+    const endpoint = await open();
+    await endpoint.create({}, FOREVER);
+    return endpoint;
+  };
+
+  test("a database that is not there has no description, and one that is can be created again", async () => {
+    const endpoint = await open();
+    await expect(endpoint.info(FOREVER)).rejects.toMatchObject({ error: "db_not_found" });
+    await endpoint.create({}, FOREVER);
+    await endpoint.create({}, FOREVER);
+    const { instanceStartTime } = await endpoint.info(FOREVER);
+    expect(await endpoint.commit(FOREVER)).toBe(instanceStartTime);
+  });
+
+  test("what is missing is told, with leaves that may be its ancestors", async () => {
+    const endpoint = await created();
+    await endpoint.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
+    const asked = new Map([
+      ["a", ["2-b", "3-c"]],
+      ["n", ["1-n"]],
+      ["k", []],
+    ]);
+    const missing = await endpoint.missingRevisions(asked, FOREVER);
+    expect(missing.get("a")).toEqual({ missing: ["3-c"], possibleAncestors: ["2-b"] });
+    expect(missing.get("n")).toEqual({ missing: ["1-n"], possibleAncestors: [] });
+    expect(missing.get("k")?.missing ?? []).toEqual([]);
+  });
+
+  test("changes come once for each document, with all leaves, and none behind the last", async () => {
+    const endpoint = await created();
+    const documents = [
+      plain("a", 1, ["a"]),
+      plain("r", 2, ["x", "q"]),
+      plain("r", 2, ["y", "q"]),
+      plain("gone", 1, ["g"], ',"_deleted":true'),
+    ];
+    expect(await endpoint.writeDocuments(documents, FOREVER)).toEqual([]);
+    const changes = await changesOf(endpoint);
+    const rows = changes.map(({ id, revisions }) => [id, [...revisions].sort()]);
+    expect(rows.toSorted()).toEqual([
+      ["a", ["1-a"]],
+      ["gone", ["1-g"]],
+      ["r", ["2-x", "2-y"]],
+    ]);
+    const since = changes.at(-1)?.sequence;
+    expect(await changesOf(endpoint, { ...ALL, since })).toEqual([]);
+    expect(await endpoint.pendingCount(since, FOREVER)).toBe(0);
+    expect(await endpoint.pendingCount(0, FOREVER)).toBe(3);
+  });
+
+  test("the source selects by ids and by selector", async () => {
+    const endpoint = await created();
+    const documents = [plain("a", 1, ["a"], ',"n":1'), plain("b", 1, ["b"], ',"n":2')];
+    await endpoint.writeDocuments(documents, FOREVER);
+    const byId = { ...ALL, selection: { kind: "doc-ids", ids: ["b"] } } as const;
+    expect((await changesOf(endpoint, byId)).map(({ id }) => id)).toEqual(["b"]);
+    const selector = { n: { $lt: 2 } };
+    const bySelector = { ...ALL, selection: { kind: "selector", selector } } as const;
+    expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
+  });
+
+  test("a continuous feed tells what is written while it waits", async () => {
+    const endpoint = await created();
+    const stopping = new AbortController();
+    const feed = endpoint.changes({ ...ALL, continuous: true }, stopping.signal);
+    const first = (async () => {
+      for await (const items of feed) {
+        for (const item of items) if (item.kind === "change") return item.change.id;
+      }
+      return undefined;
+    })();
+    await endpoint.writeDocuments([plain("late", 1, ["l"])], FOREVER);
+    expect(await first).toBe("late");
+    stopping.abort();
+  });
+
+  test("revisions are read as they were written, rivals and deletions too", async () => {
+    const endpoint = await created();
+    await endpoint.writeDocuments(
+      [
+        plain("a", 2, ["b", "a"], ',"one":1.5,"text":"é"'),
+        plain("a", 2, ["c", "a"], ',"_deleted":true'),
+      ],
+      FOREVER,
+    );
+    for (const [revision, more] of [
+      ["2-b", { one: 1.5, text: "é" }],
+      ["2-c", { _deleted: true }],
+    ] as const) {
+      const read: unknown[] = [];
+      const request = { id: "a", revision, ancestors: [] };
+      const isThere = await endpoint.readRevision(
+        request,
+        async ({ text }) => {
+          read.push(JSON.parse(text));
+        },
+        FOREVER,
+      );
+      expect(isThere).toBe(true);
+      expect(read).toMatchObject([{ _id: "a", _rev: revision, ...more, _revisions: { start: 2 } }]);
+    }
+    const bulk = await endpoint.readRevisions(
+      [{ id: "a", revision: "2-b", ancestors: [] }],
+      FOREVER,
+    );
+    expect(bulk).toMatchObject([{ kind: "documents", documents: [{ id: "a" }] }]);
+  });
+
+  test("a revision that is not there is missing", async () => {
+    const endpoint = await created();
+    const request = { id: "a", revision: "1-a", ancestors: [] };
+    const isThere = await endpoint.readRevision(request, async () => {}, FOREVER);
+    expect(isThere).toBe(false);
+  });
+
+  test("a document goes from one endpoint to the next with its attachments", async () => {
+    const [source, target] = [await created(), await created()];
+    const bytes = Buffer.from("bytes of a poster");
+    const outline = { name: "p ü", length: bytes.length, contentType: "image/png" };
+    const attachments = `,"_attachments":{"p ü":{"content_type":"image/png","revpos":1,"length":${bytes.length},"follows":true}}`;
+    const written: StreamedDocument = {
+      ...plain("a", 1, ["a"], attachments),
+      hasStubs: false,
+      outline: [{ ...outline, encoding: undefined }],
+      attachments: (async function* () {
+        yield { ...outline, encoding: undefined, body: once(bytes) };
+      })(),
+    };
+    expect(await source.writeDocument(written, FOREVER)).toEqual({ kind: "written" });
+    const request = { id: "a", revision: "1-a", ancestors: [] };
+    const results: unknown[] = [];
+    await source.readRevision(
+      request,
+      async (document) => {
+        results.push(await target.writeDocument(document, FOREVER));
+      },
+      FOREVER,
+    );
+    expect(results).toEqual([{ kind: "written" }]);
+    const arrived: string[] = [];
+    await target.readRevision(
+      request,
+      async ({ attachments: streams }) => {
+        for await (const { name, body } of streams) {
+          const chunks: Uint8Array[] = [];
+          for await (const chunk of body) chunks.push(chunk);
+          arrived.push(name, Buffer.concat(chunks).toString());
+        }
+      },
+      FOREVER,
+    );
+    expect(arrived).toEqual(["p ü", "bytes of a poster"]);
+  });
+
+  test("local records are written over their revision", async () => {
+    const endpoint = await created();
+    expect(await endpoint.readLocal("checkpoint", FOREVER)).toBeUndefined();
+    const first = await endpoint.writeLocal("checkpoint", '{"n":1}', undefined, FOREVER);
+    const second = await endpoint.writeLocal("checkpoint", '{"n":2}', first, FOREVER);
+    const found = await endpoint.readLocal("checkpoint", FOREVER);
+    expect(found?.revision).toBe(second);
+    expect(JSON.parse(found?.body ?? "")).toMatchObject({ n: 2 });
+  });
+}

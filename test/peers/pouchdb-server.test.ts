@@ -1,0 +1,104 @@
+/**
+ * Our replicator with PouchDB's HTTP server, both ways, through a network that does what networks do: plain documents, conflicts
+ * and deletions. The server ends at a multipart body, so attachments are left to the other peers.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compare } from "../support/compare.ts";
+import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
+import { FAULT_NAMES, unreliable, withSessions } from "../support/faults/unreliable.ts";
+import { call, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { load, sampleLines } from "../support/sample-data.ts";
+
+const SERVER = fileURLToPath(new URL("../support/pouchdb-server.cjs", import.meta.url));
+const ROUNDS = 3;
+/** Requests after which the first session is over. */
+const SESSION_REQUEST_COUNT = 40;
+
+const processes = new Processes();
+const proxies: HttpProxy[] = [];
+let tandem: TandemProcess;
+let pouch: ChildProcess;
+let pouchUrl: string;
+
+beforeAll(async () => {
+  const ini = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n";
+  tandem = await processes.open({ ini });
+  pouch = spawn(process.execPath, [SERVER], { stdio: ["ignore", "pipe", "inherit"] });
+  if (pouch.stdout === null) throw new Error("The server's output is piped");
+  const [line] = await once(createInterface({ input: pouch.stdout }), "line");
+  pouchUrl = String(line).replace("listening on ", "");
+});
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.close();
+  const ended = once(pouch, "exit");
+  pouch.kill();
+  await ended;
+  await processes.close();
+});
+
+const films = sampleLines("films").slice(0, 600);
+const branch = (letter: string) => letter.repeat(32);
+
+/** Films, a conflict, and a deletion. */
+async function write(server: { readonly url: string }, database: string): Promise<void> {
+  const post = (method: string, path: string, body?: unknown) =>
+    call(`${server.url}${path}`, method, body);
+  await load({ call: post }, database, films);
+  const revision = (id: string, letter: string, more: object = {}) => ({
+    _id: id,
+    _rev: `2-${branch(letter)}`,
+    _revisions: { start: 2, ids: [branch(letter), branch("a")] },
+    ...more,
+  });
+  const docs = [
+    revision("conflict", "b", { side: "left" }),
+    revision("conflict", "c", { side: "right" }),
+    revision("gone", "b", { _deleted: true }),
+  ];
+  await post("POST", `/${database}/_bulk_docs`, { new_edits: false, docs });
+}
+
+describe.each(["pulled", "pushed"])("%s through faults", (way) => {
+  test("films, conflicts and deletions arrive whole, and the counters are right", async () => {
+    const isPull = way === "pulled";
+    const database = `films-${way}`;
+    await write(isPull ? { url: pouchUrl } : tandem, database);
+    const proxy = await openHttpProxy(pouchUrl);
+    proxies.push(proxy);
+    const faultCount = FAULT_NAMES.length * ROUNDS;
+    const faults = unreliable(7, faultCount);
+    const sessions = withSessions(faults.intercept, SESSION_REQUEST_COUNT);
+    proxy.intercept(sessions.intercept);
+    const remote = `${proxy.url.replace("://", "://joe:word@")}/${database}`;
+    const document = `/_replicator/${database}`;
+    await tandem.call("PUT", document, {
+      ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
+      create_target: true,
+      connection_timeout: 1000,
+      worker_batch_size: 10,
+    });
+    const { body: ended } = await until(
+      () => tandem.call("GET", `/_scheduler/docs${document}`),
+      ({ body }) => body.state === "completed" || body.state === "failed",
+    );
+    expect([ended.state, ended.info.doc_write_failures]).toEqual(["completed", 0]);
+    const struck = [...faults.counts.values()].reduce((sum, count) => sum + count, 0);
+    expect([struck, sessions.expiredCount() > 0]).toEqual([faultCount, true]);
+    // What a run that was cut short had read is read, and counted, once more; written it is once.
+    const { docs_read: read, docs_written: written } = ended.info;
+    expect([read >= written, written <= films.length + 3]).toEqual([true, true]);
+    const id = encodeURIComponent(`_replicator/${database}`);
+    const { body: failures } = await tandem.call("GET", `/_tandem/jobs/${id}/failures`);
+    expect(failures).toEqual({ total_rows: 0, failures: [] });
+    const comparison = await compare(`${tandem.url}/${database}`, `${pouchUrl}/${database}`);
+    expect(comparison.differences).toEqual([]);
+    expect(comparison).toMatchObject({
+      documentCount: films.length + 2,
+      leafCount: films.length + 3,
+    });
+  }, 120_000);
+});

@@ -1,0 +1,100 @@
+/**
+ * Which node took a job and which copied into its target, in the order of the commits: stamped rows in the transactions that did it.
+ * Beside the ledger of the queue (`jobs-ledger.ts`), which has the writes that verify the lock; copies do not.
+ */
+import type { DatabaseHook } from "../../src/databases/index.ts";
+import { type HeldJob, Jobs } from "../../src/jobs/index.ts";
+import {
+  packTuple,
+  type ReadTransaction,
+  Subspace,
+  type Transaction,
+  unpackTuple,
+  Versionstamp,
+} from "../../src/kv/index.ts";
+import { fromJobData } from "../../src/replicator/job-data.ts";
+import { JOBS_SUBSPACE } from "../support/compose-node.ts";
+import { enter } from "./jobs-ledger.ts";
+import type { SimulatedNode } from "./kernel/simulated-node.ts";
+
+const COPIES = Subspace.fromTuple(["copies"]);
+
+type Deed = "accept" | "copy";
+
+/** A node, and how often it was paused or cut off so far. */
+export interface Copier {
+  readonly node: SimulatedNode;
+  strikeCount: number;
+}
+
+function note(tx: Transaction, database: string, copier: Copier, deed: Deed): void {
+  const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+  const value = packTuple([deed, copier.node.name, copier.strikeCount]);
+  tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
+}
+
+/** A queue that writes down what the holders of jobs do. */
+export class RecordedJobs extends Jobs {
+  readonly #copier: Copier;
+
+  constructor(copier: Copier) {
+    super(copier.node.runtime, JOBS_SUBSPACE);
+    this.#copier = copier;
+  }
+
+  override async accept(...[tx, type, options]: Parameters<Jobs["accept"]>) {
+    const acceptance = await super.accept(tx, type, options);
+    if (acceptance.kind !== "accepted") return acceptance;
+    for (const held of acceptance.held) enter(tx, held, "accept");
+    for (const { data } of acceptance.jobs) {
+      const target = fromJobData(data).replication?.target;
+      if (target?.kind === "local") note(tx, target.database, this.#copier, "accept");
+    }
+    return acceptance;
+  }
+
+  override async update(tx: Transaction, held: HeldJob, data?: Parameters<Jobs["update"]>[2]) {
+    await super.update(tx, held, data);
+    enter(tx, held, "write");
+  }
+
+  override async finish(tx: Transaction, held: HeldJob, data?: Parameters<Jobs["finish"]>[2]) {
+    await super.finish(tx, held, data);
+    enter(tx, held, "finish");
+  }
+}
+
+/** Writes down that this node copies into a database. */
+export function recordCopies(copier: Copier): DatabaseHook {
+  return {
+    appliesTo: (database) => !database.includes("_replicator"),
+    async beforeWrite(tx, database, edit) {
+      if (edit.mode === "replicated") note(tx, database.name, copier, "copy");
+      return { edit };
+    },
+  };
+}
+
+/**
+ * One job writes into each database. A node that came back from a pause may still send what it had begun, though the job is
+ * another's by then; one to which nothing has happened since it took the job may not.
+ */
+export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
+  const problems: string[] = [];
+  const holders = new Map<string, string>();
+  const strikesAtAcceptance = new Map<string, number>();
+  for await (const { key, value } of tx.getRange(COPIES.range())) {
+    const database = COPIES.unpack(key)[0] as string;
+    const [deed, node, strikeCount] = unpackTuple(value) as [Deed, string, number];
+    if (deed === "accept") {
+      holders.set(database, node);
+      strikesAtAcceptance.set(`${database} ${node}`, strikeCount);
+    } else if (
+      holders.get(database) !== node &&
+      strikesAtAcceptance.get(`${database} ${node}`) === strikeCount
+    ) {
+      problems.push(`${node} copies into ${database}, which ${holders.get(database)} has taken`);
+    }
+  }
+  return problems;
+}
