@@ -29,7 +29,8 @@ export async function restoreStore(text: string, directory: string): Promise<voi
   await store.transaction(() => {
     for (const line of text.trimEnd().split("\n")) {
       const [key = "", value = ""] = line.split(" ");
-      store.put(Buffer.from(key, "base64"), Buffer.from(value, "base64"));
+      // Carried out with the transaction, which is awaited.
+      void store.put(Buffer.from(key, "base64"), Buffer.from(value, "base64"));
     }
   });
   await store.flushed;
