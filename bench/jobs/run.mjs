@@ -113,12 +113,14 @@ async function workOff(name, location) {
 async function rescueSec(name, location, queue) {
   await queue.fill(RESCUED_COUNT);
   const [victim, other] = await openProcesses(2, name, location);
-  const held = async (one) => {
-    for (let count = 0; count < RESCUED_COUNT; ) {
-      const [message] = await once(one, "message");
-      count += message.held ?? 0;
-    }
-  };
+  const held = (one) =>
+    new Promise((resolve) => {
+      let count = 0;
+      one.on("message", (message) => {
+        count += message.held ?? 0;
+        if (count === RESCUED_COUNT) resolve();
+      });
+    });
   const heldByVictim = held(victim);
   victim.send({ hold: true });
   await heldByVictim;
