@@ -94,10 +94,13 @@ export class HeldReplication {
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
     const { kv, jobs } = this.parts;
+    const endsRestart = this.#hasCheckpoint;
     await kv.transact(async (tx) => {
       await jobs.update(tx, this.held, toJobData(this.data));
-      await this.#endRestart(tx);
+      if (endsRestart) await this.#endRestart(tx);
     });
+    // From now on it need not be looked at again.
+    if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }
 
   /** Ends as the job had ended before; due again after a pause if one is given. */
