@@ -7,6 +7,7 @@ import {
   type CommandOutcome,
   type ControlEvent,
   isoTime,
+  type JobControl,
   type JobEntry,
   type JobFilter,
   jobView,
@@ -54,22 +55,24 @@ export function jobRoutes(parts: JobsParts): readonly Route[] {
 async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const limit = integerParameter(call, "limit") ?? LIMIT_DEFAULT;
   const skip = integerParameter(call, "skip") ?? 0;
+  const filter = filterOf(call);
   const shown: JobEntry[] = [];
   let count = 0;
   for await (const entry of parts.replicator.entries()) {
-    if (!matchesFilter(filterOf(call), entry.data)) continue;
+    if (!matchesFilter(filter, entry.data)) continue;
     if (count >= skip && shown.length < limit) shown.push(entry);
     count++;
   }
   return json(200, {
     total_rows: count,
     offset: Math.min(skip, count),
-    jobs: await Promise.all(shown.map((entry) => view(parts, entry))),
+    jobs: await views(parts, shown),
   });
 }
 
 async function showJob(parts: JobsParts, call: Call): Promise<ApiResponse> {
-  return json(200, await view(parts, await findJob(parts, call)));
+  const [view] = await views(parts, [await findJob(parts, call)]);
+  return json(200, view);
 }
 
 async function commandOne(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
@@ -121,15 +124,18 @@ function answer(outcome: CommandOutcome): ApiResponse {
   }
 }
 
-async function view({ replicator, shownUrl }: JobsParts, entry: JobEntry) {
-  const control = await replicator.commands.control(entry.jobId);
-  return {
-    ...jobView(entry, shownUrl()),
-    error_count: entry.data.errorCount,
-    paused: control.isPaused,
-    restart_at: control.restartAt?.sequence ?? null,
-    control: control.events.map(controlView),
-  };
+async function views({ replicator, shownUrl }: JobsParts, entries: readonly JobEntry[]) {
+  const controls = await replicator.commands.controls(entries.map(({ jobId }) => jobId));
+  return entries.map((entry, index) => {
+    const { isPaused, restartAt, events } = controls[index] as JobControl;
+    return {
+      ...jobView(entry, shownUrl()),
+      error_count: entry.data.errorCount,
+      paused: isPaused,
+      restart_at: restartAt?.sequence ?? null,
+      control: events.map(controlView),
+    };
+  });
 }
 
 function controlView({ action, userName, timeMs, since }: ControlEvent) {

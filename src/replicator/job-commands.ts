@@ -22,6 +22,9 @@ import { removeReplicationDocument } from "./replication-document.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import { NO_STATISTICS } from "./replication-statistics.ts";
 
+/** Decisions read in one transaction. */
+const PAGE_ROWS_MAX = 200;
+
 export interface JobCommandsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -47,9 +50,17 @@ export class JobCommands {
     this.#parts = parts;
   }
 
-  /** What was decided so far. */
-  control(jobId: string): Promise<JobControl> {
-    return this.#parts.kv.read((tx) => this.#parts.controls.get(tx, jobId));
+  /** What was decided so far about each of these jobs. */
+  async controls(jobIds: readonly string[]): Promise<readonly JobControl[]> {
+    const { kv, controls } = this.#parts;
+    const found: JobControl[] = [];
+    for (let start = 0; start < jobIds.length; start += PAGE_ROWS_MAX) {
+      const page = jobIds.slice(start, start + PAGE_ROWS_MAX);
+      found.push(
+        ...(await kv.read((tx) => Promise.all(page.map((jobId) => controls.get(tx, jobId))))),
+      );
+    }
+    return found;
   }
 
   /** The job rests until it is resumed; one that runs writes a checkpoint first. */
@@ -166,6 +177,5 @@ export class JobCommands {
 
 /** The data of a job that is to run once more: how it ended last is forgotten. */
 function restarted({ data }: Job): ReplicationJobData {
-  const { failure, result, ...kept } = fromJobData(data);
-  return { ...kept, state: "pending", failure: undefined, result: undefined };
+  return { ...fromJobData(data), state: "pending", failure: undefined, result: undefined };
 }

@@ -1,7 +1,7 @@
 /** What an operator can do to a job, on whichever node it runs. */
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
-import { matchesFilter, parseReplication } from "../../src/replicator/index.ts";
+import { type JobControl, matchesFilter, parseReplication } from "../../src/replicator/index.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 import { until } from "../support/open-process.ts";
 
@@ -25,6 +25,11 @@ async function startContinuous(node: Node): Promise<string> {
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
   const members = { source: "a", target: "b", create_target: true, continuous: true };
   return node.replicator.start(parseReplication(members), USER);
+}
+
+async function controlOf(node: Node, jobId: string): Promise<JobControl> {
+  const [control] = await node.replicator.commands.controls([jobId]);
+  return control as JobControl;
 }
 
 async function stateOf(node: Node, jobId: string) {
@@ -66,7 +71,7 @@ test("a running job that is paused writes a checkpoint and rests, also on anothe
 
   expect(await other.replicator.commands.resume(jobId, OPERATOR)).toBe("done");
   await arrived(node, "four");
-  const { events } = await node.replicator.commands.control(jobId);
+  const { events } = await controlOf(node, jobId);
   expect(events.map(({ action, userName }) => [action, userName])).toEqual([
     ["resume", OPERATOR],
     ["pause", OPERATOR],
@@ -98,7 +103,7 @@ test("a job that is reset reads everything again, and goes on from its own check
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("done");
   const { events } = await until(
-    () => node.replicator.commands.control(jobId),
+    () => controlOf(node, jobId),
     ({ restartAt }) => restartAt === undefined,
   );
   expect(events.map(({ action }) => action)).toEqual(["pause", "reset"]);
