@@ -6,8 +6,6 @@ import type { ReplicationRun } from "./replication-run.ts";
 
 /** Signs of life in one activity timeout. */
 const UPDATES_PER_TIMEOUT = 4;
-/** How often the figures of a job that copies are stored, for those who look. */
-const BUSY_INTERVAL_MS = 1000;
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
@@ -22,6 +20,8 @@ export async function showLife(
   const { kv, jobs, config } = job.parts;
   const { clock } = job.parts.runtime;
   const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+  // The figures of a job that copies are stored sooner, for those who look.
+  const busyIntervalMs = config.statisticsIntervalSec * 1000;
   while (!ended.aborted) {
     if (run !== undefined) observe(job, run);
     await job.update();
@@ -34,7 +34,7 @@ export async function showLife(
     let isQuiet = true;
     while (isQuiet && !ended.aborted) {
       const wait = (over: AbortSignal) => watch.fired(over);
-      const jobChanged = await waitAtMost(clock, BUSY_INTERVAL_MS, ended, wait);
+      const jobChanged = await waitAtMost(clock, busyIntervalMs, ended, wait);
       const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
       const current = run?.progress.statistics ?? job.data.statistics;
       isQuiet = !jobChanged && !isDue && current === statistics;

@@ -130,7 +130,7 @@ export class ReplicationHook implements DatabaseHook {
 
   #parse(members: Readonly<Record<string, unknown>>): Parsed {
     try {
-      return { replication: parseReplication(members, this.#parts.config.options) };
+      return { replication: parseReplication(members, this.#parts.config) };
     } catch (error) {
       if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
       const { reason } = error as ReplicationInvalidError;
