@@ -11,7 +11,7 @@ const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away, or is to stop. */
+/** Updates the job while it runs, sooner when it copies or has written a checkpoint, and notices at once when it was taken away, or is to stop. */
 export async function showLife(
   job: HeldReplication,
   run: ReplicationRun | undefined,
@@ -26,7 +26,7 @@ export async function showLife(
     if (run !== undefined) observe(job, run);
     await job.update();
     const updatedAtMs = clock.monotonicMs();
-    const { statistics } = job.data;
+    const { statistics, checkpointedSequence } = job.data;
     const watch = await kv.transact(async (tx) => {
       await job.verify(tx);
       return jobs.watch(tx, job.held);
@@ -36,8 +36,10 @@ export async function showLife(
       const wait = (over: AbortSignal) => watch.fired(over);
       const jobChanged = await waitAtMost(clock, busyIntervalMs, ended, wait);
       const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
-      const current = run?.progress.statistics ?? job.data.statistics;
-      isQuiet = !jobChanged && !isDue && current === statistics;
+      const current = run?.progress ?? job.data;
+      const isSame =
+        current.statistics === statistics && current.checkpointedSequence === checkpointedSequence;
+      isQuiet = !jobChanged && !isDue && isSame;
     }
     watch.cancel();
     if (!ended.aborted) await job.obeyControl();
