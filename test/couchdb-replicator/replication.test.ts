@@ -319,6 +319,18 @@ describe("users", () => {
     expect((await pair.here.call("GET", "/of-joe/secret")).status).toBe(200);
   });
 
+  test("a member of a _replicator database cannot copy what it holds, nor write into it", async () => {
+    const members = { members: { names: ["joe"], roles: [] } };
+    await as("admin", "PUT", "/_replicator/_security", members);
+    for (const body of [
+      { source: "_replicator", target: "joes" },
+      { source: "joes", target: "_replicator" },
+    ]) {
+      const { status, body: answer } = await as("joe", "POST", "/_replicate", body);
+      expect([status, answer.reason]).toEqual([403, "You are not a server admin."]);
+    }
+  });
+
   test("unauthorized replication cancellation: jobs are for admins", async () => {
     const job = { source: "joes", target: "copy", create_target: true, continuous: true };
     const { body } = await as("admin", "POST", "/_replicate", job);
