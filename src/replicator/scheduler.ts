@@ -22,7 +22,7 @@ const ACCEPT_ROWS_MAX = 20;
 const IDLE_MS_MAX = 1000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
 const CHARGE_MS_MIN = 1000;
-/** How often finished transient jobs are looked through. */
+/** How often it is looked for what is too old. */
 const CLEANUP_INTERVAL_MS = 10 * 60_000;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
 const CYCLE_JITTER = 1 / 3;
@@ -170,7 +170,7 @@ export class Scheduler {
 
   async #cleanUp(): Promise<void> {
     if (this.#runtime.clock.monotonicMs() - this.#cleanedAtMs < CLEANUP_INTERVAL_MS) return;
-    await this.#replicator.removeOldTransients();
+    await this.#replicator.cleanUp();
     this.#cleanedAtMs = this.#runtime.clock.monotonicMs();
   }
 

@@ -18,6 +18,7 @@ import {
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
+  AbandonedReplications,
   Budgets,
   Endpoints,
   FailureList,
@@ -155,6 +156,7 @@ async function startNode(
     ownership,
     failureList,
     controls,
+    abandoned: new AbandonedReplications(runtime, kv, SUBSPACES.replicator),
     databases,
     ids,
     config: replicatorSettings,
