@@ -12,6 +12,7 @@ import { bulkGetRoutes } from "./bulk-get.ts";
 import type { BodyRules } from "./call.ts";
 import { changesRoutes } from "./changes.ts";
 import { type CorsOf, corsHeaders, preflight } from "./cors.ts";
+import { databaseListRoutes } from "./database-lists.ts";
 import { databaseUpdatesRoutes } from "./database-updates.ts";
 import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
@@ -27,6 +28,7 @@ import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Match, type Route, Router, splitPath } from "./router.ts";
 import { serverInfoRoutes } from "./server-info.ts";
+import { type StaticFiles, utilityRoutes } from "./utilities.ts";
 
 /** `[chttpd]` and `[couchdb]`, as far as resources depend on them. */
 export interface ApiSettings {
@@ -40,6 +42,8 @@ export interface ApiSettings {
   readonly documentBytesMax: number;
   /** `max_http_request_size`, of a request that tells its length; of all others as far as they are held whole. */
   readonly requestBytesMax: number;
+  /** `max_db_number_for_dbs_info_req` */
+  readonly infoCountMax: number;
   /** `maintenance_mode`: the node is up, and says that it is not. */
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
@@ -66,6 +70,8 @@ export interface ApiParts {
   readonly isUp: () => boolean;
   /** Hashes the passwords in documents of `_users`, before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
+  /** What stands below `/_utils/`; undefined: nothing. */
+  readonly utilities?: StaticFiles | undefined;
   /** Read at each use. */
   readonly settings: ApiSettings;
   readonly cors: CorsOf;
@@ -79,6 +85,7 @@ export function createApi(parts: ApiParts): Api {
   const router = new Router([
     ...notImplementedRoutes(),
     ...serverInfoRoutes(own),
+    ...databaseListRoutes(own),
     ...databaseRoutes(own),
     ...documentRoutes(own),
     ...formUploadRoutes(own),
@@ -92,6 +99,7 @@ export function createApi(parts: ApiParts): Api {
     ...changesRoutes(own),
     ...findRoutes(own),
     ...databaseUpdatesRoutes(own),
+    ...utilityRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;

@@ -101,6 +101,7 @@ function demandOfDatabase(method: string, database: string, rest: readonly strin
       return "database-admin";
     case "_security":
     case "_revs_limit":
+    case "_auto_purge":
       return method === "PUT" ? "database-admin" : "database-member";
     default:
       return "database-member";

@@ -65,12 +65,16 @@ export function openSecurity({ kv, databases }: Store, name: string): Promise<st
   return kv.read(async (tx) => (await databases.open(tx, name)).security(tx));
 }
 
-/** The URL of a document, or of a database, as the client can reach it. */
-export function locationOf(call: Call, id?: string): string {
-  const { headers } = call.request;
+/** The server as the client can reach it, without a slash at the end. */
+export function serverUrl({ request: { headers } }: Call): string {
   const scheme = headers.get("x-forwarded-proto") ?? "http";
   const host = headers.get("x-forwarded-host") ?? headers.get("host") ?? "localhost";
-  const database = `${scheme}://${host}/${encodeDatabaseName(databaseName(call))}`;
+  return `${scheme}://${host}`;
+}
+
+/** The URL of a document, or of a database, as the client can reach it. */
+export function locationOf(call: Call, id?: string): string {
+  const database = `${serverUrl(call)}/${encodeDatabaseName(databaseName(call))}`;
   return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
 }
 

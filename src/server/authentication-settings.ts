@@ -62,6 +62,7 @@ const API_SETTINGS: SettingsOf<ApiSettings> = {
   changesTimeoutMs: integerSetting("chttpd", "changes_timeout", 60_000),
   documentBytesMax: integerSetting("couchdb", "max_document_size", 8 * 1024 * 1024),
   requestBytesMax: integerSetting("chttpd", "max_http_request_size", 4_294_967_296),
+  infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
   maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", ["false", "true", "nolb"]),
 };
 

@@ -14,6 +14,7 @@ import {
   openUndiciFetch,
   parseMultipart,
   SandboxPool,
+  StaticFolder,
 } from "../host/index.ts";
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -181,6 +182,10 @@ async function startNode(
       isUp: () => kv.isAvailable(),
       settings: apiSettings(configuration),
       cors: corsSettings(configuration),
+      utilities:
+        config.utilitiesDirectory === undefined
+          ? undefined
+          : new StaticFolder(config.utilitiesDirectory),
       hashPasswords: (edits) => hashPasswords(edits, passwords),
       routes: routes({
         kv,

@@ -20,6 +20,7 @@ export const LIMITS = {
   changesTimeoutMs: 60_000,
   documentBytesMax: 8 * 1024 * 1024,
   requestBytesMax: 4_294_967_296,
+  infoCountMax: 100,
   maintenanceMode: "false",
 } as const;
 
