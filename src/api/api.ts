@@ -34,6 +34,8 @@ import { type StaticFiles, utilityRoutes } from "./utilities.ts";
 export interface ApiSettings {
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
+  /** `users_db_public`: whether all who come into `_users` may list what is public there. */
+  readonly usersListed: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
   /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */

@@ -21,15 +21,18 @@ export function databaseName(call: Call): string {
   return parameter(call, "database");
 }
 
+/** The database as the caller may see it. */
 export function readDatabase<T>(
   { kv, databases }: Store,
   call: Call,
   body: (tx: ReadTransaction, database: Database) => Promise<T>,
 ): Promise<T> {
   const name = existingDatabaseName(call);
-  return kv.read(async (tx) => body(tx, await databases.open(tx, name)), {
-    signal: call.request.signal,
-  });
+  const reader = securitySubject(call.user);
+  return kv.read(
+    async (tx) => body(tx, await (await databases.open(tx, name)).seenBy(tx, reader)),
+    { signal: call.request.signal },
+  );
 }
 
 /** `whenUnknown` as in `KeyValueStore.transact`; by default a body is applied once, whatever becomes of its commit. */

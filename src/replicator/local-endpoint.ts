@@ -61,6 +61,9 @@ const CHANGES_ROWS_MAX = 1000;
 const DOCUMENTS_MAX = 100;
 const WRITE_LENGTH_MAX = 1_000_000;
 
+/** As in CouchDB, others may know documents there by their ids, but not list them. */
+const LISTED_FOR_ADMINS = new Set(["_users", "_replicator"]);
+
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -110,6 +113,10 @@ export class LocalEndpoint implements Endpoint {
   ): AsyncIterable<readonly ChangesItem[]> {
     let since = startOf(request.since);
     let changed = false;
+    const { isAdmin } = await this.#user();
+    if (!isAdmin && LISTED_FOR_ADMINS.has(this.#name)) {
+      throw new EndpointError("unauthorized", "You are not a server admin.");
+    }
     const select = await this.#selection(request);
     for (;;) {
       signal.throwIfAborted();
@@ -269,7 +276,10 @@ export class LocalEndpoint implements Endpoint {
     const { kv } = this.#parts;
     const user = await this.#user();
     try {
-      return await kv.read(async (tx) => body(tx, await this.#openFor(tx, user)));
+      return await kv.read(async (tx) => {
+        const database = await this.#openFor(tx, user);
+        return body(tx, await database.seenBy(tx, user));
+      });
     } catch (error) {
       throw this.#shown(error);
     }

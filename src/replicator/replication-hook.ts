@@ -2,12 +2,13 @@
  * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
  * `couch_replicator`'s document hooks).
  */
-import { errorCode, type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
+import { errorCode, type Runtime } from "../base/index.ts";
 import type {
   Database,
   DatabaseHook,
   Document,
   DocumentEdit,
+  SecuritySubject,
   WriteContext,
 } from "../databases/index.ts";
 import type { Jobs } from "../jobs/index.ts";
@@ -28,6 +29,12 @@ import { removeJob } from "./remove-job.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
+import {
+  type OwnershipRefusal,
+  ownershipRefusal,
+  visibleReplication,
+  withOwner,
+} from "./replication-document-access.ts";
 import { groupOf } from "./replication-group.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
@@ -54,16 +61,17 @@ export class ReplicationHook implements DatabaseHook {
     return databaseName === "_replicator" || databaseName.endsWith("/_replicator");
   }
 
-  /** Refuses a document that could never run, and notes its owner. What was replicated in is taken as it is. */
+  /** Refuses a document that is not the writer's, or that could never run, and notes its owner. */
   async beforeWrite(
-    _tx: Transaction,
-    _database: Database,
+    tx: Transaction,
+    database: Database,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Promise<{ edit: DocumentEdit } | { rejected: "forbidden" | "unauthorized"; reason: string }> {
-    const untouched =
-      context.replicator === REPLICATOR || edit.mode === "replicated" || edit.deleted;
-    if (untouched || edit.id.startsWith("_design/")) return { edit };
+  ): Promise<{ edit: DocumentEdit } | OwnershipRefusal> {
+    if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
+    const notOwn = await ownershipRefusal(tx, database, edit, context);
+    if (notOwn !== undefined) return notOwn;
+    if (edit.mode === "replicated" || edit.deleted) return { edit };
     const members = JSON.parse(edit.body);
     if (documentState(members) !== "failed") {
       const parsed = this.#parse(members);
@@ -72,7 +80,11 @@ export class ReplicationHook implements DatabaseHook {
       const refusal = context.isAdmin ? undefined : certificateFilesRefusal(parsed.replication);
       if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
     }
-    return { edit: { ...edit, body: withOwner(edit.body, context.userName) } };
+    return { edit: { ...edit, body: withOwner(edit.body, context) } };
+  }
+
+  afterRead(document: Document, reader: SecuritySubject): Document {
+    return visibleReplication(document, reader);
   }
 
   async afterWrite(
@@ -142,10 +154,4 @@ export class ReplicationHook implements DatabaseHook {
 /** Equal in everything that matters for the run; credentials included, since a new password must be taken up. */
 export function sameReplication(left: Replication | undefined, right: Replication): boolean {
   return left !== undefined && JSON.stringify(left) === JSON.stringify(right);
-}
-
-function withOwner(body: JsonText, userName: string | null): JsonText {
-  const members = splitObject(body);
-  if (members.some(({ name }) => name === "owner")) return body;
-  return joinObject([...members, { name: "owner", value: JSON.stringify(userName) }]);
 }

@@ -99,6 +99,7 @@ export async function openApi({
     hashPasswords: async (edits) => edits,
     settings: {
       adminOnlyAllDatabases: true,
+      usersListed: false,
       usersSecurityEditable: false,
       ...LIMITS,
     },

@@ -124,6 +124,7 @@ describe("an admin of a database", () => {
 test("lists of databases are for everybody where the configuration says so", async () => {
   const settings = {
     adminOnlyAllDatabases: false,
+    usersListed: false,
     usersSecurityEditable: false,
     ...LIMITS,
   };
