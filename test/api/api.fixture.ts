@@ -4,6 +4,7 @@ import {
   type Api,
   type ApiParts,
   type ApiRequest,
+  type ApiSettings,
   createApi,
   type User,
 } from "../../src/api/index.ts";
@@ -16,13 +17,16 @@ import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv
 import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
 
 /** `[chttpd]` and `[couchdb]` as they are by default. */
-export const LIMITS = {
+export const SETTINGS: ApiSettings = {
+  adminOnlyAllDatabases: true,
+  usersListed: false,
+  usersSecurityEditable: false,
   changesTimeoutMs: 60_000,
   documentBytesMax: 8 * 1024 * 1024,
   requestBytesMax: 4_294_967_296,
   infoCountMax: 100,
   maintenanceMode: "false",
-} as const;
+};
 
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
@@ -97,12 +101,7 @@ export async function openApi({
     },
     isUp: () => true,
     hashPasswords: async (edits) => edits,
-    settings: {
-      adminOnlyAllDatabases: true,
-      usersListed: false,
-      usersSecurityEditable: false,
-      ...LIMITS,
-    },
+    settings: SETTINGS,
     cors: () => undefined,
     routes: [],
     ...parts,
