@@ -1,5 +1,5 @@
 /** From a document on the wire to an edit of the store. The bytes of its attachments are stored on the way. */
-import { base64Decode } from "../base/index.ts";
+import { base64Decode, exceedsBytes } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
 import {
@@ -49,11 +49,7 @@ export function checkWire(
 ): void {
   checkDocumentId(id);
   const byteCountMax = Math.min(settings.documentBytesMax, BODY_BYTES_MAX);
-  // No character takes more than three bytes per unit of length, so most bodies need not be measured.
-  const isLarge = body.length * 3 > byteCountMax;
-  if (isLarge && new TextEncoder().encode(body).length > byteCountMax) {
-    throw new ProtocolError(413, "document_too_large", id);
-  }
+  if (exceedsBytes(body, byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
 
 export function editOf(

@@ -9,6 +9,7 @@ export {
   concatBytes,
   EMPTY_BYTES,
   equalBytes,
+  exceedsBytes,
   hexDecode,
   hexEncode,
   startsWithBytes,

@@ -215,6 +215,7 @@ async function startNode(
     attachments,
     functions,
     resolveUser: (userName) => users.resolve(userName),
+    limits: apiSettings(configuration),
     serverUrl: shownUrl,
     fetch: undici.fetch,
     parseMultipart,

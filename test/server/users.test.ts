@@ -275,6 +275,23 @@ describe("replications of users", () => {
   });
 });
 
+test("a local replication leaves behind what is larger than a document may be", async () => {
+  await ask("PUT", `/${name}`, { as: ROOT });
+  await ask("PUT", `/${name}/small`, { as: ROOT, body: {} });
+  await ask("PUT", `/${name}/large`, { as: ROOT, body: { text: "ä".repeat(100) } });
+  const attachment = { content_type: "text/plain", data: "YQ==" };
+  const body = { text: "ä".repeat(100), _attachments: { a: attachment } };
+  await ask("PUT", `/${name}/large-too`, { as: ROOT, body });
+  const setting = "/_node/_local/_config/couchdb/max_document_size";
+  await ask("PUT", setting, { as: ROOT, body: '"150"' });
+  const { json } = await ask("POST", "/_replicate", {
+    as: ROOT,
+    body: { source: name, target: `${name}-copy`, create_target: true },
+  });
+  expect(json.history[0]).toMatchObject({ docs_written: 1, doc_write_failures: 2 });
+  await ask("DELETE", setting, { as: ROOT });
+});
+
 describe("sessions", () => {
   const form = { "Content-Type": "application/x-www-form-urlencoded" };
   const cookieOf = (cookie: string | null): string => cookie?.split(";")[0] ?? "";
