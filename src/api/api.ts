@@ -11,6 +11,7 @@ import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
 import type { BodyRules } from "./call.ts";
 import { changesRoutes } from "./changes.ts";
+import { compressed } from "./compressed-responses.ts";
 import { type CorsOf, corsHeaders, preflight } from "./cors.ts";
 import { databaseListRoutes } from "./database-lists.ts";
 import { databaseUpdatesRoutes } from "./database-updates.ts";
@@ -42,6 +43,12 @@ export interface ApiSettings {
   readonly changesTimeoutMs: number;
   /** `max_document_size`; never more than the store takes. */
   readonly documentBytesMax: number;
+  /** `[attachments] compressible_types`: of attachments that are stored compressed; `*` stands for anything. */
+  readonly compressibleTypes: readonly string[];
+  /** `[attachments] compression_level`: 1 (fast) to 9 (small), 0 for not at all. */
+  readonly compressionLevel: number;
+  /** Whether answers are packed for whom asks for it. */
+  readonly compressesResponses: boolean;
   /** `max_http_request_size`, of a request that tells its length; of all others as far as they are held whole. */
   readonly requestBytesMax: number;
   /** `max_db_number_for_dbs_info_req` */
@@ -126,7 +133,9 @@ export function createApi(parts: ApiParts): Api {
       ...response.headers,
       ...(permission === undefined ? corsHeaders(own.cors, request, response.headers) : {}),
     };
-    return { ...response, headers: sendable(headers) };
+    const sent = { ...response, headers: sendable(headers) };
+    if (!own.settings.compressesResponses) return sent;
+    return compressed(runtime.compression, request, sent);
   };
 }
 

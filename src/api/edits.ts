@@ -15,9 +15,6 @@ import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";
 import { booleanParameter } from "./query.ts";
 
-/** CouchDB's `[attachments] compressible_types`: worth the work of compressing them. */
-const COMPRESSIBLE = /^(text\/|application\/(javascript|json|xml)\b)/;
-
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
 export type EditMode = DocumentEdit["mode"];
@@ -52,6 +49,20 @@ export function checkWire(
   if (exceedsBytes(body, byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
 
+/** Undefined for a type that is stored as it comes. */
+function compressionLevelOf(
+  { compressibleTypes, compressionLevel }: ApiParts["settings"],
+  contentType: string,
+): number | undefined {
+  if (compressionLevel === 0) return undefined;
+  const [type = ""] = contentType.split(";");
+  const isCompressible = compressibleTypes.some((pattern) => {
+    const escaped = pattern.split("*").map((text) => text.replace(/\W/g, "\\$&"));
+    return new RegExp(`^${escaped.join(".*")}$`, "i").test(type.trim());
+  });
+  return isCompressible ? compressionLevel : undefined;
+}
+
 export function editOf(
   wire: NamedDocument,
   attachments: readonly AttachmentEdit[],
@@ -65,7 +76,7 @@ export function editOf(
 
 /** Stores bytes for an attachment. What a user uploads is compressed when it is text; what is replicated stays as it is. */
 export async function stageAttachment(
-  { attachments: store }: ApiParts,
+  { attachments: store, settings }: ApiParts,
   database: Database,
   {
     attachment,
@@ -100,7 +111,8 @@ export async function stageAttachment(
       encoding: isGzip ? "gzip" : undefined,
       expectedDigest: digest,
       expectedLength: isGzip ? attachment.encodedLength : attachment.length,
-      compress: mode === "interactive" && COMPRESSIBLE.test(contentType),
+      compressionLevel:
+        mode === "interactive" ? compressionLevelOf(settings, contentType) : undefined,
     },
     signal,
   );

@@ -26,6 +26,7 @@ export type {
   Compression,
   DigestStream,
   Digests,
+  GzipOptions,
   Random,
   Runtime,
   Trace,

@@ -24,6 +24,9 @@ export const SETTINGS: ApiSettings = {
   changesTimeoutMs: 60_000,
   documentBytesMax: 8 * 1024 * 1024,
   requestBytesMax: 4_294_967_296,
+  compressibleTypes: ["text/*", "application/javascript", "application/json", "application/xml"],
+  compressionLevel: 8,
+  compressesResponses: true,
   infoCountMax: 100,
   maintenanceMode: "false",
 };
