@@ -60,9 +60,8 @@ const CHANGES_ROWS_MAX = 1000;
 /** Documents written, and read, in one transaction: small enough to be far from its limits in size and time. */
 const DOCUMENTS_MAX = 100;
 const WRITE_LENGTH_MAX = 1_000_000;
-
-/** As in CouchDB, others may know documents there by their ids, but not list them. */
-const LISTED_FOR_ADMINS = new Set(["_users", "_replicator"]);
+/** Their documents hold what is others' secret, and name others' rights; whoever may read one of them need not see all. */
+const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
@@ -118,10 +117,6 @@ export class LocalEndpoint implements Endpoint {
   ): AsyncIterable<readonly ChangesItem[]> {
     let since = startOf(request.since);
     let changed = false;
-    const { isAdmin } = await this.#user();
-    if (!isAdmin && LISTED_FOR_ADMINS.has(this.#name)) {
-      throw new EndpointError("unauthorized", "You are not a server admin.");
-    }
     const select = await this.#selection(request);
     for (;;) {
       signal.throwIfAborted();
@@ -288,10 +283,7 @@ export class LocalEndpoint implements Endpoint {
     const { kv } = this.#parts;
     const user = await this.#user();
     try {
-      return await kv.read(async (tx) => {
-        const database = await this.#openFor(tx, user);
-        return body(tx, await database.seenBy(tx, user));
-      });
+      return await kv.read(async (tx) => body(tx, await this.#openFor(tx, user)));
     } catch (error) {
       throw this.#shown(error);
     }
@@ -319,6 +311,9 @@ export class LocalEndpoint implements Endpoint {
 
   async #openFor(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
     const database = await this.#parts.databases.open(tx, this.#name);
+    if (!user.isAdmin && SYSTEM_DATABASE.test(this.#name)) {
+      throw new EndpointError("forbidden", "You are not a server admin.");
+    }
     if (user.isAdmin || isDatabaseMember(await database.security(tx), user)) return database;
     throw new EndpointError("forbidden", "You are not allowed to access this db.");
   }

@@ -60,12 +60,18 @@ const OTHERS: OwnershipRefusal = {
   reason: "Can't update replication documents from other users.",
 };
 
-/** The body with its owner; a server admin takes over what belongs to nobody. */
-export function withOwner(body: JsonText, { userName, isAdmin }: SecuritySubject): JsonText {
-  const owner = ownerOf(body);
-  if (owner !== undefined && !(owner === null && isAdmin)) return body;
+/** The owner that a document has once it is written: who wrote it, if it has none. */
+export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject): string | null {
+  return typeof owner === "string" ? owner : userName;
+}
+
+/** The body with its owner. */
+export function withOwner(body: JsonText, writer: SecuritySubject): JsonText {
+  const before = ownerOf(body);
+  const owner = ownerOnceWritten(before, writer);
+  if (owner === before) return body;
   const members = splitObject(body).filter(({ name }) => name !== "owner");
-  return joinObject([...members, { name: "owner", value: JSON.stringify(userName) }]);
+  return joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]);
 }
 
 /** What somebody sees who is no admin of the database: of others' documents no credentials. */

@@ -31,6 +31,7 @@ import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import {
   type OwnershipRefusal,
+  ownerOnceWritten,
   ownershipRefusal,
   visibleReplication,
   withOwner,
@@ -116,7 +117,7 @@ export class ReplicationHook implements DatabaseHook {
       {
         replication: "replication" in parsed ? parsed.replication : undefined,
         document: { database: database.name, databaseUuid: database.uuid, id: document.id },
-        userName: typeof members.owner === "string" ? members.owner : null,
+        userName: ownerOnceWritten(members.owner, context),
       },
       runtime.clock.nowMs(),
     );
@@ -142,7 +143,7 @@ export class ReplicationHook implements DatabaseHook {
 
   #parse(members: Readonly<Record<string, unknown>>): Parsed {
     try {
-      return { replication: parseReplication(members, this.#parts.config.options) };
+      return { replication: parseReplication(members, this.#parts.config) };
     } catch (error) {
       if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
       const { reason } = error as ReplicationInvalidError;
