@@ -20,8 +20,9 @@ export type Verdict = "free" | "conflict" | "too-old";
 
 export class Resolver {
   readonly #versionOfKey = new SortedMap<number>();
-  #writtenRanges: { begin: string; end: string; version: number }[] = [];
-  #history: WrittenVersion[] = [];
+  /** In order of their versions. */
+  readonly #writtenRanges: { begin: string; end: string; version: number }[] = [];
+  readonly #history: WrittenVersion[] = [];
   /** All writes after this version are known. */
   #knownAfter: number;
 
@@ -68,7 +69,8 @@ export class Resolver {
         }
       }
     }
-    this.#writtenRanges = this.#writtenRanges.filter((range) => range.version > this.#knownAfter);
+    const kept = this.#writtenRanges.findIndex((range) => range.version > this.#knownAfter);
+    this.#writtenRanges.splice(0, kept === -1 ? this.#writtenRanges.length : kept);
   }
 
   #isWrittenAfter(readVersion: number, begin: string, end: string | undefined): boolean {
