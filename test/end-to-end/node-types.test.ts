@@ -74,6 +74,16 @@ onSharedStores((openStore) => {
     expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
+    // What they count arrives in the answers of the process that serves.
+    const { value } = await until(
+      async () =>
+        (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
+      (counter) => counter.value > 0,
+    );
+    const metrics = await (await fetch(`${node.url}/_node/_local/_prometheus`)).text();
+    expect(metrics).toContain(`couchdb_couch_replicator_checkpoints_total ${value}`);
+    expect(metrics).toContain("couchdb_couch_replicator_jobs_starts_total 1");
+
     const [victim, other] = pids as [number, number];
     process.kill(victim, "SIGKILL");
     const after = await workersOnce(node, (found) => {
