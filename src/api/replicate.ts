@@ -28,7 +28,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   const { cancel = false } = body;
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);
-  const replication = parseReplication(body, replicator.config.options);
+  const replication = parseReplication(body, replicator.config);
   const refusal = requester.isAdmin ? undefined : certificateFilesRefusal(replication);
   if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
   const jobId = await replicator.start(replication, requester);
@@ -54,7 +54,7 @@ async function cancelJob(
   const id =
     typeof named === "string"
       ? named.replaceAll(" ", "+")
-      : replicator.transientId(parseReplication(body, replicator.config.options), requester);
+      : replicator.transientId(parseReplication(body, replicator.config), requester);
   const cancelled = await replicator.cancel(id, requester);
   if (cancelled === undefined) throw new ProtocolError(404, "not_found", "missing");
   return json(200, { ok: true, _local_id: cancelled });

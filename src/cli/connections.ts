@@ -11,6 +11,7 @@ import { Activity, Grants, RateLimits } from "../http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
+  REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   ReplicationInvalidError,
 } from "../replicator/index.ts";
@@ -31,9 +32,9 @@ export function openConnections(userAgent: string): Connections {
   const undici: UndiciFetch = openUndiciFetch();
   const rateLimits = new RateLimits();
   const grants = new Grants();
-  const tls = { verify: true };
+  const { tls, client } = REPLICATOR_CONFIG_DEFAULT;
   const activity = new Activity(runtime.clock);
-  const shared = { runtime, rateLimits, grants, tls, activity, parseMultipart, userAgent };
+  const shared = { runtime, rateLimits, grants, tls, client, activity, parseMultipart, userAgent };
   return {
     runtime,
     activity,

@@ -7,6 +7,7 @@ import {
   MemoryFailureLog,
   NO_OWN_CHECKPOINT,
   parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
   type ReplicationEnding,
   ReplicationInvalidError,
   ReplicationRun,
@@ -67,6 +68,7 @@ export async function replicate(
       mayWrite: async () => {},
       failures: failureLog,
       ownCheckpoint: NO_OWN_CHECKPOINT,
+      limits: REPLICATOR_CONFIG_DEFAULT.limits,
       looksBack: true,
     });
     const ending = await showing(

@@ -9,6 +9,7 @@ import {
   describeFailure,
   MemoryFailureLog,
   parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
 import { openConnections } from "./connections.ts";
@@ -29,10 +30,16 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
       target: connections.open(replication, "target"),
     };
     const failures = new MemoryFailureLog();
-    const copier = new BatchCopier(connections.runtime, sides, replication.options, {
-      count: () => {},
-      failures,
-    });
+    const { options } = replication;
+    const { runtime } = connections;
+    const { limits } = REPLICATOR_CONFIG_DEFAULT;
+    const copier = new BatchCopier(
+      { runtime, ...sides, options, limits },
+      {
+        count: () => {},
+        failures,
+      },
+    );
     let repairedCount = 0;
     const observer: ComparisonObserver = {
       difference: (difference) => write({ difference }),

@@ -11,11 +11,15 @@ import {
   RequestFailedError,
   readText,
 } from "./fetch.ts";
-import type { Grant, GrantOutcome, GrantSource } from "./shared-grant.ts";
+import {
+  GRANT_SETTINGS_DEFAULT,
+  type Grant,
+  type GrantOutcome,
+  type GrantSettings,
+  type GrantSource,
+} from "./shared-grant.ts";
 import { type BasicCredentials, basicAuthorization } from "./with-headers.ts";
 
-/** `session_refresh_interval_sec`: for cookies that do not say how long they last. */
-const RENEW_AFTER_MS = 550_000;
 /** Of the time that a cookie says it lasts, when it is renewed. */
 const RENEW_RATIO = 0.9;
 const LOGIN_TIMEOUT_MS = 30_000;
@@ -26,6 +30,7 @@ export interface SessionLoginParts {
   readonly fetch: Fetch;
   readonly connection: Connection;
   readonly userAgent: string;
+  readonly settings?: GrantSettings;
 }
 
 export class SessionLogin implements GrantSource {
@@ -65,11 +70,13 @@ export class SessionLogin implements GrantSource {
     const attributes = rest.split(/,\s*[^;,=\s]+=/)[0] ?? "";
     const maxAgeSec = /;\s*max-age=(\d+)\s*(?:;|$)/i.exec(attributes)?.[1];
     const lifeMs = maxAgeSec === undefined ? undefined : Number(maxAgeSec) * 1000;
-    const nowMs = this.#parts.clock.monotonicMs();
+    const { clock, settings = GRANT_SETTINGS_DEFAULT } = this.#parts;
+    const renewalMs = settings.sessionRenewalSec * 1000;
+    const nowMs = clock.monotonicMs();
     return {
       headers: { cookie: `AuthSession=${value}` },
-      renewAtMs: nowMs + (lifeMs === undefined ? RENEW_AFTER_MS : lifeMs * RENEW_RATIO),
-      endsAtMs: nowMs + (lifeMs ?? RENEW_AFTER_MS),
+      renewAtMs: nowMs + (lifeMs === undefined ? renewalMs : lifeMs * RENEW_RATIO),
+      endsAtMs: nowMs + (lifeMs ?? renewalMs),
     };
   }
 

@@ -27,23 +27,36 @@ export interface GrantSource {
   broughtBy?(response: FetchResponse): Grant | undefined;
 }
 
-/**
- * A grant that is younger is not asked for again because of an answer 401 or 403: that is then about the user, not the grant
- * (`session_min_update_interval`). It is also the pause after a renewal that failed.
- */
-const RENEWAL_INTERVAL_MS_MIN = 5000;
+/** Read at each use. */
+export interface GrantSettings {
+  /** `session_refresh_interval_sec`: when a cookie is renewed that does not say how long it lasts. */
+  readonly sessionRenewalSec: number;
+  /**
+   * `session_min_update_interval`: a grant that is younger is not asked for again because of an answer 401 or 403, which is then about
+   * the user, not the grant. It is also the pause after a renewal that failed.
+   */
+  readonly grantAgeSecMin: number;
+}
+
+export const GRANT_SETTINGS_DEFAULT: GrantSettings = { sessionRenewalSec: 550, grantAgeSecMin: 5 };
 
 export class SharedGrant {
   readonly #clock: Runtime["clock"];
   readonly #source: GrantSource;
+  readonly #settings: GrantSettings;
   #grant: Grant | undefined;
   #grantedAtMs = 0;
   #notBeforeMs = 0;
   #renewal: Promise<GrantOutcome> | undefined;
 
-  constructor({ clock }: Pick<Runtime, "clock">, source: GrantSource) {
+  constructor(
+    { clock }: Pick<Runtime, "clock">,
+    source: GrantSource,
+    settings: GrantSettings = GRANT_SETTINGS_DEFAULT,
+  ) {
     this.#clock = clock;
     this.#source = source;
+    this.#settings = settings;
   }
 
   /** The grant to use now: the one that is there, or a new one. */
@@ -62,7 +75,7 @@ export class SharedGrant {
     } catch (error) {
       signal.throwIfAborted();
       if (grant === undefined || this.#clock.monotonicMs() >= grant.endsAtMs) throw error;
-      this.#notBeforeMs = this.#clock.monotonicMs() + RENEWAL_INTERVAL_MS_MIN;
+      this.#notBeforeMs = this.#clock.monotonicMs() + this.#ageMsMin;
       return { kind: "granted", grant };
     }
   }
@@ -71,7 +84,7 @@ export class SharedGrant {
   reject(grant: Grant): boolean {
     if (this.#grant !== grant) return true;
     const ageMs = this.#clock.monotonicMs() - this.#grantedAtMs;
-    if (grant.renewAtMs === Number.POSITIVE_INFINITY || ageMs < RENEWAL_INTERVAL_MS_MIN) {
+    if (grant.renewAtMs === Number.POSITIVE_INFINITY || ageMs < this.#ageMsMin) {
       return false;
     }
     this.#grant = undefined;
@@ -82,6 +95,10 @@ export class SharedGrant {
   observe(response: FetchResponse): void {
     const grant = this.#source.broughtBy?.(response);
     if (grant !== undefined) this.#take(grant);
+  }
+
+  get #ageMsMin(): number {
+    return this.#settings.grantAgeSecMin * 1000;
   }
 
   async #renew(): Promise<GrantOutcome> {

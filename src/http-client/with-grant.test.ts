@@ -203,3 +203,23 @@ test.each([[400], [401]])(
     expect((await fetch(get(URL_OF_DATABASE))).status).toBe(401);
   },
 );
+
+test("t_do_refresh_without_max_age, session_min_update_interval: both times are settings", async () => {
+  const couch = openCouch();
+  const clock = openClock();
+  const settings = { sessionRenewalSec: 60, grantAgeSecMin: 1 };
+  const parts = { clock, fetch: couch.fetch, connection: {}, userAgent: "Tandem", settings };
+  const source = new SessionLogin(parts, URL_OF_DATABASE, CREDENTIALS);
+  const fetch = withGrant(couch.fetch, new SharedGrant({ clock }, source, settings));
+  await fetch(get(URL_OF_DATABASE));
+  clock.move(59_000);
+  await fetch(get(URL_OF_DATABASE));
+  expect(couch.logins()).toHaveLength(1);
+  clock.move(1000);
+  await fetch(get(URL_OF_DATABASE));
+  expect(couch.logins()).toHaveLength(2);
+  clock.move(1000);
+  couch.expire();
+  expect((await fetch(get(URL_OF_DATABASE))).status).toBe(200);
+  expect(couch.logins()).toHaveLength(3);
+});

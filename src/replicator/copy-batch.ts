@@ -10,6 +10,7 @@ import {
   OperationalError,
   type Runtime,
   Semaphore,
+  utf8Encode,
 } from "../base/index.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
@@ -25,14 +26,13 @@ import {
 import type { DocumentFailure, FailureLog } from "./failure-log.ts";
 import type { ReplicationOptions } from "./replication.ts";
 import type { ReplicationStatistics } from "./replication-statistics.ts";
+import type { CopyLimits } from "./replicator-config.ts";
 
 /** A write to the target holds at most so much text; CouchDB 3.5's figure. */
 const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
-/** How long to wait before asking again for a revision that the source announced and does not find (CouchDB: 2 s). */
-const MISSING_DOCUMENT_PAUSE_MS = 2000;
 /** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
@@ -48,6 +48,15 @@ export interface BatchObserver {
   readonly failures: FailureLog;
 }
 
+export interface BatchCopierParts {
+  readonly runtime: Runtime;
+  readonly source: Endpoint;
+  readonly target: Endpoint;
+  readonly options: ReplicationOptions;
+  /** Read at each use. */
+  readonly limits: CopyLimits;
+}
+
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
 
 export class BatchCopier {
@@ -55,6 +64,7 @@ export class BatchCopier {
   readonly #source: Endpoint;
   readonly #target: Endpoint;
   readonly #options: ReplicationOptions;
+  readonly #limits: CopyLimits;
   readonly #observer: BatchObserver;
   /** What all workers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
@@ -62,16 +72,13 @@ export class BatchCopier {
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
 
-  constructor(
-    runtime: Runtime,
-    sides: { readonly source: Endpoint; readonly target: Endpoint },
-    options: ReplicationOptions,
-    observer: BatchObserver,
-  ) {
+  constructor(parts: BatchCopierParts, observer: BatchObserver) {
+    const { runtime, source, target, options, limits } = parts;
     this.#runtime = runtime;
-    this.#source = sides.source;
-    this.#target = sides.target;
+    this.#source = source;
+    this.#target = target;
     this.#options = options;
+    this.#limits = limits;
     this.#observer = observer;
     this.#connections = new Semaphore(options.httpConnections);
   }
@@ -103,16 +110,20 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<readonly DocumentFailure[]> {
     const revisions = new Map<string, string[]>();
+    const outcome = new BatchOutcome(this.#observer.failures);
     let askedCount = 0;
     for (const { id, revisions: changed } of changes) {
+      if (this.#isTooLong(id)) {
+        this.#passOver(id, changed, outcome);
+        continue;
+      }
       // A document can stand in a batch twice; the question may not hold it twice.
       revisions.set(id, [...new Set([...(revisions.get(id) ?? []), ...changed])]);
       askedCount += changed.length;
     }
-    if (revisions.size === 0) return [];
-    const requests = await this.#missing(revisions, signal);
+    if (revisions.size === 0 && outcome.failures.length === 0) return [];
+    const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
     this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
-    const outcome = new BatchOutcome(this.#observer.failures);
     const writer = new BulkWriter(this.#target, this.#observer, outcome);
     const alone = await this.#readInBulk(requests, writer, signal);
     await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
@@ -121,6 +132,23 @@ export class BatchCopier {
     await writer.flush(signal);
     await outcome.record(revisions);
     return outcome.failures;
+  }
+
+  #isTooLong(id: string): boolean {
+    const { documentIdBytesMax } = this.#limits;
+    return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
+  }
+
+  /** CouchDB only counts it. */
+  #passOver(id: string, revisions: readonly string[], outcome: BatchOutcome): void {
+    const reason = `the id is longer than ${this.#limits.documentIdBytesMax} bytes`;
+    outcome.failed(
+      "read",
+      revisions.map((revision) => {
+        return { id, revision, status: undefined, error: "document_id_too_long", reason };
+      }),
+    );
+    this.#observer.count({ docWriteFailures: 1 });
   }
 
   /** What the target lacks; all of it without asking while it lacked almost everything lately. */
@@ -241,7 +269,8 @@ export class BatchCopier {
         this.#observer.count({ docWriteFailures: 1 });
         return;
       }
-      if (outcome.kind === "missing") await clock.sleep(MISSING_DOCUMENT_PAUSE_MS, signal);
+      if (outcome.kind === "missing")
+        await clock.sleep(this.#limits.missingDocumentPauseMs, signal);
     }
   }
 

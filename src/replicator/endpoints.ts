@@ -21,7 +21,7 @@ export interface EndpointsParts extends LocalEndpointParts {
   /** The budgets of the cluster. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Read at each use. */
-  readonly config: Pick<ReplicatorConfig, "healthThresholdSec" | "tls">;
+  readonly config: Pick<ReplicatorConfig, "healthThresholdSec" | "tls" | "client">;
 }
 
 /** What a run wants of its connections. */
@@ -60,6 +60,7 @@ export class Endpoints {
         rateLimits: this.#rateLimits,
         grants: this.#grants,
         tls: parts.config.tls,
+        client: parts.config.client,
         retry: {
           retryCountMax: options.retriesPerRequest,
           // Longer, and a job that fails would pass for a healthy one.

@@ -196,7 +196,7 @@ export class HeldReplication {
     readonly dueAtSec?: number;
     readonly unreachable?: string | undefined;
   }): Promise<void> {
-    const { runtime, kv, jobs } = this.parts;
+    const { runtime, kv, jobs, config } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const events = ending.events.map((event) => ({ ...event, timeMs: nowMs }));
     const data: ReplicationJobData = {
@@ -205,7 +205,7 @@ export class HeldReplication {
       failure: ending.failure,
       errorCount: ending.errorCount ?? (ending.state === "completed" ? 0 : this.data.errorCount),
       result: ending.result,
-      history: withEvents(this.data.history, ...events),
+      history: withEvents(this.data.history, events, config.historyLengthMax),
       lastUpdatedMs: nowMs,
       node: undefined,
       processId: undefined,

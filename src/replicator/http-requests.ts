@@ -5,6 +5,7 @@
 import type { Runtime } from "../base/index.ts";
 import {
   type Activity,
+  basicAuthorization,
   type Connection,
   type Fetch,
   type FetchRequest,
@@ -25,11 +26,13 @@ import {
   withRateLimit,
   withRedirects,
   withRetry,
+  withTimeLimit,
 } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
 import { isBroken, parseObject } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
+import type { ClientSettings } from "./replicator-config.ts";
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
@@ -43,6 +46,7 @@ export interface HttpRequestsParts {
   readonly grants: Grants;
   /** How TLS is spoken where an address does not say otherwise. */
   readonly tls: TlsSettings;
+  readonly client: ClientSettings;
   readonly userAgent: string;
   /** Of the run that asks. */
   readonly activity?: Activity | undefined;
@@ -82,6 +86,8 @@ export class HttpRequests {
     };
     for (const [name, value] of Object.entries(address.headers))
       headers[name.toLowerCase()] = value;
+    if (address.basic !== undefined && !parts.client.usesSessions)
+      headers.authorization = basicAuthorization(address.basic);
     this.url = address.url;
     this.shownUrl = maskCredentials(address.url);
     this.#parts = parts;
@@ -97,26 +103,35 @@ export class HttpRequests {
     const watched = activity === undefined ? parts.fetch : withActivity(parts.fetch, activity);
     const connected = withConnection(watched, () => this.#connection);
     const redirected = withRedirects(connected, { secretHeaders });
+    const limited = withTimeLimit(parts.runtime, redirected, ({ url }) =>
+      // A feed may be silent for long, and go on for ever.
+      this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
+    );
     const grant = this.#sharedGrant(address);
-    const granted = grant === undefined ? redirected : withGrant(redirected, grant);
+    const granted = grant === undefined ? limited : withGrant(limited, grant);
     const named = withHeaders(granted, headers);
     this.#once = withRateLimit(parts.runtime, named, parts.rateLimits, address.url);
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
+  #isFeed(url: string): boolean {
+    return url.startsWith(`${this.url}_changes`);
+  }
+
   /** What our credentials are exchanged for, shared with all jobs that have the same. */
   #sharedGrant({ url, basic, iam }: HttpAddress): SharedGrant | undefined {
-    const { runtime, fetch, grants, userAgent } = this.#parts;
+    const { runtime, fetch, grants, userAgent, client } = this.#parts;
     const { clock } = runtime;
     const { generation: _, ...connection } = this.#connection;
-    const parts = { clock, fetch, connection, userAgent };
+    const parts = { clock, fetch, connection, userAgent, settings: client };
     if (iam !== undefined) {
       const key = JSON.stringify(["iam", connection, iam]);
-      return grants.of(key, () => new SharedGrant(runtime, new IamToken(parts, iam)));
+      return grants.of(key, () => new SharedGrant(runtime, new IamToken(parts, iam), client));
     }
-    if (basic === undefined) return undefined;
+    if (basic === undefined || !client.usesSessions) return undefined;
     const key = JSON.stringify(["session", new URL(url).origin, connection, basic]);
-    return grants.of(key, () => new SharedGrant(runtime, new SessionLogin(parts, url, basic)));
+    const login = new SessionLogin(parts, url, basic);
+    return grants.of(key, () => new SharedGrant(runtime, login, client));
   }
 
   /** A whole answer: one that breaks off is asked for again, like one that does not come. */

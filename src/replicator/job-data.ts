@@ -10,9 +10,6 @@ import { NO_STATISTICS, type ReplicationStatistics } from "./replication-statist
 /** The queue's type of all replication jobs. */
 export const REPLICATION_JOB_TYPE = "replication";
 
-/** CouchDB 4's limit of a job's history. */
-const HISTORY_LENGTH_MAX = 10;
-
 /**
  * RFC 016's states.
  *
@@ -97,12 +94,13 @@ export function newJobData(
   };
 }
 
-/** Adds events, given oldest first. */
+/** Adds events, given oldest first; the newest `lengthMax` are kept. */
 export function withEvents(
   history: readonly JobEvent[],
-  ...events: readonly JobEvent[]
+  events: readonly JobEvent[],
+  lengthMax: number,
 ): readonly JobEvent[] {
-  return [...events.toReversed(), ...history].slice(0, HISTORY_LENGTH_MAX);
+  return [...events.toReversed(), ...history].slice(0, lengthMax);
 }
 
 export function toJobData(data: ReplicationJobData): JobData {

@@ -6,14 +6,12 @@ import type { ReplicationRun } from "./replication-run.ts";
 
 /** Signs of life in one activity timeout. */
 export const UPDATES_PER_TIMEOUT = 4;
-/** How often the figures of a job that copies are stored, for those who look. */
-export const BUSY_INTERVAL_MS = 1000;
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** Updates the job while it runs, sooner when it copies, and notices at once when it was taken away, or is to stop. */
+/** Updates the job while it runs, sooner when it copies or has written a checkpoint, and notices at once when it was taken away, or is to stop. */
 export async function showLife(
   job: HeldReplication,
   run: ReplicationRun | undefined,
@@ -22,11 +20,13 @@ export async function showLife(
   const { kv, jobs, config } = job.parts;
   const { clock } = job.parts.runtime;
   const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+  // The figures of a job that copies are stored sooner, for those who look.
+  const busyIntervalMs = config.statisticsIntervalSec * 1000;
   while (!ended.aborted) {
     if (run !== undefined) observe(job, run);
     await job.update();
     const updatedAtMs = clock.monotonicMs();
-    const { statistics } = job.data;
+    const { statistics, checkpointedSequence } = job.data;
     const watch = await kv.transact(async (tx) => {
       await job.verify(tx);
       return jobs.watch(tx, job.held);
@@ -34,10 +34,12 @@ export async function showLife(
     let isQuiet = true;
     while (isQuiet && !ended.aborted) {
       const wait = (over: AbortSignal) => watch.fired(over);
-      const jobChanged = await waitAtMost(clock, BUSY_INTERVAL_MS, ended, wait);
+      const jobChanged = await waitAtMost(clock, busyIntervalMs, ended, wait);
       const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
-      const current = run?.progress.statistics ?? job.data.statistics;
-      isQuiet = !jobChanged && !isDue && current === statistics;
+      const current = run?.progress ?? job.data;
+      const isSame =
+        current.statistics === statistics && current.checkpointedSequence === checkpointedSequence;
+      isQuiet = !jobChanged && !isDue && isSame;
     }
     watch.cancel();
     if (!ended.aborted) await job.obeyControl();

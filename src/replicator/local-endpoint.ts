@@ -60,6 +60,8 @@ const CHANGES_ROWS_MAX = 1000;
 /** Documents written, and read, in one transaction: small enough to be far from its limits in size and time. */
 const DOCUMENTS_MAX = 100;
 const WRITE_LENGTH_MAX = 1_000_000;
+/** Their documents hold what is others' secret, and name others' rights; whoever may read one of them need not see all. */
+const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
@@ -297,6 +299,9 @@ export class LocalEndpoint implements Endpoint {
 
   async #openFor(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
     const database = await this.#parts.databases.open(tx, this.#name);
+    if (!user.isAdmin && SYSTEM_DATABASE.test(this.#name)) {
+      throw new EndpointError("forbidden", "You are not a server admin.");
+    }
     if (user.isAdmin || isDatabaseMember(await database.security(tx), user)) return database;
     throw new EndpointError("forbidden", "You are not allowed to access this db.");
   }

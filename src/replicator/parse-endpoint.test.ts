@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { IAM_TOKEN_URL } from "../http-client/index.ts";
 import { ReplicationInvalidError } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
+import { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
 
 const BODY = { source: "https://host/a", target: "b" };
 const at = (source: object) => ({ ...BODY, source: { url: "https://host/a", ...source } });
@@ -104,4 +105,17 @@ test.each<[Record<string, unknown>, string]>([
 
 test("Erlang's socket options are accepted", () => {
   expect(reasonOf({ ...BODY, socket_options: "[{keepalive, true}]" })).toBeUndefined();
+});
+
+test.each([
+  [
+    { ...BODY, source: "http://host/a" },
+    "`source` must be an https:// URL: [replicator] valid_endpoint_protocols",
+  ],
+  [{ ...BODY, proxy: "http://proxy" }, "`proxy` must be an https:// or socks5:// URL"],
+])("t_parse_db_invalid_protocol, t_parse_proxy_invalid_protocol: %j", (body, reason) => {
+  const protocols = { endpoint: ["https"], proxy: ["https", "socks5"] };
+  const config = { ...REPLICATOR_CONFIG_DEFAULT, protocols };
+  expect(() => parseReplication(body, config)).toThrow(expect.objectContaining({ reason }));
+  expect(() => parseReplication({ ...BODY, proxy: "socks5://p" }, config)).not.toThrow();
 });

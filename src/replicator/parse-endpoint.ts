@@ -14,6 +14,7 @@ import {
   ReplicationInvalidError,
 } from "./parse-fields.ts";
 import type { EndpointAddress, HttpAddress } from "./replication.ts";
+import { PROTOCOLS_DEFAULT, type Protocols } from "./replicator-config.ts";
 
 const DATABASE_NAME =
   /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
@@ -21,15 +22,20 @@ const DATABASE_NAME =
 export type Side = "source" | "target";
 
 /** Parses the endpoint of a whole document or body; proxies and certificates may stand beside it, for both sides. */
-export function parseEndpoint(side: Side, members: Members): EndpointAddress {
+export function parseEndpoint(
+  side: Side,
+  members: Members,
+  protocols: Protocols = PROTOCOLS_DEFAULT,
+): EndpointAddress {
   const value = members[side];
   if (value === undefined || value === null) {
     throw new ReplicationInvalidError(`Missing \`${side}\` field`);
   }
-  const proxyUrl = parseProxy(side, members);
+  const proxyUrl = parseProxy(side, members, protocols.proxy);
   const sharedTls = parseTls("", members);
   if (typeof value === "string") {
-    return parseAddress(side, value, { headers: {}, auth: {}, proxyUrl, tls: sharedTls });
+    const parts = { headers: {}, auth: {}, proxyUrl, tls: sharedTls };
+    return parseAddress(side, value, parts, protocols.endpoint);
   }
   if (!isObject(value)) {
     throw new ReplicationInvalidError(`\`${side}\` must be a string or an object`);
@@ -37,12 +43,13 @@ export function parseEndpoint(side: Side, members: Members): EndpointAddress {
   if (typeof value.url !== "string") {
     throw new ReplicationInvalidError(`\`${side}.url\` must be a string`);
   }
-  return parseAddress(side, value.url, {
+  const parts = {
     headers: parseHeaders(side, value.headers),
     auth: parseAuth(side, value.auth),
     proxyUrl,
     tls: { ...sharedTls, ...parseTls(`${side}.`, value) },
-  });
+  };
+  return parseAddress(side, value.url, parts, protocols.endpoint);
 }
 
 function parseHeaders(field: string, value: unknown): Record<string, string> {
@@ -122,7 +129,11 @@ function parseBearer(field: string, value: unknown): string {
 }
 
 /** `proxy` is for both sides, and excludes those that are for one. */
-function parseProxy(side: Side, members: Members): string | undefined {
+function parseProxy(
+  side: Side,
+  members: Members,
+  protocols: readonly string[],
+): string | undefined {
   const name = `${side}_proxy`;
   const both = optionalString(members, "proxy");
   const one = optionalString(members, name);
@@ -131,9 +142,9 @@ function parseProxy(side: Side, members: Members): string | undefined {
   }
   const proxyUrl = both ?? one;
   if (proxyUrl === undefined || proxyUrl === "") return undefined;
-  if (!isUrl(proxyUrl, /^(https?|socks5):$/)) {
+  if (!isUrl(proxyUrl, /^(https?|socks5):$/) || !protocols.includes(protocolOf(proxyUrl))) {
     throw new ReplicationInvalidError(
-      `\`${both === undefined ? name : "proxy"}\` must be an http://, https:// or socks5:// URL`,
+      `\`${both === undefined ? name : "proxy"}\` must be ${urlsOf(protocols)}`,
     );
   }
   return proxyUrl;
@@ -172,6 +183,19 @@ function isUrl(text: string, protocols: RegExp): boolean {
   }
 }
 
+/** `http`, `https`, `socks5`. */
+function protocolOf(url: string): string {
+  return new URL(url).protocol.slice(0, -1);
+}
+
+/** `an http://, https:// or socks5:// URL`. */
+function urlsOf(protocols: readonly string[]): string {
+  const names = protocols.map((name) => `${name}://`);
+  const article = names[0]?.startsWith("http:") || names[0]?.startsWith("https:") ? "an" : "a";
+  const last = names.pop() ?? "(none is allowed)";
+  return `${article} ${names.length === 0 ? last : `${names.join(", ")} or ${last}`} URL`;
+}
+
 interface AddressParts {
   readonly headers: Record<string, string>;
   readonly auth: Auth;
@@ -183,6 +207,7 @@ function parseAddress(
   field: string,
   text: string,
   { headers, auth, proxyUrl, tls }: AddressParts,
+  protocols: readonly string[],
 ): EndpointAddress {
   if (!/^https?:\/\//i.test(text)) {
     if (DATABASE_NAME.test(text)) return { kind: "local", database: text };
@@ -192,6 +217,11 @@ function parseAddress(
   }
   if (!isUrl(text, /^https?:$/)) {
     throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
+  }
+  if (!protocols.includes(protocolOf(text))) {
+    throw new ReplicationInvalidError(
+      `\`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
+    );
   }
   const { header, rest } = takeBasicHeader(headers);
   // CouchDB does not take a name without a colon for a user.

@@ -15,20 +15,18 @@ import {
   optionalString,
   ReplicationInvalidError,
 } from "./parse-fields.ts";
-import {
-  FAILURE_POLICIES,
-  REPLICATION_OPTIONS_DEFAULT,
-  type Replication,
-  type ReplicationOptions,
-  WEIGHT_DEFAULT,
-} from "./replication.ts";
+import { FAILURE_POLICIES, type Replication, WEIGHT_DEFAULT } from "./replication.ts";
+import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "./replicator-config.ts";
 
 const WEIGHT_MAX = 1000;
 
 /** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
   members: Members,
-  defaults: ReplicationOptions = REPLICATION_OPTIONS_DEFAULT,
+  {
+    options: defaults,
+    protocols,
+  }: Pick<ReplicatorConfig, "options" | "protocols"> = REPLICATOR_CONFIG_DEFAULT,
 ): Replication {
   // Erlang's options of a socket: read by those who have such sockets.
   optionalString(members, "socket_options");
@@ -39,8 +37,8 @@ export function parseReplication(
     throw new ReplicationInvalidError(`\`weight\` must be an integer of at most ${WEIGHT_MAX}`);
   }
   return {
-    source: parseEndpoint("source", members),
-    target: parseEndpoint("target", members),
+    source: parseEndpoint("source", members, protocols),
+    target: parseEndpoint("target", members, protocols),
     continuous: boolean(members, "continuous", false),
     createTarget: boolean(members, "create_target", false),
     createTargetParameters: createTargetParameters(members.create_target_params),

@@ -2,7 +2,7 @@
  * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
  * `couch_replicator`'s document hooks).
  */
-import { errorCode, type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
+import { errorCode, type Runtime } from "../base/index.ts";
 import type {
   Database,
   DatabaseHook,
@@ -13,6 +13,7 @@ import type {
 import type { Jobs } from "../jobs/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import { certificateFilesRefusal } from "./certificate-files.ts";
+import { ownerOnceWritten, ownerRefusal, withOwner } from "./document-owner.ts";
 import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
@@ -72,7 +73,11 @@ export class ReplicationHook implements DatabaseHook {
       const refusal = context.isAdmin ? undefined : certificateFilesRefusal(parsed.replication);
       if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
     }
-    return { edit: { ...edit, body: withOwner(edit.body, context.userName) } };
+    const refusal = ownerRefusal(members.owner, context);
+    if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
+    const owner = ownerOnceWritten(members.owner, context);
+    if (owner === members.owner) return { edit };
+    return { edit: { ...edit, body: withOwner(edit.body, owner) } };
   }
 
   async afterWrite(
@@ -90,7 +95,7 @@ export class ReplicationHook implements DatabaseHook {
     const members = JSON.parse(document.body);
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
-    const parsed = this.#permitted(this.#parse(members), context);
+    const parsed = this.#permitted(this.#parse(members), members.owner, context);
     const { jobs, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
@@ -105,7 +110,7 @@ export class ReplicationHook implements DatabaseHook {
       {
         replication: "replication" in parsed ? parsed.replication : undefined,
         document: { database: database.name, databaseUuid: database.uuid, id: document.id },
-        userName: typeof members.owner === "string" ? members.owner : null,
+        userName: ownerOnceWritten(members.owner, context),
       },
       nowMs,
     );
@@ -125,15 +130,15 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /** A document that was replicated in was not refused; what its writer may not have fails. */
-  #permitted(parsed: Parsed, { isAdmin }: WriteContext): Parsed {
-    if (isAdmin || !("replication" in parsed)) return parsed;
-    const reason = certificateFilesRefusal(parsed.replication);
+  #permitted(parsed: Parsed, owner: unknown, writer: WriteContext): Parsed {
+    if (writer.isAdmin || !("replication" in parsed)) return parsed;
+    const reason = certificateFilesRefusal(parsed.replication) ?? ownerRefusal(owner, writer);
     return reason === undefined ? parsed : { failure: { error: "forbidden", reason } };
   }
 
   #parse(members: Readonly<Record<string, unknown>>): Parsed {
     try {
-      return { replication: parseReplication(members, this.#parts.config.options) };
+      return { replication: parseReplication(members, this.#parts.config) };
     } catch (error) {
       if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
       const { reason } = error as ReplicationInvalidError;
@@ -145,10 +150,4 @@ export class ReplicationHook implements DatabaseHook {
 /** Equal in everything that matters for the run; credentials included, since a new password must be taken up. */
 export function sameReplication(left: Replication | undefined, right: Replication): boolean {
   return left !== undefined && JSON.stringify(left) === JSON.stringify(right);
-}
-
-function withOwner(body: JsonText, userName: string | null): JsonText {
-  const members = splitObject(body);
-  if (members.some(({ name }) => name === "owner")) return body;
-  return joinObject([...members, { name: "owner", value: JSON.stringify(userName) }]);
 }

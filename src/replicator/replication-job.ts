@@ -14,6 +14,7 @@
 import { errorCode, runTogether } from "../base/index.ts";
 import { Activity } from "../http-client/index.ts";
 import type { HeldJob } from "../jobs/index.ts";
+import { maskCredentials } from "../protocol/index.ts";
 import { BatchCopier } from "./copy-batch.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RunConnections } from "./endpoints.ts";
@@ -85,6 +86,7 @@ export class ReplicationJob {
         return;
       }
       if (!(await this.#begin(ids))) return;
+      this.#warn(replication);
       if (request !== undefined) {
         await this.#retry(replication, ids, request, before, signal);
         return;
@@ -106,6 +108,21 @@ export class ReplicationJob {
     else await this.#job.complete(ending.result);
   }
 
+  /** Says what an operator wants to be told of. */
+  #warn({ source, target }: Replication): void {
+    const { runtime, config } = this.#job.parts;
+    for (const side of [source, target]) {
+      if (side.kind === "local") continue;
+      const fields = { jobId: this.#job.held.id, url: maskCredentials(side.url) };
+      const isPlain = side.url.toLowerCase().startsWith("http:");
+      const verifies = side.tls?.verify ?? config.tls.verify;
+      if (isPlain && config.warnsOf.plainHttp)
+        runtime.trace.event("replication.plain-http", fields);
+      if (!isPlain && !verifies && config.warnsOf.unverifiedTls)
+        runtime.trace.event("replication.unverified-tls", fields);
+    }
+  }
+
   async #crash(error: unknown, replication: Replication): Promise<void> {
     const { source, target } = replication;
     // A server behind a proxy may be away for others, and there for us.
@@ -125,8 +142,9 @@ export class ReplicationJob {
 
   /** Marks the job as running, if no other job runs the same replication. */
   async #begin({ id }: ReplicationId): Promise<boolean> {
-    const { runtime, kv, ownership, jobs, nodeName, processId } = this.#job.parts;
+    const { runtime, kv, ownership, jobs, nodeName, processId, config } = this.#job.parts;
     const nowMs = runtime.clock.nowMs();
+    const event = { type: "started", timeMs: nowMs } as const;
     const moved = this.#job.data.replicationId !== undefined && this.#job.data.replicationId !== id;
     const started: ReplicationJobData = {
       ...this.#job.data,
@@ -135,7 +153,7 @@ export class ReplicationJob {
       failure: undefined,
       // Another id is another replication: its figures begin anew.
       statistics: moved ? NO_STATISTICS : this.#job.data.statistics,
-      history: withEvents(moved ? [] : this.#job.data.history, { type: "started", timeMs: nowMs }),
+      history: withEvents(moved ? [] : this.#job.data.history, [event], config.historyLengthMax),
       lastStartMs: nowMs,
       lastUpdatedMs: nowMs,
       node: nodeName,
@@ -189,6 +207,7 @@ export class ReplicationJob {
       failures: await this.#openFailures(ids.baseId),
       ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
+      limits: config.limits,
     });
     const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
     let ending: ReplicationEnding | undefined;
@@ -244,7 +263,7 @@ export class ReplicationJob {
     before: ReplicationJobData,
     signal: AbortSignal,
   ): Promise<void> {
-    const { runtime, kv, failureList } = this.#job.parts;
+    const { runtime, kv, failureList, config } = this.#job.parts;
     const source = this.#open(replication, "source");
     const target = this.#open(replication, "target");
     let isStopped = false;
@@ -255,7 +274,14 @@ export class ReplicationJob {
         this.#job.data = { ...this.#job.data, statistics };
       };
       const observer = { count, failures };
-      const copier = new BatchCopier(runtime, { source, target }, replication.options, observer);
+      const parts = {
+        runtime,
+        source,
+        target,
+        options: replication.options,
+        limits: config.limits,
+      };
+      const copier = new BatchCopier(parts, observer);
       const over = new AbortController();
       await runTogether(signal, [
         (taskSignal) =>

@@ -28,6 +28,7 @@ import {
   NO_STATISTICS,
   type ReplicationStatistics,
 } from "./replication-statistics.ts";
+import type { CopyLimits } from "./replicator-config.ts";
 import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
@@ -55,6 +56,7 @@ export interface ReplicationRunParts {
   readonly mayWrite: () => Promise<void>;
   readonly failures: FailureLog;
   readonly ownCheckpoint: OwnCheckpointStore;
+  readonly limits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
   /**
@@ -205,13 +207,17 @@ export class ReplicationRun {
   }
 
   #copier(): BatchCopier {
-    const { source, target, replication, runtime, failures } = this.#parts;
-    return new BatchCopier(runtime, { source, target }, replication.options, {
-      count: (more) => {
-        this.#statistics = addStatistics(this.#statistics, more);
+    const { source, target, replication, runtime, failures, limits } = this.#parts;
+    const { options } = replication;
+    return new BatchCopier(
+      { runtime, source, target, options, limits },
+      {
+        count: (more) => {
+          this.#statistics = addStatistics(this.#statistics, more);
+        },
+        failures,
       },
-      failures,
-    });
+    );
   }
 
   async #retryWhenAsked(

@@ -1,8 +1,36 @@
 /** The settings of a node's replicator; names and defaults are CouchDB 4's `[replicator]`, except where a reason stands. */
 
-import type { TlsSettings } from "../http-client/index.ts";
+import {
+  GRANT_SETTINGS_DEFAULT,
+  type GrantSettings,
+  type TlsSettings,
+} from "../http-client/index.ts";
 import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "./replication.ts";
+
+/** How a node speaks to servers. */
+export interface ClientSettings extends GrantSettings {
+  /** `request_timeout`: how long a request may take as a whole, but one for changes; infinite: no limit. */
+  readonly requestTimeoutMs: number;
+  /** `auth_plugins` names `session`: a password is exchanged for a cookie. Otherwise it goes with each request. */
+  readonly usesSessions: boolean;
+}
+
+/** What a run may do with a document that does not come easily. */
+export interface CopyLimits {
+  /** `max_document_id_length`, in bytes: a document with a longer id is listed as a failure, and passed. */
+  readonly documentIdBytesMax: number;
+  /** `missing_doc_retry_msec`: how long to wait before a revision is asked for again that was announced and not found. */
+  readonly missingDocumentPauseMs: number;
+}
+
+/** Schemes of URLs that documents and bodies may use. */
+export interface Protocols {
+  /** `valid_endpoint_protocols`. */
+  readonly endpoint: readonly string[];
+  /** `valid_proxy_protocols`. */
+  readonly proxy: readonly string[];
+}
 
 export interface ReplicatorConfig {
   /** `max_jobs`: jobs that a node runs at once. */
@@ -37,9 +65,34 @@ export interface ReplicatorConfig {
   readonly connectionCloseMs: number;
   /** `verify_ssl_certificates` and the names beside it. CouchDB does not verify unless it is told to. */
   readonly tls: TlsSettings;
+  /** `max_history`: events that a job remembers. */
+  readonly historyLengthMax: number;
+  /** `stats_update_interval_sec`: how often the figures of a job that copies are stored. CouchDB: 10 s. */
+  readonly statisticsIntervalSec: number;
+  /** `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: say it when a job does not use TLS, or does not verify. */
+  readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
+  readonly client: ClientSettings;
+  readonly limits: CopyLimits;
+  readonly protocols: Protocols;
   /** Defaults of each job. */
   readonly options: ReplicationOptions;
 }
+
+export const CLIENT_SETTINGS_DEFAULT: ClientSettings = {
+  requestTimeoutMs: Number.POSITIVE_INFINITY,
+  usesSessions: true,
+  ...GRANT_SETTINGS_DEFAULT,
+};
+
+export const COPY_LIMITS_DEFAULT: CopyLimits = {
+  documentIdBytesMax: Number.POSITIVE_INFINITY,
+  missingDocumentPauseMs: 2000,
+};
+
+export const PROTOCOLS_DEFAULT: Protocols = {
+  endpoint: ["http", "https"],
+  proxy: ["http", "https", "socks5"],
+};
 
 export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   jobsMax: 500,
@@ -58,5 +111,11 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   stallTimeoutSec: 120,
   connectionCloseMs: 90_000,
   tls: { verify: true, depthMax: 3 },
+  historyLengthMax: 10,
+  statisticsIntervalSec: 1,
+  warnsOf: { plainHttp: false, unverifiedTls: false },
+  client: CLIENT_SETTINGS_DEFAULT,
+  limits: COPY_LIMITS_DEFAULT,
+  protocols: PROTOCOLS_DEFAULT,
   options: REPLICATION_OPTIONS_DEFAULT,
 };

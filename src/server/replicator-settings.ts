@@ -11,11 +11,13 @@ import {
   choiceSetting,
   coefficientSetting,
   integerSetting,
+  listSetting,
   liveSettings,
   type Setting,
   type SettingsOf,
   type SettingTexts,
   textSetting,
+  unusable,
 } from "./settings.ts";
 
 const SECTION = "replicator";
@@ -25,10 +27,16 @@ const {
   options: OPTIONS_DEFAULT,
   tls: TLS_DEFAULT,
   fairShare: FAIR_SHARE,
+  client: CLIENT_DEFAULT,
+  limits: LIMITS_DEFAULT,
+  protocols: PROTOCOLS_DEFAULT,
   ...DEFAULT
 } = REPLICATOR_CONFIG_DEFAULT;
 
-type NodeConfig = Omit<ReplicatorConfig, "options" | "tls" | "fairShare" | "shares">;
+type NodeConfig = Omit<
+  ReplicatorConfig,
+  "options" | "tls" | "fairShare" | "shares" | "client" | "limits" | "protocols" | "warnsOf"
+>;
 
 const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   jobsMax: integer("max_jobs", DEFAULT.jobsMax, 0),
@@ -44,6 +52,34 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, 0),
   stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec),
   connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs),
+  historyLengthMax: integer("max_history", DEFAULT.historyLengthMax),
+  statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec),
+};
+
+const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
+  requestTimeoutMs: limit("request_timeout", CLIENT_DEFAULT.requestTimeoutMs),
+  usesSessions: authenticationPlugins("auth_plugins"),
+  sessionRenewalSec: integer("session_refresh_interval_sec", CLIENT_DEFAULT.sessionRenewalSec),
+  grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, 0),
+};
+
+const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["limits"]> = {
+  documentIdBytesMax: limit("max_document_id_length", LIMITS_DEFAULT.documentIdBytesMax),
+  missingDocumentPauseMs: integer(
+    "missing_doc_retry_msec",
+    LIMITS_DEFAULT.missingDocumentPauseMs,
+    0,
+  ),
+};
+
+const PROTOCOL_SETTINGS: SettingsOf<ReplicatorConfig["protocols"]> = {
+  endpoint: protocols("valid_endpoint_protocols", PROTOCOLS_DEFAULT.endpoint),
+  proxy: protocols("valid_proxy_protocols", PROTOCOLS_DEFAULT.proxy),
+};
+
+const WARNING_SETTINGS: SettingsOf<ReplicatorConfig["warnsOf"]> = {
+  plainHttp: booleanSetting(SECTION, "valid_endpoint_protocols_log", false),
+  unverifiedTls: booleanSetting(SECTION, "verify_ssl_certificates_log", false),
 };
 
 const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
@@ -65,6 +101,9 @@ const PRIORITY_COEFFICIENT = coefficientSetting(SECTION, "priority_coeff", 0.98)
 
 /** CouchDB 3's name and unit of `interval_sec`; it counts where that one is not set. */
 const INTERVAL_MS = integer("interval", DEFAULT.intervalSec * 1000);
+
+/** What CouchDB 4's `default.ini` calls `startup_jitter`, which counts first. */
+const ACCEPT_JITTER_MS = integer("accept_jitter", DEFAULT.startupJitterMs, 0);
 
 const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   useCheckpoints: booleanSetting(SECTION, "use_checkpoints", OPTIONS_DEFAULT.useCheckpoints),
@@ -88,8 +127,13 @@ export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(NODE_SETTINGS),
   ...Object.values<Setting<unknown>>(TLS_SETTINGS),
   ...Object.values<Setting<unknown>>(FAIR_SHARE_SETTINGS),
+  ...Object.values<Setting<unknown>>(CLIENT_SETTINGS),
+  ...Object.values<Setting<unknown>>(LIMIT_SETTINGS),
+  ...Object.values<Setting<unknown>>(PROTOCOL_SETTINGS),
+  ...Object.values<Setting<unknown>>(WARNING_SETTINGS),
   PRIORITY_COEFFICIENT,
   INTERVAL_MS,
+  ACCEPT_JITTER_MS,
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
@@ -101,7 +145,11 @@ export interface ReplicatorTexts extends SettingTexts {
 /** Members are read anew at each use, those of members too. */
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
-  const config = Object.assign(liveSettings<NodeConfig>(withOldInterval(texts), NODE_SETTINGS), {
+  const config = Object.assign(liveSettings<NodeConfig>(withOldNames(texts), NODE_SETTINGS), {
+    client: liveSettings(texts, CLIENT_SETTINGS),
+    limits: liveSettings(texts, LIMIT_SETTINGS),
+    protocols: liveSettings(texts, PROTOCOL_SETTINGS),
+    warnsOf: liveSettings(texts, WARNING_SETTINGS),
     tls: liveSettings(texts, TLS_SETTINGS),
     options: liveSettings(texts, OPTION_SETTINGS),
     fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
@@ -112,12 +160,15 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   });
 }
 
-function withOldInterval(texts: SettingTexts): SettingTexts {
-  const { key: newKey } = NODE_SETTINGS.intervalSec;
+/** Settings that have another name elsewhere, which counts where this one is not set. */
+function withOldNames(texts: SettingTexts): SettingTexts {
+  const { intervalSec, startupJitterMs } = NODE_SETTINGS;
   return {
     get(section, key) {
       const text = texts.get(section, key);
-      if (section !== SECTION || key !== newKey || text) return text;
+      if (section !== SECTION || text) return text;
+      if (key === startupJitterMs.key) return texts.get(section, ACCEPT_JITTER_MS.key);
+      if (key !== intervalSec.key) return text;
       const old = texts.get(section, INTERVAL_MS.key);
       return old && String(Math.ceil(INTERVAL_MS.read(old) / 1000));
     },
@@ -132,6 +183,50 @@ function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number>
     named.set(name, Math.min(SHARES_MAX, Math.max(SHARES_MIN, count)));
   }
   return named;
+}
+
+/** A positive integer, or CouchDB's `infinity`. */
+function limit(key: string, fallback: number): Setting<number> {
+  const { section, read } = integer(key, fallback);
+  return {
+    section,
+    key,
+    read: (text) => (text === "infinity" ? Number.POSITIVE_INFINITY : read(text)),
+  };
+}
+
+/**
+ * Whether `session` is among the plugins, which are tried in order. `noop` sends the password each time, which is also what is done
+ * for servers without sessions, so that its place, and whether it is named, makes no difference.
+ */
+function authenticationPlugins(key: string): Setting<boolean> {
+  const { read } = listSetting(SECTION, key, ["session", "noop"]);
+  return {
+    section: SECTION,
+    key,
+    read(text) {
+      const names = read(text || undefined).map((name) =>
+        name.replace(/^couch_replicator_auth_/, ""),
+      );
+      if (names.length > 0 && names.every((name) => ["session", "noop"].includes(name))) {
+        return names[0] === "session";
+      }
+      throw unusable({ section: SECTION, key }, text ?? "", "a list of session and noop");
+    },
+  };
+}
+
+function protocols(key: string, fallback: readonly string[]): Setting<readonly string[]> {
+  const { read } = listSetting(SECTION, key, fallback);
+  return {
+    section: SECTION,
+    key,
+    read(text) {
+      const names = read(text || undefined);
+      if (names.length > 0 && names.every((name) => fallback.includes(name))) return names;
+      throw unusable({ section: SECTION, key }, text ?? "", `a list of ${fallback.join(", ")}`);
+    },
+  };
 }
 
 function integer(key: string, fallback: number, min = 1): Setting<number> {

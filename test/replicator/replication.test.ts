@@ -192,6 +192,92 @@ test("only a server admin may name a certificate's file, also in a document that
   expect((await write({ ...own, id: "admins" }, ADMIN)).kind).toBe("written");
 });
 
+test.each<[unknown, string | null, boolean, string | null]>([
+  [undefined, "joe", false, "joe"],
+  [undefined, null, true, null],
+  ["joe", "joe", false, "joe"],
+  [null, "jan", true, "jan"],
+  ["joe", "jan", true, "joe"],
+])(
+  "a document with owner %j, written by %j, admin: %s, belongs to %j",
+  async (given, userName, isAdmin, owner) => {
+    const node = await open();
+    await node.createDatabase("_replicator");
+    const body = JSON.stringify({ source: "a", target: "b", owner: given });
+    await node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "_replicator");
+      const edit = { mode: "interactive", id: "job", parent: undefined, deleted: false } as const;
+      await database.write(
+        tx,
+        { ...edit, body, attachments: [] },
+        { userName, roles: [], isAdmin },
+      );
+    });
+    expect(JSON.parse((await node.read("_replicator", "job"))?.body ?? "{}").owner).toBe(owner);
+    for await (const { data } of node.replicator.entries()) expect(data.userName).toBe(owner);
+  },
+);
+
+test.each(["jan", null])(
+  "somebody cannot write a document of %j, nor run one that is replicated in",
+  async (owner) => {
+    const node = await open();
+    node.start();
+    await node.createDatabase("_replicator");
+    const joe: WriteContext = { userName: "joe", roles: [], isAdmin: false };
+    const body = JSON.stringify({ source: "a", target: "b", owner });
+    const write = (edit: DocumentEdit) =>
+      node.kv.transact(async (tx) =>
+        (await node.databases.open(tx, "_replicator")).write(tx, edit, joe),
+      );
+    const base = { id: "job", deleted: false, body, attachments: [] } as const;
+    const reason = "Can't update replication documents from other users.";
+    expect(await write({ ...base, mode: "interactive", parent: undefined })).toMatchObject({
+      kind: "rejected",
+      reason,
+    });
+    await write({ ...base, mode: "replicated", revisions: { start: 1, hashes: ["a".repeat(32)] } });
+    expect(await node.event("replication.failed")).toMatchObject({ error: "forbidden", reason });
+  },
+);
+
+test("transient_job_is_removed: one that has ended is shown for transient_job_max_age_sec", async () => {
+  let transientJobAgeSecMax = 9999;
+  const node = await open({
+    config: {
+      get transientJobAgeSecMax() {
+        return transientJobAgeSecMax;
+      },
+    },
+  });
+  node.start();
+  await fill(node, "a", 1);
+  const replication = parseReplication({ source: "a", target: "b", create_target: true });
+  const id = await node.replicator.start(replication, USER);
+  await node.replicator.ended(id, FOREVER);
+  await node.replicator.removeOldTransients();
+  expect((await node.replicator.find(id))?.data.state).toBe("completed");
+  transientJobAgeSecMax = 0;
+  await node.replicator.removeOldTransients();
+  expect(await node.replicator.find(id)).toBeUndefined();
+});
+
+test("t_warn_on_http_urls, t_dont_warn_on_https_urls, t_dont_warn_if_disabled", async () => {
+  for (const [url, plainHttp, warningCount] of [
+    ["http://joe:secret@127.0.0.1:1/a", true, 1],
+    ["https://joe:secret@127.0.0.1:1/a", true, 0],
+    ["http://joe:secret@127.0.0.1:1/a", false, 0],
+  ] as const) {
+    const node = await open({ config: { warnsOf: { plainHttp, unverifiedTls: true } } });
+    node.start();
+    await node.replicator.start(parseReplication({ source: url, target: "b" }), USER);
+    await node.event("replication.ended");
+    const warnings = node.events.filter(({ name }) => name === "replication.plain-http");
+    expect(warnings).toHaveLength(warningCount);
+    expect(JSON.stringify(warnings)).not.toContain("secret");
+  }
+});
+
 test("a continuous job follows its source until it is cancelled", async () => {
   const node = await open();
   node.start();

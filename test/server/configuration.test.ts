@@ -39,6 +39,46 @@ describe("a setting", () => {
     expect(statSync(localFile).mode & 0o077).toBe(0);
   });
 
+  test("has the names, units and values of CouchDB's [replicator]", () => {
+    const configuration = open(
+      [
+        "[replicator]",
+        "auth_plugins = couch_replicator_auth_noop",
+        "session_refresh_interval_sec = 60",
+        "request_timeout = 9000",
+        "max_document_id_length = 300",
+        "valid_endpoint_protocols = https",
+        "accept_jitter = 2000",
+        "max_history = 3",
+      ].join("\n"),
+    );
+    const config = replicatorConfig(configuration);
+    expect(config.client).toMatchObject({
+      usesSessions: false,
+      sessionRenewalSec: 60,
+      requestTimeoutMs: 9000,
+    });
+    expect(config.limits.documentIdBytesMax).toBe(300);
+    expect(config.protocols.endpoint).toEqual(["https"]);
+    expect([config.startupJitterMs, config.historyLengthMax]).toEqual([2000, 3]);
+    configuration.set("replicator", "startup_jitter", "5");
+    configuration.set("replicator", "request_timeout", "infinity");
+    configuration.set("replicator", "auth_plugins", "session, noop");
+    expect(config.startupJitterMs).toBe(5);
+    expect(config.client).toMatchObject({ usesSessions: true });
+    expect(config.client.requestTimeoutMs).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test.each([
+    ["auth_plugins", "kerberos", "a list of session and noop"],
+    ["valid_endpoint_protocols", "gopher", "a list of http, https"],
+    ["max_document_id_length", "long", "an integer of at least 1"],
+  ])("that cannot be, %s = %s, says what would be right", (key, value, expected) => {
+    expect(() => open().set("replicator", key, value)).toThrow(
+      `[replicator] ${key} = ${value}: expected ${expected}`,
+    );
+  });
+
   test("that is deleted uncovers what the other files say", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     configuration.set("replicator", "max_jobs", "9");

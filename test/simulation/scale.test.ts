@@ -8,7 +8,7 @@
 import { expect, test } from "vitest";
 import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";
 import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
-import { BUSY_INTERVAL_MS, UPDATES_PER_TIMEOUT } from "../../src/replicator/job-life.ts";
+import { UPDATES_PER_TIMEOUT } from "../../src/replicator/job-life.ts";
 import { jainIndex, percentile } from "./figures.ts";
 import { type GroupOutcome, ScaleCluster, type ScaleOutcome, type StoreLoad } from "./scale.ts";
 
@@ -48,7 +48,7 @@ function perShare(groups: readonly GroupOutcome[]): number[] {
 
 /** Scheduling as it was simulated, and what running nodes ask for beside it, from the intervals of the code. */
 function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number): string[] {
-  const { workerLeaseSec, activityTimeoutSec } = REPLICATOR_CONFIG_DEFAULT;
+  const { workerLeaseSec, activityTimeoutSec, statisticsIntervalSec } = REPLICATOR_CONFIG_DEFAULT;
   const runningCount = nodeCount * SLOTS_PER_NODE;
   const scheduling = (transactions + conflicts) / durationSec;
   const leases = (nodeCount * RENEWALS_PER_LEASE) / workerLeaseSec;
@@ -61,7 +61,7 @@ function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number
   };
   return [
     line("are quiet", activityTimeoutSec / UPDATES_PER_TIMEOUT),
-    line("copy", BUSY_INTERVAL_MS / 1000),
+    line("copy", statisticsIntervalSec),
   ];
 }
 

@@ -1,0 +1,117 @@
+/** Two nodes, each behind a proxy that counts and changes what passes; the first one replicates from its database to the other's. */
+import {
+  type HttpProxy,
+  openHttpProxy,
+  type ProxiedRequest,
+} from "../support/faults/http-proxy.ts";
+import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
+
+export interface Pair {
+  /** Replicates, and has the sources. */
+  readonly here: TandemProcess;
+  readonly there: TandemProcess;
+  /** In front of `here`, and of `there`. */
+  readonly source: HttpProxy;
+  readonly target: HttpProxy;
+  /** Makes a database with documents here, and an empty one of that name there. */
+  fill(database: string, documents: readonly object[]): Promise<void>;
+  /** A `_replicate` body for the database, from here to there through both proxies. */
+  body(database: string, more?: object): object;
+  replicate(database: string, more?: object): Promise<Answer>;
+  /** The ids of the database over there, in order. */
+  ids(database: string): Promise<string[]>;
+  /** What the list of failures of the database's replication holds, as `id: status reason`. */
+  failures(database: string): Promise<string[]>;
+  /** Lets everything pass again, and forgets what passed. */
+  reset(): void;
+  close(): Promise<void>;
+}
+
+export async function openPair(ini = ""): Promise<Pair> {
+  const processes = new Processes();
+  const [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
+  const [source, target] = await Promise.all([openHttpProxy(here.url), openHttpProxy(there.url)]);
+  const body = (database: string, more: object = {}): object => ({
+    source: `${source.url}/${database}`,
+    target: `${target.url}/${database}`,
+    ...more,
+  });
+  return {
+    here,
+    there,
+    source,
+    target,
+    async fill(database, documents) {
+      await here.call("PUT", `/${database}`);
+      await there.call("PUT", `/${database}`);
+      await write(here, database, documents);
+    },
+    body,
+    replicate: (database, more) => here.call("POST", "/_replicate", body(database, more)),
+    async ids(database) {
+      const { body: all } = await there.call("GET", `/${database}/_all_docs`);
+      return all.rows.map(({ id }: { id: string }) => id);
+    },
+    async failures(database) {
+      const { body: all } = await here.call("GET", "/_tandem/jobs?limit=1000");
+      const isOurs = (job: { source: string }): boolean => job.source.endsWith(`/${database}/`);
+      const { id } = all.jobs.find(isOurs);
+      const path = `/_tandem/jobs/${encodeURIComponent(id)}/failures`;
+      const { body: listed } = await here.call("GET", path);
+      return listed.failures.map(
+        (row: Record<string, unknown>) => `${row.id}: ${row.status} ${row.reason}`,
+      );
+    },
+    reset() {
+      for (const proxy of [source, target]) {
+        proxy.intercept((request, forward) => forward(request));
+        (proxy.requests as ProxiedRequest[]).length = 0;
+      }
+    },
+    async close() {
+      await source.close();
+      await target.close();
+      await processes.close();
+    },
+  };
+}
+
+/** Writes documents as new edits; each must be taken. */
+export async function write(
+  node: TandemProcess,
+  database: string,
+  docs: readonly object[],
+): Promise<void> {
+  const { body } = await node.call("POST", `/${database}/_bulk_docs`, { docs });
+  const refused = body.filter((row: { error?: string }) => row.error !== undefined);
+  if (refused.length > 0) throw new Error(JSON.stringify(refused));
+}
+
+/** Documents `doc-0` to `doc-n`, each with these members. */
+export function documents(count: number, more: object = {}): object[] {
+  return Array.from({ length: count }, (_, number) => ({ _id: `doc-${number}`, ...more }));
+}
+
+export const ATTACHED = {
+  _attachments: { note: { content_type: "text/plain", data: btoa("note") } },
+};
+
+/** How many requests match, by method and path without the database's name. */
+export function count(proxy: HttpProxy, method: string, path: RegExp): number {
+  return proxy.requests.filter((request) => {
+    return request.method === method && path.test(request.path.replace(/^\/[^/]+\//, ""));
+  }).length;
+}
+
+/** The document's job, once it has one of these states. */
+export async function documentJob(
+  node: TandemProcess,
+  id: string,
+  ...states: readonly string[]
+): Promise<Answer["body"]> {
+  const { body } = await until(
+    () => node.call("GET", `/_scheduler/docs/_replicator/${id}`),
+    ({ body: job }) => states.includes(job.state),
+  );
+  return body;
+}

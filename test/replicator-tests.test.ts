@@ -1,0 +1,51 @@
+/** docs/spec/replicator-tests.md says which test stands for which of CouchDB's: every file, title and name in it is there. */
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const PAGE = new URL("../docs/spec/replicator-tests.md", import.meta.url);
+
+function read(path: string): string | undefined {
+  const file = fileURLToPath(
+    new URL(path.startsWith("src/") ? `../${path}` : path, import.meta.url),
+  );
+  return existsSync(file) ? readFileSync(file, "utf8") : undefined;
+}
+
+/** What a row says of our tests that is not so. */
+function mistakes(row: string): string[] {
+  const [, theirs = "", ours = ""] = row.split("|");
+  const paths = [...ours.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, path]) => String(path));
+  const texts = paths.map((path) => read(path) ?? `missing: ${path}`);
+  const found: string[] = texts.filter((text) => text.startsWith("missing: "));
+  const titles = [...ours.matchAll(/\*([^*]+)\*/g)].map(([, title]) => String(title));
+  const isWithout = /^\s*no counterpart: \S/.test(ours);
+  if (paths.length === 0 && !isWithout) found.push(`neither a test nor a reason: ${theirs}`);
+  const names = [...theirs.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
+  // Where no title is named, the tests have the names that CouchDB's have.
+  for (const name of isWithout || titles.length > 0 ? titles : names) {
+    if (!texts.some((text) => text.includes(name))) found.push(`not found: ${name}`);
+  }
+  return found;
+}
+
+const rows = readFileSync(PAGE, "utf8")
+  .split("\n")
+  .filter((line) => line.startsWith("| ") && !/^\| (---|CouchDB )/.test(line));
+
+test("every test that the page names is there", () => {
+  expect(rows.length).toBeGreaterThan(60);
+  expect(rows.flatMap(mistakes)).toEqual([]);
+});
+
+test.each([
+  ["| `t_nosuch` | `couchdb-replicator/jobs.test.ts` |", "not found: t_nosuch"],
+  ["| `x` | `couchdb-replicator/jobs.test.ts`, *no such title* |", "not found: no such title"],
+  [
+    "| `x` | `couchdb-replicator/nosuch.test.ts`, *x* |",
+    "missing: couchdb-replicator/nosuch.test.ts",
+  ],
+  ["| `x` | none yet |", "neither a test nor a reason:  `x` "],
+])("a row that is wrong is noticed: %s", (row, mistake) => {
+  expect(mistakes(row)).toContain(mistake);
+});
