@@ -1,6 +1,6 @@
 /** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
 export type { ChildProgram } from "./child-program.ts";
-export { onParentGone, startChildProgram } from "./child-program.ts";
+export { onParentGone, parentListener, startChildProgram } from "./child-program.ts";
 export type { FoundationDbOptions } from "./foundationdb-engine.ts";
 export { openFoundationDbEngine } from "./foundationdb-engine.ts";
 export type { LmdbOptions } from "./lmdb-engine.ts";

@@ -113,16 +113,19 @@ export class ReplicationHook implements DatabaseHook {
       if (active && sameReplication(data.replication, parsed.replication)) return;
     }
     await this.#remove(tx, id);
+    const nowMs = runtime.clock.nowMs();
     const data = newJobData(
       {
         replication: "replication" in parsed ? parsed.replication : undefined,
         document: { database: database.name, databaseUuid: database.uuid, id: document.id },
         userName: ownerOnceWritten(members.owner, context),
       },
-      runtime.clock.nowMs(),
+      nowMs,
     );
     const failure = "failure" in parsed ? parsed.failure : undefined;
-    await jobs.add(tx, job, toJobData({ ...data, failure }), { group: groupOf(data) });
+    // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
+    const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };
+    await jobs.add(tx, job, toJobData({ ...data, failure }), plan);
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {

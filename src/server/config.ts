@@ -42,10 +42,13 @@ export interface ServerConfig {
   readonly dataDirectory: string;
   readonly store: StoreName;
   readonly clusterFile: string | undefined;
-  /** `[foundationdb] api_version` and `header_version`; undefined: what all supported clients speak. */
-  readonly foundationDbVersions: {
+  /** `[foundationdb]`. */
+  readonly foundationDb: {
+    /** Undefined: what all supported clients speak. */
     readonly apiVersion: number | undefined;
     readonly headerVersion: number | undefined;
+    /** What all keys of this store stand below; undefined: the store has the cluster to itself. */
+    readonly prefix: string | undefined;
   };
   readonly nodeTypes: ReadonlySet<NodeType>;
   /** Replication nodes in processes of their own, beside this one. */
@@ -89,6 +92,7 @@ const START_SETTINGS = {
   /** 0: what all supported clients speak. */
   apiVersion: integerSetting("foundationdb", "api_version", 0, { min: 0 }),
   headerVersion: integerSetting("foundationdb", "header_version", 0, { min: 0 }),
+  prefix: textSetting("foundationdb", "prefix", undefined),
 } as const;
 
 export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {
@@ -129,9 +133,10 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     dataDirectory,
     store,
     clusterFile: options.clusterFile ?? environment.TANDEM_CLUSTER_FILE,
-    foundationDbVersions: {
+    foundationDb: {
       apiVersion: read(START_SETTINGS.apiVersion) || undefined,
       headerVersion: read(START_SETTINGS.headerVersion) || undefined,
+      prefix: read(START_SETTINGS.prefix) || undefined,
     },
     // With processes that replicate, this one does not.
     nodeTypes: replicationProcesses === 0 ? types : withoutReplication(types),

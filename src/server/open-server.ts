@@ -39,9 +39,10 @@ import { apiSettings, authenticationSettings } from "./authentication-settings.t
 import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
 import { corsSettings } from "./cors-settings.ts";
+import { CountReporter } from "./count-reporter.ts";
 import { designFunctions, securityDefault } from "./database-settings.ts";
 import { openLayout, SUBSPACES, sessionSecret } from "./layout.ts";
-import { EventCounts, Metrics } from "./metrics.ts";
+import { type CountReport, EventCounts, Metrics } from "./metrics.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
@@ -69,17 +70,24 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-/** `startProcess` runs this program once more, as a replication node beside this one; only needed if the config wants some. */
+/** The processes of this program around this one. */
+export interface ProcessFamily {
+  /** Runs the program once more, as a replication node beside this one; only needed if the config wants some. */
+  readonly startProcess?: StartProcess;
+  /** Given when this process was started so: takes what it counted to the one that started it. */
+  readonly tellParent?: ((report: CountReport) => void) | undefined;
+}
+
 export async function openServer(
   config: ServerConfig,
   trace: Trace,
-  startProcess?: StartProcess,
+  family: ProcessFamily = {},
 ): Promise<RunningServer> {
   const counts = new EventCounts(trace);
   const runtime = createSystemRuntime(counts);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config, { counts, startProcess });
+    return await startNode(runtime, store, config, { counts, family });
   } catch (error) {
     await store.kv.close();
     throw error;
@@ -92,8 +100,8 @@ async function startNode(
   config: ServerConfig,
   {
     counts,
-    startProcess,
-  }: { readonly counts: EventCounts; readonly startProcess: StartProcess | undefined },
+    family: { startProcess, tellParent },
+  }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
   const { configuration } = config;
   const replicatorSettings = replicatorConfig(configuration);
@@ -234,9 +242,11 @@ async function startNode(
   if (config.replicationProcesses > 0) {
     assert(startProcess !== undefined, "Who wants further processes says how one is started");
     for (let number = 1; number <= config.replicationProcesses; number++) {
-      services.push(new ReplicationProcess(number, () => startProcess(shownUrl)));
+      const onCounted = (report: unknown): void => counts.absorb(report as CountReport);
+      services.push(new ReplicationProcess(number, () => startProcess(shownUrl, onCounted)));
     }
   }
+  if (tellParent !== undefined) services.push(new CountReporter(runtime.clock, counts, tellParent));
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);
     const worker = new JobWorker({
