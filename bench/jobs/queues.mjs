@@ -4,7 +4,7 @@
  *   prepare()              once, before any process works
  *   fill(count)            adds jobs as fast as it can
  *   add(data)              adds one job in a transaction of its own
- *   work(onJob, signal)    runs jobs until aborted, as many at once as LANES × BATCH; each calls `onJob(data)` and is finished
+ *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE of them at once; each calls `onJob(data)` and is finished
  *   close()
  */
 import { resolve } from "node:path";
@@ -17,9 +17,9 @@ import { Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 
 const NAME = "bench";
-/** Jobs that a process runs at once. */
-const LANES = 4;
-const BATCH = 16;
+/** Jobs that a process runs at once: for each queue in as many lanes as do it best. */
+const JOBS_AT_ONCE = 64;
+const LANES = { tandem: 2, boss: 4 };
 const FILL_ROWS = 500;
 
 export const QUEUES = { tandem: openTandem, graphile: openGraphile, boss: openBoss };
@@ -57,34 +57,65 @@ async function openTandem(directory) {
         leaseMs: 5000,
       });
       await worker.run(signal, async ({ id }) => {
-        const running = new Set();
-        while (!signal.aborted) {
-          if (running.size === LANES) await Promise.race(running);
-          const acceptance = await kv.transact((tx) =>
-            jobs.accept(tx, NAME, { dueBySec: 0, countMax: LANES * BATCH, worker: id }),
-          );
-          if (acceptance.kind === "none-due") {
-            await acceptance.enqueued.fired(signal).catch(() => {});
-            continue;
-          }
-          const batch = (async () => {
-            await Promise.all(acceptance.jobs.map(({ data }) => onJob(data)));
-            const finished = kv.transact((tx) =>
-              Promise.all(acceptance.held.map((held) => jobs.finish(tx, held))),
-            );
-            await finished.catch((error) => {
+        const batchSize = JOBS_AT_ONCE / LANES.tandem;
+        const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
+        const idle = new IdleLanes(signal);
+        /** One idle lane waits for the queue, and the others for that one to have found something. */
+        let isWatched = false;
+        /** Finishes what has run and accepts what is next, in one transaction. */
+        const lane = async () => {
+          let ran = [];
+          let isWatching = false;
+          while (!signal.aborted) {
+            const exchanged = kv.transact(async (tx) => {
+              await Promise.all(ran.map((held) => jobs.finish(tx, held)));
+              return jobs.accept(tx, NAME, wanted);
+            });
+            ran = [];
+            const acceptance = await exchanged.catch((error) => {
               // Its lease lapsed on a machine that is too busy: the jobs are in the queue again.
               if (error.code !== "JOBS_HALTED") throw error;
             });
-            running.delete(batch);
-          })();
-          running.add(batch);
-        }
-        await Promise.all(running);
+            if (acceptance === undefined) continue;
+            if (acceptance.kind === "none-due") {
+              isWatching ||= !isWatched;
+              if (isWatching) {
+                isWatched = true;
+                await acceptance.enqueued.fired(signal).catch(() => {});
+              } else {
+                acceptance.enqueued.cancel();
+                await idle.wait();
+              }
+              continue;
+            }
+            if (isWatching) isWatched = false;
+            if (isWatching || acceptance.jobs.length === batchSize) idle.wake();
+            isWatching = false;
+            await Promise.all(acceptance.jobs.map(({ data }) => onJob(data)));
+            ran = acceptance.held;
+          }
+        };
+        await Promise.all(Array.from({ length: LANES.tandem }, lane));
       });
     },
     close: () => kv.close(),
   };
+}
+
+class IdleLanes {
+  #waiting = [];
+
+  constructor(signal) {
+    signal.addEventListener("abort", () => this.wake(), { once: true });
+  }
+
+  wake() {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  wait() {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
 }
 
 async function openGraphile(url) {
@@ -103,7 +134,7 @@ async function openGraphile(url) {
     async work(onJob, signal) {
       const runner = await run({
         pgPool: pool,
-        concurrency: LANES * BATCH,
+        concurrency: JOBS_AT_ONCE,
         noHandleSignals: true,
         pollInterval: 2000,
         taskList: { [NAME]: (data) => onJob(data) },
@@ -144,7 +175,7 @@ async function openBoss(url) {
       // Its own loop (`work`) looks at most twice a second; this one asks again at once while there are jobs.
       const lane = async () => {
         while (!signal.aborted) {
-          const fetched = await boss.fetch(NAME, { batchSize: BATCH });
+          const fetched = await boss.fetch(NAME, { batchSize: JOBS_AT_ONCE / LANES.boss });
           if (fetched.length === 0) {
             await sleep(500, undefined, { signal }).catch(() => {});
             continue;
@@ -156,7 +187,7 @@ async function openBoss(url) {
           );
         }
       };
-      await Promise.all(Array.from({ length: LANES }, lane));
+      await Promise.all(Array.from({ length: LANES.boss }, lane));
     },
     close: () => boss.stop({ graceful: true, wait: true }),
   };

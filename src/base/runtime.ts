@@ -2,6 +2,7 @@
  * What a component may know of the world: time, chance, digests, and where to announce events. Made once, by `server/` or by
  * a simulator, and handed down; the core never reaches for the machine by itself.
  */
+import { hexEncode } from "./bytes.ts";
 
 export interface Clock {
   /** Wall time in milliseconds since the epoch: for people and for CouchDB's fields. */
@@ -34,9 +35,16 @@ export interface Digests {
   createMd5(): DigestStream;
 }
 
+export interface GzipOptions {
+  /** 1 (fast) to 9 (small). */
+  readonly level: number;
+  /** Whether each chunk can be unpacked when it comes, and not only with those behind it; false by default. */
+  readonly flushesEach?: boolean;
+}
+
 /** gzip, both ways, as streams: attachments are stored compressed and may be asked for plain. */
 export interface Compression {
-  gzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  gzip(chunks: AsyncIterable<Uint8Array>, options: GzipOptions): AsyncIterable<Uint8Array>;
   gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 
@@ -55,7 +63,5 @@ export interface Runtime {
 
 /** 32 random hexadecimal digits: the field's form of a uuid, a lock, a session id. */
 export function randomHex(random: Random): string {
-  let text = "";
-  for (const byte of random.bytes(16)) text += byte.toString(16).padStart(2, "0");
-  return text;
+  return hexEncode(random.bytes(16));
 }

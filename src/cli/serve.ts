@@ -1,6 +1,6 @@
 /** `tandem serve`: a node until SIGTERM or SIGINT. */
 import { OperationalError } from "../base/index.ts";
-import { createLogWriter, onParentGone, startChildProgram } from "../host/index.ts";
+import { createLogWriter, onParentGone, parentListener, startChildProgram } from "../host/index.ts";
 import { ConfigError, openServer, readConfig, type ServeOptions } from "../server/index.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
@@ -26,9 +26,15 @@ export async function serve(flags: ServeFlags): Promise<void> {
   };
   try {
     const config = readConfig(options, process.env);
-    const server = await openServer(config, createLogWriter(config.logLevel), (publicUrl) =>
-      startChildProgram(["serve", ...replicationFlags(flags)], { TANDEM_PUBLIC_URL: publicUrl }),
-    );
+    const server = await openServer(config, createLogWriter(config.logLevel), {
+      startProcess: (publicUrl, onCounted) =>
+        startChildProgram(
+          ["serve", ...replicationFlags(flags)],
+          { TANDEM_PUBLIC_URL: publicUrl },
+          onCounted,
+        ),
+      tellParent: parentListener(),
+    });
     if (server.url !== undefined) {
       if (!server.administrators) {
         process.stdout.write(

@@ -11,10 +11,14 @@ export interface ChildProgram {
   stop(): void;
 }
 
-/** Runs the present script with these arguments; what the child writes goes where the parent's output goes. */
+/**
+ * Runs the present script with these arguments; what the child writes goes where the parent's output goes, and what it tells its
+ * parent to `listener`.
+ */
 export function startChildProgram(
   arguments_: readonly string[],
   environment: Readonly<Record<string, string>>,
+  listener: (message: unknown) => void,
 ): ChildProgram {
   const script = process.argv[1];
   if (script === undefined) throw new Error("This program was not started from a script");
@@ -22,6 +26,7 @@ export function startChildProgram(
     env: { ...process.env, ...environment },
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
+  child.on("message", listener);
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
@@ -31,6 +36,14 @@ export function startChildProgram(
     stop: () => {
       child.kill("SIGTERM");
     },
+  };
+}
+
+/** Tells the parent that started this program as its child; undefined for a program started otherwise. */
+export function parentListener(): ((message: unknown) => void) | undefined {
+  if (process.channel === undefined) return undefined;
+  return (message) => {
+    if (process.connected) process.send?.(message, undefined, undefined, () => {});
   };
 }
 

@@ -4,7 +4,13 @@
  */
 import { readFile } from "node:fs/promises";
 import type { Runtime } from "../base/index.ts";
-import { type Engine, type EngineTransaction, KeyValueError } from "../kv/index.ts";
+import {
+  type Engine,
+  type EngineTransaction,
+  KeyValueError,
+  Subspace,
+  SubspaceEngine,
+} from "../kv/index.ts";
 import { fdbError } from "./foundationdb-errors.ts";
 import { type FdbDatabase, type FdbWatch, loadFdbPackage } from "./foundationdb-package.ts";
 import { FoundationDbTransaction } from "./foundationdb-transaction.ts";
@@ -17,6 +23,8 @@ export interface FoundationDbOptions {
   readonly apiVersion?: number | undefined;
   /** What the package is told to have been built with; not above what the client library knows. */
   readonly headerVersion?: number | undefined;
+  /** Every key stands below this name: so a cluster holds several stores that know nothing of each other. */
+  readonly prefix?: string | undefined;
 }
 
 const API_VERSION = 630;
@@ -34,8 +42,14 @@ export async function openFoundationDbEngine(options: FoundationDbOptions): Prom
   const clusterFile = options.clusterFile ?? process.env.FDB_CLUSTER_FILE;
   await checkClusterFile(clusterFile ?? DEFAULT_CLUSTER_FILE);
   const fdb = await loadFdbPackage(apiVersion, headerVersion);
+  const engine = openDatabase(options.runtime, () => fdb.open(clusterFile));
+  if (options.prefix === undefined) return engine;
+  return new SubspaceEngine(engine, Subspace.fromTuple([options.prefix]).prefix);
+}
+
+function openDatabase(runtime: Runtime, open: () => FdbDatabase): Engine {
   try {
-    return new FoundationDbEngine(options.runtime, fdb.open(clusterFile));
+    return new FoundationDbEngine(runtime, open());
   } catch (error) {
     throw fdbError(error);
   }

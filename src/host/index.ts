@@ -1,6 +1,6 @@
 /** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
 export type { ChildProgram } from "./child-program.ts";
-export { onParentGone, startChildProgram } from "./child-program.ts";
+export { onParentGone, parentListener, startChildProgram } from "./child-program.ts";
 export type { FoundationDbOptions } from "./foundationdb-engine.ts";
 export { openFoundationDbEngine } from "./foundationdb-engine.ts";
 export type { LmdbOptions } from "./lmdb-engine.ts";
@@ -14,6 +14,7 @@ export type { NodeServer, NodeServerOptions } from "./node-server.ts";
 export { openNodeServer } from "./node-server.ts";
 export { ProcessLeaseRenewer } from "./process-lease-renewer.ts";
 export { SandboxPool } from "./sandbox-pool.ts";
+export { StaticFolder } from "./static-folder.ts";
 export { systemClock } from "./system-clock.ts";
 export { systemCompression } from "./system-compression.ts";
 export { systemDigests } from "./system-digests.ts";

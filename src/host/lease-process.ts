@@ -59,8 +59,7 @@ async function watchParent(leaseMs: number): Promise<LeaseEnding | undefined> {
 
 function openEngine(store: LeaseStore): Promise<Engine> {
   if (store.kind === "lmdb") return openLmdbEngine({ runtime, directory: store.directory });
-  const { clusterFile, apiVersion, headerVersion } = store;
-  return openFoundationDbEngine({ runtime, clusterFile, apiVersion, headerVersion });
+  return openFoundationDbEngine({ runtime, ...store });
 }
 
 /** The next message of this kind; ends the process when it is `stop`, or never comes. */

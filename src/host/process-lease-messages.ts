@@ -9,6 +9,7 @@ export type LeaseStore =
       readonly clusterFile: string | undefined;
       readonly apiVersion: number | undefined;
       readonly headerVersion: number | undefined;
+      readonly prefix: string | undefined;
     };
 
 export type ProcessLeaseMessage =

@@ -13,7 +13,9 @@
 import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import {
   type Key,
+  type KeyRange,
   type KeyValue,
+  type KeyValueStore,
   keyAfter,
   packTuple,
   type ReadTransaction,
@@ -51,6 +53,8 @@ const CANDIDATE_COUNT_MAX = 8;
 const SIMILAR_SCORE = 0.02;
 /** Groups that an acceptor moves from later to ready when their time has come. */
 const COME_DUE_COUNT_MAX = 8;
+/** Groups that are looked at in one transaction where all are to be. */
+const READY_ROWS_MAX = 500;
 
 type Candidate = Order & { readonly group: string };
 
@@ -244,27 +248,36 @@ export class Groups {
   }
 
   /**
-   * When the job has been due that waits longest among those of ready groups, of which `groupCountMax` are looked at; undefined
-   * when none is ready. A snapshot: nothing conflicts with it.
+   * Since when the job has been due that waits longest; undefined when none of the groups has one that is due. Looks at every
+   * ready group, in as many transactions as that takes.
    */
-  async longestDueSec(
-    tx: ReadTransaction,
-    type: JobType,
-    groupCountMax: number,
-  ): Promise<number | undefined> {
-    const reader = tx.snapshot;
-    const groups = await this.#candidates(reader, type, groupCountMax);
+  async longestDueSec(kv: KeyValueStore, type: JobType): Promise<number | undefined> {
+    const nextDueSec = await kv.read((tx) => this.nextDueSec(tx.snapshot, type));
+    let earliestSec =
+      nextDueSec !== undefined && nextDueSec <= this.#nowSec() ? nextDueSec : Infinity;
+    const { begin, end } = this.#keys.readyGroups(type);
+    for (let from: Key | undefined = begin; from !== undefined; ) {
+      const range: KeyRange = { begin: from, end };
+      const page = await kv.read((tx) => this.#firstDueSecs(tx.snapshot, type, range));
+      earliestSec = Math.min(earliestSec, ...page.dueSecs);
+      from = page.next;
+    }
+    return earliestSec === Infinity ? undefined : earliestSec;
+  }
+
+  /** Of each ready group of a page, when its first job came due. */
+  async #firstDueSecs(tx: ReadTransaction, type: JobType, range: KeyRange) {
+    const { entries, stoppedBy } = await tx.getRangePage(range, { limit: READY_ROWS_MAX });
     const dueSecs = await Promise.all(
-      groups.map(async ({ group }) => {
-        const queue = this.#keys.groupQueue(type, group);
-        const { entries } = await reader.getRangePage(queue, { limit: 1 });
-        return entries[0] && this.#keys.queued(entries[0].key).scheduledAtSec;
+      entries.map(async ({ key }) => {
+        const queue = this.#keys.groupQueue(type, this.#keys.readyGroup(key).group);
+        const [first] = (await tx.getRangePage(queue, { limit: 1 })).entries;
+        return first === undefined ? Infinity : this.#keys.queued(first.key).scheduledAtSec;
       }),
     );
-    const nextDueSec = await this.nextDueSec(reader, type);
-    const isDue = nextDueSec !== undefined && nextDueSec <= this.#nowSec();
-    const known = [...dueSecs, isDue ? nextDueSec : undefined].filter((sec) => sec !== undefined);
-    return known.length === 0 ? undefined : Math.min(...known);
+    const last = entries.at(-1);
+    const next = stoppedBy === "exhausted" || last === undefined ? undefined : keyAfter(last.key);
+    return { dueSecs, next };
   }
 
   async #takeFrom(

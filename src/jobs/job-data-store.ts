@@ -3,7 +3,7 @@ import { equalBytes } from "../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobName } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
-import { decodeData, encodeData } from "./job-record.ts";
+import { DATA_CHUNK_BYTES, decodeData, encodeData } from "./job-record.ts";
 
 export class JobDataStore {
   readonly #keys: JobKeys;
@@ -13,8 +13,12 @@ export class JobDataStore {
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<JobData> {
+    // Most data is one value, and whoever writes data writes the first.
+    const first = await tx.get(this.#keys.data(job, 0));
+    if (first === undefined) return {};
+    if (first.length < DATA_CHUNK_BYTES) return decodeData([first]);
     const page = await tx.getRangePage(this.#keys.dataChunks(job));
-    return page.entries.length === 0 ? {} : decodeData(page.entries.map(({ value }) => value));
+    return decodeData(page.entries.map(({ value }) => value));
   }
 
   /** Whether exactly this is stored. */
@@ -27,13 +31,20 @@ export class JobDataStore {
     );
   }
 
+  /** Of a job that is not there yet, and so has no data. */
+  setFirst(tx: Transaction, job: JobName, data: JobData): void {
+    write(tx, data, (chunk) => this.#keys.data(job, chunk));
+  }
+
   set(tx: Transaction, job: JobName, data: JobData): void {
-    write(tx, this.#keys.dataChunks(job), data, (chunk) => this.#keys.data(job, chunk));
+    tx.clearRange(this.#keys.dataChunks(job));
+    this.setFirst(tx, job, data);
   }
 
   /** Data that takes its place when the next run is queued. */
   setNext(tx: Transaction, job: JobName, data: JobData): void {
-    write(tx, this.#keys.nextDataChunks(job), data, (chunk) => this.#keys.nextData(job, chunk));
+    tx.clearRange(this.#keys.nextDataChunks(job));
+    write(tx, data, (chunk) => this.#keys.nextData(job, chunk));
   }
 
   async takeNext(tx: Transaction, job: JobName): Promise<void> {
@@ -49,13 +60,6 @@ export class JobDataStore {
   }
 }
 
-function write(
-  tx: Transaction,
-  range: { readonly begin: Key; readonly end: Key },
-  data: JobData,
-  keyOf: (chunk: number) => Key,
-): void {
-  const chunks = encodeData(data);
-  tx.clearRange(range);
-  for (const [chunk, bytes] of chunks.entries()) tx.set(keyOf(chunk), bytes);
+function write(tx: Transaction, data: JobData, keyOf: (chunk: number) => Key): void {
+  for (const [chunk, bytes] of encodeData(data).entries()) tx.set(keyOf(chunk), bytes);
 }

@@ -19,8 +19,8 @@ const PENDING = 0;
 const RUNNING = 1;
 const FINISHED = 2;
 
-/** Below the store's limit of 100,000 bytes for a value. */
-const CHUNK_BYTES = 90_000;
+/** All values of a job's data but the last are of this size, below the store's limit of 100,000 bytes. */
+export const DATA_CHUNK_BYTES = 90_000;
 
 export function encodeWaiting(
   state: "pending" | "finished",
@@ -109,8 +109,8 @@ export function decodeJobId(value: Uint8Array): string {
 export function encodeData(data: JobData): Uint8Array[] {
   const bytes = utf8Encode(JSON.stringify(data));
   const chunks: Uint8Array[] = [];
-  for (let start = 0; start < bytes.length; start += CHUNK_BYTES) {
-    chunks.push(bytes.subarray(start, start + CHUNK_BYTES));
+  for (let start = 0; start < bytes.length; start += DATA_CHUNK_BYTES) {
+    chunks.push(bytes.subarray(start, start + DATA_CHUNK_BYTES));
   }
   return chunks;
 }

@@ -126,7 +126,8 @@ export class Jobs {
       if (!(await this.#data.has(tx, job, data))) this.#data.set(tx, job, data);
       return;
     }
-    this.#data.set(tx, job, data);
+    if (facts === undefined) this.#data.setFirst(tx, job, data);
+    else this.#data.set(tx, job, data);
     if (facts?.state === "pending") await this.#queue.leave(tx, job, facts);
     await this.#enqueue(tx, job, facts, plan);
   }

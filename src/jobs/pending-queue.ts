@@ -4,13 +4,10 @@
  */
 import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
+import { Crowding } from "./crowding.ts";
 import type { Groups } from "./groups.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
-
-/** An acceptor chooses among so many batches if that is not more than so many rows; among two in any case (CouchDB: 1024 rows). */
-const CHOICE_BATCH_COUNT = 64;
-const CHOICE_ROW_COUNT_MAX = 1024;
 
 export interface Wanted {
   /** Seconds since the epoch: jobs that are due later are left alone. */
@@ -25,6 +22,7 @@ export class PendingQueue {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
   readonly #groups: Groups;
+  readonly #crowding = new Crowding();
 
   constructor(runtime: Runtime, keys: JobKeys, groups: Groups) {
     this.#runtime = runtime;
@@ -90,20 +88,18 @@ export class PendingQueue {
     });
   }
 
-  /** One batch of those that the first due jobs make, at random. */
+  /** One batch of those that the first due jobs make, at random; of as many as others seem to be at. */
   async #amongFirst(
     tx: Transaction,
     type: JobType,
     { dueBySec, countMax }: Wanted,
   ): Promise<readonly KeyValue[]> {
     const range = this.#keys.pendingUntil(type, dueBySec);
-    const limit = Math.max(
-      2 * countMax,
-      Math.min(CHOICE_ROW_COUNT_MAX, CHOICE_BATCH_COUNT * countMax),
-    );
+    const limit = this.#crowding.rowCount(countMax);
     const { entries } = await tx.snapshot.getRangePage(range, { limit });
     const batchCount = Math.ceil(entries.length / countMax);
     if (batchCount === 0) return [];
+    this.#crowding.note(tx);
     const start = this.#runtime.random.integer(batchCount) * countMax;
     return entries.slice(start, start + countMax);
   }

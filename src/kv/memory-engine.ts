@@ -2,10 +2,17 @@
  * The store in memory, for simulations and tests: deterministic, and able to misbehave from a seed. Several nodes of one
  * simulated cluster share a `MemoryStorage`, each through an engine of its own.
  */
-import { type Clock, compareBytes, type Page, type Random, type Runtime } from "../base/index.ts";
+import {
+  type Clock,
+  compareBytes,
+  EMPTY_BYTES,
+  type Page,
+  type Random,
+  type Runtime,
+} from "../base/index.ts";
 import { BufferedTransaction, type StoreCommit } from "./buffered-transaction.ts";
 import type { Engine, EngineTransaction } from "./engine.ts";
-import { copyBytes, keyText } from "./key-bytes.ts";
+import { copyBytes, keyFromText, keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
 import { READ_VERSION_AGE_MS_MAX } from "./limits.ts";
 import {
@@ -59,7 +66,6 @@ export class MemoryEngine implements Engine {
     this.#clock = runtime.clock;
     this.#faults = faults;
     this.#storage = storage;
-    storage.watchers.add(this.#watches);
   }
 
   begin(): EngineTransaction {
@@ -76,7 +82,6 @@ export class MemoryEngine implements Engine {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#storage.watchers.delete(this.#watches);
     this.#watches.close();
   }
 
@@ -113,6 +118,7 @@ export class MemoryEngine implements Engine {
 
   #watch(key: Key, version: number): Watch {
     const watch = this.#watches.arm(key);
+    this.#storage.watched.add(this.#watches);
     const interval = { begin: keyText(key), end: undefined };
     if (this.#closed) this.#watches.close();
     else if (this.#storage.isWrittenAfter(version, interval)) this.#watches.announce([interval]);
@@ -120,14 +126,15 @@ export class MemoryEngine implements Engine {
   }
 }
 
-/** The rows, their versions and the writes of the last seconds. */
+/** The rows by the text of their key (its bytes would be the same again), and the writes of the last seconds. */
 export class MemoryStorage {
-  readonly watchers = new Set<WatchRegistry>();
-  readonly #rows = new SortedMap<KeyValue>();
+  /** Where somebody may wait for a change. Of a thousand nodes few do at a time, and each commit asks all that are here. */
+  readonly watched = new Set<WatchRegistry>();
+  readonly #rows = new SortedMap<Value>();
   readonly #resolver = new Resolver(0);
   #version = 0;
   /** Shared by all that read at this version. */
-  #frozen: SortedMap<KeyValue> | undefined;
+  #frozen: SortedMap<Value> | undefined;
 
   snapshot(): StoreSnapshot {
     this.#frozen ??= this.#rows.clone();
@@ -150,7 +157,10 @@ export class MemoryStorage {
     const written = writes.map(textInterval);
     for (const mutation of mutations) written.push(this.#apply(mutation));
     this.#resolver.record(this.#version, nowMs, written);
-    for (const watches of this.watchers) watches.announce(written);
+    for (const watches of this.watched) {
+      watches.announce(written);
+      if (watches.isEmpty) this.watched.delete(watches);
+    }
     const stamp = new Uint8Array(VERSIONSTAMP_BYTES);
     writeVersionstamp(stamp, 0, this.#version, 0);
     return { version: this.#version, versionstamp: Versionstamp.fromBytes(stamp) };
@@ -176,7 +186,7 @@ export class MemoryStorage {
       case "setVersionstampedValue":
         return this.#set(mutation.key, completeVersionstamped(mutation.value, this.#version, 0));
       default: {
-        const stored = this.#rows.get(keyText(mutation.key))?.value;
+        const stored = this.#rows.get(keyText(mutation.key));
         return this.#set(mutation.key, applyAtomic(mutation.kind, stored, mutation.operand));
       }
     }
@@ -184,35 +194,35 @@ export class MemoryStorage {
 
   #set(key: Key, value: Value): TextInterval {
     const text = keyText(key);
-    this.#rows.set(text, { key, value });
+    this.#rows.set(text, value.length === 0 ? EMPTY_BYTES : value);
     return { begin: text, end: undefined };
   }
 }
 
 class MemorySnapshot implements StoreSnapshot {
   readonly version: number;
-  readonly #rows: SortedMap<KeyValue>;
+  readonly #rows: SortedMap<Value>;
 
-  constructor(version: number, rows: SortedMap<KeyValue>) {
+  constructor(version: number, rows: SortedMap<Value>) {
     this.version = version;
     this.#rows = rows;
   }
 
   get(key: Key): Value | undefined {
-    const row = this.#rows.get(keyText(key));
-    return row && copyBytes(row.value);
+    const value = this.#rows.get(keyText(key));
+    return value && copyBytes(value);
   }
 
   page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
     const entries: KeyValue[] = [];
     let byteCount = 0;
     let stoppedBy: Page<KeyValue>["stoppedBy"] = "exhausted";
-    const visit = (_text: string, { key, value }: KeyValue): boolean => {
+    const visit = (text: string, value: Value): boolean => {
       if (entries.length >= rowCountMax) stoppedBy = "row-limit";
       else if (byteCount >= byteCountMax) stoppedBy = "byte-limit";
       else {
-        entries.push({ key: copyBytes(key), value: copyBytes(value) });
-        byteCount += key.length + value.length;
+        entries.push({ key: keyFromText(text), value: copyBytes(value) });
+        byteCount += text.length + value.length;
         return true;
       }
       return false;

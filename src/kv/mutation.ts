@@ -76,10 +76,12 @@ function maxLittleEndian(stored: Value, operand: Value): Value {
   return operand;
 }
 
+const int64Bytes = new Uint8Array(8);
+const int64View = new DataView(int64Bytes.buffer);
+
 export function littleEndian64(value: bigint): Value {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setBigInt64(0, BigInt.asIntN(64, value), true);
-  return bytes;
+  int64View.setBigInt64(0, value, true);
+  return int64Bytes.slice();
 }
 
 /** Writes the ten bytes of a commit into bytes with a placeholder: eight of the version, two of its place in the batch. */

@@ -1,6 +1,9 @@
 /**
  * Decides whether a transaction may commit: it may not if something it read was written after its read version. Knows the
  * writes of the last seconds by key; whatever is older has been forgotten, and a transaction that read before that is too old.
+ *
+ * Writes are forgotten by the generation. The younger one takes them, until all of the elder may be forgotten; then that goes as
+ * a whole, and the younger is the elder. So nothing is looked at twice, and at most twice as long as asked for is remembered.
  */
 import { SortedMap } from "./sorted-map.ts";
 
@@ -10,18 +13,11 @@ export interface TextInterval {
   readonly end: string | undefined;
 }
 
-interface WrittenVersion {
-  readonly version: number;
-  readonly committedAtMs: number;
-  readonly writes: TextInterval[];
-}
-
 export type Verdict = "free" | "conflict" | "too-old";
 
 export class Resolver {
-  readonly #versionOfKey = new SortedMap<number>();
-  #writtenRanges: { begin: string; end: string; version: number }[] = [];
-  #history: WrittenVersion[] = [];
+  #elder = new Generation();
+  #younger = new Generation();
   /** All writes after this version are known. */
   #knownAfter: number;
 
@@ -32,60 +28,66 @@ export class Resolver {
   judge(readVersion: number, reads: readonly TextInterval[]): Verdict {
     if (reads.length === 0) return "free";
     if (readVersion < this.#knownAfter) return "too-old";
-    for (const { begin, end } of reads) {
-      if (this.#isWrittenAfter(readVersion, begin, end)) return "conflict";
+    for (const generation of [this.#younger, this.#elder]) {
+      if (generation.lastVersion <= readVersion) continue;
+      for (const read of reads) {
+        if (generation.isWrittenAfter(readVersion, read)) return "conflict";
+      }
     }
     return "free";
   }
 
   /** Takes note of what was committed. Versions never descend; several transactions may share one. */
   record(version: number, committedAtMs: number, writes: readonly TextInterval[]): void {
+    this.#younger.record(version, committedAtMs, writes);
+  }
+
+  /** Allows to forget what was committed before `timeMs`; what was committed later is known for longer. */
+  forgetBefore(timeMs: number): void {
+    if (this.#elder.lastCommitMs >= timeMs || this.#younger.isEmpty) return;
+    this.#knownAfter = Math.max(this.#knownAfter, this.#elder.lastVersion);
+    this.#elder = this.#younger;
+    this.#younger = new Generation();
+  }
+}
+
+/** Writes that are forgotten together. */
+class Generation {
+  readonly #versionOfKey = new SortedMap<number>();
+  /** In order of their versions. */
+  readonly #ranges: { readonly begin: string; readonly end: string; readonly version: number }[] =
+    [];
+  lastVersion = -Infinity;
+  lastCommitMs = -Infinity;
+
+  get isEmpty(): boolean {
+    return this.lastVersion === -Infinity;
+  }
+
+  record(version: number, committedAtMs: number, writes: readonly TextInterval[]): void {
     for (const { begin, end } of writes) {
       if (end === undefined) this.#versionOfKey.set(begin, version);
-      else if (begin < end) this.#writtenRanges.push({ begin, end, version });
+      else if (begin < end) this.#ranges.push({ begin, end, version });
     }
-    // Those that commit as a group share one entry: there are many, and all are forgotten together.
-    const last = this.#history[this.#history.length - 1];
-    if (last?.version !== version)
-      this.#history.push({ version, committedAtMs, writes: [...writes] });
-    else for (const write of writes) last.writes.push(write);
+    this.lastVersion = version;
+    this.lastCommitMs = committedAtMs;
   }
 
-  /** Forgets what was committed before `timeMs`. */
-  forgetBefore(timeMs: number): void {
-    let count = 0;
-    for (const { committedAtMs } of this.#history) {
-      if (committedAtMs >= timeMs) break;
-      count++;
-    }
-    if (count === 0) return;
-    const forgotten = this.#history.splice(0, count);
-    this.#knownAfter = (forgotten[count - 1] as WrittenVersion).version;
-    for (const { version, writes } of forgotten) {
-      for (const { begin, end } of writes) {
-        if (end === undefined && this.#versionOfKey.get(begin) === version) {
-          this.#versionOfKey.delete(begin);
-        }
-      }
-    }
-    this.#writtenRanges = this.#writtenRanges.filter((range) => range.version > this.#knownAfter);
-  }
-
-  #isWrittenAfter(readVersion: number, begin: string, end: string | undefined): boolean {
+  isWrittenAfter(readVersion: number, { begin, end }: TextInterval): boolean {
     if (end === undefined) {
       if ((this.#versionOfKey.get(begin) ?? 0) > readVersion) return true;
     } else {
       if (begin >= end) return false;
-      let written = false;
+      let isWritten = false;
       this.#versionOfKey.scan(begin, end, (_key, version) => {
-        written = version > readVersion;
-        return !written;
+        isWritten = version > readVersion;
+        return !isWritten;
       });
-      if (written) return true;
+      if (isWritten) return true;
     }
     // From the newest down: older ones cannot matter.
-    for (let index = this.#writtenRanges.length - 1; index >= 0; index--) {
-      const range = this.#writtenRanges[index] as { begin: string; end: string; version: number };
+    for (let index = this.#ranges.length - 1; index >= 0; index--) {
+      const range = this.#ranges[index] as { begin: string; end: string; version: number };
       if (range.version <= readVersion) return false;
       if (
         end === undefined

@@ -1,21 +1,45 @@
 /**
- * A map whose keys are strings in order, and whose copies cost nothing: chunks of some hundred entries are shared between a
- * map and its clones until one of them writes to them. Good for the memory engine's snapshots and for a transaction's writes.
+ * A map whose keys are strings in order, and whose copies cost nothing: a B+ tree whose nodes a map and its clones share until
+ * one of them writes. A write then copies the nodes on the way to its leaf, and no more. Good for the memory engine's
+ * snapshots and for a transaction's writes.
+ *
+ * Each map has a token, and what a node carries is the token of the map that may change it in place. Cloning takes a new one.
+ *
+ * Leaves that deletes leave half empty stay so; only an empty one goes (Johnson and Shasha, *B-trees with inserts and deletes:
+ * why free-at-empty is better than merge-at-half*, 1993).
  */
 
-interface Chunk<Value> {
-  keys: string[];
-  values: Value[];
-  owner: object;
+/** A node that reaches this is split. Copying one of each level is the price of a write after a clone. */
+const NODE_ENTRY_COUNT_MAX = 64;
+/** Keys mostly arrive in ascending order: then the left part of a split stays as it is, and had better be full. */
+const FULL_RATIO = 0.9;
+
+interface Leaf<Value> {
+  readonly kind: "leaf";
+  readonly owner: object;
+  readonly keys: string[];
+  readonly values: Value[];
 }
 
-/** A chunk that reaches this is split. Copying one is the price of a write after a clone. */
-const CHUNK_ENTRY_COUNT_MAX = 256;
+interface Branch<Value> {
+  readonly kind: "branch";
+  readonly owner: object;
+  /** Everything in a child is at or behind its bound, and before the next one's. The first bound is never looked at. */
+  readonly bounds: string[];
+  readonly children: Node<Value>[];
+}
+
+type Node<Value> = Leaf<Value> | Branch<Value>;
+
+/** The right part of a node that was split. */
+interface Split<Value> {
+  readonly bound: string;
+  readonly node: Node<Value>;
+}
 
 export class SortedMap<Value> {
-  #chunks: Chunk<Value>[] = [];
   #owner: object = {};
-  #listOwned = true;
+  #root: Node<Value> = { kind: "leaf", owner: this.#owner, keys: [], values: [] };
   #size = 0;
 
   get size(): number {
@@ -25,157 +49,204 @@ export class SortedMap<Value> {
   /** An independent map with the same entries. */
   clone(): SortedMap<Value> {
     const copy = new SortedMap<Value>();
-    copy.#chunks = this.#chunks;
-    copy.#listOwned = false;
+    copy.#root = this.#root;
     copy.#size = this.#size;
     this.#owner = {};
-    this.#listOwned = false;
     return copy;
   }
 
   get(key: string): Value | undefined {
-    const chunk = this.#chunks[this.#chunkIndex(key)];
-    if (chunk === undefined) return undefined;
-    const at = lowerBound(chunk.keys, key);
-    return chunk.keys[at] === key ? chunk.values[at] : undefined;
+    const { keys, values } = this.#leaf(key);
+    const at = lowerBound(keys, key);
+    return keys[at] === key ? values[at] : undefined;
   }
 
   set(key: string, value: Value): void {
-    if (this.#chunks.length === 0) {
-      this.#ownList().push({ keys: [key], values: [value], owner: this.#owner });
-      this.#size = 1;
+    const root = this.#own(this.#root);
+    const right = this.#insert(root, key, value, true);
+    if (right === undefined) {
+      this.#root = root;
       return;
     }
-    // Behind the last key of all is the end of the last chunk.
-    const chunkIndex = Math.min(this.#chunkIndex(key), this.#chunks.length - 1);
-    const chunk = this.#ownChunk(chunkIndex);
-    const at = lowerBound(chunk.keys, key);
-    if (chunk.keys[at] === key) {
-      chunk.values[at] = value;
-      return;
-    }
-    chunk.keys.splice(at, 0, key);
-    chunk.values.splice(at, 0, value);
-    this.#size++;
-    if (chunk.keys.length >= CHUNK_ENTRY_COUNT_MAX) this.#split(chunkIndex);
+    this.#root = {
+      kind: "branch",
+      owner: this.#owner,
+      bounds: ["", right.bound],
+      children: [root, right.node],
+    };
   }
 
   delete(key: string): boolean {
-    const chunkIndex = this.#chunkIndex(key);
-    const found = this.#chunks[chunkIndex];
-    if (found === undefined) return false;
-    const at = lowerBound(found.keys, key);
-    if (found.keys[at] !== key) return false;
-    const chunk = this.#ownChunk(chunkIndex);
-    chunk.keys.splice(at, 1);
-    chunk.values.splice(at, 1);
+    const { keys } = this.#leaf(key);
+    if (keys[lowerBound(keys, key)] !== key) return false;
+    let root = this.#own(this.#root);
+    this.#remove(root, key);
+    while (root.kind === "branch" && root.children.length === 1) {
+      root = root.children[0] as Node<Value>;
+    }
+    this.#root = root;
     this.#size--;
-    if (chunk.keys.length === 0) this.#ownList().splice(chunkIndex, 1);
     return true;
   }
 
   /** Deletes every key from `begin`, inclusive, to `end`, exclusive. */
   deleteRange(begin: string, end: string): void {
-    let index = this.#chunkIndex(begin);
-    while (index < this.#chunks.length) {
-      const found = this.#chunks[index] as Chunk<Value>;
-      const from = lowerBound(found.keys, begin);
-      const to = lowerBound(found.keys, end);
-      const lastOne = to < found.keys.length;
-      if (from < to) {
-        this.#size -= to - from;
-        if (to - from === found.keys.length) {
-          this.#ownList().splice(index, 1);
-          continue;
-        }
-        const chunk = this.#ownChunk(index);
-        chunk.keys.splice(from, to - from);
-        chunk.values.splice(from, to - from);
-      }
-      if (lastOne) return;
-      index++;
-    }
+    const keys: string[] = [];
+    this.scan(begin, end, (key) => {
+      keys.push(key);
+      return true;
+    });
+    for (const key of keys) this.delete(key);
   }
 
   /** Whether some key lies from `begin`, inclusive, to `end`, exclusive. */
   hasInRange(begin: string, end: string): boolean {
-    const chunk = this.#chunks[this.#chunkIndex(begin)];
-    if (chunk === undefined) return false;
-    return (chunk.keys[lowerBound(chunk.keys, begin)] as string) < end;
+    let isFound = false;
+    this.scan(begin, end, () => {
+      isFound = true;
+      return false;
+    });
+    return isFound;
   }
 
   /** Visits the entries from `begin`, inclusive, to `end`, exclusive, in order, until `visit` returns false. */
-  scan(begin: string, end: string, visit: (key: string, value: Value) => boolean): void {
-    const chunks = this.#chunks;
-    for (let index = this.#chunkIndex(begin); index < chunks.length; index++) {
-      const { keys, values } = chunks[index] as Chunk<Value>;
-      for (let at = lowerBound(keys, begin); at < keys.length; at++) {
-        const key = keys[at] as string;
-        if (key >= end || !visit(key, values[at] as Value)) return;
-      }
-    }
+  scan(begin: string, end: string, visit: Visit<Value>): void {
+    scanNode(this.#root, begin, end, visit);
   }
 
   /** As `scan`, from the end downwards. */
-  scanReverse(begin: string, end: string, visit: (key: string, value: Value) => boolean): void {
-    const chunks = this.#chunks;
-    for (let index = Math.min(this.#chunkIndex(end), chunks.length - 1); index >= 0; index--) {
-      const { keys, values } = chunks[index] as Chunk<Value>;
-      for (let at = lowerBound(keys, end) - 1; at >= 0; at--) {
-        const key = keys[at] as string;
-        if (key < begin || !visit(key, values[at] as Value)) return;
+  scanReverse(begin: string, end: string, visit: Visit<Value>): void {
+    scanNodeReverse(this.#root, begin, end, visit);
+  }
+
+  /** The leaf where `key` is if it is anywhere. */
+  #leaf(key: string): Leaf<Value> {
+    let node = this.#root;
+    while (node.kind === "branch") node = node.children[childIndex(node, key)] as Node<Value>;
+    return node;
+  }
+
+  /** The node, or a copy of it: one that this map may change. */
+  #own(node: Node<Value>): Node<Value> {
+    const owner = this.#owner;
+    if (node.owner === owner) return node;
+    return node.kind === "leaf"
+      ? { kind: "leaf", owner, keys: node.keys.slice(), values: node.values.slice() }
+      : { kind: "branch", owner, bounds: node.bounds.slice(), children: node.children.slice() };
+  }
+
+  #ownChild({ children }: Branch<Value>, index: number): Node<Value> {
+    const child = this.#own(children[index] as Node<Value>);
+    children[index] = child;
+    return child;
+  }
+
+  /** `isLast`: no node of its level is to the right of this one. */
+  #insert(node: Node<Value>, key: string, value: Value, isLast: boolean): Split<Value> | undefined {
+    if (node.kind === "leaf") {
+      const at = lowerBound(node.keys, key);
+      if (node.keys[at] === key) {
+        node.values[at] = value;
+        return undefined;
       }
+      node.keys.splice(at, 0, key);
+      node.values.splice(at, 0, value);
+      this.#size++;
+    } else {
+      const index = childIndex(node, key);
+      const isLastChild = isLast && index === node.children.length - 1;
+      const right = this.#insert(this.#ownChild(node, index), key, value, isLastChild);
+      if (right === undefined) return undefined;
+      node.bounds.splice(index + 1, 0, right.bound);
+      node.children.splice(index + 1, 0, right.node);
     }
+    return this.#split(node, isLast);
   }
 
-  /** The first chunk whose last key is not before `key`; the number of chunks when there is none. */
-  #chunkIndex(key: string): number {
-    let low = 0;
-    let high = this.#chunks.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const keys = (this.#chunks[middle] as Chunk<Value>).keys;
-      if ((keys[keys.length - 1] as string) < key) low = middle + 1;
-      else high = middle;
+  #split(node: Node<Value>, isLast: boolean): Split<Value> | undefined {
+    const count = node.kind === "leaf" ? node.keys.length : node.children.length;
+    if (count < NODE_ENTRY_COUNT_MAX) return undefined;
+    const at = isLast ? Math.floor(count * FULL_RATIO) : count >> 1;
+    const owner = this.#owner;
+    if (node.kind === "leaf") {
+      const keys = node.keys.splice(at);
+      const right = { kind: "leaf" as const, owner, keys, values: node.values.splice(at) };
+      return { bound: keys[0] as string, node: right };
     }
-    return low;
+    const bounds = node.bounds.splice(at);
+    const right = { kind: "branch" as const, owner, bounds, children: node.children.splice(at) };
+    return { bound: bounds[0] as string, node: right };
   }
 
-  #ownList(): Chunk<Value>[] {
-    if (!this.#listOwned) {
-      this.#chunks = this.#chunks.slice();
-      this.#listOwned = true;
+  /** Of a key that is there. Returns whether the node is empty now. */
+  #remove(node: Node<Value>, key: string): boolean {
+    if (node.kind === "leaf") {
+      const at = lowerBound(node.keys, key);
+      node.keys.splice(at, 1);
+      node.values.splice(at, 1);
+      return node.keys.length === 0;
     }
-    return this.#chunks;
+    const index = childIndex(node, key);
+    if (this.#remove(this.#ownChild(node, index), key)) {
+      node.bounds.splice(index, 1);
+      node.children.splice(index, 1);
+    }
+    return node.children.length === 0;
   }
+}
 
-  #ownChunk(index: number): Chunk<Value> {
-    const chunks = this.#ownList();
-    const chunk = chunks[index] as Chunk<Value>;
-    if (chunk.owner === this.#owner) return chunk;
-    const copy = {
-      keys: chunk.keys.slice(),
-      values: chunk.values.slice(),
-      owner: this.#owner,
-    };
-    chunks[index] = copy;
-    return copy;
-  }
+type Visit<Value> = (key: string, value: Value) => boolean;
 
-  #split(index: number): void {
-    const chunk = this.#ownChunk(index);
-    // Keys mostly arrive in ascending order; then a full left half stays full.
-    const middle =
-      index === this.#chunks.length - 1
-        ? Math.floor(chunk.keys.length * 0.9)
-        : chunk.keys.length >> 1;
-    const right = {
-      keys: chunk.keys.splice(middle),
-      values: chunk.values.splice(middle),
-      owner: this.#owner,
-    };
-    this.#ownList().splice(index + 1, 0, right);
+/** Returns whether to go on behind the node. */
+function scanNode<Value>(
+  node: Node<Value>,
+  begin: string,
+  end: string,
+  visit: Visit<Value>,
+): boolean {
+  if (node.kind === "branch") {
+    for (let index = childIndex(node, begin); index < node.children.length; index++) {
+      if (!scanNode(node.children[index] as Node<Value>, begin, end, visit)) return false;
+    }
+    return true;
   }
+  for (let at = lowerBound(node.keys, begin); at < node.keys.length; at++) {
+    const key = node.keys[at] as string;
+    if (key >= end || !visit(key, node.values[at] as Value)) return false;
+  }
+  return true;
+}
+
+/** Returns whether to go on before the node. */
+function scanNodeReverse<Value>(
+  node: Node<Value>,
+  begin: string,
+  end: string,
+  visit: Visit<Value>,
+): boolean {
+  if (node.kind === "branch") {
+    for (let index = childIndex(node, end); index >= 0; index--) {
+      if (!scanNodeReverse(node.children[index] as Node<Value>, begin, end, visit)) return false;
+    }
+    return true;
+  }
+  for (let at = lowerBound(node.keys, end) - 1; at >= 0; at--) {
+    const key = node.keys[at] as string;
+    if (key < begin || !visit(key, node.values[at] as Value)) return false;
+  }
+  return true;
+}
+
+/** The index of the child where `key` is if it is anywhere: the last one whose bound is not behind it. */
+function childIndex<Value>({ bounds }: Branch<Value>, key: string): number {
+  let low = 1;
+  let high = bounds.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((bounds[middle] as string) <= key) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
 
 /** The index of the first key that is not before `key`. */

@@ -65,7 +65,7 @@ export class WriteBuffer {
     const ownKey = known?.key ?? copyBytes(key);
     const ownOperand = copyBytes(operand);
     if (known?.kind === "operations") {
-      const operations = [...known.operations, { kind, operand: ownOperand }];
+      const operations = joined(known.operations, { kind, operand: ownOperand });
       this.#writes.set(text, { kind: "operations", key: ownKey, operations });
     } else if (known !== undefined || this.#cleared.contains(text)) {
       const stored = known?.kind === "set" ? known.value : undefined;
@@ -176,6 +176,19 @@ export function valueAfter(write: BufferedWrite, stored: Value | undefined): Val
     default:
       return undefined;
   }
+}
+
+/**
+ * The operations with one more. Two of one kind with operands of one length are one: it costs the commit no more to count a
+ * thousand jobs than to count one.
+ */
+function joined(operations: readonly Operation[], next: Operation): readonly Operation[] {
+  const last = operations[operations.length - 1] as Operation;
+  if (last.kind !== next.kind || last.operand.length !== next.operand.length) {
+    return [...operations, next];
+  }
+  const operand = applyAtomic(next.kind, last.operand, next.operand);
+  return [...operations.slice(0, -1), { kind: next.kind, operand }];
 }
 
 const END_TEXT = keyText(BEHIND_LAST_KEY);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chooseStops, type RunningJob } from "./choose-stops.ts";
+import { chooseStops, type RunningJob, waitingCountMax } from "./choose-stops.ts";
 
 const NOW_MS = 1_000_000;
 const SLOTS = { jobsMax: 3, churnMax: 2, cycleMs: 60_000, runMsMin: 60_000, nowMs: NOW_MS };
@@ -106,7 +106,11 @@ test.each<
     { count: 9, givingWay: ["a"] },
     ["z", "y"],
   ],
-])("%s", (_, running, slots, waiting, expected) => {
-  const stops = chooseStops(running, { ...SLOTS, ...slots }, waiting);
+])("%s", (_, running, differing, waiting, expected) => {
+  const slots = { ...SLOTS, ...differing };
+  const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
+  // As many as matter need be counted, and no more.
+  const count = Math.min(waiting.count, waitingCountMax(running, slots));
+  expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });

@@ -33,10 +33,15 @@ export interface Slots {
 
 /** Who wants the slots. */
 export interface Waiting {
-  /** Jobs that are due and not running, counted up to the churn. */
+  /** Jobs that are due and not running, counted up to `waitingCountMax`. */
   readonly count: number;
   /** Groups that do not stand below all of those jobs' groups, highest first: theirs is what gives way. */
   readonly givingWay: readonly string[];
+}
+
+/** More jobs than so many may wait: it does not change what is stopped, so nobody need count them. */
+export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
+  return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }
 
 export function chooseStops<Job extends RunningJob>(
@@ -54,9 +59,8 @@ export function chooseStops<Job extends RunningJob>(
     ].slice(0, excess);
   }
   // Slots that are free, and those that are about to be, go to waiting jobs first.
-  const wanted = waiting.count - (slots.jobsMax - staying.length);
-  const spread = Math.ceil((slots.jobsMax * slots.cycleMs) / slots.runMsMin);
-  const stopCount = Math.min(wanted, slots.churnMax, spread);
+  const wanted = waiting.count - freeCount(staying, slots);
+  const stopCount = Math.min(wanted, stopCountMax(slots));
   if (stopCount <= 0) return [];
   const place = (job: Job): number =>
     job.group === undefined ? waiting.givingWay.length : waiting.givingWay.indexOf(job.group);
@@ -64,6 +68,15 @@ export function chooseStops<Job extends RunningJob>(
     .filter((job) => job.isContinuous && hadItsTurn(job, slots) && place(job) >= 0)
     .sort((left, right) => place(left) - place(right) || left.startedAtMs - right.startedAtMs)
     .slice(0, stopCount);
+}
+
+/** Slots that nobody has, or whose job has been told to stop. */
+function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
+  return jobsMax - running.filter(({ isStopping }) => !isStopping).length;
+}
+
+function stopCountMax({ jobsMax, churnMax, cycleMs, runMsMin }: Slots): number {
+  return Math.min(churnMax, Math.ceil((jobsMax * cycleMs) / runMsMin));
 }
 
 function hadItsTurn({ startedAtMs, weight }: RunningJob, { nowMs, runMsMin }: Slots): boolean {

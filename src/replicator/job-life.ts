@@ -5,7 +5,7 @@ import type { HeldReplication } from "./held-replication.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
 /** Signs of life in one activity timeout. */
-const UPDATES_PER_TIMEOUT = 4;
+export const UPDATES_PER_TIMEOUT = 4;
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */

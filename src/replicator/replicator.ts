@@ -120,8 +120,10 @@ export class Replicator {
         await removeJob(this.#parts, tx, existing);
       }
       const origin = { replication, document: undefined, userName };
-      const data = newJobData(origin, runtime.clock.nowMs());
-      await jobs.add(tx, jobName(id), toJobData(data), { group: groupOf(data) });
+      const nowMs = runtime.clock.nowMs();
+      const data = newJobData(origin, nowMs);
+      const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };
+      await jobs.add(tx, jobName(id), toJobData(data), plan);
     });
     return id;
   }

@@ -9,7 +9,7 @@
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { chooseStops, type Waiting } from "./choose-stops.ts";
+import { chooseStops, type Waiting, waitingCountMax } from "./choose-stops.ts";
 import type { ReplicationJobParts } from "./held-replication.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { StopRequest } from "./replication-run.ts";
@@ -102,9 +102,12 @@ export class Scheduler {
       runMsMin: runSecMin * 1000,
       nowMs: clock.monotonicMs(),
     };
-    const isFull = this.#running.count >= jobsMax;
-    const waiting = isFull ? await this.#waiting(churnMax) : { count: 0, givingWay: [] };
-    const stops = chooseStops(this.#running.list(), slots, waiting);
+    const running = this.#running.list();
+    const isFull = running.length >= jobsMax;
+    const waiting = isFull
+      ? await this.#waiting(waitingCountMax(running, slots))
+      : { count: 0, givingWay: [] };
+    const stops = chooseStops(running, slots, waiting);
     if (stops.length === 0) return;
     this.#running.stop(stops);
     trace.event("replication.rotated", { stopped: stops.length, waiting: waiting.count });

@@ -42,10 +42,13 @@ export interface ServerConfig {
   readonly dataDirectory: string;
   readonly store: StoreName;
   readonly clusterFile: string | undefined;
-  /** `[foundationdb] api_version` and `header_version`; undefined: what all supported clients speak. */
-  readonly foundationDbVersions: {
+  /** `[foundationdb]`. */
+  readonly foundationDb: {
+    /** Undefined: what all supported clients speak. */
     readonly apiVersion: number | undefined;
     readonly headerVersion: number | undefined;
+    /** What all keys of this store stand below; undefined: the store has the cluster to itself. */
+    readonly prefix: string | undefined;
   };
   readonly nodeTypes: ReadonlySet<NodeType>;
   /** Replication nodes in processes of their own, beside this one. */
@@ -56,6 +59,8 @@ export interface ServerConfig {
   readonly nodeName: string;
   /** `[couchdb] uuid`: 32 hex digits, the same for all nodes; undefined: the store keeps one. */
   readonly serverUuid: string | undefined;
+  /** `[tandem] utils_dir`: what is served below `/_utils/`. Not to be set over HTTP: it opens a folder to everybody. */
+  readonly utilitiesDirectory: string | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error" | "silent";
   /** What can be changed while the node runs. */
   readonly configuration: Configuration;
@@ -87,6 +92,7 @@ const START_SETTINGS = {
   /** 0: what all supported clients speak. */
   apiVersion: integerSetting("foundationdb", "api_version", 0, { min: 0 }),
   headerVersion: integerSetting("foundationdb", "header_version", 0, { min: 0 }),
+  prefix: textSetting("foundationdb", "prefix", undefined),
 } as const;
 
 export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {
@@ -127,9 +133,10 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     dataDirectory,
     store,
     clusterFile: options.clusterFile ?? environment.TANDEM_CLUSTER_FILE,
-    foundationDbVersions: {
+    foundationDb: {
       apiVersion: read(START_SETTINGS.apiVersion) || undefined,
       headerVersion: read(START_SETTINGS.headerVersion) || undefined,
+      prefix: read(START_SETTINGS.prefix) || undefined,
     },
     // With processes that replicate, this one does not.
     nodeTypes: replicationProcesses === 0 ? types : withoutReplication(types),
@@ -137,6 +144,8 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     publicUrl: environment.TANDEM_PUBLIC_URL,
     nodeName: read(START_SETTINGS.nodeName) ?? `tandem@${hostname()}`,
     serverUuid: read(START_SETTINGS.serverUuid),
+    utilitiesDirectory:
+      environment.TANDEM_UTILS_DIR ?? (file.get("tandem")?.get("utils_dir") || undefined),
     logLevel: traceLevel(
       logLevel === undefined
         ? read(START_SETTINGS.logLevel)

@@ -1,6 +1,6 @@
 /**
  * Metrics. Counters follow from the stream of announced events (`metric-table.ts`); gauges are read from the store when somebody
- * asks. What a process counts is its own: that of replication processes is not in the API node's counters, gauges are the cluster's.
+ * asks. What a process counts is its own and that of the replication processes that it started; gauges are the cluster's.
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry, Summary } from "prom-client";
 import type { NodeMetrics, Statistic, StatisticsTree } from "../api/index.ts";
@@ -11,26 +11,34 @@ import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
 
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
-/** Of ready groups that are looked at for the longest wait. */
-const GROUP_COUNT_MAX = 1_000;
+
+/** What was counted since the last report: numbers of rows of the table, values of their labels ("" without), amounts. */
+export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
 
 /** Counts events, and hands them on. */
 export class EventCounts implements Trace {
   readonly registry = new Registry();
   readonly #next: Trace;
-  readonly #rows = new Map<string, { readonly row: CounterRow; readonly counter: Counter }[]>();
+  readonly #counters: readonly Counter[];
+  /** By event: numbers of rows. */
+  readonly #counting = new Map<string, number[]>();
+  /** By row and label. */
+  readonly #unreported = new Map<string, [row: number, label: string, amount: number]>();
   readonly #requestTime: Summary;
 
   constructor(next: Trace) {
     this.#next = next;
-    for (const row of COUNTERS) {
-      const counter = new Counter({
-        name: row.name ?? `${prometheusName(row.path)}_total`,
-        help: row.description,
-        labelNames: row.label === undefined ? [] : [row.label],
-        registers: [this.registry],
-      });
-      this.#rows.set(row.event, [...(this.#rows.get(row.event) ?? []), { row, counter }]);
+    this.#counters = COUNTERS.map(
+      ({ path, name, description: help, label }) =>
+        new Counter({
+          name: name ?? `${prometheusName(path)}_total`,
+          help,
+          labelNames: label === undefined ? [] : [label],
+          registers: [this.registry],
+        }),
+    );
+    for (const [number, { event }] of COUNTERS.entries()) {
+      this.#counting.set(event, [...(this.#counting.get(event) ?? []), number]);
     }
     this.#requestTime = new Summary({
       name: "couchdb_request_time_seconds",
@@ -45,20 +53,40 @@ export class EventCounts implements Trace {
 
   event(name: string, fields: Readonly<Record<string, unknown>> = {}): void {
     this.#next.event(name, fields);
-    for (const { row, counter } of this.#rows.get(name) ?? []) {
+    for (const number of this.#counting.get(name) ?? []) {
+      const row = COUNTERS[number] as CounterRow;
       const amount = row.amount?.(fields) ?? 1;
-      if (!(amount > 0)) continue;
-      if (row.label === undefined || row.labelOf === undefined) counter.inc(amount);
-      else counter.inc({ [row.label]: row.labelOf(fields) }, amount);
+      if (amount > 0) this.#count(number, row.labelOf?.(fields) ?? "", amount);
     }
     if (name === "api.answered") this.#requestTime.observe(Number(fields.durationMs) / 1000);
+  }
+
+  /** For the process that started this one. */
+  takeReport(): CountReport {
+    const report = [...this.#unreported.values()];
+    this.#unreported.clear();
+    return report;
+  }
+
+  /** Adds what a process counted that this one started. */
+  absorb(report: CountReport): void {
+    for (const [number, label, amount] of report) this.#count(number, label, amount);
+  }
+
+  #count(number: number, label: string, amount: number): void {
+    const { label: name } = COUNTERS[number] as CounterRow;
+    this.#counters[number]?.inc(name === undefined ? {} : { [name]: label }, amount);
+    const key = `${number} ${label}`;
+    const unreported = this.#unreported.get(key);
+    if (unreported === undefined) this.#unreported.set(key, [number, label, amount]);
+    else unreported[2] += amount;
   }
 
   /** The counters' values by their names in `_stats`. */
   async statistics(): Promise<StatisticsTree> {
     const tree: MutableTree = {};
-    for (const { row, counter } of [...this.#rows.values()].flat()) {
-      const { values } = await counter.get();
+    for (const [number, row] of COUNTERS.entries()) {
+      const { values } = await (this.#counters[number] as Counter).get();
       const leaf = (value: number): Statistic => ({
         value,
         type: "counter",
@@ -138,10 +166,8 @@ export class Metrics implements NodeMetrics {
   /** What the whole cluster has: the same on every node. */
   async #gauges(): Promise<readonly GaugeRow[]> {
     const { kv, jobs, clock } = this.#parts;
-    const { counts, dueSec } = await kv.read(async (tx) => ({
-      counts: await jobs.counts.read(tx, REPLICATION_JOB_TYPE),
-      dueSec: await jobs.groups.longestDueSec(tx, REPLICATION_JOB_TYPE, GROUP_COUNT_MAX),
-    }));
+    const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
+    const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
     const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
     const { running, pending, finished } = counts;
     const replicator = (name: string, description: string, value: number): GaugeRow => ({

@@ -14,6 +14,7 @@ import {
   openUndiciFetch,
   parseMultipart,
   SandboxPool,
+  StaticFolder,
 } from "../host/index.ts";
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -39,9 +40,10 @@ import { apiSettings, authenticationSettings } from "./authentication-settings.t
 import { isLoopback, type ServerConfig } from "./config.ts";
 import { ConfigurationRefresher } from "./configuration-refresher.ts";
 import { corsSettings } from "./cors-settings.ts";
+import { CountReporter } from "./count-reporter.ts";
 import { designFunctions, securityDefault } from "./database-settings.ts";
 import { openLayout, SUBSPACES, sessionSecret } from "./layout.ts";
-import { EventCounts, Metrics } from "./metrics.ts";
+import { type CountReport, EventCounts, Metrics } from "./metrics.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
@@ -52,7 +54,8 @@ import { SessionCookies } from "./session-cookies.ts";
 import { ShareUpdater } from "./share-updater.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { UserDirectory } from "./user-directory.ts";
-import { hashPasswords, USERS_HOOK } from "./users-hook.ts";
+import { hashPasswords } from "./user-passwords.ts";
+import { usersHook } from "./users-hook.ts";
 import { VERSION } from "./version.ts";
 
 /** Databases that are always there, as CouchDB's set-up makes them. */
@@ -68,17 +71,24 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-/** `startProcess` runs this program once more, as a replication node beside this one; only needed if the config wants some. */
+/** The processes of this program around this one. */
+export interface ProcessFamily {
+  /** Runs the program once more, as a replication node beside this one; only needed if the config wants some. */
+  readonly startProcess?: StartProcess;
+  /** Given when this process was started so: takes what it counted to the one that started it. */
+  readonly tellParent?: ((report: CountReport) => void) | undefined;
+}
+
 export async function openServer(
   config: ServerConfig,
   trace: Trace,
-  startProcess?: StartProcess,
+  family: ProcessFamily = {},
 ): Promise<RunningServer> {
   const counts = new EventCounts(trace);
   const runtime = createSystemRuntime(counts);
   const store = await openStore(runtime, config);
   try {
-    return await startNode(runtime, store, config, { counts, startProcess });
+    return await startNode(runtime, store, config, { counts, family });
   } catch (error) {
     await store.kv.close();
     throw error;
@@ -91,8 +101,8 @@ async function startNode(
   config: ServerConfig,
   {
     counts,
-    startProcess,
-  }: { readonly counts: EventCounts; readonly startProcess: StartProcess | undefined },
+    family: { startProcess, tellParent },
+  }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
   const { configuration } = config;
   const replicatorSettings = replicatorConfig(configuration);
@@ -118,17 +128,18 @@ async function startNode(
     removedDatabases,
     config: replicatorSettings,
   });
+  const settings = authenticationSettings(configuration);
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    hooks: [hook, USERS_HOOK, VALIDATION_HOOK],
+    hooks: [hook, usersHook(settings), VALIDATION_HOOK],
     securityDefault: securityDefault(configuration),
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const sandbox = new SandboxPool(runtime);
   const functions = designFunctions(sandbox, configuration);
-  const users = new UserDirectory(kv, databases, configuration);
-  const settings = authenticationSettings(configuration);
+  const passwords = passwordSettings(configuration);
+  const users = new UserDirectory({ kv, databases, configuration, passwords });
   const cookies = new SessionCookies(settings, runtime.clock, await sessionSecret(runtime, kv));
   const authentication = new Authentication({
     configuration,
@@ -138,7 +149,6 @@ async function startNode(
     clock: runtime.clock,
     allowsParty: isLoopback(config.bindAddress),
   });
-  const passwords = passwordSettings(configuration);
   const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
   // Ids must not change from start to start, so a port that the system picks is no part of them.
   const ids = {
@@ -183,6 +193,10 @@ async function startNode(
       isUp: () => kv.isAvailable(),
       settings: apiSettings(configuration),
       cors: corsSettings(configuration),
+      utilities:
+        config.utilitiesDirectory === undefined
+          ? undefined
+          : new StaticFolder(config.utilitiesDirectory),
       hashPasswords: (edits) => hashPasswords(edits, passwords),
       routes: routes({
         kv,
@@ -211,6 +225,7 @@ async function startNode(
     attachments,
     functions,
     resolveUser: (userName) => users.resolve(userName),
+    limits: apiSettings(configuration),
     serverUrl: shownUrl,
     fetch: undici.fetch,
     parseMultipart,
@@ -229,9 +244,11 @@ async function startNode(
   if (config.replicationProcesses > 0) {
     assert(startProcess !== undefined, "Who wants further processes says how one is started");
     for (let number = 1; number <= config.replicationProcesses; number++) {
-      services.push(new ReplicationProcess(number, () => startProcess(shownUrl)));
+      const onCounted = (report: unknown): void => counts.absorb(report as CountReport);
+      services.push(new ReplicationProcess(number, () => startProcess(shownUrl, onCounted)));
     }
   }
+  if (tellParent !== undefined) services.push(new CountReporter(runtime.clock, counts, tellParent));
   if (config.nodeTypes.has("replication")) {
     const processId = String(process.pid);
     const worker = new JobWorker({

@@ -20,13 +20,13 @@ export interface OpenedStore {
 
 export async function openStore(
   runtime: Runtime,
-  { store, dataDirectory, clusterFile, foundationDbVersions }: ServerConfig,
+  { store, dataDirectory, clusterFile, foundationDb }: ServerConfig,
 ): Promise<OpenedStore> {
   switch (store) {
     case "memory":
       return renewedInLoop(runtime, new MemoryEngine({ runtime }));
     case "foundationdb": {
-      const options = { clusterFile, ...foundationDbVersions };
+      const options = { clusterFile, ...foundationDb };
       const engine = await openFoundationDbEngine({ runtime, ...options });
       return {
         kv: new KeyValueStore({ runtime, engine }),

@@ -13,8 +13,14 @@ export interface ChildProcess {
   stop(): void;
 }
 
-/** `publicUrl` is where the cluster's API stands: a process that serves none cannot know. */
-export type StartProcess = (publicUrl: string) => ChildProcess;
+/**
+ * `publicUrl` is where the cluster's API stands: a process that serves none cannot know. What the process counts comes back to
+ * `onCounted`.
+ */
+export type StartProcess = (
+  publicUrl: string,
+  onCounted: (report: unknown) => void,
+) => ChildProcess;
 
 export class ReplicationProcess implements Service {
   readonly name: string;

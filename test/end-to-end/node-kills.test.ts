@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { onSharedStores } from "../support/shared-stores.ts";
 
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 40);
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 2);
@@ -12,100 +13,104 @@ const KILL_PAUSE_SEC = Number(process.env.TANDEM_KILL_PAUSE_SEC ?? 0);
 const RECOVERY_SEC_MAX = 15;
 const REQUESTS_AT_ONCE = 20;
 
-const processes = new Processes();
-const directory = processes.directory();
 // Two nodes have room for all jobs, so a third one can die.
 const ini = `[replicator]\nmax_jobs = ${Math.ceil(JOB_COUNT / 2)}\ncheckpoint_interval = 5000\n`;
 const names = Array.from({ length: JOB_COUNT }, (_, number) => `user-${number}`);
-let sources: TandemProcess;
-let targets: TandemProcess;
-let nodes: TandemProcess[];
 
-beforeAll(async () => {
-  [sources, targets] = await Promise.all([processes.open(), processes.open()]);
-  nodes = [];
-  for (let number = 0; number < 3; number++) nodes.push(await processes.open({ directory, ini }));
-});
-afterAll(() => processes.close());
+onSharedStores((openStore) => {
+  const processes = new Processes();
+  const nodeOptions = openStore(processes);
+  let sources: TandemProcess;
+  let targets: TandemProcess;
+  let nodes: TandemProcess[];
 
-async function inEach(work: (name: string) => Promise<unknown>): Promise<void> {
-  const left = [...names];
-  const lane = async (): Promise<void> => {
-    for (let name = left.pop(); name !== undefined; name = left.pop()) await work(name);
-  };
-  await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, lane));
-}
+  beforeAll(async () => {
+    [sources, targets] = await Promise.all([processes.open(), processes.open()]);
+    nodes = [];
+    for (let number = 0; number < 3; number++)
+      nodes.push(await processes.open({ ...nodeOptions, ini }));
+  });
+  afterAll(() => processes.close());
 
-/** How many jobs each living worker holds, by its process. */
-async function held(): Promise<ReadonlyMap<number, number>> {
-  const [node] = nodes as [TandemProcess];
-  const { workers } = (await node.call("GET", "/_tandem/workers")).body;
-  return new Map(
-    workers.map(({ pid, jobs }: { pid: string; jobs: number }) => [Number(pid), jobs]),
-  );
-}
-
-function allHeld(): Promise<unknown> {
-  return until(
-    held,
-    (counts) => [...counts.values()].reduce((sum, count) => sum + count, 0) === JOB_COUNT,
-  );
-}
-
-/** A document more in each source, until `over`. */
-async function write(over: AbortSignal): Promise<number> {
-  let round = 0;
-  while (!over.aborted) {
-    await inEach((name) => sources.call("PUT", `/${name}/round-${round}`, { round }));
-    round++;
+  async function inEach(work: (name: string) => Promise<unknown>): Promise<void> {
+    const left = [...names];
+    const lane = async (): Promise<void> => {
+      for (let name = left.pop(); name !== undefined; name = left.pop()) await work(name);
+    };
+    await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, lane));
   }
-  return round;
-}
 
-test(
-  "nodes are killed under jobs that copy: all are taken over in seconds, and nothing is missing",
-  async () => {
-    await inEach((name) => sources.call("PUT", `/${name}`));
-    const docs = names.map((name) => ({
-      _id: name,
-      source: `${sources.url}/${name}`,
-      target: `${targets.url}/${name}`,
-      create_target: true,
-      continuous: true,
-    }));
-    await nodes[0]?.call("POST", "/_replicator/_bulk_docs", { docs });
-    await allHeld();
+  /** How many jobs each living worker holds, by its process. */
+  async function held(): Promise<ReadonlyMap<number, number>> {
+    const [node] = nodes as [TandemProcess];
+    const { workers } = (await node.call("GET", "/_tandem/workers")).body;
+    return new Map(
+      workers.map(({ pid, jobs }: { pid: string; jobs: number }) => [Number(pid), jobs]),
+    );
+  }
 
-    const over = new AbortController();
-    const written = write(over.signal);
-    const recoveriesSec: number[] = [];
-    for (let kill = 0; kill < KILL_COUNT; kill++) {
-      await new Promise((resolve) => setTimeout(resolve, KILL_PAUSE_SEC * 1000));
-      const victim = nodes.pop() as TandemProcess;
-      await victim.kill();
-      const killedAtMs = performance.now();
-      await until(held, (counts) => !counts.has(victim.child.pid ?? 0));
+  function allHeld(): Promise<unknown> {
+    return until(
+      held,
+      (counts) => [...counts.values()].reduce((sum, count) => sum + count, 0) === JOB_COUNT,
+    );
+  }
+
+  /** A document more in each source, until `over`. */
+  async function write(over: AbortSignal): Promise<number> {
+    let round = 0;
+    while (!over.aborted) {
+      await inEach((name) => sources.call("PUT", `/${name}/round-${round}`, { round }));
+      round++;
+    }
+    return round;
+  }
+
+  test(
+    "nodes are killed under jobs that copy: all are taken over in seconds, and nothing is missing",
+    async () => {
+      await inEach((name) => sources.call("PUT", `/${name}`));
+      const docs = names.map((name) => ({
+        _id: name,
+        source: `${sources.url}/${name}`,
+        target: `${targets.url}/${name}`,
+        create_target: true,
+        continuous: true,
+      }));
+      await nodes[0]?.call("POST", "/_replicator/_bulk_docs", { docs });
       await allHeld();
-      recoveriesSec.push((performance.now() - killedAtMs) / 1000);
-      nodes.unshift(await processes.open({ directory, ini }));
-    }
-    over.abort(new Error("enough"));
-    const documentCount = await written;
 
-    await inEach((name) =>
-      until(
-        () => targets.call("GET", `/${name}`),
-        ({ body }) => body.doc_count === documentCount,
-      ),
-    );
-    for (const name of names) {
-      const { differences } = await compare(`${sources.url}/${name}`, `${targets.url}/${name}`);
-      expect(differences).toEqual([]);
-    }
-    for (const seconds of recoveriesSec) expect(seconds).toBeLessThan(RECOVERY_SEC_MAX);
-    process.stdout.write(
-      `${JOB_COUNT} jobs taken over after ${recoveriesSec.map((seconds) => `${seconds.toFixed(1)} s`).join(", ")}\n`,
-    );
-  },
-  JOB_COUNT * 2000 + KILL_COUNT * (KILL_PAUSE_SEC + 60) * 1000,
-);
+      const over = new AbortController();
+      const written = write(over.signal);
+      const recoveriesSec: number[] = [];
+      for (let kill = 0; kill < KILL_COUNT; kill++) {
+        await new Promise((resolve) => setTimeout(resolve, KILL_PAUSE_SEC * 1000));
+        const victim = nodes.pop() as TandemProcess;
+        await victim.kill();
+        const killedAtMs = performance.now();
+        await until(held, (counts) => !counts.has(victim.child.pid ?? 0));
+        await allHeld();
+        recoveriesSec.push((performance.now() - killedAtMs) / 1000);
+        nodes.unshift(await processes.open({ ...nodeOptions, ini }));
+      }
+      over.abort(new Error("enough"));
+      const documentCount = await written;
+
+      await inEach((name) =>
+        until(
+          () => targets.call("GET", `/${name}`),
+          ({ body }) => body.doc_count === documentCount,
+        ),
+      );
+      for (const name of names) {
+        const { differences } = await compare(`${sources.url}/${name}`, `${targets.url}/${name}`);
+        expect(differences).toEqual([]);
+      }
+      for (const seconds of recoveriesSec) expect(seconds).toBeLessThan(RECOVERY_SEC_MAX);
+      process.stdout.write(
+        `${JOB_COUNT} jobs taken over after ${recoveriesSec.map((seconds) => `${seconds.toFixed(1)} s`).join(", ")}\n`,
+      );
+    },
+    JOB_COUNT * 2000 + KILL_COUNT * (KILL_PAUSE_SEC + 60) * 1000,
+  );
+});

@@ -6,9 +6,7 @@ import { afterAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
 import { load } from "../support/sample-data.ts";
-
-const processes = new Processes();
-afterAll(() => processes.close());
+import { onSharedStores } from "../support/shared-stores.ts";
 
 interface Worker {
   readonly pid: string;
@@ -54,68 +52,89 @@ function listeningPorts(pid: number): number[] {
   );
 }
 
-test("replication processes run beside the API, are started again when they die, and stop with it", async () => {
-  const node = await processes.open({ flags: ["--replication-processes", "2"] });
-  const both = await workersOnce(node, (found) => found.length === 2);
-  const pids = both.map(({ pid }) => Number(pid));
-  expect(pids).not.toContain(node.child.pid);
+onSharedStores((openStore) => {
+  const processes = new Processes();
+  afterAll(() => processes.close());
 
-  await load(
-    node,
-    "a",
-    Array.from({ length: 200 }, (_, n) => `{"_id":"doc-${n}"}`),
-  );
-  const body = { source: "a", target: "b", create_target: true };
-  expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
-  expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
+  test("replication processes run beside the API, are started again when they die, and stop with it", async () => {
+    const node = await processes.open({
+      ...openStore(processes),
+      flags: ["--replication-processes", "2"],
+    });
+    const both = await workersOnce(node, (found) => found.length === 2);
+    const pids = both.map(({ pid }) => Number(pid));
+    expect(pids).not.toContain(node.child.pid);
 
-  const [victim, other] = pids as [number, number];
-  process.kill(victim, "SIGKILL");
-  const after = await workersOnce(node, (found) => {
-    const now = found.map(({ pid }) => Number(pid));
-    return now.length === 2 && now.includes(other) && !now.includes(victim);
-  });
-  expect(await node.stop()).toBe(0);
-  for (const { pid } of after) expect(lives(Number(pid))).toBe(false);
-});
-
-test("replication processes end when the process that started them is killed", async () => {
-  const node = await processes.open({ flags: ["--replication-processes", "1"] });
-  const [worker] = await workersOnce(node, (found) => found.length === 1);
-  await node.kill();
-  await until(
-    async () => lives(Number(worker?.pid)),
-    (alive) => !alive,
-  );
-});
-
-test("a frontend opens no connection to others, and a replication node listens nowhere", async () => {
-  let requestCount = 0;
-  const source = createServer((_request, response) => {
-    requestCount++;
-    response.writeHead(404, { "content-type": "application/json" });
-    response.end('{"error":"not_found","reason":"no_db_file"}');
-  });
-  await new Promise<void>((resolve) => source.listen(0, "127.0.0.1", resolve));
-  const { port } = source.address() as AddressInfo;
-  const directory = processes.directory();
-  try {
-    const frontend = await processes.open({ directory, flags: ["--node-type", "api_frontend"] });
-    const body = { source: `http://127.0.0.1:${port}/a`, target: "b", create_target: true };
-    const answered = frontend.call("POST", "/_replicate", body);
-    await until(
-      () => frontend.call("GET", "/_scheduler/jobs"),
-      ({ body: { total_rows } }) => total_rows === 1,
+    await load(
+      node,
+      "a",
+      Array.from({ length: 200 }, (_, n) => `{"_id":"doc-${n}"}`),
     );
-    expect(await workers(frontend)).toEqual([]);
-    expect(requestCount).toBe(0);
+    const body = { source: "a", target: "b", create_target: true };
+    expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
+    expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
-    const replicator = processes.start({ directory, flags: ["--node-type", "replication"] });
-    expect((await answered).body).toMatchObject({ error: "db_not_found" });
-    expect(requestCount).toBeGreaterThan(0);
-    expect(listeningPorts(frontend.child.pid as number)).toEqual([frontend.port]);
-    expect(listeningPorts(replicator.pid as number)).toEqual([]);
-  } finally {
-    source.close();
-  }
+    // What they count arrives in the answers of the process that serves.
+    const { value } = await until(
+      async () =>
+        (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
+      (counter) => counter.value > 0,
+    );
+    const metrics = await (await fetch(`${node.url}/_node/_local/_prometheus`)).text();
+    expect(metrics).toContain(`couchdb_couch_replicator_checkpoints_total ${value}`);
+    expect(metrics).toContain("couchdb_couch_replicator_jobs_starts_total 1");
+
+    const [victim, other] = pids as [number, number];
+    process.kill(victim, "SIGKILL");
+    const after = await workersOnce(node, (found) => {
+      const now = found.map(({ pid }) => Number(pid));
+      return now.length === 2 && now.includes(other) && !now.includes(victim);
+    });
+    expect(await node.stop()).toBe(0);
+    for (const { pid } of after) expect(lives(Number(pid))).toBe(false);
+  });
+
+  test("replication processes end when the process that started them is killed", async () => {
+    const node = await processes.open({
+      ...openStore(processes),
+      flags: ["--replication-processes", "1"],
+    });
+    const [worker] = await workersOnce(node, (found) => found.length === 1);
+    await node.kill();
+    await until(
+      async () => lives(Number(worker?.pid)),
+      (alive) => !alive,
+    );
+  });
+
+  test("a frontend opens no connection to others, and a replication node listens nowhere", async () => {
+    const options = openStore(processes);
+    let requestCount = 0;
+    const source = createServer((_request, response) => {
+      requestCount++;
+      response.writeHead(404, { "content-type": "application/json" });
+      response.end('{"error":"not_found","reason":"no_db_file"}');
+    });
+    await new Promise<void>((resolve) => source.listen(0, "127.0.0.1", resolve));
+    const { port } = source.address() as AddressInfo;
+    try {
+      const frontend = await processes.open({ ...options, flags: ["--node-type", "api_frontend"] });
+      const body = { source: `http://127.0.0.1:${port}/a`, target: "b", create_target: true };
+      const answered = frontend.call("POST", "/_replicate", body);
+      await until(
+        () => frontend.call("GET", "/_scheduler/jobs"),
+        ({ body: { total_rows } }) => total_rows === 1,
+      );
+      expect(await workers(frontend)).toEqual([]);
+      expect(requestCount).toBe(0);
+
+      const replicator = processes.start({ ...options, flags: ["--node-type", "replication"] });
+      expect((await answered).body).toMatchObject({ error: "db_not_found" });
+      expect(requestCount).toBeGreaterThan(0);
+      expect(listeningPorts(frontend.child.pid as number)).toEqual([frontend.port]);
+      expect(listeningPorts(replicator.pid as number)).toEqual([]);
+    } finally {
+      source.close();
+    }
+  });
 });

@@ -4,31 +4,17 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { onSharedStores } from "../support/shared-stores.ts";
 
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 45);
 /** The nodes that are left have room for the jobs of one that restarts. */
 const JOBS_PER_NODE_MAX = Math.ceil(JOB_COUNT / 2);
 const PAUSE_SEC_MAX = 10;
 
-const processes = new Processes();
-const directory = processes.directory();
 const ini = `[replicator]\nmax_jobs = ${JOBS_PER_NODE_MAX}\n`;
 const names = Array.from({ length: JOB_COUNT }, (_, number) => `user-${number}`);
-let sources: TandemProcess;
-let nodes: TandemProcess[];
-
-beforeAll(async () => {
-  sources = await processes.open();
-  nodes = [];
-  for (let number = 0; number < 3; number++) nodes.push(await processes.open({ directory, ini }));
-});
-afterAll(() => processes.close());
 
 type History = readonly { readonly type: string; readonly timestamp: string }[];
-
-function inEach(work: (name: string) => Promise<unknown>): Promise<unknown> {
-  return Promise.all(names.map(work));
-}
 
 interface DocumentView {
   readonly state: string;
@@ -36,61 +22,80 @@ interface DocumentView {
   readonly info: { readonly docs_read: number };
 }
 
-/** The last node is the first that restarts, so that the first one answers. */
-// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
-async function ask(method: string, path: string, body?: unknown): Promise<any> {
-  const [node] = nodes as [TandemProcess];
-  return (await node.call(method, path, body)).body;
-}
+onSharedStores((openStore) => {
+  const processes = new Processes();
+  const nodeOptions = openStore(processes);
+  let sources: TandemProcess;
+  let nodes: TandemProcess[];
 
-async function jobs(): Promise<readonly DocumentView[]> {
-  return (await ask("GET", "/_scheduler/docs")).docs;
-}
+  beforeAll(async () => {
+    sources = await processes.open();
+    nodes = [];
+    for (let number = 0; number < 3; number++)
+      nodes.push(await processes.open({ ...nodeOptions, ini }));
+  });
+  afterAll(() => processes.close());
 
-function allHave(passes: (job: DocumentView) => boolean): Promise<readonly DocumentView[]> {
-  return until(jobs, (found) => found.length === JOB_COUNT && found.every(passes));
-}
+  function inEach(work: (name: string) => Promise<unknown>): Promise<unknown> {
+    return Promise.all(names.map(work));
+  }
 
-test(
-  "three nodes restart one after the other under running jobs",
-  async () => {
-    await inEach((name) => sources.call("PUT", `/${name}`));
-    await inEach((name) => sources.call("PUT", `/${name}/one`, {}));
-    const docs = names.map((name) => ({
-      _id: name,
-      source: `${sources.url}/${name}`,
-      target: name,
-      create_target: true,
-      continuous: true,
-    }));
-    await ask("POST", "/_replicator/_bulk_docs", { docs });
-    await allHave(({ state, info }) => state === "running" && info.docs_read === 1);
+  /** The last node is the first that restarts, so that the first one answers. */
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  async function ask(method: string, path: string, body?: unknown): Promise<any> {
+    const [node] = nodes as [TandemProcess];
+    return (await node.call(method, path, body)).body;
+  }
 
-    for (let round = 0; round < 3; round++) {
-      const leaving = nodes.pop() as TandemProcess;
-      expect(await leaving.stop()).toBe(0);
-      await inEach((name) => sources.call("PUT", `/${name}/round-${round}`, {}));
-      nodes.unshift(await processes.open({ directory, ini }));
-      await allHave(({ state, info }) => state === "running" && info.docs_read === round + 2);
-    }
+  async function jobs(): Promise<readonly DocumentView[]> {
+    return (await ask("GET", "/_scheduler/docs")).docs;
+  }
 
-    // Every document was read once: no job began behind its last change.
-    for (const { error_count, info } of await jobs()) {
-      expect(error_count).toBe(0);
-      expect(info.docs_read).toBe(4);
-    }
-    const shown: readonly { readonly history: History }[] = (
-      await ask("GET", `/_scheduler/jobs?limit=${JOB_COUNT}`)
-    ).jobs;
-    for (const { history } of shown) {
-      expect(history.map(({ type }) => type)).not.toContain("crashed");
-      for (const pauseSec of pausesSec(history)) expect(pauseSec).toBeLessThan(PAUSE_SEC_MAX);
-    }
-    // Somebody was stopped: the restarts were no idle show.
-    expect(shown.flatMap(({ history }) => pausesSec(history)).length).toBeGreaterThan(0);
-  },
-  JOB_COUNT * 1000 + 60_000,
-);
+  function allHave(passes: (job: DocumentView) => boolean): Promise<readonly DocumentView[]> {
+    return until(jobs, (found) => found.length === JOB_COUNT && found.every(passes));
+  }
+
+  test(
+    "three nodes restart one after the other under running jobs",
+    async () => {
+      await inEach((name) => sources.call("PUT", `/${name}`));
+      await inEach((name) => sources.call("PUT", `/${name}/one`, {}));
+      const docs = names.map((name) => ({
+        _id: name,
+        source: `${sources.url}/${name}`,
+        target: name,
+        create_target: true,
+        continuous: true,
+      }));
+      await ask("POST", "/_replicator/_bulk_docs", { docs });
+      await allHave(({ state, info }) => state === "running" && info.docs_read === 1);
+
+      for (let round = 0; round < 3; round++) {
+        const leaving = nodes.pop() as TandemProcess;
+        expect(await leaving.stop()).toBe(0);
+        await inEach((name) => sources.call("PUT", `/${name}/round-${round}`, {}));
+        nodes.unshift(await processes.open({ ...nodeOptions, ini }));
+        await allHave(({ state, info }) => state === "running" && info.docs_read === round + 2);
+      }
+
+      // Every document was read once: no job began behind its last change.
+      for (const { error_count, info } of await jobs()) {
+        expect(error_count).toBe(0);
+        expect(info.docs_read).toBe(4);
+      }
+      const shown: readonly { readonly history: History }[] = (
+        await ask("GET", `/_scheduler/jobs?limit=${JOB_COUNT}`)
+      ).jobs;
+      for (const { history } of shown) {
+        expect(history.map(({ type }) => type)).not.toContain("crashed");
+        for (const pauseSec of pausesSec(history)) expect(pauseSec).toBeLessThan(PAUSE_SEC_MAX);
+      }
+      // Somebody was stopped: the restarts were no idle show.
+      expect(shown.flatMap(({ history }) => pausesSec(history)).length).toBeGreaterThan(0);
+    },
+    JOB_COUNT * 1000 + 60_000,
+  );
+});
 
 /** From each stop to the next start; the history is newest first. */
 function pausesSec(history: History): number[] {

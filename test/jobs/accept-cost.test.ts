@@ -63,7 +63,8 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
 
 test("an acceptance costs the same with 10², 10⁴ and 10⁶ jobs", async () => {
   const few = await cost(100, 0);
-  expect(few.readCount).toBeLessThan(80);
+  // Nobody else accepts, so it reads the job that it takes and no other.
+  expect(few.readCount).toBeLessThan(15);
   expect(await cost(10_000, 0)).toEqual(few);
   expect(await cost(1_000_000, 0)).toEqual(few);
 }, 120_000);

@@ -288,7 +288,7 @@ test("counters count by type, group and state", async () => {
 });
 
 test("the longest wait is that of the job that is due longest, in whichever group", async () => {
-  const longest = () => kv.read((tx) => jobs.groups.longestDueSec(tx, TYPE, 100));
+  const longest = () => jobs.groups.longestDueSec(kv, TYPE);
   expect(await longest()).toBeUndefined();
   const now = Math.floor(nowSec());
   await add("future", "f", now + 1_000);
@@ -300,4 +300,21 @@ test("the longest wait is that of the job that is due longest, in whichever grou
   // One of the two is taken, and both groups have become ready.
   const job = await accept(now);
   expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
+});
+
+test("the longest wait is found in the group that stands last of many", async () => {
+  const now = Math.floor(nowSec());
+  await charge(["last", 100_000]);
+  await add("waiting", "last", now - 99);
+  const groups = Array.from({ length: 600 }, (_, number) => `g${number}`);
+  await transact(async (tx) => {
+    for (const group of groups) {
+      const plan = { group, scheduledAtSec: now - 10 };
+      for (const id of ["a", "b"])
+        await jobs.add(tx, { type: TYPE, id: `${group}-${id}` }, {}, plan);
+    }
+  });
+  // Acceptors make groups ready that have come due, and each time some more than they take from.
+  for (let count = 0; count < groups.length / 4; count++) await accept(now);
+  expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
 });

@@ -70,6 +70,28 @@ test("a replication is counted under CouchDB's names", async () => {
   expect(await sample("tandem_replications_completed_total")).toBe(1);
 });
 
+test("the longest wait counts from when a job was added, in seconds", async () => {
+  const config = readConfig({ port: 0, store: "memory", nodeType: "api_frontend" }, {});
+  const frontend = await openServer(config, { event() {} });
+  const gauge = async (): Promise<number> => {
+    const url = `${frontend.url}/_node/_local/_stats/tandem/groups/longest_wait_seconds`;
+    return ((await (await fetch(url)).json()) as { value: number }).value;
+  };
+  try {
+    expect(await gauge()).toBe(0);
+    const document = { source: `${frontend.url}/a`, target: `${frontend.url}/b` };
+    const body = JSON.stringify(document);
+    const headers = { "content-type": "application/json" };
+    await fetch(`${frontend.url}/_replicator/waiting`, { method: "PUT", headers, body });
+    const first = await gauge();
+    expect(first).toBeGreaterThan(0);
+    expect(first).toBeLessThan(60);
+    expect(await gauge()).toBeGreaterThan(first);
+  } finally {
+    await frontend.stop();
+  }
+});
+
 test("the process tells its age and its memory", async () => {
   const system = await ask("GET", "/_node/_local/_system");
   expect(system.uptime).toBeGreaterThanOrEqual(0);

@@ -6,8 +6,11 @@
  * The numbers are nodes, jobs and groups; what it prints is explained in docs/scale.md.
  */
 import { expect, test } from "vitest";
+import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";
+import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
+import { UPDATES_PER_TIMEOUT } from "../../src/replicator/job-life.ts";
 import { jainIndex, percentile } from "./figures.ts";
-import { type GroupOutcome, ScaleCluster, type ScaleOutcome } from "./scale.ts";
+import { type GroupOutcome, ScaleCluster, type ScaleOutcome, type StoreLoad } from "./scale.ts";
 
 const SLOTS_PER_NODE = 20;
 const DURATION_SEC = Number(process.env.SCALE_SEC ?? 600);
@@ -43,19 +46,42 @@ function perShare(groups: readonly GroupOutcome[]): number[] {
   return groups.map(({ ranSec, shares }) => ranSec / shares);
 }
 
+/** Scheduling as it was simulated, and what running nodes ask for beside it, from the intervals of the code. */
+function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number): string[] {
+  const { workerLeaseSec, activityTimeoutSec, statisticsIntervalSec } = REPLICATOR_CONFIG_DEFAULT;
+  const runningCount = nodeCount * SLOTS_PER_NODE;
+  const scheduling = (transactions + conflicts) / durationSec;
+  const leases = (nodeCount * RENEWALS_PER_LEASE) / workerLeaseSec;
+  const line = (what: string, intervalSec: number): string => {
+    const life = runningCount / intervalSec;
+    const [all, ...parts] = [scheduling + leases + life, scheduling, leases, life].map((count) =>
+      Math.round(count).toLocaleString("en"),
+    );
+    return `${all} transactions/s while all jobs ${what} (scheduling ${parts[0]}, leases ${parts[1]}, signs of life ${parts[2]})`;
+  };
+  return [
+    line("are quiet", activityTimeoutSec / UPDATES_PER_TIMEOUT),
+    line("copy", statisticsIntervalSec),
+  ];
+}
+
 function report(outcome: ScaleOutcome, tookSec: number): string {
   const { groups, groupWaitsSec, jobWaitsSec, acceptedCount, load, durationSec } = outcome;
   const busy = saturated(groups);
   const waits = (values: readonly number[]): string =>
     `p50 ${percentile(values, 50).toFixed(1)} s, p99 ${percentile(values, 99).toFixed(1)} s, max ${percentile(values, 100).toFixed(1)} s`;
-  const memoryMib = process.memoryUsage().rss / 1024 / 1024;
+  const memoryMib = process.resourceUsage().maxRSS / 1024;
+  const perSec = (count: number): string => Math.round(count / durationSec).toLocaleString("en");
+  const perTurn = (count: number): string => (count / acceptedCount).toFixed(1);
   return [
     `${durationSec} s of virtual time took ${tookSec.toFixed(0)} s and ${memoryMib.toFixed(0)} MiB`,
     `Jain's index of run time per share, ${busy.length} saturated groups: ${jainIndex(perShare(busy)).toFixed(4)}`,
     `wait of a group for its first slot: ${waits(groupWaitsSec)}`,
     `wait of a job for its turn, ${jobWaitsSec.length} turns: ${waits(jobWaitsSec)}`,
     `conflicts per acceptance: ${(load.conflicts / acceptedCount).toFixed(4)}`,
-    `store: ${(load.transactions / durationSec).toFixed(0)} transactions/s, ${(load.conflicts / durationSec).toFixed(1)} repeated, for ${(acceptedCount / durationSec).toFixed(0)} acceptances/s`,
+    `store: ${perSec(load.transactions)} transactions/s, ${perSec(load.conflicts)} of them repeated, for ${perSec(acceptedCount)} acceptances/s`,
+    `store operations: ${perSec(load.readCount)} keys read/s and ${perSec(load.writtenCount)} written/s (${perTurn(load.readCount)} and ${perTurn(load.writtenCount)} for each turn of a job)`,
+    ...clusterLoad(load, durationSec).map((line) => `a FoundationDB cluster would carry: ${line}`),
     "",
   ].join("\n");
 }

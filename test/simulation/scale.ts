@@ -8,7 +8,12 @@ import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts"
 import { JobKeys } from "../../src/jobs/job-keys.ts";
 import { encodeWaiting } from "../../src/jobs/job-record.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
-import { chooseStops, type RunningJob } from "../../src/replicator/choose-stops.ts";
+import {
+  chooseStops,
+  type RunningJob,
+  waitingCountMax,
+} from "../../src/replicator/choose-stops.ts";
+import { countKeys, type KeyCounts } from "../support/kv/counting-engine.ts";
 import type { SimulatedNode } from "./kernel/simulated-node.ts";
 import { World } from "./kernel/world.ts";
 
@@ -36,9 +41,10 @@ export interface ScaleOptions {
   readonly durationSec: number;
 }
 
-/** What a store was asked for. */
-export interface StoreLoad {
+/** What a store was asked for; what was repeated counts again. */
+export interface StoreLoad extends KeyCounts {
   transactions: number;
+  /** Attempts that had to be repeated. */
   conflicts: number;
 }
 
@@ -82,7 +88,7 @@ export class ScaleCluster {
   readonly #dueSinceSec = new Map<string, number>();
   readonly #groupWaitsSec: number[] = [];
   readonly #jobWaitsSec: number[] = [];
-  readonly #load: StoreLoad = { transactions: 0, conflicts: 0 };
+  readonly load: StoreLoad = { transactions: 0, conflicts: 0, readCount: 0, writtenCount: 0 };
   #acceptedCount = 0;
   #startedAtSec = 0;
 
@@ -120,7 +126,7 @@ export class ScaleCluster {
       groupWaitsSec: this.#groupWaitsSec,
       jobWaitsSec: this.#jobWaitsSec,
       acceptedCount: this.#acceptedCount,
-      load: this.#load,
+      load: this.load,
       durationSec,
     };
   }
@@ -184,11 +190,6 @@ export class ScaleCluster {
 
   // What the nodes tell
 
-  countTransaction(attempts: number): void {
-    this.#load.transactions++;
-    this.#load.conflicts += attempts - 1;
-  }
-
   started(id: string, group: string): void {
     const nowSec = this.#nowSec;
     this.#acceptedCount++;
@@ -243,13 +244,15 @@ class ScaleNode {
   }
 
   async #transact<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
-    let attempts = 0;
-    const result = await this.#node.kv.transact((tx) => {
-      attempts++;
+    const { load } = this.#cluster;
+    load.transactions++;
+    let isRepeated = false;
+    return this.#node.kv.transact((tx) => {
+      if (isRepeated) load.conflicts++;
+      isRepeated = true;
+      countKeys(tx, load);
       return body(tx);
     });
-    this.#cluster.countTransaction(attempts);
-    return result;
   }
 
   async #charge(): Promise<void> {
@@ -285,10 +288,6 @@ class ScaleNode {
 
   async #giveWay(): Promise<void> {
     const dueBySec = this.#wallSec();
-    const waiting = await this.#transact(async (tx) => ({
-      count: await this.#jobs.pendingCount(tx.snapshot, TYPE, { dueBySec, limit: CHURN_MAX }),
-      givingWay: await this.#jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), dueBySec),
-    }));
     const slots = {
       jobsMax: this.#slotCount,
       churnMax: CHURN_MAX,
@@ -296,7 +295,13 @@ class ScaleNode {
       runMsMin: TURN_SEC * 1000,
       nowMs: this.#node.runtime.clock.monotonicMs(),
     };
-    for (const run of chooseStops([...this.#running], slots, waiting)) await this.#stop(run);
+    const running = [...this.#running];
+    const limit = waitingCountMax(running, slots);
+    const waiting = await this.#transact(async (tx) => ({
+      count: await this.#jobs.pendingCount(tx.snapshot, TYPE, { dueBySec, limit }),
+      givingWay: await this.#jobs.groups.givingWay(tx, TYPE, this.#meter.groups(), dueBySec),
+    }));
+    for (const run of chooseStops(running, slots, waiting)) await this.#stop(run);
   }
 
   async #stop(run: Run): Promise<void> {

@@ -14,6 +14,8 @@ export interface ProcessOptions {
   /** Kept when given; otherwise a folder of its own, removed at the end. */
   readonly directory?: string;
   readonly ini?: string;
+  /** What the processes of one store have to say of it, before `ini`. */
+  readonly storeIni?: string;
   readonly port?: number;
   /** Further options of `tandem serve`. */
   readonly flags?: readonly string[];
@@ -45,6 +47,7 @@ export class Processes {
   readonly #directories: string[] = [];
   readonly #children: TandemProcess[] = [];
   readonly #silent: ChildProcess[] = [];
+  readonly #cleanUps: (() => Promise<void>)[] = [];
 
   directory(): string {
     const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
@@ -66,9 +69,15 @@ export class Processes {
     return child;
   }
 
+  /** `cleanUp` is called when all processes have ended. */
+  onClose(cleanUp: () => Promise<void>): void {
+    this.#cleanUps.push(cleanUp);
+  }
+
   async close(): Promise<void> {
     for (const child of this.#children) await child.kill();
     for (const child of this.#silent) await endProcess(child, "SIGKILL");
+    for (const cleanUp of this.#cleanUps) await cleanUp();
     for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -76,12 +85,12 @@ export class Processes {
 function spawnTandem(
   options: ProcessOptions & { readonly directory: string },
 ): ChildProcessByStdio<null, Readable, Readable> {
-  const { directory, ini, port = 0, environment = {} } = options;
+  const { directory, port = 0, environment = {} } = options;
   const flags = ["serve", "--port", String(port), "--data-dir", join(directory, "data")];
   flags.push(...(options.flags ?? []));
-  if (ini !== undefined) {
+  if (options.ini !== undefined || options.storeIni !== undefined) {
     const file = join(directory, "tandem.ini");
-    writeFileSync(file, ini);
+    writeFileSync(file, `${options.storeIni ?? ""}${options.ini ?? ""}`);
     flags.push("--config", file);
   }
   return spawn(process.execPath, [MAIN, ...flags], {

@@ -1,5 +1,10 @@
 /** An engine that counts the keys that transactions read, rows of ranges included, and those that their commits wrote. */
-import type { Engine, EngineTransaction, ReadTransaction } from "../../../src/kv/index.ts";
+import type {
+  Engine,
+  EngineTransaction,
+  ReadTransaction,
+  Transaction,
+} from "../../../src/kv/index.ts";
 
 export interface KeyCounts {
   readCount: number;
@@ -12,19 +17,24 @@ export function countingEngine(engine: Engine): { engine: Engine; counts: KeyCou
   const counts: KeyCounts = { readCount: 0, writtenCount: 0 };
   const begin = (attempt?: number): EngineTransaction => {
     const inner = engine.begin(attempt);
-    countReads(inner.transaction, counts);
-    countReads(inner.transaction.snapshot, counts);
-    const transaction = inner.transaction as unknown as Record<string, (...args: never[]) => void>;
-    for (const name of WRITES) {
-      const write = transaction[name]?.bind(transaction) as (...args: never[]) => void;
-      transaction[name] = (...args: never[]) => {
-        counts.writtenCount++;
-        write(...args);
-      };
-    }
+    countKeys(inner.transaction, counts);
     return inner;
   };
   return { engine: { name: engine.name, begin, close: () => engine.close() }, counts };
+}
+
+/** From now on, what the transaction reads and writes is counted. */
+export function countKeys(tx: Transaction, counts: KeyCounts): void {
+  countReads(tx, counts);
+  countReads(tx.snapshot, counts);
+  const transaction = tx as unknown as Record<string, (...args: never[]) => void>;
+  for (const name of WRITES) {
+    const write = transaction[name]?.bind(transaction) as (...args: never[]) => void;
+    transaction[name] = (...args: never[]) => {
+      counts.writtenCount++;
+      write(...args);
+    };
+  }
 }
 
 function countReads(reader: ReadTransaction, counts: KeyCounts): void {

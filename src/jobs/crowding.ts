@@ -1,0 +1,36 @@
+/**
+ * How many acceptors seem to take from the queue at the same time. One that is alone takes the first jobs and reads no others.
+ * Several that did so would all choose the same; so each chooses among as many batches as make a second choice of the same one
+ * unlikely. (CouchDB: among 1024 rows, always.)
+ *
+ * The number of others is estimated by the choices whose commit this process has not seen: they are under way, or were lost to
+ * somebody. The lost ones are forgotten bit by bit as others hold.
+ */
+import type { Transaction } from "../kv/index.ts";
+
+/** A retry costs about as much as reading so many batches. */
+const BATCHES_PER_OTHER = 5;
+/** CouchDB reads as many to choose one job. */
+const ROW_COUNT_MAX = 1024;
+const OTHER_COUNT_MAX = 16;
+/** What is left of the lost choices after one that held. */
+const MEMORY = 0.95;
+
+export class Crowding {
+  #otherCount = 0;
+
+  /** Rows to choose a batch of `batchRowCount` among. */
+  rowCount(batchRowCount: number): number {
+    const batchCount = 1 + Math.round(this.#otherCount * BATCHES_PER_OTHER);
+    if (batchCount === 1) return batchRowCount;
+    return Math.max(2 * batchRowCount, Math.min(ROW_COUNT_MAX, batchCount * batchRowCount));
+  }
+
+  /** A choice that `tx` made. */
+  note(tx: Transaction): void {
+    this.#otherCount = Math.min(OTHER_COUNT_MAX, this.#otherCount + 1);
+    tx.afterCommit(() => {
+      this.#otherCount = Math.max(0, this.#otherCount - 1) * MEMORY;
+    });
+  }
+}

@@ -1,0 +1,28 @@
+/** Tells the process that started this one what was counted here: a replication process has no port at which anybody could ask. */
+import type { Clock } from "../base/index.ts";
+import type { CountReport, EventCounts } from "./metrics.ts";
+import type { Service } from "./supervise.ts";
+
+/** What a process that is killed counted last is lost. */
+const REPORT_INTERVAL_MS = 1000;
+
+export class CountReporter implements Service {
+  readonly name = "count-reporter";
+  readonly #clock: Clock;
+  readonly #counts: EventCounts;
+  readonly #tell: (report: CountReport) => void;
+
+  constructor(clock: Clock, counts: EventCounts, tell: (report: CountReport) => void) {
+    this.#clock = clock;
+    this.#counts = counts;
+    this.#tell = tell;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#clock.sleep(REPORT_INTERVAL_MS, signal).catch(() => {});
+      const report = this.#counts.takeReport();
+      if (report.length > 0) this.#tell(report);
+    }
+  }
+}

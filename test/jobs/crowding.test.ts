@@ -1,0 +1,48 @@
+/** How many rows an acceptor looks at follows how many others there seem to be. */
+import { expect, test } from "vitest";
+import { Crowding } from "../../src/jobs/crowding.ts";
+import type { Transaction } from "../../src/kv/index.ts";
+
+/** A transaction of which only its end matters. */
+class Choice {
+  readonly #effects: (() => void)[] = [];
+  readonly transaction = {
+    afterCommit: (effect: () => void) => this.#effects.push(effect),
+  } as unknown as Transaction;
+
+  commit(): void {
+    for (const effect of this.#effects) effect();
+  }
+}
+
+function choose(crowding: Crowding): Choice {
+  const choice = new Choice();
+  crowding.note(choice.transaction);
+  return choice;
+}
+
+test("one that is alone reads only what it takes", () => {
+  const crowding = new Crowding();
+  for (let count = 0; count < 10; count++) {
+    expect(crowding.rowCount(16)).toBe(16);
+    choose(crowding).commit();
+  }
+});
+
+test("one that was overtaken chooses among more, and among fewer again as its choices hold", () => {
+  const crowding = new Crowding();
+  choose(crowding);
+  const crowded = crowding.rowCount(16);
+  expect(crowded).toBeGreaterThan(32);
+  choose(crowding);
+  expect(crowding.rowCount(16)).toBeGreaterThan(crowded);
+  for (let count = 0; count < 100; count++) choose(crowding).commit();
+  expect(crowding.rowCount(16)).toBe(16);
+});
+
+test("at most 1024 rows, but two batches always when there are others", () => {
+  const crowding = new Crowding();
+  for (let count = 0; count < 100; count++) choose(crowding);
+  expect(crowding.rowCount(16)).toBeLessThanOrEqual(1024);
+  expect(crowding.rowCount(1000)).toBe(2000);
+});

@@ -1,0 +1,45 @@
+/**
+ * The stores that the nodes of a cluster can share. Tests of several nodes run on each of them; on FoundationDB only where
+ * `FDB_CLUSTER_FILE` names the cluster file of a live cluster, below a prefix of their own.
+ */
+import { randomUUID } from "node:crypto";
+import { describe, test } from "vitest";
+import { createSystemRuntime, openFoundationDbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+import type { Processes } from "./open-process.ts";
+
+/** Options for each process that shares the store. */
+export interface SharedStoreOptions {
+  readonly directory: string;
+  readonly storeIni?: string;
+}
+
+/** A new store, which is removed when `processes` are closed. */
+export type OpenSharedStore = (processes: Processes) => SharedStoreOptions;
+
+export function onSharedStores(declare: (open: OpenSharedStore) => void): void {
+  describe("on LMDB", () => declare((processes) => ({ directory: processes.directory() })));
+  if (process.env.FDB_CLUSTER_FILE === undefined) {
+    test.skip("on FoundationDB (skipped: FDB_CLUSTER_FILE does not name a live cluster)", () => {});
+  } else {
+    describe("on FoundationDB", () => declare(openFoundationDbStore));
+  }
+}
+
+function openFoundationDbStore(processes: Processes): SharedStoreOptions {
+  const prefix = `tandem-test-${randomUUID()}`;
+  processes.onClose(() => removeFromFoundationDb(prefix));
+  return {
+    directory: processes.directory(),
+    storeIni: `[tandem]\nstore = foundationdb\n[foundationdb]\nprefix = ${prefix}\n`,
+  };
+}
+
+async function removeFromFoundationDb(prefix: string): Promise<void> {
+  const runtime = createSystemRuntime();
+  const engine = await openFoundationDbEngine({ runtime, prefix });
+  const kv = new KeyValueStore({ runtime, engine });
+  const everything = { begin: new Uint8Array(), end: new Uint8Array([0xff]) };
+  await kv.transact(async (tx) => tx.clearRange(everything));
+  await kv.close();
+}
