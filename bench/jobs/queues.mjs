@@ -59,10 +59,13 @@ async function openTandem(directory) {
       await worker.run(signal, async ({ id }) => {
         const batchSize = JOBS_AT_ONCE / LANES.tandem;
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
-        const full = new FullBatches();
+        const idle = new IdleLanes(signal);
+        /** One idle lane waits for the queue, and the others for that one to have found something. */
+        let isWatched = false;
         /** Finishes what has run and accepts what is next, in one transaction. */
-        const lane = async (isFirst) => {
+        const lane = async () => {
           let ran = [];
+          let isWatching = false;
           while (!signal.aborted) {
             const exchanged = kv.transact(async (tx) => {
               await Promise.all(ran.map((held) => jobs.finish(tx, held)));
@@ -75,39 +78,43 @@ async function openTandem(directory) {
             });
             if (acceptance === undefined) continue;
             if (acceptance.kind === "none-due") {
-              // One lane waits for the queue, and the others until that one finds more than it can run.
-              if (isFirst) await acceptance.enqueued.fired(signal).catch(() => {});
-              else {
+              isWatching ||= !isWatched;
+              if (isWatching) {
+                isWatched = true;
+                await acceptance.enqueued.fired(signal).catch(() => {});
+              } else {
                 acceptance.enqueued.cancel();
-                await full.next(signal);
+                await idle.wait();
               }
               continue;
             }
-            if (acceptance.jobs.length === batchSize) full.announce();
+            if (isWatching) isWatched = false;
+            if (isWatching || acceptance.jobs.length === batchSize) idle.wake();
+            isWatching = false;
             await Promise.all(acceptance.jobs.map(({ data }) => onJob(data)));
             ran = acceptance.held;
           }
         };
-        await Promise.all(Array.from({ length: LANES.tandem }, (_, index) => lane(index === 0)));
+        await Promise.all(Array.from({ length: LANES.tandem }, lane));
       });
     },
     close: () => kv.close(),
   };
 }
 
-/** Tells idle lanes that there is more than one lane can run. */
-class FullBatches {
+class IdleLanes {
   #waiting = [];
 
-  announce() {
-    for (const wake of this.#waiting.splice(0)) wake();
+  constructor(signal) {
+    signal.addEventListener("abort", () => this.wake(), { once: true });
   }
 
-  next(signal) {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      signal.addEventListener("abort", resolve, { once: true });
-    });
+  wake() {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  wait() {
+    return new Promise((resolve) => this.#waiting.push(resolve));
   }
 }
 

@@ -11,7 +11,9 @@ import { bulkDocumentsRoutes } from "./bulk-documents.ts";
 import { bulkGetRoutes } from "./bulk-get.ts";
 import type { BodyRules } from "./call.ts";
 import { changesRoutes } from "./changes.ts";
+import { compressed } from "./compressed-responses.ts";
 import { type CorsOf, corsHeaders, preflight } from "./cors.ts";
+import { databaseListRoutes } from "./database-lists.ts";
 import { databaseUpdatesRoutes } from "./database-updates.ts";
 import { databaseRoutes } from "./databases.ts";
 import { documentRoutes } from "./documents.ts";
@@ -27,19 +29,30 @@ import type { Headers } from "./responses.ts";
 import { revisionsDifferenceRoutes } from "./revisions-difference.ts";
 import { type Match, type Route, Router, splitPath } from "./router.ts";
 import { serverInfoRoutes } from "./server-info.ts";
+import { type StaticFiles, utilityRoutes } from "./utilities.ts";
 
 /** `[chttpd]` and `[couchdb]`, as far as resources depend on them. */
 export interface ApiSettings {
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
+  /** `users_db_public`: whether all who come into `_users` may list what is public there. */
+  readonly usersListed: boolean;
   /** `users_db_security_editable` */
   readonly usersSecurityEditable: boolean;
   /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */
   readonly changesTimeoutMs: number;
   /** `max_document_size`; never more than the store takes. */
   readonly documentBytesMax: number;
+  /** `[attachments] compressible_types`: of attachments that are stored compressed; `*` stands for anything. */
+  readonly compressibleTypes: readonly string[];
+  /** `[attachments] compression_level`: 1 (fast) to 9 (small), 0 for not at all. */
+  readonly compressionLevel: number;
+  /** Whether answers are packed for whom asks for it. */
+  readonly compressesResponses: boolean;
   /** `max_http_request_size`, of a request that tells its length; of all others as far as they are held whole. */
   readonly requestBytesMax: number;
+  /** `max_db_number_for_dbs_info_req` */
+  readonly infoCountMax: number;
   /** `maintenance_mode`: the node is up, and says that it is not. */
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
@@ -66,6 +79,8 @@ export interface ApiParts {
   readonly isUp: () => boolean;
   /** Hashes the passwords in documents of `_users`, before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
+  /** What stands below `/_utils/`; undefined: nothing. */
+  readonly utilities?: StaticFiles | undefined;
   /** Read at each use. */
   readonly settings: ApiSettings;
   readonly cors: CorsOf;
@@ -79,6 +94,7 @@ export function createApi(parts: ApiParts): Api {
   const router = new Router([
     ...notImplementedRoutes(),
     ...serverInfoRoutes(own),
+    ...databaseListRoutes(own),
     ...databaseRoutes(own),
     ...documentRoutes(own),
     ...formUploadRoutes(own),
@@ -92,6 +108,7 @@ export function createApi(parts: ApiParts): Api {
     ...changesRoutes(own),
     ...findRoutes(own),
     ...databaseUpdatesRoutes(own),
+    ...utilityRoutes(own),
     ...parts.routes,
   ]);
   const { name, version } = parts.server.vendor;
@@ -116,7 +133,9 @@ export function createApi(parts: ApiParts): Api {
       ...response.headers,
       ...(permission === undefined ? corsHeaders(own.cors, request, response.headers) : {}),
     };
-    return { ...response, headers: sendable(headers) };
+    const sent = { ...response, headers: sendable(headers) };
+    if (!own.settings.compressesResponses) return sent;
+    return compressed(runtime.compression, request, sent);
   };
 }
 

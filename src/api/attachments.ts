@@ -6,6 +6,7 @@ import { encodeAttachmentName, ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import { byteRange } from "./byte-range.ts";
 import { type Call, parameter } from "./call.ts";
+import { acceptsGzip } from "./compressed-responses.ts";
 import { locationOf, readDatabase } from "./database-access.ts";
 import { documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision } from "./document-request.ts";
@@ -193,12 +194,4 @@ function othersThan(name: string, document: Document | undefined): AttachmentEdi
   return (document?.attachments ?? [])
     .filter((attachment) => attachment.name !== name)
     .map((attachment) => ({ kind: "stub", name: attachment.name, digest: attachment.digest }));
-}
-
-function acceptsGzip(header: string | undefined): boolean {
-  return (header ?? "").split(",").some((entry) => {
-    const [coding = "", ...parameters] = entry.split(";").map((text) => text.trim().toLowerCase());
-    const isRefused = parameters.some((text) => /^q=0(\.0*)?$/.test(text));
-    return (coding === "gzip" || coding === "x-gzip" || coding === "*") && !isRefused;
-  });
 }

@@ -1,13 +1,11 @@
 /** Who may do what, by the path of a request (`chttpd_auth_request`), and by the security object of its database. */
 import { isDatabaseAdmin, isDatabaseMember } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts, ApiSettings } from "./api.ts";
 import type { Call } from "./call.ts";
 import { openSecurity, securitySubject } from "./database-access.ts";
 import type { User } from "./exchange.ts";
 import { isDatabaseSegment } from "./router.ts";
-
-const USER_ID_PREFIX = "org.couchdb.user:";
 
 /** What a user has to be to come in. */
 type Demand =
@@ -16,6 +14,8 @@ type Demand =
   | "metrics-reader"
   | "server-admin"
   | "database-member"
+  /** Of `_users`, whose design documents are not for everybody. */
+  | "design-reader"
   | "database-admin";
 
 /** Throws a ProtocolError, unless the caller is a server admin. */
@@ -33,7 +33,7 @@ export async function authorize(
   const [first = "", ...rest] = segments;
   const demand =
     segments.length > 0 && isDatabaseSegment(first)
-      ? demandOfDatabase(method, first, rest)
+      ? demandOfDatabase(method, first, rest, parts.settings)
       : demandOfServer(method, segments, parts.settings.adminOnlyAllDatabases);
   switch (demand) {
     case "anybody":
@@ -49,7 +49,11 @@ export async function authorize(
     case "database-member":
     case "database-admin":
       await authorizeInDatabase(parts, first, user, demand);
-      if (first === "_users" && rest.length > 0) requireOwnDocument(method, rest[0], user);
+      return;
+    case "design-reader":
+      await authorizeInDatabase(parts, first, user, "database-member");
+      if (isDatabaseAdmin(await openSecurity(parts, first), securitySubject(user))) return;
+      throw refusal(user, "Only administrators can view design docs in the users database.");
   }
 }
 
@@ -82,15 +86,25 @@ function demandOfServer(
   }
 }
 
-function demandOfDatabase(method: string, database: string, rest: readonly string[]): Demand {
+function demandOfDatabase(
+  method: string,
+  database: string,
+  rest: readonly string[],
+  { usersListed }: ApiSettings,
+): Demand {
   const [resource] = rest;
   if (resource === undefined) {
     return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";
   }
   if (database === "_global_changes") return "server-admin";
-  // CouchDB hides the credentials of others' documents from members; here they do not come in.
-  if (database === "_replicator" || database.endsWith("/_replicator")) return "server-admin";
-  if (database === "_users" && resource.startsWith("_")) return "server-admin";
+  if (database === "_users" && resource === "_all_docs" && usersListed) return "database-member";
+  const isListing = resource === "_all_docs" || resource === "_changes";
+  if (isListing && (database === "_users" || database === "_replicator")) return "server-admin";
+  if (database === "_users") {
+    if (resource === "_local" || resource === "_local_docs") return "database-admin";
+    const isRead = method === "GET" || method === "HEAD";
+    if (isRead && /^_design(\/|$)/.test(resource)) return "design-reader";
+  }
   switch (resource) {
     case "_sync_shards":
     case "_purge":
@@ -101,6 +115,7 @@ function demandOfDatabase(method: string, database: string, rest: readonly strin
       return "database-admin";
     case "_security":
     case "_revs_limit":
+    case "_auto_purge":
       return method === "PUT" ? "database-admin" : "database-member";
     default:
       return "database-member";
@@ -122,13 +137,6 @@ async function authorizeInDatabase(
   if (demand === "database-admin" && !isDatabaseAdmin(security, subject)) {
     throw refusal(user, "You are not a db or server admin.");
   }
-}
-
-/** Of users' documents, members see their own. Whether they may write one, its rules say. */
-function requireOwnDocument(method: string, id: string | undefined, user: User): void {
-  const isReading = method === "GET" || method === "HEAD";
-  if (!isReading || (user.name !== null && id === `${USER_ID_PREFIX}${user.name}`)) return;
-  throw new ProtocolError(404, "not_found", "missing");
 }
 
 /** Somebody unknown may log in and try again; somebody known may not. */

@@ -21,15 +21,18 @@ export function databaseName(call: Call): string {
   return parameter(call, "database");
 }
 
+/** The database as the caller may see it. */
 export function readDatabase<T>(
   { kv, databases }: Store,
   call: Call,
   body: (tx: ReadTransaction, database: Database) => Promise<T>,
 ): Promise<T> {
   const name = existingDatabaseName(call);
-  return kv.read(async (tx) => body(tx, await databases.open(tx, name)), {
-    signal: call.request.signal,
-  });
+  const reader = securitySubject(call.user);
+  return kv.read(
+    async (tx) => body(tx, await (await databases.open(tx, name)).seenBy(tx, reader)),
+    { signal: call.request.signal },
+  );
 }
 
 /** `whenUnknown` as in `KeyValueStore.transact`; by default a body is applied once, whatever becomes of its commit. */
@@ -65,12 +68,16 @@ export function openSecurity({ kv, databases }: Store, name: string): Promise<st
   return kv.read(async (tx) => (await databases.open(tx, name)).security(tx));
 }
 
-/** The URL of a document, or of a database, as the client can reach it. */
-export function locationOf(call: Call, id?: string): string {
-  const { headers } = call.request;
+/** The server as the client can reach it, without a slash at the end. */
+export function serverUrl({ request: { headers } }: Call): string {
   const scheme = headers.get("x-forwarded-proto") ?? "http";
   const host = headers.get("x-forwarded-host") ?? headers.get("host") ?? "localhost";
-  const database = `${scheme}://${host}/${encodeDatabaseName(databaseName(call))}`;
+  return `${scheme}://${host}`;
+}
+
+/** The URL of a document, or of a database, as the client can reach it. */
+export function locationOf(call: Call, id?: string): string {
+  const database = `${serverUrl(call)}/${encodeDatabaseName(databaseName(call))}`;
   return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
 }
 

@@ -1,21 +1,17 @@
 /** Databases: making, describing, removing them, and their settings. */
 import { type JsonText, jsonKind, randomHex } from "../base/index.ts";
-import type { DatabaseInfo } from "../databases/index.ts";
 import { badRequest, ProtocolError, parseWireDocument } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { databaseName, locationOf, readDatabase, writeDatabase } from "./database-access.ts";
+import { infoView } from "./database-info.ts";
 import { writeOne } from "./document-writes.ts";
 import { wireEdit } from "./edits.ts";
-import { errorAnswer } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { isTextList } from "./query.ts";
-import { readJsonBody, readJsonMembers, requireJsonType } from "./request-body.ts";
+import { readJsonBody, requireJsonType } from "./request-body.ts";
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
-
-/** CouchDB's `[chttpd] max_db_number_for_dbs_info_req`. */
-const INFO_COUNT_MAX = 100;
 
 const OK = { ok: true };
 
@@ -25,7 +21,6 @@ export function databaseRoutes(parts: ApiParts): Route[] {
     defineRoute("PUT", "/{database}", (call) => create(parts, call)),
     defineRoute("DELETE", "/{database}", (call) => remove(parts, call)),
     defineRoute("POST", "/{database}", (call) => createDocument(parts, call)),
-    defineRoute("POST", "/_dbs_info", (call) => describeMany(parts, call)),
     defineRoute("POST", "/{database}/_ensure_full_commit", (call) => ensureFullCommit(parts, call)),
     defineRoute("POST", "/{database}/_compact", (call) => acceptUpkeep(parts, call)),
     defineRoute("POST", "/{database}/_compact/{design}", (call) => acceptUpkeep(parts, call)),
@@ -39,23 +34,6 @@ export function databaseRoutes(parts: ApiParts): Route[] {
 
 async function describe(parts: ApiParts, call: Call): Promise<ApiResponse> {
   return json(200, infoView(await readDatabase(parts, call, (tx, database) => database.info(tx))));
-}
-
-/** CouchDB's members; what is about shards and files says that there is one of each. */
-function infoView(info: DatabaseInfo): unknown {
-  return {
-    instance_start_time: info.instanceStartTime,
-    db_name: info.name,
-    purge_seq: String(info.purgeCount),
-    update_seq: info.updateSequence,
-    sizes: info.sizes,
-    props: {},
-    doc_del_count: info.deletedDocumentCount,
-    doc_count: info.documentCount,
-    disk_format_version: 8,
-    compact_running: false,
-    cluster: { q: 1, n: 1, w: 1, r: 1 },
-  };
 }
 
 async function create({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {
@@ -83,25 +61,6 @@ async function createDocument(parts: ApiParts, call: Call): Promise<ApiResponse>
   const { revision } = await writeOne(parts, call, edit);
   const status = call.request.query.get("batch") === "ok" ? 202 : 201;
   return json(status, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });
-}
-
-async function describeMany({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {
-  const keys: unknown = JSON.parse((await readJsonMembers(call)).get("keys") ?? "null");
-  if (!isTextList(keys)) throw badRequest("`keys` member must exist, and be an array of strings.");
-  if (keys.length > INFO_COUNT_MAX) throw badRequest("`keys` member has too many entries.");
-  const rows = await Promise.all(
-    keys.map(async (key) => {
-      try {
-        const info = await kv.read(async (tx) => (await databases.open(tx, key)).info(tx));
-        return { key, info: infoView(info) };
-      } catch (error) {
-        const { status, error: name } = errorAnswer(error);
-        if (status !== 404) throw error;
-        return { key, error: name };
-      }
-    }),
-  );
-  return json(200, rows);
 }
 
 /** What was acknowledged is durable already. */

@@ -13,6 +13,7 @@ const BATCH_LENGTH_MAX = 1_000_000;
 
 /** Of what a hook refused; all else that a validation function throws is 500 in CouchDB. */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
+  invalid_design_doc: 400,
   unauthorized: 401,
   forbidden: 403,
   not_found: 404,

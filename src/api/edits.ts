@@ -1,5 +1,5 @@
 /** From a document on the wire to an edit of the store. The bytes of its attachments are stored on the way. */
-import { base64Decode } from "../base/index.ts";
+import { base64Decode, exceedsBytes } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
 import {
@@ -14,9 +14,6 @@ import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";
 import { booleanParameter } from "./query.ts";
-
-/** CouchDB's `[attachments] compressible_types`: worth the work of compressing them. */
-const COMPRESSIBLE = /^(text\/|application\/(javascript|json|xml)\b)/;
 
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
@@ -49,11 +46,21 @@ export function checkWire(
 ): void {
   checkDocumentId(id);
   const byteCountMax = Math.min(settings.documentBytesMax, BODY_BYTES_MAX);
-  // No character takes more than three bytes per unit of length, so most bodies need not be measured.
-  const isLarge = body.length * 3 > byteCountMax;
-  if (isLarge && new TextEncoder().encode(body).length > byteCountMax) {
-    throw new ProtocolError(413, "document_too_large", id);
-  }
+  if (exceedsBytes(body, byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
+}
+
+/** Undefined for a type that is stored as it comes. */
+function compressionLevelOf(
+  { compressibleTypes, compressionLevel }: ApiParts["settings"],
+  contentType: string,
+): number | undefined {
+  if (compressionLevel === 0) return undefined;
+  const [type = ""] = contentType.split(";");
+  const isCompressible = compressibleTypes.some((pattern) => {
+    const escaped = pattern.split("*").map((text) => text.replace(/\W/g, "\\$&"));
+    return new RegExp(`^${escaped.join(".*")}$`, "i").test(type.trim());
+  });
+  return isCompressible ? compressionLevel : undefined;
 }
 
 export function editOf(
@@ -69,7 +76,7 @@ export function editOf(
 
 /** Stores bytes for an attachment. What a user uploads is compressed when it is text; what is replicated stays as it is. */
 export async function stageAttachment(
-  { attachments: store }: ApiParts,
+  { attachments: store, settings }: ApiParts,
   database: Database,
   {
     attachment,
@@ -104,7 +111,8 @@ export async function stageAttachment(
       encoding: isGzip ? "gzip" : undefined,
       expectedDigest: digest,
       expectedLength: isGzip ? attachment.encodedLength : attachment.length,
-      compress: mode === "interactive" && COMPRESSIBLE.test(contentType),
+      compressionLevel:
+        mode === "interactive" ? compressionLevelOf(settings, contentType) : undefined,
     },
     signal,
   );

@@ -123,7 +123,7 @@ class Scan {
     for (;;) {
       // The first row may be the last one of the page before.
       const limit = size.count + 1;
-      const { database, views } = await readDatabase(
+      const { database, ids, views } = await readDatabase(
         this.#parts,
         this.#call,
         async (tx, opened) => {
@@ -137,6 +137,7 @@ class Scan {
           const documents = page.entries.flatMap(({ document }) => document ?? []);
           return {
             database: opened,
+            ids: page.entries.map(({ id }) => id),
             views: await Promise.all(
               documents.map((document) => viewOf(tx, opened, document, this.#view)),
             ),
@@ -147,9 +148,9 @@ class Scan {
         const { id } = view.document;
         if (id !== seen && !id.startsWith("_design/")) yield { database, view };
       }
-      if (views.length < limit) return;
-      size.learn(views.length, lengthOf(views));
-      seen = views.at(-1)?.document.id;
+      if (ids.length < limit) return;
+      size.learn(ids.length, lengthOf(views));
+      seen = ids.at(-1);
       startId = seen;
     }
   }

@@ -39,5 +39,6 @@ export type { SchedulerParts } from "./scheduler.ts";
 export { schedulerRoutes } from "./scheduler.ts";
 export type { SessionAuthority } from "./session.ts";
 export { sessionRoutes } from "./session.ts";
+export type { StaticFile, StaticFiles } from "./utilities.ts";
 export type { WorkersParts } from "./workers.ts";
 export { workersRoutes } from "./workers.ts";

@@ -12,7 +12,6 @@ const SENTENCES: Readonly<Record<string, string>> = {
   "/{database}/_partition/{rest...}": "Databases of Tandem have no partitions.",
   "/{database}/_temp_view": "Views are not part of Tandem.",
   "/{database}/_search_analyze": "Search is not part of Tandem.",
-  "/{database}/_auto_purge": "Purging by age is not part of Tandem.",
 };
 
 const DESIGN_SENTENCES: Readonly<Record<string, string>> = {

@@ -1,14 +1,14 @@
 /** Purging: revisions that are to be as if they had never been; and what is remembered of that. */
 import { jsonKind, splitObject } from "../base/index.ts";
 import type { Purge } from "../databases/index.ts";
-import { badRequest } from "../protocol/index.ts";
+import { badRequest, ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase, writeContext, writeDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { isTextList } from "./query.ts";
-import { readJsonBody, requireJsonType } from "./request-body.ts";
+import { readJsonBody, readJsonMembers, requireJsonType } from "./request-body.ts";
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -23,6 +23,8 @@ export function purgeRoutes(parts: ApiParts): Route[] {
     defineRoute("GET", "/{database}/_purged_infos", (call) => readInfos(parts, call)),
     defineRoute("GET", limit, (call) => readInfosLimit(parts, call)),
     defineRoute("PUT", limit, (call) => writeInfosLimit(parts, call)),
+    defineRoute("GET", "/{database}/_auto_purge", (call) => readAutoPurge(parts, call)),
+    defineRoute("PUT", "/{database}/_auto_purge", (call) => writeAutoPurge(parts, call)),
   ];
 }
 
@@ -81,4 +83,26 @@ async function writeInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse
     { whenUnknown: "retry" },
   );
   return json(200, { ok: true });
+}
+
+/** CouchDB, later than 3.5: nothing is purged by itself until somebody says after how long. */
+async function readAutoPurge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  await readDatabase(parts, call, async () => undefined);
+  return json(200, {});
+}
+
+/** Takes what changes nothing: that deleted documents are kept for ever. */
+async function writeAutoPurge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const members = await readJsonMembers(call);
+  await readDatabase(parts, call, async () => undefined);
+  for (const [name, value] of members) {
+    if (name !== "deleted_document_ttl") throw badRequest("invalid auto purge property");
+    if (jsonKind(value) !== "string") {
+      throw badRequest("deleted_document_ttl must be a valid string");
+    }
+    if (JSON.parse(value) === "infinity") continue;
+    const reason = "Purging by age is not part of Tandem; deleted_document_ttl can be infinity.";
+    throw new ProtocolError(501, "not_implemented", reason);
+  }
+  return json(201, { ok: true });
 }

@@ -4,7 +4,7 @@ import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import type { ApiResponse } from "./exchange.ts";
-import { booleanParameter, integerParameter, jsonParameter, queryError } from "./query.ts";
+import { integerParameter } from "./query.ts";
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -15,7 +15,6 @@ export function serverInfoRoutes(parts: ApiParts): Route[] {
   return [
     defineRoute("GET", "/", async () => welcome(parts)),
     defineRoute("GET", "/_up", async () => up(parts)),
-    defineRoute("GET", "/_all_dbs", (call) => allDatabases(parts, call)),
     defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
     defineRoute("GET", "/_membership", async () => membership(parts)),
   ];
@@ -45,29 +44,6 @@ function up({ isUp, settings: { maintenanceMode } }: ApiParts): ApiResponse {
 /** We are one node to the outside. */
 function membership({ server: { nodeName } }: ApiParts): ApiResponse {
   return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
-}
-
-async function allDatabases({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {
-  const { signal } = call.request;
-  const startName = nameParameter(call, "startkey") ?? nameParameter(call, "start_key");
-  const endName = nameParameter(call, "endkey") ?? nameParameter(call, "end_key");
-  const limit = integerParameter(call, "limit");
-  const skip = integerParameter(call, "skip") ?? 0;
-  const descending = booleanParameter(call, "descending");
-  const options = {
-    descending,
-    ...(startName === undefined ? {} : { startName }),
-    ...(endName === undefined ? {} : { endName }),
-    ...(limit === undefined ? {} : { limit: limit + skip }),
-  };
-  const names = await kv.read((tx) => databases.names(tx, options), { signal });
-  return json(200, names.slice(skip));
-}
-
-function nameParameter(call: Call, name: string): string | undefined {
-  const value = jsonParameter(call, name);
-  if (value === undefined || typeof value === "string") return value;
-  throw queryError(`${name} must be a JSON string`);
 }
 
 function uuids({ runtime }: ApiParts, call: Call): ApiResponse {

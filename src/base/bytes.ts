@@ -124,3 +124,9 @@ export function base64Decode(text: string): Uint8Array | undefined {
   }
   return bytes.subarray(0, out);
 }
+
+/** Whether the text takes more bytes in UTF-8. Most texts are so far from the limit that they need not be measured. */
+export function exceedsBytes(text: string, byteCountMax: number): boolean {
+  // No character takes more than three bytes per unit of length.
+  return text.length * 3 > byteCountMax && utf8Encode(text).length > byteCountMax;
+}

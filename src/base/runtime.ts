@@ -35,9 +35,16 @@ export interface Digests {
   createMd5(): DigestStream;
 }
 
+export interface GzipOptions {
+  /** 1 (fast) to 9 (small). */
+  readonly level: number;
+  /** Whether each chunk can be unpacked when it comes, and not only with those behind it; false by default. */
+  readonly flushesEach?: boolean;
+}
+
 /** gzip, both ways, as streams: attachments are stored compressed and may be asked for plain. */
 export interface Compression {
-  gzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  gzip(chunks: AsyncIterable<Uint8Array>, options: GzipOptions): AsyncIterable<Uint8Array>;
   gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 

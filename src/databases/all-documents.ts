@@ -30,7 +30,7 @@ export interface AllDocumentsOptions {
 export interface DocumentRow {
   readonly id: string;
   readonly revision: Revision;
-  /** With `withDocument`. */
+  /** With `withDocument`, unless it is hidden. */
   readonly document?: Document;
 }
 
@@ -88,6 +88,7 @@ export class AllDocuments {
     const row = this.#row(keyValue);
     const { tree } = await this.#reader.load(tx, row.id);
     assert(tree.winner !== undefined, "A document of the index has a winner");
-    return { ...row, document: await this.#reader.document(tx, row.id, tree.winner) };
+    const document = await this.#reader.document(tx, row.id, tree.winner);
+    return document === undefined ? row : { ...row, document };
   }
 }

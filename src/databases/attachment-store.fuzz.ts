@@ -57,7 +57,9 @@ describe("attachments", () => {
               edits.push({ kind: "stub", name });
               continue;
             }
-            const content = await attachments.stage(database, once(utf8Encode(text)), { compress });
+            const content = await attachments.stage(database, once(utf8Encode(text)), {
+              compressionLevel: compress ? 6 : undefined,
+            });
             texts.set(`${content.digest} ${content.encoding}`, text);
             edits.push({ kind: "staged", name, contentType: "text/plain", content });
           }

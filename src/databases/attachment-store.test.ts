@@ -96,14 +96,17 @@ describe("staging and reading", () => {
     await expect(store.stage(HELLO, { expectedLength: 6 })).rejects.toMatchObject({
       code: "STORE_ATTACHMENT_LENGTH_MISMATCH",
     });
-    const compressed = await store.stage(HELLO, { expectedDigest: HELLO_DIGEST, compress: true });
+    const compressed = await store.stage(HELLO, {
+      expectedDigest: HELLO_DIGEST,
+      compressionLevel: 6,
+    });
     expect(compressed.digest).not.toBe(HELLO_DIGEST);
   });
 
   test("compressed bytes are read plain or as stored", async () => {
     const store = await openAttachments();
     const text = utf8Encode("abc".repeat(100_000));
-    const content = await store.stage(text, { compress: true });
+    const content = await store.stage(text, { compressionLevel: 6 });
     expect(content).toMatchObject({ encoding: "gzip", length: 300_000 });
     expect(content.encodedLength).toBeLessThan(10_000);
     await store.edit(withAttachments(interactive("a"), staged("t", content)));
@@ -119,7 +122,7 @@ describe("staging and reading", () => {
   test("bytes that come compressed are kept so, and their decoded length is found", async () => {
     const store = await openAttachments();
     const zipped = new Uint8Array(gzipSync(noise(500_000)));
-    const content = await store.stage(zipped, { encoding: "gzip", compress: true });
+    const content = await store.stage(zipped, { encoding: "gzip", compressionLevel: 6 });
     expect(content).toMatchObject({
       encoding: "gzip",
       length: 500_000,

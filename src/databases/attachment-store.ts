@@ -44,8 +44,8 @@ export interface StageOptions {
   readonly expectedDigest?: string | undefined;
   /** In bytes, as they come. */
   readonly expectedLength?: number | undefined;
-  /** Stores the bytes gzipped, unless they come compressed. */
-  readonly compress?: boolean | undefined;
+  /** Stores the bytes gzipped, from 1 (fast) to 9 (small), unless they come compressed; undefined: as they come. */
+  readonly compressionLevel?: number | undefined;
 }
 
 export interface ReadContentOptions {
@@ -82,11 +82,12 @@ export class AttachmentStore {
   ): Promise<StagedContent> {
     const { digests, compression } = this.#runtime;
     const incoming = new Meter(digests.createMd5());
-    const isCompressed = options.compress === true && options.encoding === undefined;
+    const level = options.encoding === undefined ? options.compressionLevel : undefined;
+    const isCompressed = level !== undefined;
     const stored = isCompressed ? new Meter(digests.createMd5()) : incoming;
     const gzipMeter = options.encoding === "gzip" ? new GzipMeter(compression) : undefined;
     const metered = incoming.measure(gzipMeter === undefined ? chunks : gzipMeter.tap(chunks));
-    const encoded = isCompressed ? stored.measure(compression.gzip(metered)) : metered;
+    const encoded = isCompressed ? stored.measure(compression.gzip(metered, { level })) : metered;
 
     const upload = new Upload(this.#runtime, this.#kv, database, signal);
     try {

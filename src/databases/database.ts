@@ -31,7 +31,7 @@ import type {
 } from "./document.ts";
 import { DocumentIndexes } from "./document-indexes.ts";
 import { DocumentPurger, type Purge } from "./document-purger.ts";
-import { DocumentReader } from "./document-reader.ts";
+import { DocumentReader, type ReadRule } from "./document-reader.ts";
 import { DocumentWriter } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { LeafWriter } from "./leaf-writer.ts";
@@ -46,6 +46,7 @@ import {
 } from "./revision-questions.ts";
 import type { LeafNode } from "./revision-tree.ts";
 import { readSecurity, writeSecurity } from "./security.ts";
+import { isDatabaseAdmin, type SecuritySubject } from "./security-object.ts";
 import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./sequence.ts";
 import { openState, stateOf, type TransactionState } from "./transaction-state.ts";
 
@@ -57,6 +58,7 @@ export interface DatabaseParts {
   readonly updates: DatabaseUpdates;
   /** The security object until somebody sets one. */
   readonly securityDefault: () => JsonText;
+  readonly readRule?: ReadRule;
 }
 
 export class Database {
@@ -64,6 +66,8 @@ export class Database {
   readonly uuid: string;
   readonly instanceStartTime: string;
   readonly keys: DatabaseKeys;
+  readonly #runtime: Runtime;
+  readonly #parts: DatabaseParts;
   readonly #registryKeys: RegistryKeys;
   readonly #updates: DatabaseUpdates;
   readonly #securityDefault: () => JsonText;
@@ -77,6 +81,8 @@ export class Database {
 
   constructor(runtime: Runtime, parts: DatabaseParts) {
     const { registryKeys, name, record, hooks, securityDefault } = parts;
+    this.#runtime = runtime;
+    this.#parts = parts;
     this.name = name;
     this.uuid = record.uuid;
     this.instanceStartTime = record.instanceStartTime.toString();
@@ -85,7 +91,7 @@ export class Database {
     this.#updates = parts.updates;
     this.#securityDefault = securityDefault;
     const { keys } = this;
-    const reader = new DocumentReader(keys, record.uuid);
+    const reader = new DocumentReader(keys, record.uuid, parts.readRule);
     const counts = new ChangeCounts(keys, runtime.random);
     const locals = new LocalDocuments(keys);
     const leaves = new LeafWriter(runtime, keys);
@@ -129,6 +135,18 @@ export class Database {
 
   // Reading
 
+  /** The same database with what the hooks let the reader see of its documents. */
+  async seenBy(tx: ReadTransaction, reader: SecuritySubject): Promise<Database> {
+    const hooks = this.#parts.hooks.filter(({ afterRead }) => afterRead !== undefined);
+    if (hooks.length === 0 || isDatabaseAdmin(await this.security(tx), reader)) return this;
+    const readRule: ReadRule = (document) =>
+      hooks.reduce<Document | undefined>(
+        (shown, hook) => shown && hook.afterRead?.(shown, reader),
+        document,
+      );
+    return new Database(this.#runtime, { ...this.#parts, readRule });
+  }
+
   /** The winner, deleted or not. */
   async read(tx: ReadTransaction, id: string): Promise<Document | undefined> {
     const { tree } = await this.#reader.load(tx, id);
@@ -153,13 +171,22 @@ export class Database {
       const leaf = tree.findLeaf(parts);
       leaves = leaf === undefined ? [] : [leaf];
     }
-    return Promise.all(leaves.map((leaf) => this.#reader.document(tx, id, leaf)));
+    return this.#documents(tx, id, leaves);
   }
 
   /** All leaves, winner first. */
   async readLeaves(tx: ReadTransaction, id: string): Promise<Document[]> {
     const { tree } = await this.#reader.load(tx, id);
-    return Promise.all(tree.leaves.map((leaf) => this.#reader.document(tx, id, leaf)));
+    return this.#documents(tx, id, tree.leaves);
+  }
+
+  async #documents(
+    tx: ReadTransaction,
+    id: string,
+    leaves: readonly LeafNode[],
+  ): Promise<Document[]> {
+    const read = leaves.map((leaf) => this.#reader.document(tx, id, leaf));
+    return (await Promise.all(read)).filter((document) => document !== undefined);
   }
 
   /** Winner first; empty for an unknown document. */

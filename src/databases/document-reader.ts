@@ -10,13 +10,19 @@ import { formatRevision } from "./revision.ts";
 import { type LeafNode, pathOf, RevisionTree } from "./revision-tree.ts";
 import { type LoadedDocument, stateOf } from "./transaction-state.ts";
 
+/** What is shown of a document; undefined when it is hidden. */
+export type ReadRule = (document: Document) => Document | undefined;
+
 export class DocumentReader {
   readonly #keys: DatabaseKeys;
   readonly #uuid: string;
+  readonly #readRule: ReadRule | undefined;
 
-  constructor(keys: DatabaseKeys, uuid: string) {
+  /** Without a rule, everything is shown. */
+  constructor(keys: DatabaseKeys, uuid: string, readRule?: ReadRule) {
     this.#keys = keys;
     this.#uuid = uuid;
+    this.#readRule = readRule;
   }
 
   /** The document as this transaction sees it; an empty tree for one that was never there. */
@@ -34,7 +40,13 @@ export class DocumentReader {
     return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
   }
 
-  async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document> {
+  /** As the reader may see it; undefined when it is hidden. */
+  async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
+    const document = await this.#document(tx, id, node);
+    return this.#readRule === undefined ? document : this.#readRule(document);
+  }
+
+  async #document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document> {
     const [body, attachments] = await Promise.all([
       this.#body(tx, id, node),
       this.attachments(tx, id, node),

@@ -5,6 +5,7 @@
 import type { Transaction } from "../kv/index.ts";
 import type { Database } from "./database.ts";
 import type { Document, DocumentEdit, WriteContext } from "./document.ts";
+import type { SecuritySubject } from "./security-object.ts";
 
 export type Verdict =
   | { readonly edit: DocumentEdit }
@@ -44,6 +45,8 @@ export interface DatabaseHook {
     winner: Document,
     context: WriteContext,
   ): Promise<void>;
+  /** The document as it is shown to who is no admin of the database; undefined when it is hidden. */
+  afterRead?(document: Document, reader: SecuritySubject): Document | undefined;
   databaseCreated?(tx: Transaction, database: Database): Promise<void>;
   /** Runs before the database's keys are cleared. */
   databaseRemoved?(tx: Transaction, database: Database): Promise<void>;

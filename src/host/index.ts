@@ -14,6 +14,7 @@ export type { NodeServer, NodeServerOptions } from "./node-server.ts";
 export { openNodeServer } from "./node-server.ts";
 export { ProcessLeaseRenewer } from "./process-lease-renewer.ts";
 export { SandboxPool } from "./sandbox-pool.ts";
+export { StaticFolder } from "./static-folder.ts";
 export { systemClock } from "./system-clock.ts";
 export { systemCompression } from "./system-compression.ts";
 export { systemDigests } from "./system-digests.ts";

@@ -1,11 +1,14 @@
 /** gzip by Node.js, as streams from iterable to iterable. */
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createGunzip, createGzip, type Gunzip, type Gzip } from "node:zlib";
+import { constants, createGunzip, createGzip, type Gunzip, type Gzip } from "node:zlib";
 import type { Compression } from "../base/index.ts";
 
 export const systemCompression: Compression = {
-  gzip: (chunks) => through(chunks, createGzip),
+  gzip: (chunks, { level, flushesEach = false }) => {
+    const flush = flushesEach ? constants.Z_SYNC_FLUSH : constants.Z_NO_FLUSH;
+    return through(chunks, () => createGzip({ level, flush }));
+  },
   gunzip: (chunks) => through(chunks, createGunzip),
 };
 

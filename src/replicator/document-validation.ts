@@ -22,6 +22,7 @@ import {
 } from "../databases/index.ts";
 import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts";
 import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
+import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-filter.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
@@ -37,7 +38,10 @@ export const VALIDATION_HOOK: DatabaseHook = {
     const { validation } = context;
     if (validation === undefined) return { edit };
     if (!edit.id.startsWith("_design/")) return validation.judge(tx, database, edit, context);
-    if (isDatabaseAdmin(await database.security(tx), context)) return { edit };
+    if (isDatabaseAdmin(await database.security(tx), context)) {
+      const fault = designDocumentFault(edit.body);
+      return fault === undefined ? { edit } : { rejected: "invalid_design_doc", reason: fault };
+    }
     const rejected = context.userName === null ? "unauthorized" : "forbidden";
     return { rejected, reason: "You are not a db or server admin." };
   },

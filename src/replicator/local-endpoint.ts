@@ -2,7 +2,7 @@
  * A database in our own store, without a socket. What it reads and writes is the same text that would have gone over the
  * wire, so the two endpoints can be mixed, and a body's bytes survive both.
  */
-import { OperationalError, type Runtime, validateJson } from "../base/index.ts";
+import { exceedsBytes, OperationalError, type Runtime, validateJson } from "../base/index.ts";
 import {
   type AttachmentEdit,
   type AttachmentStore,
@@ -72,6 +72,11 @@ export interface LocalEndpointParts {
   readonly functions: DesignFunctions;
   /** What a user may do now, by name; null is who reaches a server without administrators. */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject>;
+  /** Read at each use. */
+  readonly limits: {
+    /** `max_document_size` */
+    readonly documentBytesMax: number;
+  };
   /** Where our databases stand for others, with a slash at the end. */
   readonly serverUrl: string;
 }
@@ -214,7 +219,12 @@ export class LocalEndpoint implements Endpoint {
     for (const { text } of documents) {
       signal.throwIfAborted();
       const wire = parseWireDocument(text);
-      edits.push(replicatedEdit(wire, wire.attachments.map(stubEdit)));
+      const edit = replicatedEdit(wire, wire.attachments.map(stubEdit));
+      if (this.#isTooLarge(edit)) {
+        failures.push(tooLarge(edit));
+        continue;
+      }
+      edits.push(edit);
       length += text.length;
       if (edits.length >= DOCUMENTS_MAX || length >= WRITE_LENGTH_MAX) await flush();
     }
@@ -228,6 +238,8 @@ export class LocalEndpoint implements Endpoint {
     const database = await this.#open();
     validateJson(document.text);
     const wire = parseWireDocument(document.text);
+    const plain = replicatedEdit(wire, []);
+    if (this.#isTooLarge(plain)) return { kind: "refused", failure: tooLarge(plain) };
     const attachments = await this.#stage(database, wire, document.attachments, signal);
     const edit = replicatedEdit(wire, attachments);
     try {
@@ -414,6 +426,10 @@ export class LocalEndpoint implements Endpoint {
     }
   }
 
+  #isTooLarge({ body }: DocumentEdit): boolean {
+    return exceedsBytes(body, this.#parts.limits.documentBytesMax);
+  }
+
   #shown(error: unknown): unknown {
     if (error instanceof SandboxError) {
       return new EndpointError(error.error, error.reason, { cause: error });
@@ -472,6 +488,11 @@ function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
 function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFailure {
   const revision = revisionOf(edit);
   return { id: edit.id, revision, status: refusalStatus(error), error, reason };
+}
+
+/** As `_bulk_docs` tells it. */
+function tooLarge(edit: DocumentEdit): WriteFailure {
+  return failureOf(edit, "document_too_large", edit.id);
 }
 
 function revisionOf(edit: DocumentEdit): string {

@@ -8,12 +8,12 @@ import type {
   DatabaseHook,
   Document,
   DocumentEdit,
+  SecuritySubject,
   WriteContext,
 } from "../databases/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import { certificateFilesRefusal } from "./certificate-files.ts";
-import { ownerOnceWritten, ownerRefusal, withOwner } from "./document-owner.ts";
 import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
@@ -29,6 +29,13 @@ import { removeJob } from "./remove-job.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import type { Replication } from "./replication.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
+import {
+  type OwnershipRefusal,
+  ownerOnceWritten,
+  ownershipRefusal,
+  visibleReplication,
+  withOwner,
+} from "./replication-document-access.ts";
 import { groupOf } from "./replication-group.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
@@ -55,16 +62,17 @@ export class ReplicationHook implements DatabaseHook {
     return databaseName === "_replicator" || databaseName.endsWith("/_replicator");
   }
 
-  /** Refuses a document that could never run, and notes its owner. What was replicated in is taken as it is. */
+  /** Refuses a document that is not the writer's, or that could never run, and notes its owner. */
   async beforeWrite(
-    _tx: Transaction,
-    _database: Database,
+    tx: Transaction,
+    database: Database,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Promise<{ edit: DocumentEdit } | { rejected: "forbidden" | "unauthorized"; reason: string }> {
-    const untouched =
-      context.replicator === REPLICATOR || edit.mode === "replicated" || edit.deleted;
-    if (untouched || edit.id.startsWith("_design/")) return { edit };
+  ): Promise<{ edit: DocumentEdit } | OwnershipRefusal> {
+    if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
+    const notOwn = await ownershipRefusal(tx, database, edit, context);
+    if (notOwn !== undefined) return notOwn;
+    if (edit.mode === "replicated" || edit.deleted) return { edit };
     const members = JSON.parse(edit.body);
     if (documentState(members) !== "failed") {
       const parsed = this.#parse(members);
@@ -73,11 +81,11 @@ export class ReplicationHook implements DatabaseHook {
       const refusal = context.isAdmin ? undefined : certificateFilesRefusal(parsed.replication);
       if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
     }
-    const refusal = ownerRefusal(members.owner, context);
-    if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
-    const owner = ownerOnceWritten(members.owner, context);
-    if (owner === members.owner) return { edit };
-    return { edit: { ...edit, body: withOwner(edit.body, owner) } };
+    return { edit: { ...edit, body: withOwner(edit.body, context) } };
+  }
+
+  afterRead(document: Document, reader: SecuritySubject): Document {
+    return visibleReplication(document, reader);
   }
 
   async afterWrite(
@@ -95,7 +103,7 @@ export class ReplicationHook implements DatabaseHook {
     const members = JSON.parse(document.body);
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
-    const parsed = this.#permitted(this.#parse(members), members.owner, context);
+    const parsed = this.#permitted(this.#parse(members), context);
     const { jobs, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
@@ -130,9 +138,9 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /** A document that was replicated in was not refused; what its writer may not have fails. */
-  #permitted(parsed: Parsed, owner: unknown, writer: WriteContext): Parsed {
-    if (writer.isAdmin || !("replication" in parsed)) return parsed;
-    const reason = certificateFilesRefusal(parsed.replication) ?? ownerRefusal(owner, writer);
+  #permitted(parsed: Parsed, { isAdmin }: WriteContext): Parsed {
+    if (isAdmin || !("replication" in parsed)) return parsed;
+    const reason = certificateFilesRefusal(parsed.replication);
     return reason === undefined ? parsed : { failure: { error: "forbidden", reason } };
   }
 

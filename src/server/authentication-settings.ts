@@ -31,6 +31,8 @@ export interface AuthenticationSettings {
   readonly proxyTokenHeader: string;
   /** `exp, nbf, {iss, "name"}` */
   readonly requiredClaims: string;
+  /** `public_fields`: what everybody who comes into `_users` may read of its documents. */
+  readonly publicMembers: readonly string[];
   readonly rolesClaimName: string;
   readonly rolesClaimPath: string | undefined;
 }
@@ -52,16 +54,29 @@ const SETTINGS: SettingsOf<AuthenticationSettings> = {
   proxyRolesHeader: textSetting(AUTH, "x_auth_roles", "X-Auth-CouchDB-Roles"),
   proxyTokenHeader: textSetting(AUTH, "x_auth_token", "X-Auth-CouchDB-Token"),
   requiredClaims: textSetting("jwt_auth", "required_claims", "exp"),
+  publicMembers: listSetting(AUTH, "public_fields", []),
   rolesClaimName: textSetting("jwt_auth", "roles_claim_name", "_couchdb.roles"),
   rolesClaimPath: textSetting("jwt_auth", "roles_claim_path", undefined),
 };
 
+const COMPRESSIBLE_TYPES = [
+  "text/*",
+  "application/javascript",
+  "application/json",
+  "application/xml",
+];
+
 const API_SETTINGS: SettingsOf<ApiSettings> = {
   adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
+  usersListed: booleanSetting(AUTH, "users_db_public", false),
   usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
   changesTimeoutMs: integerSetting("chttpd", "changes_timeout", 60_000),
   documentBytesMax: integerSetting("couchdb", "max_document_size", 8 * 1024 * 1024),
   requestBytesMax: integerSetting("chttpd", "max_http_request_size", 4_294_967_296),
+  compressesResponses: booleanSetting("tandem", "compress_responses", true),
+  compressibleTypes: listSetting("attachments", "compressible_types", COMPRESSIBLE_TYPES),
+  compressionLevel: integerSetting("attachments", "compression_level", 8, { min: 0, max: 9 }),
+  infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
   maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", ["false", "true", "nolb"]),
 };
 

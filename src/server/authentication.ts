@@ -107,13 +107,14 @@ export class Authentication {
   async #byPassword(name: string, password: string): Promise<KnownUser | undefined> {
     const user = await this.#parts.users.find(name);
     if (user === undefined) return undefined;
-    const credentials = JSON.stringify([name, user.salt, password]);
+    const credentials = JSON.stringify([name, user.hash, password]);
     const known = createHmac("sha256", this.#verifiedKey).update(credentials).digest("base64");
     if (this.#verified.has(known)) return user;
     if (!(await user.matches(password))) return undefined;
     const [oldest] = this.#verified;
     if (this.#verified.size >= VERIFIED_COUNT_MAX && oldest) this.#verified.delete(oldest);
     this.#verified.add(known);
+    await this.#parts.users.upgradeHash(name, password);
     return user;
   }
 

@@ -59,6 +59,8 @@ export interface ServerConfig {
   readonly nodeName: string;
   /** `[couchdb] uuid`: 32 hex digits, the same for all nodes; undefined: the store keeps one. */
   readonly serverUuid: string | undefined;
+  /** `[tandem] utils_dir`: what is served below `/_utils/`. Not to be set over HTTP: it opens a folder to everybody. */
+  readonly utilitiesDirectory: string | undefined;
   readonly logLevel: "debug" | "info" | "warn" | "error" | "silent";
   /** What can be changed while the node runs. */
   readonly configuration: Configuration;
@@ -142,6 +144,8 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     publicUrl: environment.TANDEM_PUBLIC_URL,
     nodeName: read(START_SETTINGS.nodeName) ?? `tandem@${hostname()}`,
     serverUuid: read(START_SETTINGS.serverUuid),
+    utilitiesDirectory:
+      environment.TANDEM_UTILS_DIR ?? (file.get("tandem")?.get("utils_dir") || undefined),
     logLevel: traceLevel(
       logLevel === undefined
         ? read(START_SETTINGS.logLevel)

@@ -14,6 +14,7 @@ import {
   openUndiciFetch,
   parseMultipart,
   SandboxPool,
+  StaticFolder,
 } from "../host/index.ts";
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -52,7 +53,8 @@ import { SessionCookies } from "./session-cookies.ts";
 import { ShareUpdater } from "./share-updater.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { UserDirectory } from "./user-directory.ts";
-import { hashPasswords, USERS_HOOK } from "./users-hook.ts";
+import { hashPasswords } from "./user-passwords.ts";
+import { usersHook } from "./users-hook.ts";
 import { VERSION } from "./version.ts";
 
 /** Databases that are always there, as CouchDB's set-up makes them. */
@@ -125,17 +127,18 @@ async function startNode(
     removedDatabases,
     config: replicatorSettings,
   });
+  const settings = authenticationSettings(configuration);
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    hooks: [hook, USERS_HOOK, VALIDATION_HOOK],
+    hooks: [hook, usersHook(settings), VALIDATION_HOOK],
     securityDefault: securityDefault(configuration),
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const sandbox = new SandboxPool(runtime);
   const functions = designFunctions(sandbox, configuration);
-  const users = new UserDirectory(kv, databases, configuration);
-  const settings = authenticationSettings(configuration);
+  const passwords = passwordSettings(configuration);
+  const users = new UserDirectory({ kv, databases, configuration, passwords });
   const cookies = new SessionCookies(settings, runtime.clock, await sessionSecret(runtime, kv));
   const authentication = new Authentication({
     configuration,
@@ -145,7 +148,6 @@ async function startNode(
     clock: runtime.clock,
     allowsParty: isLoopback(config.bindAddress),
   });
-  const passwords = passwordSettings(configuration);
   const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
   // Ids must not change from start to start, so a port that the system picks is no part of them.
   const ids = {
@@ -189,6 +191,10 @@ async function startNode(
       isUp: () => kv.isAvailable(),
       settings: apiSettings(configuration),
       cors: corsSettings(configuration),
+      utilities:
+        config.utilitiesDirectory === undefined
+          ? undefined
+          : new StaticFolder(config.utilitiesDirectory),
       hashPasswords: (edits) => hashPasswords(edits, passwords),
       routes: routes({
         kv,
@@ -217,6 +223,7 @@ async function startNode(
     attachments,
     functions,
     resolveUser: (userName) => users.resolve(userName),
+    limits: apiSettings(configuration),
     serverUrl: shownUrl,
     fetch: undici.fetch,
     parseMultipart,

@@ -26,12 +26,12 @@ export type PasswordHash =
     }
   | { readonly scheme: "simple"; readonly salt: string; readonly key: string };
 
-/** With a new salt. Takes a tenth of a second at CouchDB's 600,000 iterations, outside of the event loop. */
+/** With a new salt, unless one is given. Takes a tenth of a second at CouchDB's 600,000 iterations, outside of the event loop. */
 export async function hashPassword(
   password: string,
   settings: PasswordSettings,
+  salt = randomBytes(16).toString("hex"),
 ): Promise<PasswordHash> {
-  const salt = randomBytes(16).toString("hex");
   if (settings.scheme === "simple") {
     return { scheme: "simple", salt, key: simpleKey(password, salt) };
   }
@@ -39,6 +39,15 @@ export async function hashPassword(
   const length = createHash(digestName(pseudoRandomFunction)).digest().length;
   const key = await derive(password, salt, iterations, length, digestName(pseudoRandomFunction));
   return { scheme: "pbkdf2", pseudoRandomFunction, iterations, salt, key: key.toString("hex") };
+}
+
+/** Whether a new password would be kept in another way. */
+export function isOutdated(hash: PasswordHash, settings: PasswordSettings): boolean {
+  if (hash.scheme === "simple" || settings.scheme === "simple") {
+    return hash.scheme !== settings.scheme;
+  }
+  const { pseudoRandomFunction, iterations } = settings;
+  return hash.pseudoRandomFunction !== pseudoRandomFunction || hash.iterations !== iterations;
 }
 
 /** In a time that does not tell where they differ. */

@@ -1,57 +1,88 @@
 /** Who is known by a password: the administrators of the configuration, and the documents of `_users`. */
 
 import { errorCode } from "../base/index.ts";
-import type { DatabaseRegistry, SecuritySubject } from "../databases/index.ts";
+import type { DatabaseRegistry, Document, SecuritySubject } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { Configuration } from "./configuration.ts";
+import type { PasswordRules } from "./password-settings.ts";
 import {
+  isOutdated,
   matchesHash,
   type PasswordHash,
   PSEUDO_RANDOM_FUNCTIONS,
   parseAdminHash,
   sameText,
 } from "./passwords.ts";
+import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";
 
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
-  /** Changes with the password: sessions and remembered credentials end with it. */
+  /** Changes with the password: sessions end with it. */
   readonly salt: string;
+  /** Changes with all that is kept of the password: remembered credentials end with it. */
+  readonly hash: string;
   matches(password: string): Promise<boolean>;
 }
 
-export class UserDirectory {
-  readonly #kv: KeyValueStore;
-  readonly #databases: DatabaseRegistry;
-  readonly #configuration: Configuration;
+export interface UserDirectoryParts {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly configuration: Configuration;
+  /** Read at each use. */
+  readonly passwords: PasswordRules;
+}
 
-  constructor(kv: KeyValueStore, databases: DatabaseRegistry, configuration: Configuration) {
-    this.#kv = kv;
-    this.#databases = databases;
-    this.#configuration = configuration;
+const SERVER: SecuritySubject = { userName: null, roles: ["_admin"], isAdmin: true };
+
+export class UserDirectory {
+  readonly #parts: UserDirectoryParts;
+
+  constructor(parts: UserDirectoryParts) {
+    this.#parts = parts;
   }
 
   /** Undefined for a name that nobody has. */
   async find(name: string): Promise<KnownUser | undefined> {
-    const stored = this.#configuration.section("admins").get(name);
+    const stored = this.#parts.configuration.section("admins").get(name);
     return stored ? adminOf(name, stored) : this.#userOf(name);
   }
 
   /** What the user may do now. `null` is whoever reaches a server that has no administrators. */
   async resolve(userName: string | null): Promise<SecuritySubject> {
-    if (userName === null || this.#configuration.section("admins").has(userName)) {
+    if (userName === null || this.#parts.configuration.section("admins").has(userName)) {
       return { userName, roles: ["_admin"], isAdmin: true };
     }
     const user = await this.#userOf(userName);
     return { userName, roles: user?.roles ?? [], isAdmin: false };
   }
 
+  /**
+   * Hashes a user's password, which was found right, in the way in which new ones are hashed now (CouchDB's
+   * `upgrade_hash_on_auth`). Keeps the salt, and with it the sessions. Whoever changes the document meanwhile goes first.
+   */
+  async upgradeHash(name: string, password: string): Promise<void> {
+    const { kv, databases, configuration, passwords } = this.#parts;
+    if (!passwords.upgradesHashes || configuration.section("admins").has(name)) return;
+    const document = await this.#read(`${USER_ID_PREFIX}${name}`);
+    const hash = document && hashOf(JSON.parse(document.body));
+    if (document === undefined || hash === undefined || !isOutdated(hash, passwords)) return;
+    const body = await withHash(document.body, password, passwords, hash.salt);
+    const { id, revision: parent, attachments } = document;
+    const kept = attachments.map((each) => ({ kind: "stub", name: each.name }) as const);
+    const edit = { mode: "interactive", id, parent, deleted: false, body } as const;
+    await kv.transact(async (tx) => {
+      const database = await databases.open(tx, "_users");
+      await database.write(tx, { ...edit, attachments: kept }, SERVER);
+    });
+  }
+
   async #userOf(name: string): Promise<KnownUser | undefined> {
-    const body = await this.#read(`${USER_ID_PREFIX}${name}`);
-    if (body === undefined) return undefined;
-    const record: Readonly<Record<string, unknown>> = JSON.parse(body);
+    const document = await this.#read(`${USER_ID_PREFIX}${name}`);
+    if (document === undefined) return undefined;
+    const record: Readonly<Record<string, unknown>> = JSON.parse(document.body);
     const hash = hashOf(record);
     if (hash === undefined || record.name !== name) return undefined;
     const roles = Array.isArray(record.roles) ? record.roles : [];
@@ -59,17 +90,19 @@ export class UserDirectory {
       name,
       // No document makes somebody a server admin.
       roles: roles.filter((role) => typeof role === "string" && role !== "_admin"),
-      salt: `${hash.salt}${hash.key}`,
+      salt: hash.salt,
+      hash: `${hash.salt}${hash.key}`,
       matches: (password) => matchesHash(password, hash),
     };
   }
 
-  async #read(id: string): Promise<string | undefined> {
+  async #read(id: string): Promise<Document | undefined> {
+    const { kv, databases } = this.#parts;
     try {
-      const document = await this.#kv.read(async (tx) =>
-        (await this.#databases.open(tx, "_users")).read(tx, id),
+      const document = await kv.read(async (tx) =>
+        (await databases.open(tx, "_users")).read(tx, id),
       );
-      return document === undefined || document.deleted ? undefined : document.body;
+      return document === undefined || document.deleted ? undefined : document;
     } catch (error) {
       if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
       throw error;
@@ -83,6 +116,7 @@ function adminOf(name: string, stored: string): KnownUser {
     name,
     roles: ["_admin"],
     salt: stored,
+    hash: stored,
     matches: async (password) =>
       hash === undefined ? sameText(password, stored) : matchesHash(password, hash),
   };

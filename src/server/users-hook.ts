@@ -1,81 +1,48 @@
-/** The rules of `_users` (`couch_users_db`, and the validation function of its design document), and its passwords. */
-import { type JsonText, joinObject, splitObject } from "../base/index.ts";
+/** The rules of `_users` (`couch_users_db`, and the validation function of its design document). */
+import { joinObject, splitObject } from "../base/index.ts";
 import {
   type Database,
   type DatabaseHook,
+  type Document,
   type DocumentEdit,
   isDatabaseAdmin,
+  type SecuritySubject,
   type WriteContext,
 } from "../databases/index.ts";
 import type { Transaction } from "../kv/index.ts";
-import { hashPassword, type PasswordSettings } from "./passwords.ts";
 import { USER_ID_PREFIX } from "./user-directory.ts";
-
-/** Members that say how a password is kept, or hold it. */
-const PASSWORD_MEMBERS = new Set([
-  "derived_key",
-  "iterations",
-  "password",
-  "password_scheme",
-  "password_sha",
-  "pbkdf2_prf",
-  "preserve_salt",
-  "salt",
-]);
 
 type Members = Readonly<Record<string, unknown>>;
 
-export const USERS_HOOK: DatabaseHook = {
-  appliesTo: (databaseName) => databaseName === "_users",
-  async beforeWrite(tx, database, edit, context) {
-    if (edit.id.startsWith("_design/")) return { edit };
-    const isAdmin = isDatabaseAdmin(await database.security(tx), context);
-    const own = `${USER_ID_PREFIX}${context.userName}`;
-    // Somebody unknown may sign up; somebody known does not learn of others.
-    if (!isAdmin && context.userName !== null && edit.id !== own) {
-      return { rejected: "not_found", reason: "missing" };
-    }
-    const refusal = await judge(tx, database, { edit, context, isAdmin });
-    return refusal === undefined ? { edit } : { rejected: "forbidden", reason: refusal };
-  },
-};
-
-/** The edits with hashes in the place of passwords. */
-export function hashPasswords(
-  edits: readonly DocumentEdit[],
-  settings: PasswordSettings,
-): Promise<DocumentEdit[]> {
-  return Promise.all(
-    edits.map(async (edit) => {
-      const { password } = JSON.parse(edit.body) as Members;
-      if (edit.deleted || typeof password !== "string") return edit;
-      return { ...edit, body: await withHash(edit.body, password, settings) };
-    }),
-  );
+/** `publicMembers` are those that everybody who comes in may read of all users. Read at each use. */
+export function usersHook(settings: { readonly publicMembers: readonly string[] }): DatabaseHook {
+  return {
+    appliesTo: (databaseName) => databaseName === "_users",
+    async beforeWrite(tx, database, edit, context) {
+      if (edit.id.startsWith("_design/")) return { edit };
+      const isAdmin = isDatabaseAdmin(await database.security(tx), context);
+      // Somebody unknown may sign up; somebody known does not learn of others.
+      if (!isAdmin && context.userName !== null && !isOwn(edit, context)) {
+        return { rejected: "not_found", reason: "missing" };
+      }
+      const refusal = await judge(tx, database, { edit, context, isAdmin });
+      return refusal === undefined ? { edit } : { rejected: "forbidden", reason: refusal };
+    },
+    afterRead: (document, reader) =>
+      isOwn(document, reader) ? document : publicPart(document, settings.publicMembers),
+  };
 }
 
-async function withHash(
-  body: JsonText,
-  password: string,
-  settings: PasswordSettings,
-): Promise<JsonText> {
-  const hash = await hashPassword(password, settings);
-  const kept = splitObject(body).filter(({ name }) => !PASSWORD_MEMBERS.has(name));
-  const members: Members =
-    hash.scheme === "simple"
-      ? { password_scheme: "simple", salt: hash.salt, password_sha: hash.key }
-      : {
-          password_scheme: "pbkdf2",
-          pbkdf2_prf: hash.pseudoRandomFunction,
-          salt: hash.salt,
-          iterations: hash.iterations,
-          derived_key: hash.key,
-        };
-  const added = Object.entries(members).map(([name, value]) => ({
-    name,
-    value: JSON.stringify(value),
-  }));
-  return joinObject([...added, ...kept]);
+function isOwn({ id }: { readonly id: string }, { userName }: SecuritySubject): boolean {
+  return userName !== null && id === `${USER_ID_PREFIX}${userName}`;
+}
+
+/** Undefined when nothing is public. Design documents are for administrators. */
+function publicPart(document: Document, names: readonly string[]): Document | undefined {
+  if (document.id.startsWith("_design/")) return undefined;
+  const members = splitObject(document.body).filter(({ name }) => names.includes(name));
+  if (members.length === 0) return undefined;
+  return { ...document, body: joinObject(members), attachments: [] };
 }
 
 /** Why the edit is forbidden, in CouchDB's words. */

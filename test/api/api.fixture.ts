@@ -4,6 +4,7 @@ import {
   type Api,
   type ApiParts,
   type ApiRequest,
+  type ApiSettings,
   createApi,
   type User,
 } from "../../src/api/index.ts";
@@ -16,12 +17,19 @@ import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv
 import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
 
 /** `[chttpd]` and `[couchdb]` as they are by default. */
-export const LIMITS = {
+export const SETTINGS: ApiSettings = {
+  adminOnlyAllDatabases: true,
+  usersListed: false,
+  usersSecurityEditable: false,
   changesTimeoutMs: 60_000,
   documentBytesMax: 8 * 1024 * 1024,
   requestBytesMax: 4_294_967_296,
+  compressibleTypes: ["text/*", "application/javascript", "application/json", "application/xml"],
+  compressionLevel: 8,
+  compressesResponses: true,
+  infoCountMax: 100,
   maintenanceMode: "false",
-} as const;
+};
 
 export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
 
@@ -96,11 +104,7 @@ export async function openApi({
     },
     isUp: () => true,
     hashPasswords: async (edits) => edits,
-    settings: {
-      adminOnlyAllDatabases: true,
-      usersSecurityEditable: false,
-      ...LIMITS,
-    },
+    settings: SETTINGS,
     cors: () => undefined,
     routes: [],
     ...parts,

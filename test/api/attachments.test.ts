@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { type Asked, openFilms } from "./api.fixture.ts";
+import { type Asked, openFilms, SETTINGS } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
 function md5(bytes: Uint8Array): string {
@@ -135,6 +135,29 @@ describe("an attachment", () => {
       encoded_length: packed.bytes.length,
       length: 1200,
     });
+  });
+
+  test("is stored compressed when its type is one of the configuration's", async () => {
+    const compressibleTypes = ["image/svg+xml", "application/*json"];
+    const { ask } = await openFilms({ parts: { settings: { ...SETTINGS, compressibleTypes } } });
+    const encodingOf = async (type: string): Promise<string | undefined> => {
+      const id = encodeURIComponent(type);
+      await ask(`PUT /films/${id}/t`, { body: "text", headers: { "Content-Type": type } });
+      const { json } = await ask(`GET /films/${id}?att_encoding_info=true`);
+      return json._attachments.t.encoding;
+    };
+    expect(await encodingOf("image/svg+xml; charset=utf-8")).toBe("gzip");
+    expect(await encodingOf("APPLICATION/ld+json")).toBe("gzip");
+    expect(await encodingOf("image/svgxxml")).toBeUndefined();
+    expect(await encodingOf("text/plain")).toBeUndefined();
+  });
+
+  test("is not stored compressed at level 0", async () => {
+    const settings = { ...SETTINGS, compressionLevel: 0 };
+    const { ask } = await openFilms({ parts: { settings } });
+    await ask("PUT /films/a/t", { body: "text", headers: { "Content-Type": "text/plain" } });
+    const { json } = await ask("GET /films/a?att_encoding_info=true");
+    expect(json._attachments.t).not.toHaveProperty("encoding");
   });
 
   test("that comes compressed stays so", async () => {

@@ -1,7 +1,7 @@
 /** Who may do what; statuses and words were compared with CouchDB 3.5.0, rows that differ say so. */
 import { describe, expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
-import { ADMIN, LIMITS, type OpenApi, openApi } from "./api.fixture.ts";
+import { ADMIN, type OpenApi, openApi, SETTINGS } from "./api.fixture.ts";
 import { type Row, refusal } from "./rows.ts";
 
 const NOBODY: User = { name: null, roles: [], isAdmin: false };
@@ -122,11 +122,7 @@ describe("an admin of a database", () => {
 });
 
 test("lists of databases are for everybody where the configuration says so", async () => {
-  const settings = {
-    adminOnlyAllDatabases: false,
-    usersSecurityEditable: false,
-    ...LIMITS,
-  };
+  const settings = { ...SETTINGS, adminOnlyAllDatabases: false };
   const { ask } = await openApi({ user: NOBODY, parts: { settings } });
   expect((await ask("GET /_all_dbs")).status).toBe(200);
 });

@@ -1,7 +1,7 @@
 /** What is too large, too deep, compressed, or nothing that can be read. */
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { LIMITS, openApi } from "./api.fixture.ts";
+import { openApi, SETTINGS } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
 const gzip = { "Content-Encoding": "gzip" };
@@ -87,14 +87,7 @@ describe("bodies", () => {
 describe("limits", () => {
   const open = async (settings: object) => {
     const opened = await openApi({
-      parts: {
-        settings: {
-          adminOnlyAllDatabases: true,
-          usersSecurityEditable: false,
-          ...LIMITS,
-          ...settings,
-        },
-      },
+      parts: { settings: { ...SETTINGS, ...settings } },
     });
     await opened.ask("PUT /films");
     return opened;

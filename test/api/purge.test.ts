@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Asked, openApi, openFilms } from "./api.fixture.ts";
-import { refusal, testRows } from "./rows.ts";
+import { FILMS, refusal, testRows } from "./rows.ts";
 
 /** Films with `a`, with two leaves of `b`, and with the deleted `c`. */
 async function openPurgeable(open: () => Promise<Asked> = openFilms) {
@@ -162,4 +162,55 @@ describe("_purge", () => {
     const limit = { body: "5" };
     expect((await ask("PUT /films/_purged_infos_limit", limit)).status).toBe(401);
   });
+});
+
+describe("purging by age", () => {
+  const later = "CouchDB 3.5 does not have it; a later one does, and answers like this";
+  testRows(FILMS, [
+    {
+      name: "is not done until somebody says after how long",
+      onlyHere: later,
+      ask: "GET /films/_auto_purge",
+      status: 200,
+      json: {},
+    },
+    {
+      name: "can be forbidden, which it is",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { deleted_document_ttl: "infinity" },
+      status: 201,
+      json: { ok: true },
+    },
+    {
+      name: "is not there",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { deleted_document_ttl: "3_days" },
+      ...refusal(
+        501,
+        "not_implemented",
+        "Purging by age is not part of Tandem; deleted_document_ttl can be infinity.",
+      ),
+    },
+    {
+      name: "takes a time that is a text",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { deleted_document_ttl: 3 },
+      ...refusal(400, "bad_request", "deleted_document_ttl must be a valid string"),
+    },
+    {
+      name: "has no other property",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: { ttl: "infinity" },
+      ...refusal(400, "bad_request", "invalid auto purge property"),
+    },
+    {
+      name: "is a matter of a database that exists",
+      ask: "GET /nope/_auto_purge",
+      ...refusal(404, "not_found", "Database does not exist."),
+    },
+  ]);
 });

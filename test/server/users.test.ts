@@ -3,7 +3,7 @@ import { createHmac, generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
 // @ts-expect-error: the package brings no types.
 import PouchDB from "pouchdb";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
 let server: RunningServer;
@@ -128,11 +128,16 @@ describe("documents of users", () => {
     expect(await ask("GET", path, { as })).toMatchObject(missing);
     expect(await ask("GET", path)).toMatchObject(missing);
     expect(await ask("DELETE", `${path}?rev=${rev}`, { as })).toMatchObject(missing);
-    expect(await ask("DELETE", `${path}?rev=${rev}`)).toMatchObject({ status: 403 });
+    expect(await ask("DELETE", `${path}?rev=${rev}`)).toMatchObject(missing);
     expect(await ask("GET", "/_users/_all_docs", { as })).toMatchObject({ status: 401 });
-    expect(await ask("POST", "/_users/_bulk_get", { as, body: { docs: [] } })).toMatchObject({
-      status: 401,
+    const docs = [{ id: path.replace("/_users/", "") }];
+    expect((await ask("POST", "/_users/_bulk_get", { as, body: { docs } })).json).toMatchObject({
+      results: [{ docs: [{ error: { error: "not_found", reason: "missing" } }] }],
     });
+    expect((await ask("GET", "/_users/_design/x", { as })).status).toBe(403);
+    expect((await ask("GET", "/_users/_local/x", { as })).status).toBe(403);
+    const found = await ask("POST", "/_users/_find", { as, body: { selector: {}, limit: 1_000 } });
+    expect(found.json.docs.map((each: { name: string }) => each.name)).toEqual([name]);
   });
 
   test.each([
@@ -163,6 +168,89 @@ describe("documents of users", () => {
   });
 });
 
+describe("what is public of users", () => {
+  const setting = "/_node/_local/_config/chttpd_auth";
+  afterEach(async () => {
+    await ask("DELETE", `${setting}/public_fields`, { as: ROOT });
+    await ask("DELETE", `${setting}/users_db_public`, { as: ROOT });
+  });
+
+  test("everybody who comes in reads, and nothing else", async () => {
+    await signUp({ city: "Oslo", note: 1.5 });
+    const path = pathOf(name);
+    expect((await ask("GET", path)).status).toBe(404);
+    await ask("PUT", `${setting}/public_fields`, { as: ROOT, body: '"name, note"' });
+    const { json } = await ask("GET", path);
+    expect(json).toEqual({ _id: path.slice(8), _rev: json._rev, name, note: 1.5 });
+    expect((await ask("GET", path, { as: `${name}:pw` })).json).toHaveProperty("derived_key");
+    expect((await ask("PUT", path, { body: document({ _rev: json._rev }) })).status).toBe(403);
+  });
+
+  test("is listed where the configuration says so", async () => {
+    await signUp({ city: "Oslo" });
+    await ask("PUT", `${setting}/public_fields`, { as: ROOT, body: '"city"' });
+    const list = `/_users/_all_docs?include_docs=true&key="org.couchdb.user:${name}"`;
+    expect((await ask("GET", list)).status).toBe(401);
+    await ask("PUT", `${setting}/users_db_public`, { as: ROOT, body: '"true"' });
+    const [row] = (await ask("GET", list)).json.rows;
+    expect(row.doc).toEqual({ _id: row.id, _rev: row.value.rev, city: "Oslo" });
+  });
+});
+
+describe("passwords", () => {
+  const configure = (key: string, value: string) =>
+    ask("PUT", `/_node/_local/_config/chttpd_auth/${key}`, {
+      as: ROOT,
+      body: JSON.stringify(value),
+    });
+
+  test("that do not meet the requirements are refused with their reason", async () => {
+    expect(await configure("password_regexp", '[".{3,}"')).toMatchObject({
+      status: 400,
+      json: { reason: expect.stringContaining("[chttpd_auth] password_regexp") },
+    });
+    await configure("password_regexp", '[{".{3,}", "Three characters."}, "\\\\d"]');
+    const put = async (password: string) =>
+      (await ask("PUT", pathOf(name), { body: document({ password }) })).json.reason;
+    expect(await put("pw")).toBe("Password does not conform to requirements. Three characters.");
+    expect(await put("pass")).toBe("Password does not conform to requirements.");
+    expect(await put("passw0rd")).toBeUndefined();
+    await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
+  });
+
+  /** Signed up when passwords were hashed in another way. */
+  async function signUpBefore(): Promise<Record<string, unknown>> {
+    await configure("iterations", "20");
+    await signUp({ extra: "kept" });
+    await configure("iterations", "10");
+    return stored();
+  }
+  const stored = async () => (await ask("GET", pathOf(name), { as: ROOT })).json;
+  const logIn = (password: string) => ask("POST", "/_session", { body: { name, password } });
+
+  test("are hashed anew at a login, when they were hashed in another way; the session goes on", async () => {
+    const before = await signUpBefore();
+    await logIn("wrong");
+    expect(await stored()).toEqual(before);
+    const { cookie } = await logIn("pw");
+    const after = await stored();
+    expect(after).toMatchObject({ iterations: 10, extra: "kept", salt: before.salt });
+    expect(after.derived_key).not.toBe(before.derived_key);
+    const headers = { Cookie: cookie?.split(";")[0] ?? "" };
+    expect((await ask("GET", "/_session", { headers })).json.userCtx.name).toBe(name);
+    expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(200);
+    expect(await stored()).toEqual(after);
+  });
+
+  test("stay hashed as they are where the configuration says so", async () => {
+    const before = await signUpBefore();
+    await configure("upgrade_hash_on_auth", "false");
+    expect((await logIn("pw")).status).toBe(200);
+    expect(await stored()).toEqual(before);
+    await configure("upgrade_hash_on_auth", "true");
+  });
+});
+
 describe("replications of users", () => {
   test("read and write what their users may, and nothing else", async () => {
     await signUp();
@@ -181,7 +269,27 @@ describe("replications of users", () => {
     expect((await replicate("own", "target")).status).toBe(200);
     expect((await replicate("secret", "target")).json.reason).toContain("not allowed");
     expect((await replicate("own", "secret")).json.reason).toContain("not allowed");
+    const body = { source: "_users", target: `${name}-target` };
+    const listed = await ask("POST", "/_replicate", { as: `${name}:pw`, body });
+    expect(listed.json.reason).toContain("You are not a server admin.");
   });
+});
+
+test("a local replication leaves behind what is larger than a document may be", async () => {
+  await ask("PUT", `/${name}`, { as: ROOT });
+  await ask("PUT", `/${name}/small`, { as: ROOT, body: {} });
+  await ask("PUT", `/${name}/large`, { as: ROOT, body: { text: "ä".repeat(100) } });
+  const attachment = { content_type: "text/plain", data: "YQ==" };
+  const body = { text: "ä".repeat(100), _attachments: { a: attachment } };
+  await ask("PUT", `/${name}/large-too`, { as: ROOT, body });
+  const setting = "/_node/_local/_config/couchdb/max_document_size";
+  await ask("PUT", setting, { as: ROOT, body: '"150"' });
+  const { json } = await ask("POST", "/_replicate", {
+    as: ROOT,
+    body: { source: name, target: `${name}-copy`, create_target: true },
+  });
+  expect(json.history[0]).toMatchObject({ docs_written: 1, doc_write_failures: 2 });
+  await ask("DELETE", setting, { as: ROOT });
 });
 
 describe("sessions", () => {

@@ -99,6 +99,7 @@ export function composeNode({
     attachments,
     functions: { sandbox, timeoutMs: 1_000 },
     resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
+    limits: { documentBytesMax: 8 * 1024 * 1024 },
     serverUrl,
     fetch,
     parseMultipart: async function* () {},

@@ -1,0 +1,74 @@
+/**
+ * `[chttpd_auth] password_regexp`: what a new password has to match, an Erlang list of regular expressions, each of which may
+ * come with a reason: `[{".{10,}", "At least 10 characters."}, "\\d"]`.
+ */
+import { type Setting, unusable } from "./settings.ts";
+
+export interface PasswordRequirement {
+  readonly pattern: RegExp;
+  /** What is told to whom does not meet it; may be empty. */
+  readonly reason: string;
+}
+
+const EXPECTED = 'a list such as ["[0-9]", {".{10,}", "At least 10 characters."}]';
+
+export function requirementsSetting(
+  section: string,
+  key: string,
+): Setting<readonly PasswordRequirement[]> {
+  return {
+    section,
+    key,
+    read(text) {
+      if (text === undefined || text.trim() === "") return [];
+      const requirements = parseRequirements(text);
+      if (requirements !== undefined) return requirements;
+      throw unusable({ section, key }, text, EXPECTED);
+    },
+  };
+}
+
+/** CouchDB's sentence for a password that does not do; undefined for one that does. */
+export function passwordFault(
+  password: string,
+  requirements: readonly PasswordRequirement[],
+): string | undefined {
+  const missed = requirements.find(({ pattern }) => !pattern.test(password));
+  if (missed === undefined) return undefined;
+  return `Password does not conform to requirements. ${missed.reason}`.trimEnd();
+}
+
+const STRING = /"(?:[^"\\]|\\.)*"/s.source;
+const ITEM = new RegExp(
+  String.raw`\s*(?:(${STRING})|\{\s*(${STRING})\s*(?:,\s*(${STRING})\s*)?\})\s*`,
+  "sy",
+);
+
+/** Undefined for what is no such list. */
+function parseRequirements(text: string): readonly PasswordRequirement[] | undefined {
+  const inner = /^\s*\[(.*)\]\s*$/s.exec(text)?.[1];
+  if (inner === undefined) return undefined;
+  const requirements: PasswordRequirement[] = [];
+  let position = 0;
+  while (inner.slice(position).trim() !== "") {
+    if (requirements.length > 0 && inner[position++] !== ",") return undefined;
+    ITEM.lastIndex = position;
+    const [whole, bare, paired, reason = '""'] = ITEM.exec(inner) ?? [];
+    const source = bare ?? paired;
+    if (whole === undefined || source === undefined) return undefined;
+    position += whole.length;
+    try {
+      requirements.push({ pattern: new RegExp(unescaped(source)), reason: unescaped(reason) });
+    } catch {
+      return undefined;
+    }
+  }
+  return requirements;
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", s: " " };
+
+/** The text that an Erlang string stands for. */
+function unescaped(literal: string): string {
+  return literal.slice(1, -1).replace(/\\(.)/gs, (_, char: string) => ESCAPES[char] ?? char);
+}

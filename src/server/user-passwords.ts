@@ -1,0 +1,64 @@
+/** Passwords in documents of `_users` (`couch_users_db`): hashes in their place, before they are written. */
+import { type JsonText, joinObject, splitObject } from "../base/index.ts";
+import type { DocumentEdit } from "../databases/index.ts";
+import { badRequest } from "../protocol/index.ts";
+import { passwordFault } from "./password-requirements.ts";
+import type { PasswordRules } from "./password-settings.ts";
+import { hashPassword, type PasswordSettings } from "./passwords.ts";
+
+/** Members that say how a password is kept, or hold it. */
+const PASSWORD_MEMBERS = new Set([
+  "derived_key",
+  "iterations",
+  "password",
+  "password_scheme",
+  "password_sha",
+  "pbkdf2_prf",
+  "preserve_salt",
+  "salt",
+]);
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** The edits with hashes in the place of passwords. Throws a ProtocolError 400 for a password that is not allowed. */
+export function hashPasswords(
+  edits: readonly DocumentEdit[],
+  rules: PasswordRules,
+): Promise<DocumentEdit[]> {
+  return Promise.all(
+    edits.map(async (edit) => {
+      const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body);
+      if (edit.deleted || typeof password !== "string") return edit;
+      const fault = passwordFault(password, rules.requirements);
+      if (fault !== undefined) throw badRequest(fault);
+      const kept = keepsSalt === true && typeof salt === "string" ? salt : undefined;
+      return { ...edit, body: await withHash(edit.body, password, rules, kept) };
+    }),
+  );
+}
+
+/** The document with the password's hash, under a new salt unless one is given: sessions last as long as the salt. */
+export async function withHash(
+  body: JsonText,
+  password: string,
+  settings: PasswordSettings,
+  salt?: string,
+): Promise<JsonText> {
+  const hash = await hashPassword(password, settings, salt);
+  const kept = splitObject(body).filter(({ name }) => !PASSWORD_MEMBERS.has(name));
+  const members: Members =
+    hash.scheme === "simple"
+      ? { password_scheme: "simple", salt: hash.salt, password_sha: hash.key }
+      : {
+          password_scheme: "pbkdf2",
+          pbkdf2_prf: hash.pseudoRandomFunction,
+          salt: hash.salt,
+          iterations: hash.iterations,
+          derived_key: hash.key,
+        };
+  const added = Object.entries(members).map(([name, value]) => ({
+    name,
+    value: JSON.stringify(value),
+  }));
+  return joinObject([...added, ...kept]);
+}

@@ -1,0 +1,151 @@
+/** Who reads and writes what in `_replicator` databases, against a whole node; as CouchDB 3.5 where nothing else is said. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+
+const ROOT = "root:secret";
+const ALICE = "alice:pw";
+const BOB = "bob:pw";
+/** An admin of `team/_replicator`, and of nothing else. */
+const CHIEF = "chief:pw";
+
+let server: RunningServer;
+let count = 0;
+let id = "";
+
+async function ask(method: string, path: string, as?: string, body?: unknown) {
+  const authorization = as && { Authorization: `Basic ${Buffer.from(as).toString("base64")}` };
+  const response = await fetch(`${server.url}${path}`, {
+    method,
+    headers: { "Content-Type": "application/json", ...authorization },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
+  return { status: response.status, json: (await response.json()) as any };
+}
+
+beforeAll(async () => {
+  const config = readConfig(
+    // Jobs are not run: the documents stay as they are written.
+    { port: 0, store: "memory", nodeType: "api_frontend" },
+    { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
+  );
+  config.configuration.set("chttpd_auth", "iterations", "10");
+  server = await openServer(config, { event() {} });
+  for (const name of ["alice", "bob", "chief"]) {
+    const body = { name, type: "user", roles: [], password: "pw" };
+    expect((await ask("PUT", `/_users/org.couchdb.user:${name}`, ROOT, body)).status).toBe(201);
+  }
+  await ask("PUT", "/team%2f_replicator", ROOT);
+  await ask("PUT", "/_replicator/_security", ROOT, {});
+  const admins = { names: ["chief"] };
+  await ask("PUT", "/team%2f_replicator/_security", ROOT, { admins });
+});
+afterAll(() => server.stop());
+beforeEach(() => {
+  id = `doc${count++}`;
+});
+
+const BODY = {
+  source: "http://user:password@127.0.0.1:1/a",
+  target: {
+    url: "http://user:password@127.0.0.1:1/b",
+    headers: { Cookie: "c" },
+    auth: { basic: { username: "user", password: "password" } },
+  },
+  source_proxy: "http://user:password@127.0.0.1:2",
+  x: 1.5,
+};
+const STRIPPED = {
+  source: "http://127.0.0.1:1/a",
+  target: { url: "http://127.0.0.1:1/b" },
+  source_proxy: "http://127.0.0.1:2",
+  x: 1.5,
+};
+const OTHERS = {
+  status: 403,
+  json: { error: "forbidden", reason: "Can't update replication documents from other users." },
+};
+
+describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (database) => {
+  const put = (as: string | undefined, more: object = {}) =>
+    ask("PUT", `/${database}/${id}`, as, { ...BODY, ...more });
+  const read = async (as?: string, query = "") =>
+    (await ask("GET", `/${database}/${id}${query}`, as)).json;
+
+  test("belongs to its writer, and shows others no credentials", async () => {
+    const { rev } = (await put(ALICE)).json;
+    expect(await read(ALICE)).toEqual({ _id: id, _rev: rev, ...BODY, owner: "alice" });
+    const shown = { _id: id, _rev: rev, ...STRIPPED, owner: "alice" };
+    expect(await read(BOB)).toEqual(shown);
+    expect(await read()).toEqual(shown);
+    expect(await read(ROOT)).toMatchObject(BODY);
+    expect(await read(BOB, `?rev=${rev}`)).toEqual(shown);
+    const docs = [{ id }];
+    const bulk = await ask("POST", `/${database}/_bulk_get`, BOB, { docs });
+    expect(bulk.json.results[0].docs[0].ok).toMatchObject(shown);
+    const selector = { _id: id };
+    expect((await ask("POST", `/${database}/_find`, BOB, { selector })).json.docs).toEqual([shown]);
+    const secret = { selector: { "target.headers.Cookie": "c", _id: id } };
+    expect((await ask("POST", `/${database}/_find`, BOB, secret)).json.docs).toEqual([]);
+  });
+
+  test("is written by its owner alone", async () => {
+    const { rev } = (await put(ALICE)).json;
+    expect(await put(BOB, { _rev: rev })).toMatchObject(OTHERS);
+    expect(await put(BOB, { _rev: rev, owner: "alice" })).toMatchObject(OTHERS);
+    expect(await ask("DELETE", `/${database}/${id}?rev=${rev}`, BOB)).toMatchObject(OTHERS);
+    const docs = [{ ...BODY, _id: id, _rev: "1-b", owner: "bob" }];
+    const bulk = { docs, new_edits: false };
+    expect((await ask("POST", `/${database}/_bulk_docs`, BOB, bulk)).json).toMatchObject([
+      { id, error: "forbidden" },
+    ]);
+    expect((await put(ALICE, { _rev: rev, x: 2 })).status).toBe(201);
+    expect((await put(ROOT, { _rev: (await read(ALICE))._rev, owner: "alice" })).status).toBe(201);
+    const last = (await read(ALICE))._rev;
+    expect((await ask("DELETE", `/${database}/${id}?rev=${last}`, ALICE)).status).toBe(200);
+  });
+
+  test("is not made for somebody else, who would lend it rights", async () => {
+    expect(await put(BOB, { owner: "root" })).toMatchObject(OTHERS);
+    const docs = [{ ...BODY, _id: id, _rev: "1-b", owner: "root" }];
+    const bulk = { docs, new_edits: false };
+    expect((await ask("POST", `/${database}/_bulk_docs`, BOB, bulk)).json).toMatchObject([
+      { id, error: "forbidden" },
+    ]);
+    delete (docs[0] as { owner?: string }).owner;
+    expect((await ask("POST", `/${database}/_bulk_docs`, BOB, bulk)).json).toMatchObject([
+      { id, error: "forbidden" },
+    ]);
+    expect((await put(ROOT, { owner: "bob" })).status).toBe(201);
+  });
+
+  test("is not made by somebody unknown", async () => {
+    expect(await put(undefined)).toMatchObject({
+      status: 401,
+      json: { error: "unauthorized", reason: "You are not an authenticated user" },
+    });
+  });
+
+  test("of nobody becomes the server admin's who writes it", async () => {
+    await put(ROOT, { owner: null });
+    expect((await read(ROOT)).owner).toBe("root");
+  });
+});
+
+test("lists of `_replicator` are for server admins, of others for all who come in", async () => {
+  for (const list of ["_all_docs", "_changes"]) {
+    expect((await ask("GET", `/_replicator/${list}`, ALICE)).status).toBe(401);
+    const { json } = await ask("GET", `/team%2f_replicator/${list}?include_docs=true`);
+    expect(json).not.toHaveProperty("error");
+    expect(JSON.stringify(json)).not.toContain("password");
+  }
+});
+
+test("an admin of the database reads and deletes what others wrote, and does not change it", async () => {
+  const path = `/team%2f_replicator/${id}`;
+  const { rev } = (await ask("PUT", path, ALICE, BODY)).json;
+  expect((await ask("GET", path, CHIEF)).json).toMatchObject(BODY);
+  const changed = { ...BODY, _rev: rev, owner: "alice" };
+  expect(await ask("PUT", path, CHIEF, changed)).toMatchObject(OTHERS);
+  expect((await ask("DELETE", `${path}?rev=${rev}`, CHIEF)).status).toBe(200);
+});
