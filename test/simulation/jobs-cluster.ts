@@ -24,6 +24,8 @@ const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const LEASE_MS = 5000;
 const TYPE_TIMEOUT_SEC = 20;
 const FAULTY_MS = 30_000;
+/** Usage is nothing after some seconds, so that groups without jobs are forgotten. */
+const FORGETFUL = { usageCoefficient: 0.5, intervalSec: 0.2, instalmentSec: 1 };
 const DEAF_RATIO = 0.2;
 /** After the last fault: some rescues one after another, each by the activity timeout at worst. */
 const CALM_MS = 200_000;
@@ -69,7 +71,9 @@ class JobsCluster {
     this.#world = world;
     this.#openJobs = openJobs;
     this.#random = world.random.fork("cluster");
-    this.#groups = this.#random.chance(0.3) ? [undefined] : [undefined, "a", "b", "c"];
+    // With many groups some run empty.
+    const named = this.#random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
+    this.#groups = [undefined, ...named];
     world.listeners.push((name) => {
       if (name === "jobs.worker-expelled") this.#expelledCount++;
     });
@@ -81,9 +85,13 @@ class JobsCluster {
     const client = world.openNode(this.#traits());
     const jobs = new Jobs(client.runtime, SUBSPACE);
     await world.until(
-      client.kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, TYPE_TIMEOUT_SEC), {
-        whenUnknown: "retry",
-      }),
+      client.kv.transact(
+        async (tx) => {
+          await jobs.setTypeTimeout(tx, TYPE, TYPE_TIMEOUT_SEC);
+          await jobs.groups.setFairShare(tx, TYPE, FORGETFUL);
+        },
+        { whenUnknown: "retry" },
+      ),
     );
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = this.#create(client, jobs);
@@ -206,8 +214,11 @@ class JobsCluster {
         await clock.sleep(1000, signal).catch(() => {});
       }
     };
+    const sweep = async (tx: Transaction): Promise<unknown> =>
+      jobs.idleGroups.forget(tx, TYPE, { after: undefined, limit: 100 });
     await Promise.all([
       keep(() => monitor.run(signal)),
+      keep(async () => void (await kv.transact(sweep, { signal, whenUnknown: "retry" }))),
       keep(() =>
         worker.run(signal, ({ id, expelled }) =>
           this.#process(node, jobs, id, AbortSignal.any([signal, expelled])),
