@@ -43,8 +43,16 @@ export class HttpDocumentReader {
     if (response.status !== 200) return undefined;
     const results = splitAnswer(response.text)?.find(({ name }) => name === "results");
     if (results === undefined) return undefined;
-    const rows = splitArray(results.value).map(bulkGetRow);
-    return rows.length === requests.length ? rows : undefined;
+    const rows = splitArray(results.value);
+    if (rows.length !== requests.length) return undefined;
+    const read: BulkReadResult[] = [];
+    for (const [index, row] of rows.entries()) {
+      const result = bulkGetRow(row, (requests[index] as RevisionRequest).id);
+      // In another order than asked for, a row that names an error says nothing of what is missing.
+      if (result === undefined) return undefined;
+      read.push(result);
+    }
+    return read;
   }
 
   async readRevision(
@@ -105,14 +113,18 @@ export class HttpDocumentReader {
   }
 }
 
-function bulkGetRow(row: JsonText): BulkReadResult {
-  const docs = splitObject(row).find(({ name }) => name === "docs")?.value ?? "[]";
+/** What a row says of the document that was asked for; undefined when it speaks of another one. */
+function bulkGetRow(row: JsonText, asked: string): BulkReadResult | undefined {
+  const members = splitObject(row);
+  const named = members.find(({ name }) => name === "id")?.value;
+  if (named !== undefined && JSON.parse(named) !== asked) return undefined;
+  const docs = members.find(({ name }) => name === "docs")?.value ?? "[]";
   const documents: PlainDocument[] = [];
   for (const item of splitArray(docs)) {
     const ok = splitObject(item).find(({ name }) => name === "ok");
     if (ok === undefined) return { kind: "separately" };
     const { id, attachments } = parseWireDocument(ok.value);
-    if (id === undefined || attachments.length > 0) return { kind: "separately" };
+    if (id !== asked || attachments.length > 0) return { kind: "separately" };
     documents.push({ id, text: ok.value });
   }
   return documents.length === 0 ? { kind: "separately" } : { kind: "documents", documents };

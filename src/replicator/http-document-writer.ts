@@ -15,6 +15,9 @@ const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [415, "bad_content_type"],
 ]);
 
+/** Answers with a row for each document. A cluster says 202 while some of its nodes are away. */
+const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
+
 /** Answers to a PUT that say nothing of the document: the database is gone, or the server wants to be asked later. */
 const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
 
@@ -43,7 +46,7 @@ export class HttpDocumentWriter {
     if (BATCH_REFUSALS.has(response.status)) {
       return this.#writeHalves(documents, response.status, text, signal);
     }
-    if (response.status !== 201 && response.status !== 417) {
+    if (!BATCH_TAKEN.has(response.status)) {
       throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
     }
     const failures = bulkFailures(documents, text);

@@ -84,6 +84,11 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined> {
+    if (typeof since === "number" && since > 0) {
+      // Servers that count tell it themselves.
+      const { updateSequence } = await this.info(signal);
+      if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
+    }
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
     const response = await this.#requests.ask("GET", path, { signal });
     if (response.status !== 200) return undefined;

@@ -147,17 +147,17 @@ export class HttpRequests {
       return response;
     };
     const { runtime, retry } = this.#parts;
-    const response = await withRetry(
-      runtime,
-      fetchWhole,
-      retry,
-    )(this.#request(method, path, parts));
-    return { status: response.status, text };
+    const request = this.#request(method, path, parts);
+    const { status } = await withRetry(runtime, fetchWhole, retry)(request);
+    this.#checkRate(status);
+    return { status, text };
   }
 
   /** An answer whose body is still to be read. */
-  send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
-    return this.#patiently(this.#request(method, path, parts));
+  async send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    const response = await this.#patiently(this.#request(method, path, parts));
+    this.#checkRate(response.status);
+    return response;
   }
 
   /** The same, asked once: for a body that cannot be sent again. */
@@ -175,6 +175,12 @@ export class HttpRequests {
       inactivityTimeoutMs: this.#inactivityTimeoutMs,
       signal: parts.signal,
     };
+  }
+
+  /** A server that goes on answering 429 is one for later (`max_backoff`). */
+  #checkRate(status: number): void {
+    if (status !== 429) return;
+    throw new EndpointError("max_backoff", `429 from ${this.shownUrl} again and again`);
   }
 
   refused(status: number): EndpointError {

@@ -22,9 +22,9 @@ const ACCEPT_ROWS_MAX = 20;
 const IDLE_MS_MAX = 1000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
 const CHARGE_MS_MIN = 1000;
-/** How often finished transient jobs are looked through. */
+/** How often it is looked for what is too old. */
 const CLEANUP_INTERVAL_MS = 10 * 60_000;
-/** Groups that are looked through with them, for those that are as if they had never been. */
+/** Groups that are looked through each time, for those that are as if they had never been. */
 const SWEPT_GROUPS_MAX = 200;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
 const CYCLE_JITTER = 1 / 3;
@@ -176,7 +176,7 @@ export class Scheduler {
 
   async #cleanUp(): Promise<void> {
     if (this.#runtime.clock.monotonicMs() - this.#cleanedAtMs < CLEANUP_INTERVAL_MS) return;
-    await this.#replicator.removeOldTransients();
+    await this.#replicator.cleanUp();
     await this.#forgetGroups();
     this.#cleanedAtMs = this.#runtime.clock.monotonicMs();
   }

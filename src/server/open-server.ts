@@ -19,6 +19,7 @@ import {
 import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
+  AbandonedReplications,
   Budgets,
   Endpoints,
   FailureList,
@@ -165,6 +166,7 @@ async function startNode(
     ownership,
     failureList,
     controls,
+    abandoned: new AbandonedReplications(runtime, kv, SUBSPACES.replicator),
     databases,
     ids,
     config: replicatorSettings,

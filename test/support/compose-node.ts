@@ -6,6 +6,7 @@ import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../src/jobs/index.ts";
 import { type KeyValueStore, Subspace } from "../../src/kv/index.ts";
 import {
+  AbandonedReplications,
   Budgets,
   Endpoints,
   FailureList,
@@ -114,6 +115,7 @@ export function composeNode({
     ownership,
     failureList,
     controls,
+    abandoned: new AbandonedReplications(runtime, kv, replicatorSpace),
     databases,
     ids,
     config: settings,
