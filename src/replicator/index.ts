@@ -73,3 +73,4 @@ export {
   stubEdit,
 } from "./stored-document.ts";
 export { httpDate, isoTime } from "./times.ts";
+export { ValidationCodes } from "./validation-codes.ts";
