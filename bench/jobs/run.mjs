@@ -19,6 +19,7 @@ const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
 /** Jobs that are worked off before the clock runs: the compiler of a process that works for days is done with its code. */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 const WAKE_COUNT = Number(process.env.WAKE_COUNT ?? 300);
+const WAKE_WARM_COUNT = 20;
 /** Jobs of a process that is killed: as many as it runs at once. */
 const RESCUED_COUNT = 64;
 /** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
@@ -92,10 +93,11 @@ async function wakeUps(name, location, queue) {
   waiting.send({ work: true });
   await sleep(1500);
   const latencies = [];
-  for (let count = 0; count < WAKE_COUNT; count++) {
+  for (let count = 0; count < WAKE_WARM_COUNT + WAKE_COUNT; count++) {
     const started = latencyOf(waiting);
     await queue.add({ addedMs: nowMs() });
-    latencies.push(await started);
+    const latencyMs = await started;
+    if (count >= WAKE_WARM_COUNT) latencies.push(latencyMs);
     await sleep(Math.random() * 20);
   }
   await stopAll([waiting]);

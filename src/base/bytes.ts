@@ -5,8 +5,19 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
+/** Up to so many characters a loop is faster than the encoder. */
+const SHORT_TEXT_LENGTH = 64;
+
 export function utf8Encode(text: string): Uint8Array {
-  return encoder.encode(text);
+  const { length } = text;
+  if (length > SHORT_TEXT_LENGTH) return encoder.encode(text);
+  const bytes = new Uint8Array(length);
+  for (let index = 0; index < length; index++) {
+    const code = text.charCodeAt(index);
+    if (code >= 0x80) return encoder.encode(text);
+    bytes[index] = code;
+  }
+  return bytes;
 }
 
 /** Throws a TypeError when the bytes are not valid UTF-8. */

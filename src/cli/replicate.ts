@@ -69,7 +69,6 @@ export async function replicate(
       failures: failureLog,
       ownCheckpoint: NO_OWN_CHECKPOINT,
       limits: REPLICATOR_CONFIG_DEFAULT.limits,
-      looksBack: true,
     });
     const ending = await showing(
       run,

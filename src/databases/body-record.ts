@@ -29,16 +29,9 @@ const DIGEST_PREFIX = "md5-";
 const IDENTITY = 0;
 const GZIP = 1;
 
-export interface EncodedBody {
-  readonly chunks: readonly Uint8Array[];
-  /** Of the text alone. */
-  readonly byteCount: number;
-}
-
-export function encodeBody(body: JsonText): EncodedBody {
-  const text = utf8Encode(body);
-  const bytes = new RecordWriter(text.length + 1).byte(FORMAT).raw(text).finish();
-  return { chunks: splitChunks(bytes), byteCount: text.length };
+/** The chunks of a text in UTF-8. */
+export function encodeBody(text: Uint8Array): Uint8Array[] {
+  return splitChunks(new RecordWriter().byte(FORMAT).raw(text).finish());
 }
 
 export function decodeBody(chunks: readonly Uint8Array[]): JsonText {
@@ -123,7 +116,7 @@ function withChunkCount(bytes: Uint8Array): Uint8Array[] {
   const byteCount = 2 + bytes.length;
   const chunkCount = Math.ceil(byteCount / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A record fits into a transaction");
-  const writer = new RecordWriter(byteCount).byte(FORMAT).integer(chunkCount).raw(bytes);
+  const writer = new RecordWriter().byte(FORMAT).integer(chunkCount).raw(bytes);
   return splitChunks(writer.finish());
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Runtime } from "../base/index.ts";
+import { type Runtime, utf8Encode } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import type { Database } from "./database.ts";
 import type { DocumentEdit } from "./document.ts";
@@ -130,20 +130,20 @@ describe("new revisions", () => {
   // Stored revisions and other nodes hold such names: a change of these vectors is a change of the protocol between nodes.
   test.each([
     [
-      { deleted: false, parent: undefined, body: "{}", attachments: [] },
+      { deleted: false, parent: undefined, body: utf8Encode("{}"), attachments: [] },
       "5b3f680fbade19f08dcd1fefa566aaff",
     ],
     [
       {
         deleted: true,
         parent: { generation: 2, hash: "917fa2381192822767f010b95b45325b" },
-        body: '{"n":1.0,"é":12345678901234567890}',
+        body: utf8Encode('{"n":1.0,"é":12345678901234567890}'),
         attachments: [],
       },
       "a4ab13fc20643257eb5248fa433e47cb",
     ],
     [
-      { deleted: false, parent: undefined, body: "{}", attachments: [attachment] },
+      { deleted: false, parent: undefined, body: utf8Encode("{}"), attachments: [attachment] },
       "d4915ccba823b8a5ed0e0cf3d6dc6684",
     ],
   ])("are named by their content: %#", (revision, hash) => {
@@ -151,11 +151,16 @@ describe("new revisions", () => {
   });
 
   test("are named by all of their content", () => {
-    const base = { deleted: false, parent: undefined, body: "{}", attachments: [attachment] };
+    const base = {
+      deleted: false,
+      parent: undefined,
+      body: utf8Encode("{}"),
+      attachments: [attachment],
+    };
     const variants = [
       base,
       { ...base, deleted: true },
-      { ...base, body: "{ }" },
+      { ...base, body: utf8Encode("{ }") },
       { ...base, parent: { generation: 1, hash: "a" } },
       { ...base, attachments: [] },
       { ...base, attachments: [{ ...attachment, name: "y" }] },

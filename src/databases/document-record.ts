@@ -44,7 +44,7 @@ export function encodeDocumentRecord(
   const byteCount = 1 + VERSIONSTAMP_BYTES + 1 + treeBytes.length;
   const chunkCount = Math.ceil(byteCount / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A revision tree fits into a transaction");
-  const bytes = new RecordWriter(byteCount)
+  const bytes = new RecordWriter()
     .byte(FORMAT)
     .raw(Versionstamp.incomplete(userVersion).bytes)
     .integer(chunkCount)

@@ -5,7 +5,7 @@
  * edits. Nothing that two writers of different documents touch is both read and written: counters are added to blindly, and
  * the places in the update sequence are versionstamps.
  */
-import type { Runtime } from "../base/index.ts";
+import { type Runtime, utf8Encode } from "../base/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import { type Resolution, resolveAttachments } from "./attachment-resolution.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
@@ -168,25 +168,22 @@ export class DocumentWriter {
     }: { edit: DocumentEdit; judged: Writable; attachments: readonly Attachment[] },
   ): RevisionParts {
     const { tree } = judged.loaded;
+    const body = utf8Encode(edit.body);
+    const leafOf = (revision: RevisionParts): LeafState =>
+      this.#leaves.write(tx, { edit, body, revision, attachments });
     if (judged.kind === "replicated") {
       const tip = tipOf(judged.path);
-      tree.graft(
-        judged.path,
-        judged.isKnown ? UNUSED : this.#leaves.write(tx, edit, tip, attachments),
-      );
+      tree.graft(judged.path, judged.isKnown ? UNUSED : leafOf(tip));
       return tip;
     }
     const { parent } = judged;
-    const { deleted, body } = edit;
+    const { deleted } = edit;
     const hash = newRevisionHash(this.#runtime.digests, { deleted, parent, body, attachments });
     const revision = { generation: (parent?.generation ?? 0) + 1, hash };
     const hashes = parent === undefined ? [hash] : [hash, parent.hash];
     // The same edit may have come from elsewhere without its history: then only its parent is news.
     const isKnown = tree.find(revision) !== undefined;
-    tree.graft(
-      { start: revision.generation, hashes },
-      isKnown ? UNUSED : this.#leaves.write(tx, edit, revision, attachments),
-    );
+    tree.graft({ start: revision.generation, hashes }, isKnown ? UNUSED : leafOf(revision));
     return revision;
   }
 }

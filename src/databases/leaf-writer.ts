@@ -11,6 +11,14 @@ import type { LeafState } from "./revision-tree.ts";
 /** A body, and all else that its document writes, has to fit into one transaction of the store. */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
+export interface NewLeaf {
+  readonly edit: DocumentEdit;
+  /** That of the edit, in UTF-8. */
+  readonly body: Uint8Array;
+  readonly revision: RevisionParts;
+  readonly attachments: readonly Attachment[];
+}
+
 export class LeafWriter {
   readonly #runtime: Runtime;
   readonly #keys: DatabaseKeys;
@@ -21,21 +29,16 @@ export class LeafWriter {
   }
 
   /** Throws STORE_DOCUMENT_TOO_LARGE. */
-  write(
-    tx: Transaction,
-    edit: DocumentEdit,
-    revision: RevisionParts,
-    attachments: readonly Attachment[],
-  ): LeafState {
-    const body = encodeBody(edit.body);
-    if (body.byteCount > BODY_BYTES_MAX) {
+  write(tx: Transaction, { edit, body, revision, attachments }: NewLeaf): LeafState {
+    if (body.length > BODY_BYTES_MAX) {
       throw new OperationalError("STORE_DOCUMENT_TOO_LARGE", "The document is too large", {
         id: edit.id,
-        byteCount: body.byteCount,
+        byteCount: body.length,
         max: BODY_BYTES_MAX,
       });
     }
-    for (const [chunk, bytes] of body.chunks.entries()) {
+    const bodyChunks = encodeBody(body);
+    for (const [chunk, bytes] of bodyChunks.entries()) {
       tx.set(this.#keys.body(edit.id, revision, chunk), bytes);
     }
     const listChunks = attachments.length === 0 ? [] : encodeAttachmentList(attachments);
@@ -48,8 +51,8 @@ export class LeafWriter {
     this.#shareStaged(tx, edit, attachments);
     return {
       deleted: edit.deleted,
-      bodyChunkCount: body.chunks.length,
-      bodyBytes: body.byteCount,
+      bodyChunkCount: bodyChunks.length,
+      bodyBytes: body.length,
       attachmentChunkCount: listChunks.length,
       attachmentBytes: sum(attachments.map(({ length }) => length)),
       attachmentEncodedBytes: sum(attachments.map(({ encodedLength }) => encodedLength)),

@@ -44,7 +44,7 @@ export function isDocumentId(id: string): boolean {
  * long to be one are cut.
  */
 export function rangeBound(text: string): string {
-  if (keyByteCount(text) <= DOCUMENT_ID_BYTES_MAX) return text;
+  if (!exceedsKeyBytes(text, DOCUMENT_ID_BYTES_MAX)) return text;
   let bound = "";
   let byteCount = 0;
   for (const character of text) {
@@ -64,7 +64,7 @@ function documentIdFault(id: string): string | undefined {
     return "Only reserved document ids may start with underscore.";
   }
   if (LONE_SURROGATE.test(id)) return "Document id must be valid UTF-8";
-  if (keyByteCount(id) > DOCUMENT_ID_BYTES_MAX) return "Document id is too long";
+  if (exceedsKeyBytes(id, DOCUMENT_ID_BYTES_MAX)) return "Document id is too long";
   return undefined;
 }
 
@@ -84,8 +84,15 @@ function attachmentNameFault(name: string): string | undefined {
     return `Attachment name '${name.slice(0, 100)}' starts with prohibited character '_'`;
   }
   if (LONE_SURROGATE.test(name)) return "Attachment name is not UTF-8 encoded";
-  if (keyByteCount(name) > ATTACHMENT_NAME_BYTES_MAX) return "Attachment name is too long";
+  if (exceedsKeyBytes(name, ATTACHMENT_NAME_BYTES_MAX)) return "Attachment name is too long";
   return undefined;
+}
+
+/** What a character of a text takes in a tuple at most. */
+const KEY_BYTES_PER_CHARACTER_MAX = 3;
+
+function exceedsKeyBytes(text: string, max: number): boolean {
+  return text.length * KEY_BYTES_PER_CHARACTER_MAX > max && keyByteCount(text) > max;
 }
 
 /** The bytes of a text in a tuple, where a zero byte takes two. */

@@ -5,7 +5,7 @@
  * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never changes:
  * a new form would make equal edits conflict between old and new nodes.
  */
-import { type Digests, hexEncode, type JsonText, utf8Encode } from "../base/index.ts";
+import { type Digests, hexEncode } from "../base/index.ts";
 import { digestBytes } from "./body-record.ts";
 import type { Attachment } from "./document.ts";
 import { RecordWriter } from "./record-bytes.ts";
@@ -16,16 +16,17 @@ const FORM = 1;
 export interface NewRevision {
   readonly deleted: boolean;
   readonly parent: RevisionParts | undefined;
-  readonly body: JsonText;
+  /** In UTF-8. */
+  readonly body: Uint8Array;
   readonly attachments: readonly Attachment[];
 }
 
 export function newRevisionHash(digests: Digests, revision: NewRevision): string {
   const { deleted, parent, body, attachments } = revision;
-  const writer = new RecordWriter(body.length + 128);
+  const writer = new RecordWriter();
   writer.byte(FORM).byte(deleted ? 1 : 0);
   writer.integer(parent?.generation ?? 0).text(parent?.hash ?? "");
-  writer.sized(utf8Encode(body));
+  writer.sized(body);
   const sorted = [...attachments].sort((left, right) => (left.name < right.name ? -1 : 1));
   writer.integer(sorted.length);
   for (const { name, contentType, digest, encoding } of sorted) {

@@ -5,14 +5,21 @@
 import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
 import { hexEncode, writeHex } from "./hex.ts";
 
-const INITIAL_BYTES = 128;
+const INITIAL_BYTES = 1_024;
+/** A larger one is not kept. */
+const KEPT_BYTES_MAX = 65_536;
 
+/** What the last writer wrote in, for the next one: most records are written one after the other. */
+let spareBytes: Uint8Array | undefined;
+
+/** Writes one record; of no use after `finish`. */
 export class RecordWriter {
   #bytes: Uint8Array;
   #length = 0;
 
-  constructor(byteCount = INITIAL_BYTES) {
-    this.#bytes = new Uint8Array(byteCount);
+  constructor() {
+    this.#bytes = spareBytes ?? new Uint8Array(INITIAL_BYTES);
+    spareBytes = undefined;
   }
 
   byte(value: number): this {
@@ -59,7 +66,9 @@ export class RecordWriter {
   }
 
   finish(): Uint8Array {
-    return this.#bytes.subarray(0, this.#length);
+    const record = this.#bytes.slice(0, this.#length);
+    if (this.#bytes.length <= KEPT_BYTES_MAX) spareBytes = this.#bytes;
+    return record;
   }
 
   #reserve(byteCount: number): void {

@@ -68,8 +68,8 @@ export class LmdbCommitQueue {
     if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     if (this.#outbox === undefined) {
       this.#outbox = new ByteWriter(OUTBOX_BYTES);
-      // Not at once: what else commits in this turn goes along.
-      setImmediate(() => this.#send());
+      // Not at once: what else commits before the event loop goes on goes along.
+      process.nextTick(() => this.#send());
     }
     writeRequest(this.#outbox, request);
     return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));

@@ -52,8 +52,10 @@ function run(port: NonNullable<typeof parentPort>): void {
       message = receiveMessageOnPort(port)?.message as CommitterMessage | undefined;
     }
     for (const group of groups(requests)) {
-      answer(committer.commit(group));
+      const outcome = committer.commit(group);
+      // The others first: they have further to go.
       ringBell();
+      answer(outcome);
     }
     if (message?.kind === "close") close();
   });

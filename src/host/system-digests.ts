@@ -1,16 +1,16 @@
 /** Digests by Node.js. */
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import type { Digests } from "../base/index.ts";
 
 export const systemDigests: Digests = {
-  md5: (bytes) => new Uint8Array(createHash("md5").update(bytes).digest()),
+  md5: (bytes) => new Uint8Array(hash("md5", bytes, "buffer")),
   createMd5() {
-    const hash = createHash("md5");
+    const stream = createHash("md5");
     return {
       update(bytes) {
-        hash.update(bytes);
+        stream.update(bytes);
       },
-      digest: () => new Uint8Array(hash.digest()),
+      digest: () => new Uint8Array(stream.digest()),
     };
   },
 };

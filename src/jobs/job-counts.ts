@@ -2,7 +2,7 @@
  * How many jobs there are, by type and state and by group: counters that transactions add to without reading them, so that
  * nobody conflicts over a count. They are as exact as the jobs, because each change is in the transaction that it counts.
  */
-import type { ReadTransaction, Transaction } from "../kv/index.ts";
+import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobFacts, JobState, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 import { decodeFacts } from "./job-record.ts";
@@ -10,6 +10,7 @@ import { decodeFacts } from "./job-record.ts";
 export type StateCounts = Readonly<Record<JobState, number>>;
 
 const STATES: readonly JobState[] = ["pending", "running", "finished"];
+const PENDING = STATES.indexOf("pending");
 
 /** What a counter has to know of a job. */
 export type Counted = Pick<JobFacts, "state" | "group">;
@@ -38,7 +39,34 @@ export class JobCounts {
     return stateCounts(counts);
   }
 
-  /** The same by looking at every job: for tests, in one transaction that has to be short. Without a group, all of the type. */
+  /**
+   * Up to `limit` groups that ever had a job, behind `after`, in order of their names: which of them have none that is pending, and
+   * the last that was looked at, undefined behind all. A snapshot: nothing conflicts with it.
+   */
+  async groupsPage(
+    tx: ReadTransaction,
+    type: JobType,
+    { after, limit }: { readonly after: string | undefined; readonly limit: number },
+  ): Promise<{ readonly idle: readonly string[]; readonly last: string | undefined }> {
+    // Every job is pending first.
+    const range = this.#keys.countsOfGroups(type, PENDING, after);
+    const { entries, stoppedBy } = await tx.snapshot.getRangePage(range, { limit });
+    const groupOf = ({ key }: KeyValue): string => this.#keys.lastElement(key) as string;
+    const idle = entries.filter(({ value }) => decodeCounter(value) === 0).map(groupOf);
+    const last = entries.at(-1);
+    return { idle, last: stoppedBy === "exhausted" || !last ? undefined : groupOf(last) };
+  }
+
+  /** Removes the counters of a group that has no jobs; false when it has some. Conflicts with whoever adds one. */
+  async clearZero(tx: Transaction, type: JobType, group: string): Promise<boolean> {
+    const keys = STATES.map((state) => this.#key(type, state, group));
+    const values = await Promise.all(keys.map((key) => tx.get(key)));
+    if (values.some((value) => decodeCounter(value) !== 0)) return false;
+    for (const key of keys) tx.clear(key);
+    return true;
+  }
+
+  /** How many there are by looking at every job: for tests, in one transaction that has to be short. Without a group, all of the type. */
   async recount(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = STATES.map(() => 0);
     for await (const { value } of tx.snapshot.getRange(this.#keys.jobsOfType(type))) {

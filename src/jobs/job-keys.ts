@@ -1,6 +1,6 @@
 /** Every key that the queue owns, under its own subspace. */
 import type { Key, Subspace, VersionstampedBytes } from "../kv/index.ts";
-import { Double, type KeyShape, Versionstamp } from "../kv/index.ts";
+import { Double, type KeyShape, keyAfter, Versionstamp } from "../kv/index.ts";
 import { toNumber } from "./group-record.ts";
 import type { JobName, JobType } from "./job.ts";
 import type { Order } from "./standing.ts";
@@ -228,6 +228,13 @@ export class JobKeys {
 
   count(type: JobType, state: number, group: string | undefined): Key {
     return this.#jobs.pack([COUNT, type, state, group ?? null]);
+  }
+
+  /** The counters of one state by group, behind `after`. */
+  countsOfGroups(type: JobType, state: number, after: string | undefined): Range {
+    const { end } = this.#jobs.range([COUNT, type, state]);
+    // That of the whole type, whose last element is null, stands before those of groups.
+    return { begin: keyAfter(this.count(type, state, after)), end };
   }
 
   activity(type: JobType, activity: Versionstamp): Key {

@@ -15,6 +15,7 @@ import {
   type Watch,
 } from "../kv/index.ts";
 import { Groups } from "./groups.ts";
+import { IdleGroups } from "./idle-groups.ts";
 import type {
   HeldJob,
   Job,
@@ -71,6 +72,7 @@ export class Jobs {
   /** The groups of jobs, their shares and what they used. */
   readonly groups: Groups;
   readonly counts: JobCounts;
+  readonly idleGroups: IdleGroups;
 
   constructor(runtime: Runtime, subspace: Subspace) {
     this.#runtime = runtime;
@@ -78,6 +80,7 @@ export class Jobs {
     this.workers = new Workers(runtime, subspace);
     this.groups = new Groups(runtime, this.#keys);
     this.counts = new JobCounts(this.#keys);
+    this.idleGroups = new IdleGroups(runtime, this.#keys, this.counts);
     this.#queue = new PendingQueue(runtime, this.#keys, this.groups);
     this.#data = new JobDataStore(this.#keys);
   }

@@ -9,6 +9,10 @@ import type { Groups } from "./groups.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
+/** How often an acceptor looks at the groups first: of types that have both kinds of jobs, and of those without groups. */
+const GROUPS_FIRST_RATIO = 1 / 2;
+const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
+
 export interface Wanted {
   /** Seconds since the epoch: jobs that are due later are left alone. */
   readonly dueBySec: number;
@@ -23,6 +27,8 @@ export class PendingQueue {
   readonly #keys: JobKeys;
   readonly #groups: Groups;
   readonly #crowding = new Crowding();
+  /** When they were last looked at. */
+  #groupsHadJobs = false;
 
   constructor(runtime: Runtime, keys: JobKeys, groups: Groups) {
     this.#runtime = runtime;
@@ -45,12 +51,13 @@ export class PendingQueue {
 
   /** Takes jobs that are due, with a conflict key each: acceptors conflict only when they took the same one. */
   async take(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
-    const groupsFirst = this.#runtime.random.ratio() < 0.5;
-    const first = groupsFirst ? await this.#groups.take(tx, type, wanted) : [];
+    const ratio = this.#groupsHadJobs ? GROUPS_FIRST_RATIO : GROUPS_FIRST_RATIO_UNSEEN;
+    const groupsFirst = this.#runtime.random.ratio() < ratio;
+    const first = groupsFirst ? await this.#takeGrouped(tx, type, wanted) : [];
     if (first.length > 0) return first;
     const plain = await this.#takePlain(tx, type, wanted);
     if (plain.length > 0 || groupsFirst) return plain;
-    return this.#groups.take(tx, type, wanted);
+    return this.#takeGrouped(tx, type, wanted);
   }
 
   /** How many jobs are due at `dueBySec`, counted up to `limit`. A snapshot: nothing conflicts with it. */
@@ -75,6 +82,12 @@ export class PendingQueue {
     const plainDueSec = entries[0] && this.#keys.queued(entries[0].key).scheduledAtSec;
     if (plainDueSec === undefined || groupDueSec === undefined) return plainDueSec ?? groupDueSec;
     return Math.min(plainDueSec, groupDueSec);
+  }
+
+  async #takeGrouped(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
+    const taken = await this.#groups.take(tx, type, wanted);
+    this.#groupsHadJobs = taken.length > 0;
+    return taken;
   }
 
   async #takePlain(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {

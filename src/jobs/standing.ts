@@ -59,7 +59,7 @@ export interface FairShareGeneration extends FairShare {
 }
 
 /** Less is nothing: a refund seldom comes out even. */
-const USAGE_SEC_MIN = 0.001;
+export const USAGE_SEC_MIN = 0.001;
 
 export function decayPerSec({ usageCoefficient, intervalSec }: FairShare): number {
   return -Math.log(usageCoefficient) / intervalSec;

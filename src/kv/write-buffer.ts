@@ -28,6 +28,8 @@ export class WriteBuffer {
   readonly #stampedKeys: Mutation[] = [];
   /** Where versionstamped keys will be: nobody can say yet what a read there would find. */
   readonly #unreadable = new RangeSet();
+  /** Of the last versionstamped key, what stands before the stamp. */
+  #lastStampedPrefix: string | undefined;
   #byteCount = 0;
 
   get isEmpty(): boolean {
@@ -88,13 +90,13 @@ export class WriteBuffer {
     this.#byteCount += key.bytes.length + value.length;
     const own = { bytes: copyBytes(key.bytes), offset: key.offset };
     this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: copyBytes(value) });
-    const lowest = copyBytes(own.bytes);
-    lowest.fill(0, own.offset, own.offset + 10);
-    const view = new DataView(lowest.buffer);
-    view.setBigUint64(own.offset, BigInt(versionMin));
-    const highest = copyBytes(own.bytes);
-    highest.fill(0xff, own.offset, own.offset + 10);
-    this.#unreadable.add(keyText(lowest), `${keyText(highest)}\0`);
+    const prefix = keyText(own.bytes.subarray(0, own.offset));
+    // Most of a transaction's differ in nothing but the user version behind.
+    if (prefix === this.#lastStampedPrefix) return;
+    this.#lastStampedPrefix = prefix;
+    const lowest = new Uint8Array(8);
+    new DataView(lowest.buffer).setBigUint64(0, BigInt(versionMin));
+    this.#unreadable.add(prefix + keyText(lowest), prefix + BEHIND_STAMPS_TEXT);
   }
 
   /** The last write to the key, or "cleared" when a range around it was; undefined when this transaction left it alone. */
@@ -191,4 +193,6 @@ function joined(operations: readonly Operation[], next: Operation): readonly Ope
   return [...operations.slice(0, -1), { kind: next.kind, operand }];
 }
 
+/** Behind all that can follow a prefix with a versionstamp: no stamp has so high a version. */
+const BEHIND_STAMPS_TEXT = "\xff".repeat(8);
 const END_TEXT = keyText(BEHIND_LAST_KEY);

@@ -8,6 +8,7 @@ import { type Digests, utf8Encode } from "../base/index.ts";
 import {
   type Key,
   keyAfter,
+  packTuple,
   type ReadTransaction,
   type Subspace,
   type Transaction,
@@ -37,6 +38,8 @@ const ERROR_LENGTH_MAX = 100;
 const KEY_ID_BYTES_MAX = 500;
 /** Longer ids do not fit a record. No request line could hold one either. */
 const ID_LENGTH_MAX = 25_000;
+
+const KEPT = packTuple([1]);
 
 export interface FailureCount extends FailureKind {
   readonly count: number;
@@ -102,6 +105,7 @@ export class FailureList {
       tx.set(key, encodeFailure(listed));
       counts.add(kindOf(listed), 1);
     }
+    if (failed.length > 0) this.keep(tx, baseId);
     if (failed.length > 0 && counts.total > this.#countMax) {
       const { error, reason } = failed.at(-1) as DocumentFailure;
       throw new EndpointError(
@@ -114,6 +118,15 @@ export class FailureList {
       if (count === 0) tx.clear(key);
       else tx.set(key, encodeCount(count));
     }
+  }
+
+  /** Whether the list has been kept since the checkpoint passed the first failure. */
+  async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
+    return (await tx.get(this.#keys.failuresKept(baseId))) !== undefined;
+  }
+
+  keep(tx: Transaction, baseId: string): void {
+    tx.set(this.#keys.failuresKept(baseId), KEPT);
   }
 
   /** A page of the list, in the order of the ids' bytes. */

@@ -23,6 +23,10 @@ export interface ListedRevision {
 }
 
 export interface FailureLog {
+  /** Whether it holds, or held, all that the checkpoint passed: then there is no need to look back. */
+  isWhole(): Promise<boolean>;
+  /** The run has looked back: from now on it is whole. */
+  lookedBack(): Promise<void>;
   /** Whether any revision of the document may be on the list; what arrives of others need not be recorded. */
   has(documentId: string): boolean;
   /** Settles when the list holds `failed` and holds `arrived` no more. */
@@ -39,6 +43,13 @@ export class MemoryFailureLog implements FailureLog {
   /** In the order in which they failed. */
   readonly failures: DocumentFailure[] = [];
   readonly #ids = new Set<string>();
+
+  /** It does not outlive the run. */
+  async isWhole(): Promise<boolean> {
+    return false;
+  }
+
+  async lookedBack(): Promise<void> {}
 
   has(documentId: string): boolean {
     return this.#ids.has(documentId);

@@ -3,13 +3,14 @@
  * lock, and throws `JOBS_HALTED` when that is lost.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
-import type { DatabaseRegistry } from "../databases/index.ts";
+import type { Database, DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { Endpoints } from "./endpoints.ts";
 import type { FailureList } from "./failure-list.ts";
 import { type JobControl, type JobControls, NEVER_SEC, UNTOUCHED } from "./job-control.ts";
 import {
+  type JobDocument,
   type JobEvent,
   type ReplicationFailure,
   type ReplicationJobData,
@@ -20,7 +21,7 @@ import type { Outages } from "./outages.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { penaltySec } from "./penalty.ts";
 import type { Replication } from "./replication.ts";
-import { writeDocumentState } from "./replication-document.ts";
+import { clearDocumentState, writeDocumentState } from "./replication-document.ts";
 import { baseIdOf, type ReplicationIdContext } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import { StopRequest } from "./replication-run.ts";
@@ -148,14 +149,15 @@ export class HeldReplication {
 
   /**
    * A persistent job is tried again, and so is a continuous transient one: nobody waits for it, and whoever started it counts
-   * on it. A one-shot transient job fails, because its caller waits for the answer.
+   * on it. A one-shot transient job fails, because its caller waits for the answer; unless a server only wants it to come later.
    */
   async crash(
     failure: ReplicationFailure,
     { continuous }: Replication,
     unreachable?: string,
   ): Promise<void> {
-    if (this.data.document === undefined && !continuous) await this.fail(failure);
+    const isOneShot = this.data.document === undefined && !continuous;
+    if (isOneShot && failure.error !== "max_backoff") await this.fail(failure);
     else await this.retryLater(failure, unreachable);
   }
 
@@ -265,14 +267,27 @@ export class HeldReplication {
     nowMs: number,
   ): Promise<void> {
     if (data.document === undefined) return;
-    const database = await this.parts.databases
-      .open(tx, data.document.database)
-      .catch((error: unknown) => {
-        if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
-        throw error;
-      });
-    if (database?.uuid !== data.document.databaseUuid) return;
-    await writeDocumentState(tx, database, data, nowMs);
+    const database = await this.#openDatabaseOf(tx, data.document);
+    if (database !== undefined) await writeDocumentState(tx, database, data, nowMs);
+  }
+
+  /** Takes a state out of the document that says nothing any more: one that a CouchDB left, or that of an earlier run. */
+  async clearDocumentState(tx: Transaction): Promise<void> {
+    const { document } = this.data;
+    if (document === undefined) return;
+    const database = await this.#openDatabaseOf(tx, document);
+    if (database !== undefined) await clearDocumentState(tx, database, document.id);
+  }
+
+  async #openDatabaseOf(
+    tx: ReadTransaction,
+    { database: name, databaseUuid }: JobDocument,
+  ): Promise<Database | undefined> {
+    const database = await this.parts.databases.open(tx, name).catch((error: unknown) => {
+      if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+      throw error;
+    });
+    return database?.uuid === databaseUuid ? database : undefined;
   }
 
   #nowSec(): number {

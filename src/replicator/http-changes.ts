@@ -2,9 +2,15 @@
  * The changes feed of a server, read in pages (`limit`, and `feed=longpoll` when continuous), which every server answers with one
  * whole JSON text, and which bounds what is held and repeated when a connection breaks.
  */
-import type { ChangedDocument, ChangesItem, ChangesRequest, SourceSequence } from "./endpoint.ts";
+import type {
+  ChangedDocument,
+  ChangesItem,
+  ChangesRequest,
+  Selection,
+  SourceSequence,
+} from "./endpoint.ts";
 import { type HttpRequests, query } from "./http-requests.ts";
-import { parseObject } from "./json-answer.ts";
+import { asObject } from "./json-answer.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
@@ -18,8 +24,16 @@ export async function* readHttpChanges(
 ): AsyncIterable<readonly ChangesItem[]> {
   let since = request.since;
   let changeCount = 0;
+  let { selection } = request;
   for (;;) {
-    const page = await readPage(requests, timeoutMs, request, since, signal);
+    const asked = { ...request, selection };
+    const answered = await readPage(requests, timeoutMs, asked, since, signal);
+    if (answered === "no-doc-ids") {
+      // An old server: it tells of all documents, and we choose.
+      selection = { kind: "all" };
+      continue;
+    }
+    const page = selection === request.selection ? answered : chosen(answered, request.selection);
     changeCount += page.changes.length;
     const items = page.changes.map((change): ChangesItem => ({ kind: "change", change }));
     const ended = page.rowCount < CHANGES_ROWS_MAX;
@@ -41,7 +55,7 @@ async function readPage(
   request: ChangesRequest,
   since: SourceSequence,
   signal: AbortSignal,
-): Promise<ChangesPage> {
+): Promise<ChangesPage | "no-doc-ids"> {
   const { selection, continuous, winningRevisionsOnly } = request;
   const parameters: Record<string, string> = {
     feed: continuous ? "longpoll" : "normal",
@@ -68,11 +82,18 @@ async function readPage(
     ...(body === undefined ? {} : { body }),
     signal,
   });
-  const { text } = response;
+  const { text, json } = response;
+  if (response.status === 405 && selection.kind === "doc-ids") return "no-doc-ids";
   if (response.status === 401 || response.status === 403) throw requests.refused(response.status);
-  const page = response.status === 200 ? parseChangesPage(text, since) : undefined;
+  const page = response.status === 200 ? parseChangesPage(json, since) : undefined;
   if (page === undefined) throw requests.unexpected("changes_req_failed", path, response, text);
   return page;
+}
+
+/** Of a page of all changes, those of the named documents. */
+function chosen(page: ChangesPage, selection: Selection): ChangesPage {
+  const ids = new Set(selection.kind === "doc-ids" ? selection.ids : []);
+  return { ...page, changes: page.changes.filter(({ id }) => ids.has(id)) };
 }
 
 interface ChangesPage {
@@ -86,16 +107,19 @@ interface ChangesRow {
   readonly seq: unknown;
   readonly id?: unknown;
   readonly changes?: readonly { readonly rev: string }[];
+  /** The first revision of the row is no more (`couch_replicator_changes_reader`). */
+  readonly removed?: unknown;
 }
 
-function parseChangesPage(text: string, since: SourceSequence): ChangesPage | undefined {
-  const body = parseObject(text);
+function parseChangesPage(json: unknown, since: SourceSequence): ChangesPage | undefined {
+  const body = asObject(json);
   if (!Array.isArray(body?.results)) return undefined;
   const rows = body.results as ChangesRow[];
   const changes: ChangedDocument[] = [];
-  for (const { id, seq, changes: revisions } of rows) {
+  for (const { id, seq, changes: listed, removed } of rows) {
     // CouchDB skips rows without an id, too: there is nothing that could be asked for.
-    if (typeof id !== "string" || id === "" || !Array.isArray(revisions)) continue;
+    if (typeof id !== "string" || id === "" || !Array.isArray(listed)) continue;
+    const revisions = removed === true ? listed.slice(1) : listed;
     changes.push({
       id,
       sequence: seq,

@@ -30,7 +30,7 @@ import {
 } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
-import { isBroken, parseObject } from "./json-answer.ts";
+import { isBroken, parseJson, parseObject } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 import type { ClientSettings } from "./replicator-config.ts";
 
@@ -66,6 +66,8 @@ export interface RequestParts {
 export interface Answer {
   readonly status: number;
   readonly text: string;
+  /** What the text says; undefined for what is no JSON. */
+  readonly json: unknown;
 }
 
 export class HttpRequests {
@@ -137,27 +139,29 @@ export class HttpRequests {
   /** A whole answer: one that breaks off is asked for again, like one that does not come. */
   async ask(method: Method, path: string, parts: RequestParts): Promise<Answer> {
     let text = "";
+    let json: unknown;
     const fetchWhole: Fetch = async (request) => {
       const response = await this.#once(request);
       text = await readText(response);
-      if (response.status < 300 && isBroken(text)) {
+      json = parseJson(text);
+      if (response.status < 300 && json === undefined && isBroken(text)) {
         const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
         throw new RequestFailedError(details);
       }
       return response;
     };
     const { runtime, retry } = this.#parts;
-    const response = await withRetry(
-      runtime,
-      fetchWhole,
-      retry,
-    )(this.#request(method, path, parts));
-    return { status: response.status, text };
+    const request = this.#request(method, path, parts);
+    const { status } = await withRetry(runtime, fetchWhole, retry)(request);
+    this.#checkRate(status);
+    return { status, text, json };
   }
 
   /** An answer whose body is still to be read. */
-  send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
-    return this.#patiently(this.#request(method, path, parts));
+  async send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    const response = await this.#patiently(this.#request(method, path, parts));
+    this.#checkRate(response.status);
+    return response;
   }
 
   /** The same, asked once: for a body that cannot be sent again. */
@@ -175,6 +179,12 @@ export class HttpRequests {
       inactivityTimeoutMs: this.#inactivityTimeoutMs,
       signal: parts.signal,
     };
+  }
+
+  /** A server that goes on answering 429 is one for later (`max_backoff`). */
+  #checkRate(status: number): void {
+    if (status !== 429) return;
+    throw new EndpointError("max_backoff", `429 from ${this.shownUrl} again and again`);
   }
 
   refused(status: number): EndpointError {

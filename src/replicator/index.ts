@@ -3,6 +3,7 @@
  *
  * Reading order: replication.ts, endpoint.ts, replication-run.ts, held-replication.ts, replication-job.ts, scheduler.ts.
  */
+export { AbandonedReplications } from "./abandoned-replications.ts";
 export type { Budget, BudgetDirection, BudgetRates } from "./budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
 export { Budgets } from "./budgets.ts";

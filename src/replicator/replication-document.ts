@@ -1,6 +1,6 @@
 /** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
 import { errorCode, type JsonText, joinObject, splitObject } from "../base/index.ts";
-import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
+import type { Database, DatabaseRegistry, Document, WriteContext } from "../databases/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import type { JobDocument, ReplicationJobData } from "./job-data.ts";
 import { scheduledStatistics } from "./job-views.ts";
@@ -33,9 +33,11 @@ export async function writeDocumentState(
 ): Promise<void> {
   const stored = data.document && (await database.read(tx, data.document.id));
   if (stored === undefined || stored.deleted) return;
+  const before = JSON.parse(stored.body) as Readonly<Record<string, unknown>>;
+  const isSameState = before._replication_state === data.state;
   const members: Record<string, unknown> = {
     _replication_state: data.state,
-    _replication_state_time: isoTime(nowMs),
+    _replication_state_time: (isSameState && before._replication_state_time) || isoTime(nowMs),
   };
   if (data.state === "failed") {
     const { error = "error", reason = "" } = data.failure ?? {};
@@ -47,18 +49,39 @@ export async function writeDocumentState(
       start_time: isoTime(data.lastStartMs),
     };
   }
-  await database.write(
-    tx,
-    {
-      mode: "interactive",
-      id: stored.id,
-      parent: stored.revision,
-      deleted: false,
-      body: withStateMembers(stored.body, members),
-      attachments: stored.attachments.map(({ name }) => ({ kind: "stub", name })),
-    },
-    CONTEXT,
-  );
+  await rewrite(tx, database, stored, withStateMembers(stored.body, members));
+}
+
+/** Takes the state out of a document whose job begins. */
+export async function clearDocumentState(
+  tx: Transaction,
+  database: Database,
+  id: string,
+): Promise<void> {
+  const stored = await database.read(tx, id);
+  if (stored === undefined || stored.deleted) return;
+  if (!splitObject(stored.body).some(({ name }) => STATE_MEMBERS.has(name))) return;
+  await rewrite(tx, database, stored, withStateMembers(stored.body, {}));
+}
+
+/** Writes what is another body. A design document of the database may refuse it: the job is not affected. */
+async function rewrite(
+  tx: Transaction,
+  database: Database,
+  { id, revision: parent, body: before, attachments }: Document,
+  body: JsonText,
+): Promise<void> {
+  if (body === before) return;
+  const stubs = attachments.map(({ name }) => ({ kind: "stub", name }) as const);
+  const edit = {
+    mode: "interactive",
+    id,
+    parent,
+    deleted: false,
+    body,
+    attachments: stubs,
+  } as const;
+  await database.write(tx, edit, CONTEXT);
 }
 
 /** Deletes a replication document, and through the hook its job. False when it is not there any more. */

@@ -72,6 +72,8 @@ export function replicationId(
 type EndpointEncoding = (context: ReplicationIdContext, address: EndpointAddress) => Term;
 
 /** The id that names the checkpoints and the list of failures: the full one without its suffixes. */
+export function baseIdOf(id: string): string;
+export function baseIdOf(id: string | undefined): string | undefined;
 export function baseIdOf(id: string | undefined): string | undefined {
   return id?.replace(/\+.*$/s, "");
 }

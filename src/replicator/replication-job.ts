@@ -91,7 +91,8 @@ export class ReplicationJob {
         await this.#retry(replication, ids, request, before, signal);
         return;
       }
-      ending = await this.#copy(replication, ids, signal);
+      const isHeldBack = before.failure?.error === "max_backoff";
+      ending = await this.#copy(isHeldBack ? gently(replication) : replication, ids, signal);
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
@@ -163,7 +164,10 @@ export class ReplicationJob {
       await this.#job.verify(tx);
       if (moved) await ownership.release(tx, this.#job.data.replicationId, this.#job.held.id);
       const claimed = await ownership.claim(tx, id, this.#job.held.id);
-      if (claimed.kind === "owner") await jobs.update(tx, this.#job.held, toJobData(started));
+      if (claimed.kind === "owner") {
+        await jobs.update(tx, this.#job.held, toJobData(started));
+        if (!hasEnded(this.#job.data.state)) await this.#job.clearDocumentState(tx);
+      }
       return claimed;
     });
     if (claim.kind === "owner") {
@@ -318,6 +322,21 @@ export class ReplicationJob {
       connections,
     );
   }
+}
+
+/** With fewer requests at once, for a server that wanted us to come later (CouchDB 3.5). */
+function gently(replication: Replication): Replication {
+  const { options } = replication;
+  return {
+    ...replication,
+    options: {
+      ...options,
+      checkpointIntervalMs: Math.min(options.checkpointIntervalMs, 5000),
+      workerProcesses: Math.min(options.workerProcesses, 2),
+      workerBatchSize: Math.min(options.workerBatchSize, 100),
+      httpConnections: Math.min(options.httpConnections, 5),
+    },
+  };
 }
 
 /** The job, or all that its worker held, is another's now, or about to be. */

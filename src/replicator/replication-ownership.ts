@@ -5,7 +5,9 @@
 import { utf8Decode, utf8Encode } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
+import { encodeMark } from "./abandoned-replications.ts";
 import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { baseIdOf } from "./replication-id.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";
 
 /** `duplicate`: another job runs it, or is about to. */
@@ -51,6 +53,8 @@ export class ReplicationOwnership {
   async release(tx: Transaction, replicationId: string | undefined, jobId: string): Promise<void> {
     if (replicationId === undefined) return;
     const owner = await this.jobOf(tx, replicationId);
-    if (owner === jobId) tx.clear(this.#keys.replicationId(replicationId));
+    if (owner !== jobId) return;
+    tx.clear(this.#keys.replicationId(replicationId));
+    tx.set(this.#keys.abandonedMark(baseIdOf(replicationId)), encodeMark());
   }
 }

@@ -59,11 +59,6 @@ export interface ReplicationRunParts {
   readonly limits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
-  /**
-   * Begins with what earlier runs passed and did not bring over, if their checkpoint says that there is something: for a list of
-   * failures that does not outlive the run.
-   */
-  readonly looksBack?: boolean;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -166,18 +161,32 @@ export class ReplicationRun {
     if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
   }
 
-  /** Goes through the changes up to the checkpoint once more: the target says what it lacks of them. */
+  /**
+   * Begins with what earlier runs passed and did not bring over, if their checkpoint says that there is something and the list of
+   * failures does not hold it: goes through the changes up to the checkpoint once more, and the target says what it lacks.
+   */
   async #lookBack(
     { ancestry, passedFailures }: Checkpoints,
     copier: BatchCopier,
     signal: AbortSignal,
   ): Promise<void> {
-    const { source, replication, looksBack } = this.#parts;
-    if (looksBack !== true || !passedFailures || ancestry.sequence === 0) return;
+    const { failures, restartAt } = this.#parts;
+    if (restartAt !== undefined || !passedFailures || ancestry.sequence === 0) return;
+    if (await failures.isWhole()) return;
+    await this.#copyUpTo(ancestry.sequence, copier, signal);
+    await failures.lookedBack();
+  }
+
+  async #copyUpTo(
+    sequence: SourceSequence,
+    copier: BatchCopier,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { source, replication } = this.#parts;
     const { selection, winningRevisionsOnly, sinceSequence } = replication;
     const since = sinceSequence ?? 0;
     const request = { since, continuous: false, selection, winningRevisionsOnly };
-    const checkpoint = JSON.stringify(this.#start);
+    const checkpoint = JSON.stringify(sequence);
     for await (const items of source.changes(request, signal)) {
       const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
       const { workerBatchSize } = replication.options;

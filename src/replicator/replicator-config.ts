@@ -55,6 +55,8 @@ export interface ReplicatorConfig {
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
   readonly transientJobAgeSecMax: number;
+  /** `abandoned_max_age_sec`: how long failures and our own checkpoints are kept when their last job is gone. */
+  readonly abandonedSecMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
   /** `[replicator.shares]`: by the name of a `_replicator` database, or of a user for transient jobs; 100 where none is given. */
@@ -106,6 +108,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   workerLeaseSec: 5,
   activityTimeoutSec: 61,
   transientJobAgeSecMax: 86_400,
+  abandonedSecMax: 30 * 86_400,
   fairShare: FAIR_SHARE_DEFAULT,
   shares: new Map(),
   stallTimeoutSec: 120,

@@ -14,6 +14,8 @@ const OUTAGE = 10;
 const OUTAGE_MEMBER = 11;
 const REMOVED_DATABASE = 12;
 const DATABASES_REMOVED = 13;
+const FAILURES_KEPT = 14;
+const ABANDONED = 15;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -81,6 +83,16 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     value: "counter",
     note: "grows when a `_replicator` database is deleted; watched by all nodes",
   },
+  {
+    key: "(14, baseId)",
+    value: "(1)",
+    note: "whatever the checkpoint passed is on the list of failures, or has arrived",
+  },
+  {
+    key: "(15, baseId)",
+    value: "(1, timeMs)",
+    note: "a replication that a job gave up, and when that was noticed, if it was",
+  },
 ];
 
 /** What failures are counted by. */
@@ -106,7 +118,7 @@ export class ReplicatorKeys {
     return this.#replicator.pack([FAILURE, baseId, idBytes, digest]);
   }
 
-  failures(baseId: string): KeyRange {
+  failures(baseId: string): { readonly begin: Key; readonly end: Key } {
     return this.#replicator.range([FAILURE, baseId]);
   }
 
@@ -114,7 +126,7 @@ export class ReplicatorKeys {
     return this.#replicator.pack([FAILURE_COUNT, baseId, phase, status, error]);
   }
 
-  failureCounts(baseId: string): KeyRange {
+  failureCounts(baseId: string): { readonly begin: Key; readonly end: Key } {
     return this.#replicator.range([FAILURE_COUNT, baseId]);
   }
 
@@ -126,6 +138,31 @@ export class ReplicatorKeys {
 
   failureRetry(baseId: string): Key {
     return this.#replicator.pack([FAILURE_RETRY, baseId]);
+  }
+
+  failuresKept(baseId: string): Key {
+    return this.#replicator.pack([FAILURES_KEPT, baseId]);
+  }
+
+  /** The full ids that begin with a base id: it alone, or with suffixes, each behind a plus. */
+  replicationIdsOf(baseId: string): KeyRange {
+    return {
+      begin: this.#replicator.pack([REPLICATION_ID, baseId]),
+      end: this.#replicator.pack([REPLICATION_ID, `${baseId},`]),
+    };
+  }
+
+  abandoned(): KeyRange {
+    return this.#replicator.range([ABANDONED]);
+  }
+
+  abandonedMark(baseId: string): Key {
+    return this.#replicator.pack([ABANDONED, baseId]);
+  }
+
+  /** The base id in a key of `abandonedMark`. */
+  abandonedBaseId(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
   }
 
   budget(name: string): Key {

@@ -6,6 +6,7 @@ import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
+import type { AbandonedReplications } from "./abandoned-replications.ts";
 import type { FailureList } from "./failure-list.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { JobControls } from "./job-control.ts";
@@ -57,6 +58,7 @@ export interface ReplicatorParts {
   readonly ownership: ReplicationOwnership;
   readonly failureList: FailureList;
   readonly controls: JobControls;
+  readonly abandoned: AbandonedReplications;
   readonly databases: DatabaseRegistry;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
@@ -203,6 +205,12 @@ export class Replicator {
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
     }
+  }
+
+  /** Forgets what is too old to be asked for. Now and then, on any node. */
+  async cleanUp(): Promise<void> {
+    await this.removeOldTransients();
+    await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
   }
 
   /** Removes transient jobs that ended so long ago that nobody will ask for them. */

@@ -22,8 +22,10 @@ const ACCEPT_ROWS_MAX = 20;
 const IDLE_MS_MAX = 1000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
 const CHARGE_MS_MIN = 1000;
-/** How often finished transient jobs are looked through. */
+/** How often it is looked for what is too old. */
 const CLEANUP_INTERVAL_MS = 10 * 60_000;
+/** Groups that are looked through each time, for those that are as if they had never been. */
+const SWEPT_GROUPS_MAX = 200;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
 const CYCLE_JITTER = 1 / 3;
 
@@ -39,6 +41,7 @@ export class Scheduler {
   #chargedAtMs = 0;
   #cleanedAtMs = 0;
   #cycleAtMs = 0;
+  #sweptGroup: string | undefined;
 
   constructor(parts: ReplicationJobParts, replicator: Replicator, worker: JobWorker) {
     this.#runtime = parts.runtime;
@@ -173,8 +176,20 @@ export class Scheduler {
 
   async #cleanUp(): Promise<void> {
     if (this.#runtime.clock.monotonicMs() - this.#cleanedAtMs < CLEANUP_INTERVAL_MS) return;
-    await this.#replicator.removeOldTransients();
+    await this.#replicator.cleanUp();
+    await this.#forgetGroups();
     this.#cleanedAtMs = this.#runtime.clock.monotonicMs();
+  }
+
+  /** A few each time: every node does it, and nobody waits for it. */
+  async #forgetGroups(): Promise<void> {
+    const page = { after: this.#sweptGroup, limit: SWEPT_GROUPS_MAX };
+    const { last, forgottenCount } = await this.#kv.transact(
+      (tx) => this.#jobs.idleGroups.forget(tx, REPLICATION_JOB_TYPE, page),
+      { whenUnknown: "retry" },
+    );
+    this.#sweptGroup = last;
+    if (forgottenCount > 0) this.#runtime.trace.event("jobs.groups-forgotten", { forgottenCount });
   }
 
   #nowSec(): number {

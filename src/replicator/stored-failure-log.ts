@@ -38,6 +38,22 @@ export class StoredFailureLog implements FailureLog {
     return log;
   }
 
+  isWhole(): Promise<boolean> {
+    const { kv, list, baseId } = this.#parts;
+    return kv.read((tx) => list.isKept(tx, baseId));
+  }
+
+  async lookedBack(): Promise<void> {
+    const { kv, list, baseId, verify } = this.#parts;
+    await kv.transact(
+      async (tx) => {
+        await verify(tx);
+        list.keep(tx, baseId);
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
   has(documentId: string): boolean {
     return this.#ids.has(documentId);
   }

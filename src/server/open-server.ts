@@ -6,7 +6,7 @@
  */
 import { createApi } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";
-import { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
+import type { DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
   type NodeServer,
@@ -16,23 +16,9 @@ import {
   SandboxPool,
   StaticFolder,
 } from "../host/index.ts";
-import { ActivityMonitor, Jobs, JobWorker } from "../jobs/index.ts";
+import { ActivityMonitor } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import {
-  Budgets,
-  Endpoints,
-  FailureList,
-  JobControls,
-  Outages,
-  OwnCheckpoints,
-  REPLICATION_JOB_TYPE,
-  RemovedDatabases,
-  ReplicationHook,
-  ReplicationOwnership,
-  Replicator,
-  Scheduler,
-  VALIDATION_HOOK,
-} from "../replicator/index.ts";
+import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { Authentication } from "./authentication.ts";
 import { apiSettings, authenticationSettings } from "./authentication-settings.ts";
@@ -41,9 +27,10 @@ import { ConfigurationRefresher } from "./configuration-refresher.ts";
 import { corsSettings } from "./cors-settings.ts";
 import { CountReporter } from "./count-reporter.ts";
 import { designFunctions, securityDefault } from "./database-settings.ts";
-import { openLayout, SUBSPACES, sessionSecret } from "./layout.ts";
+import { openLayout, sessionSecret } from "./layout.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics.ts";
 import { MaskedConfiguration } from "./node-configuration.ts";
+import { joinNodeParts, joinReplication } from "./node-parts.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
@@ -104,37 +91,26 @@ async function startNode(
   }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
   const { configuration } = config;
-  const replicatorSettings = replicatorConfig(configuration);
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
-  const jobs = new Jobs(runtime, SUBSPACES.jobs);
-  const ownership = new ReplicationOwnership(SUBSPACES.replicator, jobs);
-  const controls = new JobControls(SUBSPACES.replicator);
-  const budgets = new Budgets({ runtime, kv, subspace: SUBSPACES.replicator });
-  const failureList = new FailureList(SUBSPACES.replicator, runtime.digests);
-  const removedDatabases = new RemovedDatabases({
+  const settings = authenticationSettings(configuration);
+  const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
+  // Ids must not change from start to start, so a port that the system picks is no part of them.
+  const ids = {
+    digests: runtime.digests,
+    serverUuid,
+    hostName: config.nodeName.replace(/^.*@/, ""),
+    port: config.port,
+    serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
+  };
+  const parts = joinNodeParts({
     runtime,
     kv,
-    subspace: SUBSPACES.replicator,
-    jobs,
-    ownership,
-    controls,
-  });
-  const hook = new ReplicationHook({
-    runtime,
-    jobs,
-    ownership,
-    controls,
-    removedDatabases,
-    config: replicatorSettings,
-  });
-  const settings = authenticationSettings(configuration);
-  const databases = new DatabaseRegistry({
-    runtime,
-    root: SUBSPACES.databases,
-    hooks: [hook, usersHook(settings), VALIDATION_HOOK],
+    ids,
+    config: replicatorConfig(configuration),
+    hooks: [usersHook(settings)],
     securityDefault: securityDefault(configuration),
   });
-  const attachments = new AttachmentStore({ runtime, kv });
+  const { jobs, databases, attachments, replicator, budgets } = parts;
   const sandbox = new SandboxPool(runtime);
   const functions = designFunctions(sandbox, configuration);
   const passwords = passwordSettings(configuration);
@@ -148,27 +124,7 @@ async function startNode(
     clock: runtime.clock,
     allowsParty: isLoopback(config.bindAddress),
   });
-  const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
-  // Ids must not change from start to start, so a port that the system picks is no part of them.
-  const ids = {
-    digests: runtime.digests,
-    serverUuid,
-    hostName: config.nodeName.replace(/^.*@/, ""),
-    port: config.port,
-    serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
-  };
   let shownUrl = config.publicUrl ?? ids.serverUrl;
-  const replicator = new Replicator({
-    runtime,
-    kv,
-    jobs,
-    ownership,
-    failureList,
-    controls,
-    databases,
-    ids,
-    config: replicatorSettings,
-  });
   await replicator.prepare();
   for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, databases, name);
 
@@ -215,27 +171,12 @@ async function startNode(
     shownUrl = urlOf(nodeServer.port);
   }
 
-  const undici = openUndiciFetch({ idleMsMax: replicatorSettings.connectionCloseMs });
-  const endpoints = new Endpoints({
-    runtime,
-    kv,
-    databases,
-    attachments,
-    functions,
-    resolveUser: (userName) => users.resolve(userName),
-    limits: apiSettings(configuration),
-    serverUrl: shownUrl,
-    fetch: undici.fetch,
-    parseMultipart,
-    userAgent: `Tandem/${VERSION}`,
-    spendingFor: (address) => budgets.spendingFor(address),
-    config: replicatorSettings,
-  });
+  const undici = openUndiciFetch({ idleMsMax: parts.config.connectionCloseMs });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
     budgets,
-    removedDatabases,
+    parts.removedDatabases,
     new ConfigurationRefresher(runtime, configuration),
     new ShareUpdater(configuration, replicator),
   ];
@@ -248,37 +189,21 @@ async function startNode(
   }
   if (tellParent !== undefined) services.push(new CountReporter(runtime.clock, counts, tellParent));
   if (config.nodeTypes.has("replication")) {
-    const processId = String(process.pid);
-    const worker = new JobWorker({
-      runtime,
-      kv,
-      jobs,
+    const { outages, scheduler } = joinReplication(parts, {
+      reach: {
+        functions,
+        resolveUser: (userName) => users.resolve(userName),
+        limits: apiSettings(configuration),
+        serverUrl: shownUrl,
+        fetch: undici.fetch,
+        parseMultipart,
+        userAgent: `Tandem/${VERSION}`,
+      },
       renewer,
-      node: config.nodeName,
-      processId,
-      types: [REPLICATION_JOB_TYPE],
-      leaseMs: replicatorSettings.workerLeaseSec * 1000,
-    });
-    const subspace = SUBSPACES.replicator;
-    const outages = new Outages({ runtime, kv, jobs, fetch: undici.fetch, subspace });
-    services.push(outages);
-    const parts = {
-      runtime,
-      kv,
-      jobs,
-      databases,
-      endpoints,
-      ownership,
-      failureList,
-      controls,
-      ownCheckpoints: new OwnCheckpoints(kv, SUBSPACES.replicator),
-      outages,
-      ids,
-      config: replicatorSettings,
       nodeName: config.nodeName,
-      processId,
-    };
-    services.push(new Scheduler(parts, replicator, worker));
+      processId: String(process.pid),
+    });
+    services.push(outages, scheduler);
   }
   const stopping = new AbortController();
   const supervised = supervise(runtime, services, stopping.signal);

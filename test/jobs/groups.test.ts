@@ -6,6 +6,7 @@ import type { SimulatedNode } from "../simulation/kernel/simulated-node.ts";
 import { World } from "../simulation/kernel/world.ts";
 
 const TYPE = "test";
+const JOBS = Subspace.fromTuple(["jobs"]);
 const NO_LIMIT = 2 ** 36;
 
 let world: World;
@@ -17,7 +18,7 @@ beforeEach(async () => {
   world = new World("groups");
   node = world.openNode();
   kv = node.kv;
-  jobs = new Jobs(node.runtime, Subspace.fromTuple(["jobs"]));
+  jobs = new Jobs(node.runtime, JOBS);
   await transact((tx) => jobs.setTypeTimeout(tx, TYPE, 60));
   return () => kv.close();
 });
@@ -317,4 +318,80 @@ test("the longest wait is found in the group that stands last of many", async ()
   // Acceptors make groups ready that have come due, and each time some more than they take from.
   for (let count = 0; count < groups.length / 4; count++) await accept(now);
   expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
+});
+
+const sweep = (after?: string, limit = 100) =>
+  transact((tx) => jobs.idleGroups.forget(tx, TYPE, { after, limit }));
+
+/** Every row of the queue that names the group. */
+async function rowsOf(group: string): Promise<number> {
+  const rows = await kv.read((tx) => tx.getRangePage(JOBS.range()));
+  return rows.entries.filter(({ key }) => JOBS.unpack(key).includes(group)).length;
+}
+
+async function runAndRemove(id: string, group: string): Promise<void> {
+  await add(id, group);
+  const { held } = await acceptSome(1);
+  await charge([group, 1000]);
+  await finish(held[0] as HeldJob);
+  await remove(id);
+}
+
+test("a group without jobs is forgotten when its usage has decayed, and not before", async () => {
+  await runAndRemove("job", "left");
+  expect((await sweep()).forgottenCount).toBe(0);
+  const usedThen = await used("left");
+  expect(usedThen).toBeGreaterThan(900);
+  await add("job", "left");
+  expect(await used("left")).toBe(usedThen);
+  await remove("job");
+  await pass(6 * 3600);
+  expect((await sweep()).forgottenCount).toBe(1);
+  expect(await rowsOf("left")).toBe(0);
+  expect(await kv.read((tx) => jobs.counts.read(tx, TYPE, "left"))).toEqual({
+    pending: 0,
+    running: 0,
+    finished: 0,
+  });
+});
+
+test("groups that have a job, in whatever state, and shares that were set are not forgotten", async () => {
+  await add("finished", "done");
+  const { held } = await acceptSome(1);
+  await finish(held[0] as HeldJob);
+  await add("running", "busy");
+  await acceptSome(1);
+  await add("waiting", "patient");
+  await setShares("named", 7);
+  await runAndRemove("job", "named");
+  await pass(24 * 3600);
+  expect(await sweep()).toEqual({ forgottenCount: 0, last: undefined });
+  expect((await standing("named")).shares).toBe(7);
+});
+
+test("groups are looked through in pages", async () => {
+  for (const group of ["a", "b", "c"]) await runAndRemove("job", group);
+  await pass(24 * 3600);
+  const first = await sweep(undefined, 2);
+  expect(first).toEqual({ forgottenCount: 2, last: "b" });
+  expect(await sweep(first.last, 2)).toEqual({ forgottenCount: 1, last: undefined });
+});
+
+test("a group that gets a job while it is looked at keeps its counters", async () => {
+  await runAndRemove("job", "back");
+  await pass(24 * 3600);
+  let isFirst = true;
+  await transact(async (tx) => {
+    const { forgottenCount } = await jobs.idleGroups.forget(tx, TYPE, {
+      after: undefined,
+      limit: 9,
+    });
+    expect(forgottenCount).toBe(isFirst ? 1 : 0);
+    if (isFirst)
+      await kv.transact((other) =>
+        jobs.add(other, { type: TYPE, id: "new" }, {}, { group: "back" }),
+      );
+    isFirst = false;
+  });
+  expect((await kv.read((tx) => jobs.counts.read(tx, TYPE, "back"))).pending).toBe(1);
 });

@@ -3,6 +3,11 @@ import { errorCode, OperationalError } from "../../src/base/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
 import { FailureList } from "../../src/replicator/failure-list.ts";
 import type { DocumentFailure } from "../../src/replicator/failure-log.ts";
+import {
+  type JobEntry,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+} from "../../src/replicator/index.ts";
 import { StoredFailureLog } from "../../src/replicator/stored-failure-log.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 
@@ -105,4 +110,42 @@ test("a job that was taken away lists nothing, and so may not pass anything", as
   expect(late).toBe("JOBS_HALTED");
   const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
   expect(page.entries.map(({ id }) => id)).toEqual(["a"]);
+});
+
+test("what a removed job left behind is kept, then forgotten, and then looked for in the source", async () => {
+  let documentIdBytesMax = 3;
+  const limits = { ...REPLICATOR_CONFIG_DEFAULT.limits };
+  Object.defineProperty(limits, "documentIdBytesMax", { get: () => documentIdBytesMax });
+  const node = await openNode({ config: { limits, transientJobAgeSecMax: 0, abandonedSecMax: 0 } });
+  nodes.push(node);
+  const list = new FailureList(SPACE, node.runtime.digests);
+  node.start();
+  await node.createDatabase("a");
+  for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
+  const run = async (): Promise<string> => {
+    const body = { source: "a", target: "b", create_target: true };
+    const user = { userName: null, isAdmin: true };
+    const id = await node.replicator.start(parseReplication(body), user);
+    await node.replicator.ended(id, new AbortController().signal);
+    return id;
+  };
+  const listed = async (id: string): Promise<number> => {
+    const { data } = (await node.replicator.find(id)) as JobEntry;
+    const baseId = String(data.replicationId).split("+")[0] as string;
+    return (await node.kv.read((tx) => list.page(tx, baseId, { limit: 10 }))).entries.length;
+  };
+  expect(await listed(await run())).toBe(1);
+  // The job has gone, and is there again before its time.
+  await node.replicator.removeOldTransients();
+  const again = await run();
+  await node.replicator.cleanUp();
+  expect(await node.replicator.find(again)).toBeUndefined();
+  expect(await listed(await run())).toBe(1);
+  expect(Object.keys(await node.content("b"))).toEqual(["one", "two"]);
+  // The first look says since when, the second one that it has been long enough.
+  await node.replicator.cleanUp();
+  await node.replicator.cleanUp();
+  documentIdBytesMax = 100;
+  expect(await listed(await run())).toBe(0);
+  expect(Object.keys(await node.content("b"))).toEqual(["one", "three", "two"]);
 });

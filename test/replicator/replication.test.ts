@@ -145,6 +145,39 @@ test.each(["triggered", "error"])(
   },
 );
 
+test("a continuous job takes out of its document what a CouchDB left there", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 1);
+  await node.createDatabase("_replicator");
+  const document = { source: "a", target: "b", create_target: true, continuous: true };
+  const left = { _replication_state: "triggered", _replication_id: "x", owner: null };
+  await node.put("_replicator", "job", JSON.stringify({ ...document, ...left }));
+  await node.event("replication.started");
+  const stored = JSON.parse((await node.read("_replicator", "job"))?.body ?? "{}");
+  expect(stored).toEqual({ ...document, owner: null });
+});
+
+test("a one-shot transient job that a server tells to come later is tried again", async () => {
+  const node = await open({
+    fetch: async () => ({
+      status: 429,
+      headers: new Map([["retry-after", "0"]]),
+      body: (async function* () {})(),
+      discard: () => {},
+    }),
+    runtimeOver: (system) => ({
+      ...system,
+      clock: { ...system.clock, sleep: (_, signal) => system.clock.sleep(1, signal) },
+    }),
+  });
+  node.start();
+  const replication = parseReplication({ source: "http://busy/a", target: "b" });
+  const id = await node.replicator.start(replication, USER);
+  await node.event("replication.ended", ({ state }) => state === "crashing");
+  expect((await node.replicator.find(id))?.data.failure?.error).toBe("max_backoff");
+});
+
 test("a bad document that was replicated in fails, and says why", async () => {
   const node = await open();
   node.start();

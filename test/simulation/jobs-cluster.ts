@@ -4,7 +4,7 @@
  */
 
 import { setMaxListeners } from "node:events";
-import { errorCode, waitAtMost } from "../../src/base/index.ts";
+import { errorCode, type Runtime, waitAtMost } from "../../src/base/index.ts";
 import {
   ActivityMonitor,
   type HeldJob,
@@ -24,6 +24,9 @@ const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const LEASE_MS = 5000;
 const TYPE_TIMEOUT_SEC = 20;
 const FAULTY_MS = 30_000;
+/** Usage is nothing after some seconds, so that groups without jobs are forgotten. */
+const FORGETFUL = { usageCoefficient: 0.5, intervalSec: 0.2, instalmentSec: 1 };
+const DEAF_RATIO = 0.2;
 /** After the last fault: some rescues one after another, each by the activity timeout at worst. */
 const CALM_MS = 200_000;
 
@@ -31,6 +34,8 @@ export interface ClusterOptions {
   /** A world whose store is not what it should be. */
   readonly storage?: MemoryStorage;
   readonly workerCount?: number;
+  /** The queue as workers see it, when it is not what it should be. */
+  readonly openJobs?: (runtime: Runtime, subspace: Subspace) => Jobs;
 }
 
 export interface ClusterOutcome {
@@ -43,14 +48,15 @@ export interface ClusterOutcome {
 
 export async function runJobsCluster(
   seed: number,
-  { storage, workerCount }: ClusterOptions = {},
+  { storage, workerCount, openJobs }: ClusterOptions = {},
 ): Promise<ClusterOutcome> {
   const world = new World(`jobs-${seed}`, storage);
-  return new JobsCluster(world).run(workerCount);
+  return new JobsCluster(world, openJobs).run(workerCount);
 }
 
 class JobsCluster {
   readonly #world: World;
+  readonly #openJobs: NonNullable<ClusterOptions["openJobs"]>;
   readonly #random;
   readonly #stopping = new AbortController();
   readonly #ended: Promise<void>[] = [];
@@ -58,10 +64,16 @@ class JobsCluster {
   #acceptedCount = 0;
   #expelledCount = 0;
 
-  constructor(world: World) {
+  constructor(
+    world: World,
+    openJobs: ClusterOptions["openJobs"] = (runtime, subspace) => new Jobs(runtime, subspace),
+  ) {
     this.#world = world;
+    this.#openJobs = openJobs;
     this.#random = world.random.fork("cluster");
-    this.#groups = this.#random.chance(0.3) ? [undefined] : [undefined, "a", "b", "c"];
+    // With many groups some run empty.
+    const named = this.#random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
+    this.#groups = [undefined, ...named];
     world.listeners.push((name) => {
       if (name === "jobs.worker-expelled") this.#expelledCount++;
     });
@@ -73,9 +85,13 @@ class JobsCluster {
     const client = world.openNode(this.#traits());
     const jobs = new Jobs(client.runtime, SUBSPACE);
     await world.until(
-      client.kv.transact((tx) => jobs.setTypeTimeout(tx, TYPE, TYPE_TIMEOUT_SEC), {
-        whenUnknown: "retry",
-      }),
+      client.kv.transact(
+        async (tx) => {
+          await jobs.setTypeTimeout(tx, TYPE, TYPE_TIMEOUT_SEC);
+          await jobs.groups.setFairShare(tx, TYPE, FORGETFUL);
+        },
+        { whenUnknown: "retry" },
+      ),
     );
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = this.#create(client, jobs);
@@ -180,7 +196,7 @@ class JobsCluster {
     const { kv, runtime } = node;
     const { clock } = runtime;
     const { signal } = this.#stopping;
-    const jobs = new Jobs(runtime, SUBSPACE);
+    const jobs = this.#openJobs(runtime, SUBSPACE);
     const worker = new JobWorker({
       runtime,
       kv,
@@ -198,8 +214,11 @@ class JobsCluster {
         await clock.sleep(1000, signal).catch(() => {});
       }
     };
+    const sweep = async (tx: Transaction): Promise<unknown> =>
+      jobs.idleGroups.forget(tx, TYPE, { after: undefined, limit: 100 });
     await Promise.all([
       keep(() => monitor.run(signal)),
+      keep(async () => void (await kv.transact(sweep, { signal, whenUnknown: "retry" }))),
       keep(() =>
         worker.run(signal, ({ id, expelled }) =>
           this.#process(node, jobs, id, AbortSignal.any([signal, expelled])),
@@ -238,7 +257,9 @@ class JobsCluster {
         }
         for (const held of acceptance.held) {
           this.#acceptedCount++;
-          const run = this.#runJob(node, jobs, held, over);
+          // Some do not hear that their worker was expelled: nothing but the lock stops them.
+          const heard = random.chance(DEAF_RATIO) ? this.#stopping.signal : over;
+          const run = this.#runJob(node, jobs, held, heard);
           running.add(run);
           void run.finally(() => running.delete(run));
         }

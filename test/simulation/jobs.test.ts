@@ -2,7 +2,11 @@
  * The queue and its workers under faults. `SEEDS=1000-1999 npx vitest run test/simulation/jobs.test.ts` runs other seeds.
  */
 import { expect, test } from "vitest";
-import { MemoryStorage } from "../../src/kv/index.ts";
+import type { Runtime } from "../../src/base/index.ts";
+import { type HeldJob, type JobData, Jobs } from "../../src/jobs/index.ts";
+import { JobKeys } from "../../src/jobs/job-keys.ts";
+import { decodeFacts } from "../../src/jobs/job-record.ts";
+import { MemoryStorage, type Subspace, type Transaction } from "../../src/kv/index.ts";
 import { runJobsCluster } from "./jobs-cluster.ts";
 
 const [firstSeed = 0, lastSeed = 199] = (process.env.SEEDS ?? "0-199").split("-").map(Number);
@@ -34,4 +38,37 @@ test("a store that forgets what transactions have read is found out", async () =
   const outcome = await runJobsCluster(1, { storage: new ForgetfulStorage(), workerCount: 8 });
   // Jobs that two accepted are twice in the activity order.
   expect(outcome.problems.join("\n")).toContain("a row too many");
+}, 120_000);
+
+/** A queue that lets everybody write who ever held a job, as long as somebody does. */
+class CarelessJobs extends Jobs {
+  readonly #keys: JobKeys;
+
+  constructor(runtime: Runtime, subspace: Subspace) {
+    super(runtime, subspace);
+    this.#keys = new JobKeys(subspace);
+  }
+
+  override async update(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+    await super.update(tx, await this.#asItsHolder(tx, held), data);
+  }
+
+  override async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+    await super.finish(tx, await this.#asItsHolder(tx, held), data);
+  }
+
+  async #asItsHolder(tx: Transaction, held: HeldJob): Promise<HeldJob> {
+    const value = await tx.get(this.#keys.job(held));
+    const facts = value && decodeFacts(value);
+    return facts?.state === "running" ? { ...held, lock: facts.lock } : held;
+  }
+}
+
+test("a queue that does not ask for the lock is found out", async () => {
+  const problems: string[] = [];
+  const openJobs = (runtime: Runtime, subspace: Subspace) => new CarelessJobs(runtime, subspace);
+  for (let seed = 0; seed < 40 && problems.length === 0; seed++) {
+    problems.push(...(await runJobsCluster(seed, { openJobs })).problems);
+  }
+  expect(problems.join("\n")).toMatch(/(write|finish) of job-\d+ by a former holder/);
 }, 120_000);

@@ -1,0 +1,57 @@
+/**
+ * Forgets groups. What is known of a group stays when its last job goes, for usage has to stick: who removes and adds a job again has
+ * used what it used. But usage decays, and a group without jobs that has none left is as one that never was.
+ *
+ * Whoever adds a job of the group in the meantime adds to its counters, which are read here, so one of the two conflicts.
+ */
+import type { Runtime } from "../base/index.ts";
+import type { ReadTransaction, Transaction } from "../kv/index.ts";
+import { decodeStanding } from "./group-record.ts";
+import type { JobType } from "./job.ts";
+import type { JobCounts } from "./job-counts.ts";
+import type { JobKeys } from "./job-keys.ts";
+import { SHARES_DEFAULT, USAGE_SEC_MIN, usageSec } from "./standing.ts";
+
+export interface SweptPage {
+  readonly forgottenCount: number;
+  /** The last group that was looked at; undefined when it was the last of all. */
+  readonly last: string | undefined;
+}
+
+export class IdleGroups {
+  readonly #runtime: Runtime;
+  readonly #keys: JobKeys;
+  readonly #counts: JobCounts;
+
+  constructor(runtime: Runtime, keys: JobKeys, counts: JobCounts) {
+    this.#runtime = runtime;
+    this.#keys = keys;
+    this.#counts = counts;
+  }
+
+  /** Looks at up to `limit` groups behind `after`, in order of their names. */
+  async forget(
+    tx: Transaction,
+    type: JobType,
+    { after, limit }: { readonly after: string | undefined; readonly limit: number },
+  ): Promise<SweptPage> {
+    const page = await this.#counts.groupsPage(tx, type, { after, limit });
+    let forgottenCount = 0;
+    for (const group of page.idle) {
+      if (!(await this.#isForgettable(tx, type, group))) continue;
+      if (!(await this.#counts.clearZero(tx, type, group))) continue;
+      tx.clear(this.#keys.standing(type, group));
+      forgottenCount++;
+    }
+    return { forgottenCount, last: page.last };
+  }
+
+  /** Shares that somebody set stand with the usage, and are kept; there are as many as the configuration names. */
+  async #isForgettable(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
+    const value = await tx.get(this.#keys.standing(type, group));
+    if (value === undefined) return true;
+    const standing = decodeStanding(value);
+    const nowSec = this.#runtime.clock.nowMs() / 1000;
+    return standing.shares === SHARES_DEFAULT && usageSec(standing, nowSec) < USAGE_SEC_MIN;
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * What a node is made of on any runtime and store, and how it is joined: the same in a server, in tests and in a simulated cluster.
+ * What serves requests comes on top in a server (`open-server.ts`).
+ */
+import type { JsonText, Runtime } from "../base/index.ts";
+import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
+import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import {
+  AbandonedReplications,
+  Budgets,
+  Endpoints,
+  type EndpointsParts,
+  FailureList,
+  JobControls,
+  Outages,
+  OwnCheckpoints,
+  REPLICATION_JOB_TYPE,
+  RemovedDatabases,
+  ReplicationHook,
+  type ReplicationIdContext,
+  ReplicationOwnership,
+  Replicator,
+  type ReplicatorConfig,
+  Scheduler,
+  VALIDATION_HOOK,
+} from "../replicator/index.ts";
+import { SUBSPACES } from "./layout.ts";
+
+export interface NodePartsOptions {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly ids: ReplicationIdContext;
+  readonly config: ReplicatorConfig;
+  /** Beside those of replications. */
+  readonly hooks?: readonly DatabaseHook[];
+  readonly securityDefault?: () => JsonText;
+  readonly jobs?: Jobs;
+  /** The longest list of failures. */
+  readonly failuresMax?: number | undefined;
+}
+
+export type NodeParts = ReturnType<typeof joinNodeParts>;
+
+/** Databases, queue and replicator, on every node: a frontend takes jobs in that others run. */
+export function joinNodeParts({
+  runtime,
+  kv,
+  ids,
+  config,
+  hooks = [],
+  securityDefault,
+  jobs = new Jobs(runtime, SUBSPACES.jobs),
+  failuresMax,
+}: NodePartsOptions) {
+  const subspace = SUBSPACES.replicator;
+  const ownership = new ReplicationOwnership(subspace, jobs);
+  const controls = new JobControls(subspace);
+  const budgets = new Budgets({ runtime, kv, subspace });
+  const failureList = new FailureList(subspace, runtime.digests, failuresMax);
+  const owned = { runtime, kv, jobs, ownership, controls };
+  const removedDatabases = new RemovedDatabases({ ...owned, subspace });
+  const replicationHook = new ReplicationHook({ ...owned, removedDatabases, config });
+  const databases = new DatabaseRegistry({
+    runtime,
+    root: SUBSPACES.databases,
+    hooks: [replicationHook, ...hooks, VALIDATION_HOOK],
+    ...(securityDefault === undefined ? {} : { securityDefault }),
+  });
+  const attachments = new AttachmentStore({ runtime, kv });
+  const abandoned = new AbandonedReplications(runtime, kv, subspace);
+  const replicator = new Replicator({ ...owned, failureList, abandoned, databases, ids, config });
+  return {
+    ...owned,
+    ids,
+    config,
+    budgets,
+    failureList,
+    removedDatabases,
+    databases,
+    attachments,
+    replicator,
+  };
+}
+
+export interface ReplicationOptions {
+  /** How it reaches databases, its own and others. */
+  readonly reach: Pick<
+    EndpointsParts,
+    "functions" | "resolveUser" | "limits" | "serverUrl" | "fetch" | "parseMultipart" | "userAgent"
+  >;
+  readonly renewer: LeaseRenewer;
+  readonly nodeName: string;
+  readonly processId: string;
+}
+
+/** What runs jobs, on a node that replicates. */
+export function joinReplication(
+  parts: NodeParts,
+  { reach, renewer, nodeName, processId }: ReplicationOptions,
+) {
+  const { runtime, kv, jobs, config, budgets, replicator } = parts;
+  const subspace = SUBSPACES.replicator;
+  const endpoints = new Endpoints({
+    ...parts,
+    ...reach,
+    spendingFor: (address) => budgets.spendingFor(address),
+  });
+  const worker = new JobWorker({
+    runtime,
+    kv,
+    jobs,
+    renewer,
+    node: nodeName,
+    processId,
+    types: [REPLICATION_JOB_TYPE],
+    leaseMs: config.workerLeaseSec * 1000,
+  });
+  const outages = new Outages({ runtime, kv, jobs, fetch: reach.fetch, subspace });
+  const ownCheckpoints = new OwnCheckpoints(kv, subspace);
+  const running = { ...parts, endpoints, ownCheckpoints, outages, nodeName, processId };
+  return { endpoints, outages, scheduler: new Scheduler(running, replicator, worker) };
+}

@@ -1,0 +1,105 @@
+/** What servers answer that are not like ours: older, smaller, or wrong. */
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { openClock, openServer, type Reply } from "../../src/http-client/fetch.fixture.ts";
+import { type FetchRequest, Grants, RateLimits } from "../../src/http-client/index.ts";
+import {
+  type Endpoint,
+  HttpEndpoint,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+} from "../../src/replicator/index.ts";
+
+const { signal } = new AbortController();
+
+function open(answer: (request: FetchRequest) => Reply): Endpoint {
+  const { tls, client, options } = REPLICATOR_CONFIG_DEFAULT;
+  const { source } = parseReplication({ source: "http://host/db", target: "b" });
+  if (source.kind !== "http") throw new Error("It is a URL");
+  const runtime = { ...createSystemRuntime(), clock: openClock() };
+  return new HttpEndpoint(
+    {
+      runtime,
+      fetch: openServer(answer).fetch,
+      retry: { retryCountMax: 0, failingMsMax: 1 },
+      rateLimits: new RateLimits(),
+      grants: new Grants(),
+      tls,
+      client,
+      userAgent: "Tandem",
+      parseMultipart: async function* () {},
+    },
+    source,
+    options,
+  );
+}
+
+async function changesOf(endpoint: Endpoint, selection: object): Promise<unknown[]> {
+  const request = { since: 0, continuous: false, winningRevisionsOnly: false };
+  const found: unknown[] = [];
+  const all = { ...request, selection } as Parameters<Endpoint["changes"]>[0];
+  for await (const items of endpoint.changes(all, signal)) {
+    for (const item of items) {
+      if (item.kind === "change") found.push([item.change.id, ...item.change.revisions]);
+    }
+  }
+  return found;
+}
+
+const ROWS = [
+  { seq: 1, id: "a", changes: [{ rev: "1-a" }] },
+  { seq: 2, id: "b", changes: [{ rev: "2-b" }, { rev: "2-c" }], removed: true },
+  { seq: 3, id: "", changes: [{ rev: "1-a" }] },
+];
+const page = JSON.stringify({ results: ROWS, last_seq: 3 });
+
+test("a revision that was removed is not asked for, nor is a row without an id", async () => {
+  const endpoint = open(() => ({ status: 200, body: page }));
+  expect(await changesOf(endpoint, { kind: "all" })).toEqual([
+    ["a", "1-a"],
+    ["b", "2-c"],
+  ]);
+});
+
+test("a server that knows no _doc_ids tells of all documents, and we choose", async () => {
+  const endpoint = open(({ method }) =>
+    method === "POST" ? { status: 405, body: "{}" } : { status: 200, body: page },
+  );
+  const selection = { kind: "doc-ids", ids: ["b"] };
+  expect(await changesOf(endpoint, selection)).toEqual([["b", "2-c"]]);
+});
+
+const row = (id: string) => {
+  const ok = { _id: id, _rev: "1-a", _revisions: { start: 1, ids: ["a"] } };
+  return { id, docs: [{ ok }] };
+};
+const asked = ["a", "b"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
+
+test("a bulk read in another order, or of another length, counts as none", async () => {
+  for (const [ids, isRead] of [
+    [["a", "b"], true],
+    [["b", "a"], false],
+    [["a"], false],
+  ] as const) {
+    const endpoint = open(() => ({ status: 200, body: JSON.stringify({ results: ids.map(row) }) }));
+    expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+  }
+});
+
+test("a cluster that says 202 has taken the documents", async () => {
+  const endpoint = open(() => ({ status: 202, body: "[]" }));
+  expect(await endpoint.writeDocuments([{ id: "a", text: '{"_id":"a"}' }], signal)).toEqual([]);
+});
+
+test("a server that counts its changes is asked for its count", async () => {
+  const endpoint = open(({ url }) => {
+    expect(url).not.toContain("_changes");
+    return { status: 200, body: '{"update_seq":12}' };
+  });
+  expect(await endpoint.pendingCount(5, signal)).toBe(7);
+});
+
+test("a server that goes on answering 429 is one for later", async () => {
+  const endpoint = open(() => ({ status: 429, body: "{}" }));
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });
+});
