@@ -21,14 +21,22 @@ export class BoundedQueue<Item> {
     return this.#items.length;
   }
 
-  /** Waits until there is room. Rejects with the error of `fail`, or when the queue was closed. */
-  async push(item: Item, weight = 1): Promise<void> {
-    while (this.#state.kind === "open" && this.#isFull(weight)) await this.#nextChange();
-    if (this.#state.kind === "failed") throw this.#state.error;
-    if (this.#state.kind === "closed") throw new Error("The queue is closed");
+  /** Takes the item if there is room at once; false: it was not taken. */
+  tryPush(item: Item, weight = 1): boolean {
+    if (this.#state.kind !== "open" || this.#isFull(weight)) return false;
     this.#items.push({ item, weight });
     this.#weight += weight;
     this.#announce();
+    return true;
+  }
+
+  /** Waits until there is room. Rejects with the error of `fail`, or when the queue was closed. */
+  async push(item: Item, weight = 1): Promise<void> {
+    while (!this.tryPush(item, weight)) {
+      if (this.#state.kind === "failed") throw this.#state.error;
+      if (this.#state.kind === "closed") throw new Error("The queue is closed");
+      await this.#nextChange();
+    }
   }
 
   /**

@@ -218,7 +218,7 @@ export class BatchCopier {
       }
       for (const document of result.documents) {
         length += document.text.length;
-        await writer.add(document, signal);
+        if (!writer.tryAdd(document)) await writer.add(document, signal);
       }
     }
     const readCount = page.length - alone.length;
@@ -338,10 +338,17 @@ class BulkWriter {
     this.#outcome = outcome;
   }
 
-  async add(document: PlainDocument, signal: AbortSignal): Promise<void> {
-    if (this.#length + document.text.length > WRITE_BYTES_MAX) await this.flush(signal);
+  /** Takes the document if it fits into the next write; false: it was not taken. */
+  tryAdd(document: PlainDocument): boolean {
+    const isFirst = this.#documents.length === 0;
+    if (!isFirst && this.#length + document.text.length > WRITE_BYTES_MAX) return false;
     this.#documents.push(document);
     this.#length += document.text.length;
+    return true;
+  }
+
+  async add(document: PlainDocument, signal: AbortSignal): Promise<void> {
+    while (!this.tryAdd(document)) await this.flush(signal);
   }
 
   async flush(signal: AbortSignal): Promise<void> {

@@ -10,7 +10,7 @@ import type {
   SourceSequence,
 } from "./endpoint.ts";
 import { type HttpRequests, query } from "./http-requests.ts";
-import { parseObject } from "./json-answer.ts";
+import { asObject } from "./json-answer.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
@@ -82,10 +82,10 @@ async function readPage(
     ...(body === undefined ? {} : { body }),
     signal,
   });
-  const { text } = response;
+  const { text, json } = response;
   if (response.status === 405 && selection.kind === "doc-ids") return "no-doc-ids";
   if (response.status === 401 || response.status === 403) throw requests.refused(response.status);
-  const page = response.status === 200 ? parseChangesPage(text, since) : undefined;
+  const page = response.status === 200 ? parseChangesPage(json, since) : undefined;
   if (page === undefined) throw requests.unexpected("changes_req_failed", path, response, text);
   return page;
 }
@@ -111,8 +111,8 @@ interface ChangesRow {
   readonly removed?: unknown;
 }
 
-function parseChangesPage(text: string, since: SourceSequence): ChangesPage | undefined {
-  const body = parseObject(text);
+function parseChangesPage(json: unknown, since: SourceSequence): ChangesPage | undefined {
+  const body = asObject(json);
   if (!Array.isArray(body?.results)) return undefined;
   const rows = body.results as ChangesRow[];
   const changes: ChangedDocument[] = [];

@@ -1,22 +1,15 @@
 /** Documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
-import { type JsonText, splitArray, splitObject } from "../base/index.ts";
 import { readText } from "../http-client/index.ts";
 import {
   encodeAttachmentName,
   encodeDocumentId,
   type MultipartParser,
-  parseWireDocument,
   type WireAttachment,
 } from "../protocol/index.ts";
-import type {
-  BulkReadResult,
-  PlainDocument,
-  RevisionRequest,
-  StreamedDocument,
-} from "./endpoint.ts";
+import { parseBulkGet } from "./bulk-get-answer.ts";
+import type { BulkReadResult, RevisionRequest, StreamedDocument } from "./endpoint.ts";
 import { readOpenRevisions } from "./http-open-revisions.ts";
 import type { HttpRequests } from "./http-requests.ts";
-import { splitAnswer } from "./json-answer.ts";
 
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
@@ -40,19 +33,7 @@ export class HttpDocumentReader {
     const path = "_bulk_get?latest=true&revs=true&attachments=false";
     const body = JSON.stringify({ docs });
     const response = await this.#requests.ask("POST", path, { body, signal });
-    if (response.status !== 200) return undefined;
-    const results = splitAnswer(response.text)?.find(({ name }) => name === "results");
-    if (results === undefined) return undefined;
-    const rows = splitArray(results.value);
-    if (rows.length !== requests.length) return undefined;
-    const read: BulkReadResult[] = [];
-    for (const [index, row] of rows.entries()) {
-      const result = bulkGetRow(row, (requests[index] as RevisionRequest).id);
-      // In another order than asked for, a row that names an error says nothing of what is missing.
-      if (result === undefined) return undefined;
-      read.push(result);
-    }
-    return read;
+    return response.status === 200 ? parseBulkGet(response, requests) : undefined;
   }
 
   async readRevision(
@@ -111,21 +92,4 @@ export class HttpDocumentReader {
     }
     yield* response.body;
   }
-}
-
-/** What a row says of the document that was asked for; undefined when it speaks of another one. */
-function bulkGetRow(row: JsonText, asked: string): BulkReadResult | undefined {
-  const members = splitObject(row);
-  const named = members.find(({ name }) => name === "id")?.value;
-  if (named !== undefined && JSON.parse(named) !== asked) return undefined;
-  const docs = members.find(({ name }) => name === "docs")?.value ?? "[]";
-  const documents: PlainDocument[] = [];
-  for (const item of splitArray(docs)) {
-    const ok = splitObject(item).find(({ name }) => name === "ok");
-    if (ok === undefined) return { kind: "separately" };
-    const { id, attachments } = parseWireDocument(ok.value);
-    if (id !== asked || attachments.length > 0) return { kind: "separately" };
-    documents.push({ id, text: ok.value });
-  }
-  return documents.length === 0 ? { kind: "separately" } : { kind: "documents", documents };
 }

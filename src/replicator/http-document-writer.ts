@@ -5,7 +5,7 @@ import { encodeDocumentId, parseWireDocument } from "../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "./endpoint.ts";
 import { documentUpload } from "./http-document-upload.ts";
 import type { HttpRequests } from "./http-requests.ts";
-import { parseArray, parseObject } from "./json-answer.ts";
+import { parseObject } from "./json-answer.ts";
 import { refusalStatus } from "./refusal-status.ts";
 
 /** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
@@ -49,7 +49,7 @@ export class HttpDocumentWriter {
     if (!BATCH_TAKEN.has(response.status)) {
       throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
     }
-    const failures = bulkFailures(documents, text);
+    const failures = bulkFailures(documents, response.json);
     if (failures !== undefined) return failures;
     throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
   }
@@ -120,18 +120,21 @@ export class HttpDocumentWriter {
 /** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
 function bulkFailures(
   documents: readonly PlainDocument[],
-  text: string,
+  answer: unknown,
 ): WriteFailure[] | undefined {
-  const answer = parseArray(text);
-  const rows = answer?.filter((row) => row?.error !== undefined);
-  if (rows === undefined || rows.length === 0) return rows && [];
+  if (!Array.isArray(answer)) return undefined;
+  const rows = (answer as (Partial<Record<string, unknown>> | null)[]).filter(
+    (row) => row?.error !== undefined,
+  );
+  if (rows.length === 0) return [];
   const sent = new Map<unknown, string[]>();
   for (const { id, text: sentText } of documents) {
     const { revision = "" } = parseWireDocument(sentText);
     sent.set(id, [...(sent.get(id) ?? []), revision]);
   }
   const failures: WriteFailure[] = [];
-  for (const { id, rev, status, error, reason } of rows) {
+  for (const row of rows) {
+    const { id, rev, status, error, reason } = row as Partial<Record<string, unknown>>;
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     // A row without a revision may mean any that was sent of the document: none of them counts as written.

@@ -25,7 +25,7 @@ import { readHttpChanges, sequenceText } from "./http-changes.ts";
 import { HttpDocumentReader } from "./http-document-reader.ts";
 import { HttpDocumentWriter } from "./http-document-writer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./http-requests.ts";
-import { parseObject, splitAnswer } from "./json-answer.ts";
+import { asObject } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
@@ -38,6 +38,12 @@ export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
   readonly spending?: EndpointSpending | undefined;
+}
+
+/** A row of a `_revs_diff` answer. */
+interface LackingRevisions {
+  readonly missing: readonly string[];
+  readonly possible_ancestors?: readonly string[];
 }
 
 export class HttpEndpoint implements Endpoint {
@@ -66,10 +72,9 @@ export class HttpEndpoint implements Endpoint {
 
   async info(signal: AbortSignal): Promise<EndpointInfo> {
     const response = await this.#requests.ask("GET", "", { signal });
-    const { text } = response;
     if (response.status === 401 || response.status === 403)
       throw this.#requests.refused(response.status);
-    const body = response.status === 200 ? parseObject(text) : undefined;
+    const body = response.status === 200 ? asObject(response.json) : undefined;
     if (body === undefined || !("update_seq" in body)) {
       throw new EndpointError("db_not_found", `could not open ${this.shownUrl}`);
     }
@@ -92,7 +97,7 @@ export class HttpEndpoint implements Endpoint {
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
     const response = await this.#requests.ask("GET", path, { signal });
     if (response.status !== 200) return undefined;
-    const pending = parseObject(response.text)?.pending;
+    const pending = asObject(response.json)?.pending;
     return typeof pending === "number" ? pending : undefined;
   }
 
@@ -102,19 +107,16 @@ export class HttpEndpoint implements Endpoint {
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const body = JSON.stringify(Object.fromEntries(revisions));
     const response = await this.#requests.ask("POST", "_revs_diff", { body, signal });
-    const { text } = response;
-    const answer = response.status === 200 ? splitAnswer(text) : undefined;
+    const { text, json } = response;
+    const answer = response.status === 200 ? asObject(json) : undefined;
     if (answer === undefined)
       throw this.#requests.unexpected("revs_diff_failed", "_revs_diff", response, text);
-    return new Map(
-      answer.map(({ name, value }) => {
-        const { missing, possible_ancestors: ancestors } = JSON.parse(value) as {
-          missing: string[];
-          possible_ancestors?: string[];
-        };
-        return [name, { missing, possibleAncestors: ancestors ?? [] }];
-      }),
-    );
+    const missing = new Map<string, MissingRevisions>();
+    for (const [id, lacking] of Object.entries(answer as Record<string, LackingRevisions>)) {
+      const { missing: revisions, possible_ancestors: ancestors = [] } = lacking;
+      missing.set(id, { missing: revisions, possibleAncestors: ancestors });
+    }
+    return missing;
   }
 
   async readRevisions(
@@ -175,18 +177,18 @@ export class HttpEndpoint implements Endpoint {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
-    const text = JSON.stringify({
+    const document = JSON.stringify({
       _id: `_local/${id}`,
       ...(parent === undefined ? {} : { _rev: parent }),
       ...JSON.parse(body),
     });
-    const response = await this.#requests.ask("PUT", path, { body: text, signal });
-    const answer = response.text;
+    const response = await this.#requests.ask("PUT", path, { body: document, signal });
+    const { text: answer, json } = response;
     if (response.status === 409) return undefined;
     if (READ_ONLY.has(response.status)) {
       throw this.#requests.unexpected("read_only", path, response, answer);
     }
-    const revision = response.status < 300 ? parseObject(answer)?.rev : undefined;
+    const revision = response.status < 300 ? asObject(json)?.rev : undefined;
     if (typeof revision !== "string") {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, answer);
     }
@@ -195,7 +197,7 @@ export class HttpEndpoint implements Endpoint {
 
   async commit(signal: AbortSignal): Promise<string> {
     const response = await this.#requests.ask("POST", "_ensure_full_commit", { signal });
-    const body = parseObject(response.text);
+    const body = asObject(response.json);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return String(body.instance_start_time);
     }

@@ -30,7 +30,7 @@ import {
 } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
-import { isBroken, parseObject } from "./json-answer.ts";
+import { isBroken, parseJson, parseObject } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 import type { ClientSettings } from "./replicator-config.ts";
 
@@ -66,6 +66,8 @@ export interface RequestParts {
 export interface Answer {
   readonly status: number;
   readonly text: string;
+  /** What the text says; undefined for what is no JSON. */
+  readonly json: unknown;
 }
 
 export class HttpRequests {
@@ -137,10 +139,12 @@ export class HttpRequests {
   /** A whole answer: one that breaks off is asked for again, like one that does not come. */
   async ask(method: Method, path: string, parts: RequestParts): Promise<Answer> {
     let text = "";
+    let json: unknown;
     const fetchWhole: Fetch = async (request) => {
       const response = await this.#once(request);
       text = await readText(response);
-      if (response.status < 300 && isBroken(text)) {
+      json = parseJson(text);
+      if (response.status < 300 && json === undefined && isBroken(text)) {
         const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
         throw new RequestFailedError(details);
       }
@@ -150,7 +154,7 @@ export class HttpRequests {
     const request = this.#request(method, path, parts);
     const { status } = await withRetry(runtime, fetchWhole, retry)(request);
     this.#checkRate(status);
-    return { status, text };
+    return { status, text, json };
   }
 
   /** An answer whose body is still to be read. */

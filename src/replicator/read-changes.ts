@@ -15,7 +15,7 @@ export async function readChanges(
     for await (const items of source.changes(request, signal)) {
       for (const item of items) {
         const weight = item.kind === "change" ? item.change.sizeBytes : 1;
-        await abortable(queue.push(item, weight), signal);
+        if (!queue.tryPush(item, weight)) await abortable(queue.push(item, weight), signal);
       }
     }
     queue.close();
