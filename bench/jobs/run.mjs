@@ -19,7 +19,6 @@ const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
 /** Jobs that are worked off before the clock runs: the compiler of a process that works for days is done with its code. */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 const WAKE_COUNT = Number(process.env.WAKE_COUNT ?? 300);
-const WAKE_WARM_COUNT = 20;
 /** Jobs of a process that is killed: as many as it runs at once. */
 const RESCUED_COUNT = 64;
 /** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
@@ -89,19 +88,31 @@ async function workPerSecond(name, location, processCount, queue) {
 
 /** From before the call that adds to the beginning of the run, in another process that waits. */
 async function wakeUps(name, location, queue) {
+  await queue.fill(WARM_COUNT);
   const [waiting] = await openProcesses(1, name, location);
+  const warm = workedOff(waiting, WARM_COUNT);
   waiting.send({ work: true });
+  await warm;
   await sleep(1500);
   const latencies = [];
-  for (let count = 0; count < WAKE_WARM_COUNT + WAKE_COUNT; count++) {
+  for (let count = 0; count < WAKE_COUNT; count++) {
     const started = latencyOf(waiting);
     await queue.add({ addedMs: nowMs() });
-    const latencyMs = await started;
-    if (count >= WAKE_WARM_COUNT) latencies.push(latencyMs);
+    latencies.push(await started);
     await sleep(Math.random() * 20);
   }
   await stopAll([waiting]);
   return latencies;
+}
+
+function workedOff(one, count) {
+  let worked = 0;
+  return new Promise((resolve) => {
+    one.on("message", (message) => {
+      worked += message.worked ?? 0;
+      if (worked >= count) resolve();
+    });
+  });
 }
 
 /** Of the next job with a time in its data. */

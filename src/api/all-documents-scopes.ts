@@ -77,6 +77,9 @@ async function documentPage(
     limit,
     withDocument: query.includeDocuments,
   });
+  if (!query.includeDocuments) {
+    return page.entries.map(({ id, revision }) => ({ kind: "document", id, rev: revision }));
+  }
   return Promise.all(
     page.entries.map(({ revision, id, document }) =>
       documentRow(tx, database, { id, revision, document }, query),

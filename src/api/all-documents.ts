@@ -11,7 +11,7 @@ import { viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { PageSize } from "./page-size.ts";
 import { readJsonBody, readJsonMembers, requireJsonType } from "./request-body.ts";
-import { inPieces, oneLine, streamedJson } from "./responses.ts";
+import { inPieces, oneLine, PIECE_LENGTH, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 /** Rows of one read, when they come without their documents. */
@@ -91,10 +91,18 @@ async function* texts(
   yield ',"rows":[';
   let separator = "\r\n";
   for await (const { database, rows } of pages(parts, call, scope, query)) {
+    let piece = "";
     for (const row of rows) {
-      yield separator + (await rowText(parts, call, database, row, query));
+      const document = query.includeDocuments
+        ? await documentText(parts, call, database, row, query)
+        : undefined;
+      piece += separator + rowText(row, document);
       separator = ",\r\n";
+      if (piece.length < PIECE_LENGTH) continue;
+      yield piece;
+      piece = "";
     }
+    yield piece;
   }
   yield "\r\n]}\n";
 }
@@ -183,19 +191,11 @@ function lengthOf(rows: readonly Row[]): number {
   return length;
 }
 
-async function rowText(
-  parts: ApiParts,
-  call: Call,
-  database: Database,
-  row: Row,
-  query: AllDocumentsQuery,
-): Promise<string> {
+function rowText(row: Row, document: string | undefined): string {
   const key = JSON.stringify(row.id);
   if (row.kind === "missing") return `{"key":${key},"error":"not_found"}`;
-  const value = JSON.stringify(
-    row.kind === "deleted" ? { rev: row.rev, deleted: true } : { rev: row.rev },
-  );
-  const document = await documentText(parts, call, database, row, query);
+  const deleted = row.kind === "deleted" ? ',"deleted":true' : "";
+  const value = `{"rev":${JSON.stringify(row.rev)}${deleted}}`;
   const member = document === undefined ? "" : `,"doc":${oneLine(document)}`;
   return `{"id":${key},"key":${key},"value":${value}${member}}`;
 }
@@ -206,8 +206,7 @@ async function documentText(
   database: Database,
   row: Row,
   query: AllDocumentsQuery,
-): Promise<string | undefined> {
-  if (!query.includeDocuments) return undefined;
+): Promise<string> {
   if (row.kind === "text") return row.text;
   if (row.kind !== "document" || row.view === undefined) return "null";
   return viewText(parts, database, row.view, query.view, call.request.signal);

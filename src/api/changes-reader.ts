@@ -96,13 +96,18 @@ export class ChangesReader {
         ...(before === undefined ? {} : { before }),
       });
       const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
-      const entries = looked.map((change) => this.#candidate(tx, database, change));
-      return { changes: page, candidates: await Promise.all(entries) };
+      const candidates = needsDocuments
+        ? await Promise.all(looked.map((change) => this.#candidate(tx, database, change)))
+        : looked.map((change) => ({ change, documents: [], view: undefined }));
+      return { changes: page, candidates };
     });
     if (needsDocuments) this.#size.learn(candidates.length, lengthOf(candidates));
     const sent = (await this.#passing(candidates)).slice(0, wanted);
     const rows: ChangesRow[] = [];
-    for (const entry of sent) rows.push(await this.#row(entry));
+    for (const entry of sent) {
+      const row = this.#row(entry);
+      rows.push(entry.view === undefined ? row : await this.#withDocument(row, entry.view));
+    }
     const isCut = this.limitIsReached && sent.length > 0;
     const last = isCut ? sent.at(-1)?.change : changes.entries.at(-1);
     return {
@@ -169,7 +174,6 @@ export class ChangesReader {
   async #candidate(tx: ReadTransaction, database: Database, change: Change): Promise<Candidate> {
     const { includeDocuments, allLeaves, view: options } = this.#query;
     const isJudged = this.#filter.kind === "documents";
-    if (!isJudged && !includeDocuments) return { change, documents: [], view: undefined };
     const documents =
       isJudged && allLeaves
         ? await database.readLeaves(tx, change.id)
@@ -188,9 +192,11 @@ export class ChangesReader {
     const filter = this.#filter;
     if (filter.kind !== "documents") {
       return candidates.map((candidate) => {
-        const { winner, leaves } = candidate.change;
-        const all = leaves.map(({ revision }) => revision);
-        return { ...candidate, revisions: this.#query.allLeaves ? all : [winner] };
+        const { change, documents, view } = candidate;
+        const revisions = this.#query.allLeaves
+          ? change.leaves.map(({ revision }) => revision)
+          : [change.winner];
+        return { change, documents, view, revisions };
       });
     }
     const passes = await filter.pass(candidates.flatMap(({ documents }) => documents));
@@ -203,20 +209,19 @@ export class ChangesReader {
       .filter(({ revisions }) => revisions.length > 0);
   }
 
-  async #row({ change, revisions, view }: Passed): Promise<ChangesRow> {
-    const { sequenceInterval } = this.#query;
+  #row({ change: { sequence, id, deleted }, revisions }: Passed): ChangesRow {
     this.#rowCount++;
-    const tellsSequence = this.#rowCount % sequenceInterval === 0;
-    const text = JSON.stringify({
-      seq: tellsSequence ? change.sequence : null,
-      id: change.id,
-      changes: revisions.map((rev) => ({ rev })),
-      ...(change.deleted ? { deleted: true } : {}),
-    });
-    if (view === undefined) return { sequence: change.sequence, text };
+    const tellsSequence = this.#rowCount % this.#query.sequenceInterval === 0;
+    const head = `{"seq":${tellsSequence ? `"${sequence}"` : null},"id":${JSON.stringify(id)}`;
+    const changes = revisions.map((revision) => `{"rev":${JSON.stringify(revision)}}`);
+    const text = `${head},"changes":[${changes.join(",")}]${deleted ? ',"deleted":true' : ""}}`;
+    return { sequence, text };
+  }
+
+  async #withDocument({ sequence, text }: ChangesRow, view: DocumentView): Promise<ChangesRow> {
     const { signal } = this.#call.request;
     const document = await viewText(this.#parts, this.#database, view, this.#query.view, signal);
-    return { sequence: change.sequence, text: `${text.slice(0, -1)},"doc":${oneLine(document)}}` };
+    return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(document)}}` };
   }
 }
 

@@ -5,7 +5,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
-/** Up to so many characters a loop is faster than the encoder. */
+/** Up to so many characters, or bytes of ASCII, a loop is faster than the encoder. */
 const SHORT_TEXT_LENGTH = 64;
 
 export function utf8Encode(text: string): Uint8Array {
@@ -22,7 +22,12 @@ export function utf8Encode(text: string): Uint8Array {
 
 /** Throws a TypeError when the bytes are not valid UTF-8. */
 export function utf8Decode(bytes: Uint8Array): string {
-  return decoder.decode(bytes);
+  const { length } = bytes;
+  if (length > SHORT_TEXT_LENGTH) return decoder.decode(bytes);
+  for (let index = 0; index < length; index++) {
+    if ((bytes[index] as number) >= 0x80) return decoder.decode(bytes);
+  }
+  return String.fromCharCode.apply(null, bytes as unknown as number[]);
 }
 
 /** Bytewise order, a prefix before what it begins: negative, zero or positive. */

@@ -53,9 +53,9 @@ export class AllDocuments {
       ...(limit === undefined ? {} : { limit: limit + skip }),
     });
     const rows = page.entries.slice(skip);
-    const entries = await Promise.all(
-      rows.map((row) => (withDocument ? this.#rowWithDocument(tx, row) : this.#row(row))),
-    );
+    const entries = withDocument
+      ? await Promise.all(rows.map((row) => this.#rowWithDocument(tx, row)))
+      : rows.map((row) => this.#row(row));
     return { entries, stoppedBy: page.stoppedBy };
   }
 

@@ -2,7 +2,7 @@
 import { assert, type Page } from "../base/index.ts";
 import {
   firstGreaterThan,
-  type KeyValue,
+  type Key,
   type RangeOptions,
   type ReadTransaction,
   type Versionstamp,
@@ -50,7 +50,12 @@ export class ChangesFeed {
       ...(byteLimit === undefined ? {} : { byteLimit }),
     };
     const page = await tx.getRangePage({ begin, end }, rangeOptions);
-    const entries = await Promise.all(page.entries.map((row) => this.#change(tx, row)));
+    const entries: Change[] = [];
+    for (const { key, value } of page.entries) {
+      const record = decodeChangeRecord(value);
+      const leaves = record.complete ? record.leaves : await this.#allLeaves(tx, record.id);
+      entries.push(this.#change(key, record.id, leaves));
+    }
     return { entries, stoppedBy: page.stoppedBy };
   }
 
@@ -61,13 +66,11 @@ export class ChangesFeed {
     return last === undefined ? undefined : this.#keys.changeVersionstamp(last.key);
   }
 
-  async #change(tx: ReadTransaction, { key, value }: KeyValue): Promise<Change> {
-    const record = decodeChangeRecord(value);
-    const leaves = record.complete ? record.leaves : await this.#allLeaves(tx, record.id);
+  #change(key: Key, id: string, leaves: readonly ChangedLeaf[]): Change {
     const winner = leaves[0] as ChangedLeaf;
     return {
       sequence: formatSequence(this.#keys.changeVersionstamp(key)),
-      id: record.id,
+      id,
       deleted: winner.deleted,
       winner: formatRevision(winner),
       leaves: leaves.map((leaf) => ({ revision: formatRevision(leaf), deleted: leaf.deleted })),

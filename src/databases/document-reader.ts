@@ -47,10 +47,10 @@ export class DocumentReader {
   }
 
   async #document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document> {
-    const [body, attachments] = await Promise.all([
-      this.#body(tx, id, node),
-      this.attachments(tx, id, node),
-    ]);
+    const [body, attachments] =
+      node.leaf.attachmentChunkCount === 0
+        ? [await this.#body(tx, id, node), []]
+        : await Promise.all([this.#body(tx, id, node), this.attachments(tx, id, node)]);
     return {
       id,
       revision: formatRevision(node),
@@ -86,16 +86,17 @@ export async function readRest(
   return [first, ...rest];
 }
 
-function readChunks(
+async function readChunks(
   tx: ReadTransaction,
   chunkCount: number,
   keyOf: (chunk: number) => Key,
 ): Promise<Value[]> {
-  return Promise.all(
-    Array.from({ length: chunkCount }, async (_, chunk) => {
-      const value = await tx.get(keyOf(chunk));
-      assert(value !== undefined, "Every chunk of a stored value is there");
-      return value;
-    }),
-  );
+  const values =
+    chunkCount === 1
+      ? [await tx.get(keyOf(0))]
+      : await Promise.all(Array.from({ length: chunkCount }, (_, chunk) => tx.get(keyOf(chunk))));
+  return values.map((value) => {
+    assert(value !== undefined, "Every chunk of a stored value is there");
+    return value;
+  });
 }

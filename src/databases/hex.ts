@@ -9,6 +9,8 @@ for (const [value, digit] of [...DIGITS].entries()) {
 }
 
 const decoder = new TextDecoder("latin1");
+/** Up to so many digits the decoder is slower; and a call takes not many more arguments. */
+const SHORT_DIGIT_COUNT = 256;
 
 /** The bytes of an even number of digits; undefined when one is none. */
 export function hexDecode(text: string): Uint8Array | undefined {
@@ -27,13 +29,15 @@ export function writeHex(text: string, bytes: Uint8Array, offset: number): boole
   return true;
 }
 
-/** Lower-case digits. */
-export function hexEncode(bytes: Uint8Array): string {
-  const codes = new Uint8Array(bytes.length * 2);
-  for (let index = 0; index < bytes.length; index++) {
-    const byte = bytes[index] as number;
+/** Lower-case digits of the bytes from `begin` to before `end`. */
+export function hexEncode(bytes: Uint8Array, begin = 0, end = bytes.length): string {
+  const codes = new Uint8Array((end - begin) * 2);
+  for (let index = 0; index < end - begin; index++) {
+    const byte = bytes[begin + index] as number;
     codes[index * 2] = CODES[byte >> 4] as number;
     codes[index * 2 + 1] = CODES[byte & 15] as number;
   }
-  return decoder.decode(codes);
+  return codes.length <= SHORT_DIGIT_COUNT
+    ? String.fromCharCode.apply(null, codes as unknown as number[])
+    : decoder.decode(codes);
 }

@@ -122,7 +122,10 @@ export class RecordReader {
 
   /** Bytes as lower-case hexadecimal digits. */
   hex(byteCount: number): string {
-    return hexEncode(this.raw(byteCount));
+    const begin = this.#at;
+    this.#at += byteCount;
+    assert(this.#at <= this.#bytes.length, "A record does not end inside a field");
+    return hexEncode(this.#bytes, begin, this.#at);
   }
 
   sized(): Uint8Array {

@@ -6,6 +6,7 @@ export class Activity {
   readonly #clock: Pick<Clock, "monotonicMs">;
   #byteCount = 0;
   #lastMs: number;
+  #excusedCount = 0;
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
     this.#clock = clock;
@@ -17,9 +18,10 @@ export class Activity {
     return this.#byteCount;
   }
 
-  /** The monotonic time of the last movement; in the future while a server has asked for silence. */
+  /** The monotonic time of the last movement, or of the end of a silence that has a reason. */
   get lastMs(): number {
-    return this.#lastMs;
+    if (this.#excusedCount === 0) return this.#lastMs;
+    return Math.max(this.#lastMs, this.#clock.monotonicMs());
   }
 
   moved(byteCount: number): void {
@@ -30,6 +32,17 @@ export class Activity {
   /** Nothing will move for so long, for a good reason. */
   expectSilence(durationMs: number): void {
     this.#lastMs = Math.max(this.#lastMs, this.#clock.monotonicMs() + durationMs);
+  }
+
+  /** While this pause lasts nothing need move. */
+  async excuse<T>(pause: Promise<T>): Promise<T> {
+    this.#excusedCount++;
+    try {
+      return await pause;
+    } finally {
+      this.#excusedCount--;
+      this.moved(0);
+    }
   }
 }
 

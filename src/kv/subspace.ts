@@ -42,7 +42,7 @@ export class Subspace {
   /** The items of a key of this subspace, without those of the prefix. */
   unpack(key: Key): TupleItem[] {
     assert(this.contains(key), "The key lies in the subspace");
-    return unpackTuple(key.subarray(this.prefix.length));
+    return unpackTuple(key, this.prefix.length);
   }
 
   contains(key: Key): boolean {

@@ -124,9 +124,12 @@ export function packTupleVersionstamped(tuple: Tuple, prefix?: Uint8Array): Vers
   };
 }
 
-/** The items of a packed tuple. Integers come back as numbers when they are safe, as bigints otherwise. */
-export function unpackTuple(bytes: Uint8Array): TupleItem[] {
-  return new TupleReader(bytes).readAll();
+/**
+ * The items of a packed tuple, which begins at `offset`. Integers come back as numbers when they are safe, as bigints
+ * otherwise.
+ */
+export function unpackTuple(bytes: Uint8Array, offset = 0): TupleItem[] {
+  return new TupleReader(bytes, offset).readAll();
 }
 
 function packItem(out: PackBuffer, item: TupleItem, nested: boolean): void {
@@ -263,10 +266,11 @@ function packVersionstamp(out: PackBuffer, stamp: Versionstamp): void {
 /** Reads a packed tuple from its first byte to its last. */
 class TupleReader {
   readonly #bytes: Uint8Array;
-  #at = 0;
+  #at: number;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, offset: number) {
     this.#bytes = bytes;
+    this.#at = offset;
   }
 
   readAll(): TupleItem[] {
@@ -276,7 +280,7 @@ class TupleReader {
   }
 
   #readItem(): TupleItem {
-    const code = this.#take(1)[0] as number;
+    const code = this.#bytes[this.#at++] as number;
     switch (code) {
       case NULL:
         return null;
@@ -358,13 +362,15 @@ class TupleReader {
   }
 
   #readInteger(byteCount: number, negative: boolean): number | bigint {
-    const bytes = this.#take(byteCount);
     const flip = negative ? 0xff : 0;
     if (byteCount <= 6) {
+      const end = this.#at + byteCount;
+      assert(end <= this.#bytes.length, "A packed tuple does not end inside an item");
       let value = 0;
-      for (const byte of bytes) value = value * 256 + (byte ^ flip);
+      while (this.#at < end) value = value * 256 + ((this.#bytes[this.#at++] as number) ^ flip);
       return negative && value !== 0 ? -value : value;
     }
+    const bytes = this.#take(byteCount);
     let big = 0n;
     for (const byte of bytes) big = (big << 8n) | BigInt(byte ^ flip);
     if (negative) big = -big;

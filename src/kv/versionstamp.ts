@@ -25,6 +25,13 @@ export class Versionstamp {
     return new Versionstamp(copyBytes(bytes), true);
   }
 
+  /** The complete versionstamp that longer bytes end with. */
+  static endOf(bytes: Uint8Array): Versionstamp {
+    assert(bytes.length >= VERSIONSTAMP_BYTES, "A versionstamp has 12 bytes");
+    const begin = bytes.length - VERSIONSTAMP_BYTES;
+    return new Versionstamp(Uint8Array.prototype.slice.call(bytes, begin), true);
+  }
+
   /** A versionstamp that the commit completes. `userVersion` orders several of one transaction. */
   static incomplete(userVersion = 0): Versionstamp {
     assert(userVersion >= 0 && userVersion <= 0xffff, "A user version has 16 bits");

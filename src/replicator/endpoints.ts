@@ -5,6 +5,7 @@ import {
   type Fetch,
   Grants,
   RateLimits,
+  type Spending,
   withBudget,
 } from "../http-client/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
@@ -51,7 +52,9 @@ export class Endpoints {
     if (address.kind === "local") {
       return new LocalEndpoint(parts, address.database, userName);
     }
-    const spending = parts.spendingFor(address);
+    const budgets = parts.spendingFor(address);
+    // Who waits for a budget does not stand still.
+    const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
         runtime: parts.runtime,
@@ -76,4 +79,12 @@ export class Endpoints {
       options,
     );
   }
+}
+
+/** The same budgets; waiting for them excuses a run that does not move. */
+export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {
+  const over = (spending: Spending): Spending => ({
+    spend: (unit, count, signal) => activity.excuse(spending.spend(unit, count, signal)),
+  });
+  return { read: over(read), write: over(write) };
 }

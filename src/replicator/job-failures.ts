@@ -4,6 +4,7 @@ import type { Jobs } from "../jobs/index.ts";
 import type { Key, KeyValueStore } from "../kv/index.ts";
 import type { FailureCount, FailureList, FailurePage } from "./failure-list.ts";
 import type { ListedFailure } from "./failure-record.ts";
+import type { JobControls } from "./job-control.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import type { JobEntry } from "./job-views.ts";
 import { baseIdOf } from "./replication-id.ts";
@@ -18,6 +19,7 @@ export interface JobFailuresParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly failureList: FailureList;
+  readonly controls: JobControls;
 }
 
 /** `done`: a node has gone through the list; else it still will. */
@@ -65,10 +67,10 @@ export class JobFailures {
 
   /**
    * Asks the node that runs the job, or the next one that has room, to try the list again, and waits for that. A job that has
-   * ended runs once more for the list alone.
+   * ended runs once more for the list alone; one that rests does it when it is resumed, and nobody waits for that.
    */
   async retry(entry: JobEntry, signal: AbortSignal): Promise<RetryOutcome> {
-    const { runtime, kv, jobs, failureList } = this.#parts;
+    const { runtime, kv, jobs, failureList, controls } = this.#parts;
     const baseId = baseIdOf(entry.data.replicationId);
     const triedCount = await this.#total(entry);
     if (baseId === undefined || triedCount === 0) {
@@ -76,15 +78,18 @@ export class JobFailures {
     }
     const request = randomHex(runtime.random);
     const name = { type: REPLICATION_JOB_TYPE, id: entry.jobId };
-    await kv.transact(
+    const rests = await kv.transact(
       async (tx) => {
         failureList.askRetry(tx, baseId, request);
+        const { isPaused } = await controls.get(tx, entry.jobId);
         const job = await jobs.get(tx, name);
-        if (job === undefined || job.state === "running") return;
+        if (isPaused || job === undefined || job.state === "running") return isPaused;
         await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
+        return false;
       },
       { whenUnknown: "retry" },
     );
+    if (rests) return { done: false, triedCount, leftCount: triedCount };
     const done = await waitAtMost(runtime.clock, RETRY_WAIT_MS_MAX, signal, (over) =>
       this.#retried(baseId, request, over),
     );

@@ -194,8 +194,19 @@ test("a continuous job tries its failures again while it runs, and an update tha
     ({ body }) => body.total_rows === 2,
   );
   expect(left.failures.map(({ id }: { id: string }) => id)).toEqual(["three", "two"]);
+  // A job that rests does it when it is resumed, and says so at once.
+  const job = `/_tandem/jobs/${encodeURIComponent(started._local_id)}`;
+  await here.call("POST", `${job}/_pause`, {});
+  const resting = await here.call("POST", `${path}/_retry`, {});
+  expect(resting).toEqual({ status: 202, body: { ok: true, tried: 2, total_rows: 2 } });
+  expect((await here.call("GET", job)).body).toMatchObject({ paused: true });
+  await here.call("POST", `${job}/_resume`, {});
+  await until(
+    () => here.call("GET", path),
+    ({ body }) => body.total_rows === 0,
+  );
   const retried = await here.call("POST", `${path}/_retry`, {});
-  expect(retried).toEqual({ status: 200, body: { ok: true, tried: 2, total_rows: 0 } });
+  expect(retried).toEqual({ status: 200, body: { ok: true, tried: 0, total_rows: 0 } });
   expect((await compare(`${here.url}/stream`, `${there.url}/stream`)).differences).toEqual([]);
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
 }, 60_000);

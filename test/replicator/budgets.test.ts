@@ -2,9 +2,12 @@
 import { expect, test } from "vitest";
 import type { Clock } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
-import { type Fetch, withBudget } from "../../src/http-client/index.ts";
+import { Activity, type Fetch, withBudget } from "../../src/http-client/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
+import { excused } from "../../src/replicator/endpoints.ts";
 import { type Budget, Budgets, parseBudget } from "../../src/replicator/index.ts";
+import type { ReplicationRun } from "../../src/replicator/replication-run.ts";
+import { watchRun } from "../../src/replicator/watchdog.ts";
 
 const FOREVER = new AbortController().signal;
 const ADDRESS = { kind: "http", url: "http://couch.example:5984/a/", headers: {} } as const;
@@ -25,7 +28,11 @@ class VirtualClock implements Clock {
 
   sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const sleeper = { atMs: this.#nowMs + durationMs, wake: resolve };
+      const wake = (): void => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      };
+      const sleeper = { atMs: this.#nowMs + durationMs, wake };
       this.#sleepers.add(sleeper);
       const onAbort = (): void => {
         this.#sleepers.delete(sleeper);
@@ -126,6 +133,34 @@ test("reads and writes, hosts and accounts are counted apart; what has no budget
   expect(doneAtMs - startMs).toBeGreaterThan(4500);
   expect(doneAtMs - startMs).toBeLessThan(5500);
   await stop();
+});
+
+test("a run that waits for its budget is not taken for one that stands still", async () => {
+  const cluster = await openCluster(1);
+  const { clock } = cluster;
+  await cluster.set("couch.example:5984", parseBudget({ write: { documents_per_sec: 1 } }));
+  const activity = new Activity(clock);
+  const { write } = excused((cluster.nodes[0] as Budgets).spendingFor(ADDRESS), activity);
+  // As a run that has taken changes from the feed, and gets no further.
+  const run = { progress: {}, hasBegun: true, hasWork: true } as ReplicationRun;
+  const watching = watchRun({ clock }, { run, activity, hasLiveFeed: true }, 120_000, FOREVER);
+  const stalled = expect(watching).rejects.toMatchObject({ code: "REPLICATOR_STALLED" });
+  await write.spend("documents", 500, FOREVER);
+  let isSpent = false;
+  const spent = write.spend("documents", 500, FOREVER).then(() => {
+    isSpent = true;
+  });
+  let isStalled = false;
+  watching.catch(() => {
+    isStalled = true;
+  });
+  await clock.advance(clock.nowMs() + 490_000);
+  expect([isSpent, isStalled]).toEqual([false, false]);
+  await clock.advance(clock.nowMs() + 20_000);
+  await spent;
+  await clock.advance(clock.nowMs() + 140_000);
+  await stalled;
+  await cluster.stop();
 });
 
 test("a request costs itself and both bodies", async () => {
