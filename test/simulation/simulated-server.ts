@@ -12,6 +12,7 @@ import {
   type FetchResponse,
   RequestFailedError,
 } from "../../src/http-client/index.ts";
+import { ValidationCodes } from "../../src/replicator/index.ts";
 import { ADMIN, bodyBytes, SETTINGS } from "../api/api.fixture.ts";
 import type { composeNode } from "../support/compose-node.ts";
 import type { SeededRandom } from "./kernel/seeded-random.ts";
@@ -44,7 +45,11 @@ export class SimulatedServer {
       databases,
       attachments: new AttachmentStore({ runtime, kv }),
       parseMultipart,
-      functions: { sandbox: { open: withoutFunctions } as never, timeoutMs: 1000 },
+      functions: {
+        sandbox: { open: withoutFunctions } as never,
+        timeoutMs: 1000,
+        validationCodes: new ValidationCodes(),
+      },
       authenticate: async () => ADMIN,
       server: {
         version: "3.5.0",
