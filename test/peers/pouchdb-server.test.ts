@@ -1,6 +1,7 @@
 /**
  * Our replicator with PouchDB's HTTP server, both ways, through a network that does what networks do: plain documents, conflicts
- * and deletions. The server ends at a multipart body, so attachments are left to the other peers.
+ * and deletions, and attachments that are pulled. The server answers without multipart and ends at a multipart body, so none are pushed to it;
+ * multipart that is cut short is `end-to-end/faults.test.ts`.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -102,3 +103,33 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
     });
   }, 120_000);
 });
+
+test("flags are pulled through faults, whole: a server without multipart is asked for each attachment", async () => {
+  const database = "countries";
+  const post = (method: string, path: string, body?: unknown) =>
+    call(`${pouchUrl}${path}`, method, body);
+  await load({ call: post }, database, sampleLines("countries").slice(0, 30));
+  const proxy = await openHttpProxy(pouchUrl);
+  proxies.push(proxy);
+  const faultCount = FAULT_NAMES.length * ROUNDS;
+  const { intercept, counts } = unreliable(11, faultCount);
+  proxy.intercept(intercept);
+  await tandem.call("PUT", `/_replicator/${database}`, {
+    source: `${proxy.url}/${database}`,
+    target: database,
+    create_target: true,
+    connection_timeout: 1000,
+    worker_batch_size: 5,
+  });
+  const { body: ended } = await until(
+    () => tandem.call("GET", `/_scheduler/docs/_replicator/${database}`),
+    ({ body }) => body.state === "completed" || body.state === "failed",
+  );
+  expect([ended.state, ended.info.doc_write_failures]).toEqual(["completed", 0]);
+  expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(faultCount);
+  const comparison = await compare(`${tandem.url}/${database}`, `${pouchUrl}/${database}`);
+  expect(comparison).toMatchObject({ documentCount: 30, attachmentCount: 30, differences: [] });
+  const flag = await fetch(`${tandem.url}/${database}/ABW/flag.svg`);
+  const original = await fetch(`${pouchUrl}/${database}/ABW/flag.svg`);
+  expect(await flag.text()).toBe(await original.text());
+}, 120_000);
