@@ -2,7 +2,7 @@
 
 import { EMPTY_BYTES } from "../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, Document } from "../databases/index.ts";
-import { encodeAttachmentName, ProtocolError } from "../protocol/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import { byteRange } from "./byte-range.ts";
 import { type Call, parameter } from "./call.ts";
@@ -59,7 +59,8 @@ async function send(
   const isStoredPlain = attachment.encoding === undefined;
   const length = decoded ? attachment.length : attachment.encodedLength;
   // CouchDB: a range of bytes has a meaning only where they are stored as they are.
-  const range = isStoredPlain ? byteRange(asked.get("range"), length) : undefined;
+  const isSame = (asked.get("if-range") ?? tag.ETag) === tag.ETag;
+  const range = isStoredPlain && isSame ? byteRange(asked.get("range"), length) : undefined;
   const headers = {
     ...tag,
     "Accept-Ranges": isStoredPlain ? "bytes" : "none",
@@ -137,7 +138,7 @@ async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
     attachments,
     parent,
   });
-  const location = `${locationOf(call, id)}/${encodeAttachmentName(name)}`;
+  const location = `${locationOf(call, id)}/${encodeURIComponent(name)}`;
   const answer = { ok: true, id, rev: revision };
   return json(201, answer, { ETag: `"${revision}"`, Location: location });
 }

@@ -5,7 +5,7 @@ import { type FilterName, type FilterRequest, parseFilterName } from "../replica
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
-import { booleanParameter, integerParameter, isTextList, jsonParameter } from "./query.ts";
+import { booleanParameter, isTextList, jsonParameter } from "./query.ts";
 import { checkJson, readBody, requireJsonType } from "./request-body.ts";
 import { splitPath } from "./router.ts";
 
@@ -40,9 +40,14 @@ export async function changesQuery(call: Call, timeoutMsMax: number): Promise<Ch
       attachments: booleanParameter(call, "attachments"),
       encodingInfo: booleanParameter(call, "att_encoding_info"),
     },
-    sequenceInterval: Math.max(1, integerParameter(call, "seq_interval") ?? 1),
+    sequenceInterval: sequenceInterval(query.get("seq_interval")),
     filter: await filterOf(call),
   };
+}
+
+function sequenceInterval(text = "1"): number {
+  if (/^[0-9]+$/.test(text) && Number(text) > 0) return Number(text);
+  throw badRequest("invalid_seq_interval");
 }
 
 function isAllLeaves(style = "main_only"): boolean {

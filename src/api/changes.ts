@@ -16,7 +16,7 @@ import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-rea
 import { readDatabase } from "./database-access.ts";
 import type { ApiResponse } from "./exchange.ts";
 import type { Feed } from "./feed-query.ts";
-import { PIECE_LENGTH, streamedJson } from "./responses.ts";
+import { matchesEntityTag, notModified, PIECE_LENGTH, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 export function changesRoutes(parts: ApiParts): Route[] {
@@ -25,15 +25,25 @@ export function changesRoutes(parts: ApiParts): Route[] {
 
 async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const query = await changesQuery(call, parts.settings.changesTimeoutMs);
-  const { database, since, filter } = await readDatabase(parts, call, async (tx, opened) => ({
-    database: opened,
-    since: query.since.kind === "now" ? await opened.updateSequence(tx) : query.since.sequence,
-    filter: await openFilter(parts, tx, opened, query.filter),
+  const opened = await readDatabase(parts, call, async (tx, database) => ({
+    database,
+    current: await database.updateSequence(tx),
+    filter: await openFilter(parts, tx, database, query.filter),
   }));
+  const { database, current, filter } = opened;
+  const tag = isTagged(call, query) ? { ETag: `"${database.uuid}-${current}"` } : {};
+  if (matchesEntityTag(call.request.headers.get("if-none-match"), tag.ETag)) {
+    return notModified(tag);
+  }
+  const since = query.since.kind === "now" ? current : query.since.sequence;
   const reader = new ChangesReader(parts, call, { query, database, filter });
-  const headers =
-    query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : undefined;
+  const headers = query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : tag;
   return streamedJson(200, feed(parts, { query, reader, since }), headers);
+}
+
+/** Whether the answer is the same until the database changes: what a function lets pass depends on who asks, too. */
+function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
+  return method !== "POST" && kind === "normal" && filter.kind !== "function";
 }
 
 async function openFilter(

@@ -1,4 +1,5 @@
 /** `_all_dbs` and `_dbs_info`: databases by name. */
+import { base64Encode, utf8Encode } from "../base/index.ts";
 import type { DatabaseInfo, NamesOptions } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
@@ -14,7 +15,7 @@ import {
   queryError,
 } from "./query.ts";
 import { readJsonMembers, requireJsonType } from "./request-body.ts";
-import { inPieces, json, streamedJson } from "./responses.ts";
+import { inPieces, jsonText, matchesEntityTag, notModified, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 export function databaseListRoutes(parts: ApiParts): Route[] {
@@ -26,7 +27,12 @@ export function databaseListRoutes(parts: ApiParts): Route[] {
 }
 
 async function listNames(parts: ApiParts, call: Call): Promise<ApiResponse> {
-  return json(200, await namesOf(parts, call));
+  const text = JSON.stringify(await namesOf(parts, call));
+  const tag = `"${base64Encode(parts.runtime.digests.md5(utf8Encode(text)))}"`;
+  if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
+    return notModified({ ETag: tag });
+  }
+  return jsonText(200, text, { ETag: tag });
 }
 
 /** In the order of the names. What is removed meanwhile is left out. */

@@ -40,7 +40,7 @@ async function read(parts: ApiParts, call: Call): Promise<ApiResponse> {
   });
   const headers = entityTag(view);
   const tag = headers.ETag;
-  if (tag !== undefined && matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
+  if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
     return notModified(headers);
   }
   const sent = sentAttachments(view.document, options);
@@ -84,7 +84,7 @@ async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
   await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
   const edit = { mode: "interactive", id, deleted: true, body: "{}", attachments: [], parent };
   const { revision } = await writeOne(parts, call, { ...edit, mode: "interactive" });
-  return written(call, { id, revision, status: 200 });
+  return json(200, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
 }
 
 async function copy(parts: ApiParts, call: Call): Promise<ApiResponse> {

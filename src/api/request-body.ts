@@ -59,10 +59,19 @@ export function checkJson(bytes: Uint8Array): JsonText {
   try {
     const text = utf8Decode(bytes);
     validateJson(text);
+    if (hasLoneSurrogate(text)) throw new SyntaxError("An escape is half of a character");
     return text;
   } catch (error) {
     throw new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
   }
+}
+
+/** Whether an escape stands for half of a character: CouchDB takes no such text, nor could it be sent on to one. */
+function hasLoneSurrogate(text: string): boolean {
+  if (!/\\u[dD][89a-fA-F]/.test(text)) return false;
+  const pairsOrOthers =
+    /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u(?![dD][89a-fA-F])/g;
+  return /\\u[dD][89a-fA-F]/.test(text.replace(pairsOrOthers, ""));
 }
 
 /** All bytes of a stream. Throws a ProtocolError 413 when there are more than `byteCountMax`. */

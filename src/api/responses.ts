@@ -74,9 +74,9 @@ export function notModified(headers: Headers): ApiResponse {
   return { status: 304, headers, body: undefined };
 }
 
-/** Whether `If-None-Match` names the entity tag. */
-export function matchesEntityTag(header: string | undefined, tag: string): boolean {
-  if (header === undefined) return false;
+/** Whether `If-None-Match` names the entity tag of an answer that has one. */
+export function matchesEntityTag(header: string | undefined, tag: string | undefined): boolean {
+  if (header === undefined || tag === undefined) return false;
   const strong = (text: string): string => text.trim().replace(/^W\//, "");
   return header.split(",").some((entry) => strong(entry) === tag || entry.trim() === "*");
 }

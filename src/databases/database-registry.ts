@@ -55,7 +55,7 @@ export class DatabaseRegistry {
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
     this.#keys = new RegistryKeys(root);
-    this.updates = new DatabaseUpdates(this.#keys);
+    this.updates = new DatabaseUpdates(this.#keys, this.#runtime.random);
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
   }

@@ -1,11 +1,12 @@
 /**
  * What became of the databases of a store, in the order in which it happened: created, updated, deleted; of each database only
  * the latest of each. Who writes appends a row and clears the one that it makes obsolete, of which it learns by a snapshot: no two
- * writers conflict over it. Two that write at the same time may leave two rows; the next one clears both.
+ * writers conflict over it. Those that write at the same time may leave a row each; the next ones clear them.
  */
-import { assert, EMPTY_BYTES, type Page } from "../base/index.ts";
+import { assert, EMPTY_BYTES, type Page, type Random } from "../base/index.ts";
 import {
   firstGreaterThan,
+  type KeyValue,
   type ReadTransaction,
   type Transaction,
   type Watch,
@@ -34,15 +35,22 @@ export interface UpdatesOptions {
 const FORMAT = 1;
 /** More rows than that are never left by writers that met. */
 const OBSOLETE_COUNT_MAX = 100;
+/**
+ * So many of them a writer clears. Writers that meet see the same rows; if each cleared all, most of that would be done many times.
+ * Two, chosen at random, are enough: a writer alone clears more than it adds, and of n that meet nearly n are cleared.
+ */
+const CLEARED_COUNT_MAX = 2;
 
 /** What each transaction has noted already. */
 const noted = new WeakMap<Transaction, Set<string>>();
 
 export class DatabaseUpdates {
   readonly #keys: RegistryKeys;
+  readonly #random: Random;
 
-  constructor(keys: RegistryKeys) {
+  constructor(keys: RegistryKeys, random: Random) {
     this.#keys = keys;
+    this.#random = random;
   }
 
   /** Once in a transaction, however often it is called. */
@@ -55,7 +63,7 @@ export class DatabaseUpdates {
     const kindNumber = KINDS.indexOf(kind);
     const range = this.#keys.updatesOf(name, kindNumber);
     const obsolete = await tx.snapshot.getRangePage(range, { limit: OBSOLETE_COUNT_MAX });
-    for (const { key } of obsolete.entries) {
+    for (const { key } of this.#some(obsolete.entries)) {
       tx.clear(key);
       tx.clear(this.#keys.update(this.#keys.updateOfVersionstamp(key)));
     }
@@ -64,6 +72,12 @@ export class DatabaseUpdates {
     tx.setVersionstampedKey(this.#keys.newUpdate(userVersion), record);
     tx.setVersionstampedKey(this.#keys.newUpdateOf(name, kindNumber, userVersion), EMPTY_BYTES);
     tx.setVersionstampedValue(this.#keys.updated(), encodeNewVersionstamp(userVersion));
+  }
+
+  #some(entries: readonly KeyValue[]): readonly KeyValue[] {
+    if (entries.length <= CLEARED_COUNT_MAX) return entries;
+    const start = this.#random.integer(entries.length);
+    return [...entries.slice(start), ...entries].slice(0, CLEARED_COUNT_MAX);
   }
 
   async page(

@@ -4,6 +4,7 @@ import type { Database, DatabaseInfo, Document, Sandbox } from "../databases/ind
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import { renderStoredDocument } from "./stored-document.ts";
+import type { ValidationCodes } from "./validation-codes.ts";
 
 /** Documents of one call into the sandbox. */
 const BATCH_COUNT_MAX = 100;
@@ -13,6 +14,8 @@ const BATCH_LENGTH_MAX = 1_000_000;
 export interface DesignFunctions {
   readonly sandbox: Sandbox;
   readonly timeoutMs: number;
+  /** What is remembered of validations. */
+  readonly validationCodes: ValidationCodes;
 }
 
 /** `design/name`: a filter function, or with `view` the map function of a view, which passes what it emits for. */

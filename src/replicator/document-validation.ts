@@ -25,11 +25,10 @@ import { formatRevision, parseRevision, renderWireDocument } from "../protocol/i
 import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-filter.ts";
 import { renderStoredDocument } from "./stored-document.ts";
+import type { ValidationCodes } from "./validation-codes.ts";
 
 /** Attempts until all that a transaction met had been judged. More are needed only while others write the same documents. */
 const ATTEMPT_COUNT_MAX = 20;
-/** Design documents whose validations are remembered. */
-const CODE_COUNT_MAX = 1_000;
 
 /** Who writes a design document, and what validations say of all other documents. The last hook of every database, which sees what the others made of an edit. */
 export const VALIDATION_HOOK: DatabaseHook = {
@@ -96,9 +95,6 @@ class VerdictsMissing extends Error {
   }
 }
 
-/** By code id: the design document's text when it has a validation function, or else undefined. */
-const knownCodes = new Map<string, JsonText | undefined>();
-
 class DocumentValidation implements WriteValidation {
   readonly #functions: DesignFunctions;
   readonly #verdicts = new Map<string, Refusal | null>();
@@ -117,7 +113,7 @@ class DocumentValidation implements WriteValidation {
   ): Promise<Verdict> {
     let reading = this.#validators.get(tx);
     if (reading === undefined) {
-      reading = readValidators(tx, database);
+      reading = readValidators(tx, database, this.#functions.validationCodes);
       this.#validators.set(tx, reading);
     }
     const validators = await reading;
@@ -185,7 +181,11 @@ class DocumentValidation implements WriteValidation {
 }
 
 /** Reads all design documents' revisions, so that a change of one of them conflicts with this transaction. */
-async function readValidators(tx: Transaction, database: Database): Promise<Validator[]> {
+async function readValidators(
+  tx: Transaction,
+  database: Database,
+  codes: ValidationCodes,
+): Promise<Validator[]> {
   const page = await database.allDocuments(tx, {
     startId: "_design/",
     endId: "_design0",
@@ -194,21 +194,10 @@ async function readValidators(tx: Transaction, database: Database): Promise<Vali
   const validators: Validator[] = [];
   for (const { id, revision } of page.entries) {
     const codeId = `${database.uuid}/${id}/${revision}`;
-    const code = knownCodes.has(codeId)
-      ? knownCodes.get(codeId)
-      : remember(codeId, await database.read(tx, id));
+    const code = await codes.read(tx, database, { id, codeId });
     if (code !== undefined) validators.push({ codeId, code });
   }
   return validators;
-}
-
-function remember(codeId: string, document: Document | undefined): JsonText | undefined {
-  const text = document === undefined ? "{}" : renderStoredDocument(document);
-  const code = JSON.parse(text).validate_doc_update ? text : undefined;
-  const [oldest] = knownCodes.keys();
-  if (knownCodes.size >= CODE_COUNT_MAX && oldest !== undefined) knownCodes.delete(oldest);
-  knownCodes.set(codeId, code);
-  return code;
 }
 
 async function questionOf(

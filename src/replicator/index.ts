@@ -74,3 +74,4 @@ export {
   stubEdit,
 } from "./stored-document.ts";
 export { httpDate, isoTime } from "./times.ts";
+export { ValidationCodes } from "./validation-codes.ts";

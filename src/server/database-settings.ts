@@ -1,6 +1,6 @@
 /** `[couchdb]`: what holds for databases and the functions in them, read live. */
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../databases/index.ts";
-import type { DesignFunctions } from "../replicator/index.ts";
+import { type DesignFunctions, ValidationCodes } from "../replicator/index.ts";
 import {
   choiceSetting,
   integerSetting,
@@ -38,6 +38,7 @@ export function designFunctions(sandbox: Sandbox, texts: SettingTexts): DesignFu
   const settings = liveSettings(texts, SETTINGS);
   return {
     sandbox,
+    validationCodes: new ValidationCodes(),
     get timeoutMs() {
       return settings.processTimeoutMs;
     },

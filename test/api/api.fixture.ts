@@ -14,7 +14,7 @@ import { parseMultipart } from "../../src/host/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
-import { VALIDATION_HOOK } from "../../src/replicator/index.ts";
+import { VALIDATION_HOOK, ValidationCodes } from "../../src/replicator/index.ts";
 
 /** `[chttpd]` and `[couchdb]` as they are by default. */
 export const SETTINGS: ApiSettings = {
@@ -94,7 +94,11 @@ export async function openApi({
     databases,
     attachments,
     parseMultipart,
-    functions: { sandbox: sandboxes(runtime), timeoutMs: 1_000 },
+    functions: {
+      sandbox: sandboxes(runtime),
+      timeoutMs: 1_000,
+      validationCodes: new ValidationCodes(),
+    },
     authenticate: async () => user,
     server: {
       version: "3.5.0",

@@ -55,6 +55,22 @@ describe("bodies", () => {
       body: Uint8Array.of(0x22, 0xff, 0x22),
       ...notJson,
     },
+    ...['{"a":"\\ud800"}', '{"a":"\\udc00\\ud800"}', '{"\\uD83D":1}', '{"a":"\\\\\\ud83dx"}'].map(
+      (body) => ({
+        name: `one with half of a character is refused: ${body}`,
+        ask: "PUT /films/a",
+        body,
+        ...notJson,
+      }),
+    ),
+    ...['{"a":"\\ud83d\\ude00"}', '{"a":"\\\\ud800"}', '{"a":"\\u00e4\\uD83D\\uDE00"}'].map(
+      (body) => ({
+        name: `one with whole characters is taken: ${body}`,
+        ask: "PUT /films/a",
+        body,
+        status: 201,
+      }),
+    ),
     {
       name: "an array is no document",
       ask: "PUT /films/a",

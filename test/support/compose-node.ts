@@ -5,7 +5,11 @@ import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
-import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../../src/replicator/index.ts";
+import {
+  REPLICATOR_CONFIG_DEFAULT,
+  type ReplicatorConfig,
+  ValidationCodes,
+} from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
 
@@ -54,7 +58,7 @@ export function composeNode({
   const sandbox = new SandboxPool(runtime);
   const replication = joinReplication(parts, {
     reach: {
-      functions: { sandbox, timeoutMs: 1_000 },
+      functions: { sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },
       resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
       limits: { documentBytesMax: 8 * 1024 * 1024 },
       serverUrl,

@@ -1,0 +1,284 @@
+/** Corners of documents, lists and feeds that clients seldom turn. */
+import { describe, expect } from "vitest";
+import type { Asked } from "./api.fixture.ts";
+import { refusal, type Scene, testRows } from "./rows.ts";
+
+const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
+
+/** Films with `a`, made elsewhere, and an attachment of `b`. */
+const openCorners: Scene = async (open) => {
+  const films = await open();
+  await films.ask("PUT /films/a?new_edits=false", { body: { _rev: "1-a" } });
+  await films.ask("PUT /films/b/digits", DIGITS);
+  return films;
+};
+
+const openTagged = (path: string): Scene => {
+  return async (open) => {
+    const films = await openCorners(open);
+    const { ETag, etag = ETag } = (await films.ask(`GET ${path}`)).headers;
+    return { ask: (request, options) => films.ask(request, withTag(etag as string, options)) };
+  };
+};
+
+const withTag = (tag: string, options: Parameters<Asked["ask"]>[1] = {}) => ({
+  ...options,
+  headers: { "If-None-Match": tag, ...options.headers },
+});
+
+describe("who has it already is not sent it again", () => {
+  for (const path of [
+    "/films/a",
+    "/films/a?revs=true",
+    "/films/a?conflicts=true",
+    "/films/b/digits",
+    "/films/_changes",
+    "/films/_changes?include_docs=true&limit=1",
+    "/films/_changes?filter=_design",
+    "/_all_dbs?startkey=%22zz%22",
+  ]) {
+    testRows(openTagged(path), [{ name: path, ask: `GET ${path}`, status: 304 }]);
+  }
+  testRows(openTagged("/films/_changes"), [
+    {
+      name: "unless it has changed",
+      ask: "GET /films/_changes",
+      headers: { "If-None-Match": '"x"' },
+      status: 200,
+    },
+    {
+      name: "unless it waits for more",
+      ask: "GET /films/_changes?feed=longpoll&limit=1",
+      status: 200,
+    },
+    {
+      name: "unless it is a question",
+      differs: "CouchDB does not care",
+      ask: "POST /films/_changes",
+      body: {},
+      status: 200,
+    },
+  ]);
+  testRows(openCorners, [
+    {
+      name: "also by a weak tag",
+      ask: "GET /films/a",
+      headers: { "If-None-Match": 'W/"1-a"' },
+      status: 304,
+    },
+    {
+      name: "also by one tag of several",
+      ask: "GET /films/a",
+      headers: { "If-None-Match": '"x", "1-a"' },
+      status: 304,
+    },
+    {
+      name: "but by a tag without quotes",
+      ask: "GET /films/a",
+      headers: { "If-None-Match": "1-a" },
+      status: 200,
+    },
+    {
+      name: "also by any tag",
+      differs: "CouchDB does not know the star",
+      ask: "GET /films/a",
+      headers: { "If-None-Match": "*" },
+      status: 304,
+    },
+  ]);
+});
+
+describe("a document that need not be durable at once", () => {
+  const durable = "Ours is durable when it is answered, and its revision known";
+  testRows(openCorners, [
+    {
+      name: "is accepted",
+      differs: durable,
+      ask: "PUT /films/x?batch=ok",
+      body: {},
+      status: 202,
+      has: { ok: true, id: "x", rev: expect.any(String) },
+    },
+    {
+      name: "is accepted by the database",
+      differs: durable,
+      ask: "POST /films?batch=ok",
+      body: { _id: "x" },
+      status: 202,
+      has: { ok: true, id: "x", rev: expect.any(String) },
+    },
+    {
+      name: "is refused when it is a conflict",
+      differs: "CouchDB accepts it, and drops it later",
+      ask: "PUT /films/a?batch=ok",
+      body: {},
+      ...refusal(409, "conflict", "Document update conflict."),
+    },
+    {
+      name: "is refused when it is malformed",
+      ask: "PUT /films/x?batch=ok",
+      body: { _x: 1 },
+      ...refusal(400, "doc_validation", "Bad special document member: _x"),
+    },
+    { name: "is written as others are", ask: "PUT /films/x?batch=no", body: {}, status: 201 },
+    { name: "is removed as others are", ask: "DELETE /films/a?batch=ok&rev=1-a", status: 200 },
+    {
+      name: "has no part in attachments",
+      ask: "PUT /films/x/digits?batch=ok",
+      ...DIGITS,
+      status: 201,
+    },
+    {
+      name: "has no part in many",
+      ask: "POST /films/_bulk_docs?batch=ok",
+      body: { docs: [{}] },
+      status: 201,
+    },
+  ]);
+});
+
+describe("a range of an attachment", () => {
+  const range = (value: string) => ({
+    ask: "GET /films/b/digits",
+    headers: { Range: value },
+  });
+  const unsatisfiable = refusal(
+    416,
+    "requested_range_not_satisfiable",
+    "Requested range not satisfiable",
+  );
+  testRows(openCorners, [
+    {
+      name: "ends where the attachment ends",
+      ...range("bytes=2-100"),
+      status: 206,
+      answers: { "Content-Range": "bytes 2-9/10", "Content-Length": "8" },
+    },
+    {
+      name: "may be one byte",
+      ...range("bytes=0-0"),
+      status: 206,
+      answers: { "Content-Range": "bytes 0-0/10" },
+    },
+    { name: "does not end before it begins", ...range("bytes=5-2"), ...unsatisfiable },
+    { name: "is not behind the end", ...range("bytes=20-30"), ...unsatisfiable },
+    { name: "is of bytes", ...range("items=0-3"), status: 200 },
+    { name: "is of numbers", ...range("bytes=a-b"), status: 200 },
+    {
+      name: "answers HEAD",
+      ...range("bytes=0-3"),
+      ask: "HEAD /films/b/digits",
+      status: 206,
+      answers: { "Content-Range": "bytes 0-3/10", "Content-Length": "4" },
+    },
+    {
+      name: "of another attachment than the reader has is the whole one",
+      differs: "CouchDB does not know If-Range",
+      ask: "GET /films/b/digits",
+      headers: { Range: "bytes=0-3", "If-Range": '"x"' },
+      status: 200,
+    },
+    {
+      name: "of the attachment that the reader has",
+      ask: "GET /films/b/digits",
+      headers: { Range: "bytes=0-3", "If-Range": '"eB5eJF1ptWaXm4bijSPyxw=="' },
+      status: 206,
+    },
+  ]);
+});
+
+describe("an interval between sequences", () => {
+  const invalid = refusal(400, "bad_request", "invalid_seq_interval");
+  testRows(openCorners, [
+    { name: "is not 0", ask: "GET /films/_changes?seq_interval=0", ...invalid },
+    { name: "is no text", ask: "GET /films/_changes?seq_interval=x", ...invalid },
+    { name: "is not below 0", ask: "GET /films/_changes?seq_interval=-2", ...invalid },
+    {
+      name: "may be longer than the feed",
+      differs: "CouchDB counts sequences, not rows",
+      ask: "GET /films/_changes?seq_interval=100",
+      status: 200,
+      has: { results: [{ seq: null }, { seq: null }], last_seq: expect.any(String) },
+    },
+  ]);
+});
+
+describe("a feed of events", () => {
+  testRows(openCorners, [
+    {
+      name: "begins behind the last event that the reader has",
+      onlyHere: "It sends more after it has closed the connection",
+      ask: "GET /films/_changes?feed=eventsource&timeout=10",
+      headers: { "Last-Event-ID": "now" },
+      status: 200,
+      answers: { "Content-Type": "text/event-stream" },
+    },
+  ]);
+});
+
+describe("an odd name", () => {
+  const odd = "%C3%A4%2F%20%2B+x%F0%9F%98%80";
+  testRows(openCorners, [
+    {
+      name: "is that of a document",
+      ask: `PUT /films/${odd}`,
+      body: {},
+      status: 201,
+      has: { id: "ä/ + x😀" },
+      answers: { Location: expect.stringMatching(/\/films\/%C3%A4%2F%20%2B%20x%F0%9F%98%80$/) },
+    },
+    {
+      name: "is that of an attachment",
+      ask: `PUT /films/x/${odd}`,
+      ...DIGITS,
+      status: 201,
+      answers: { Location: expect.stringMatching(/\/films\/x\/%C3%A4%2F%20%2B%20x%F0%9F%98%80$/) },
+    },
+    {
+      name: "may hold a zero",
+      ask: "PUT /films/x%00y",
+      body: {},
+      status: 201,
+      has: { id: "x\0y" },
+    },
+    { name: "may be a dot", ask: "PUT /films/.", body: {}, status: 201, has: { id: "." } },
+    {
+      name: "may be that of a member of objects",
+      ask: "PUT /films/__proto__",
+      body: {},
+      ...refusal(400, "illegal_docid", "Only reserved document ids may start with underscore."),
+    },
+    {
+      name: "may be constructor",
+      ask: "PUT /films/constructor",
+      body: {},
+      status: 201,
+      has: { id: "constructor", rev: expect.any(String) },
+    },
+  ]);
+});
+
+describe("the offset of a list", () => {
+  testRows(openCorners, [
+    { name: "is 0", ask: "GET /films/_all_docs?limit=0", status: 200, has: { offset: 0 } },
+    {
+      name: "is what is skipped",
+      ask: "GET /films/_all_docs?skip=1",
+      status: 200,
+      has: { offset: 1 },
+    },
+    {
+      name: "is not known for keys",
+      ask: 'GET /films/_all_docs?keys=["a"]',
+      status: 200,
+      has: { total_rows: 2, offset: null },
+    },
+    {
+      name: "is not known behind a start key",
+      differs: "CouchDB counts the rows before it",
+      ask: 'GET /films/_all_docs?startkey="b"',
+      status: 200,
+      has: { total_rows: 2, offset: null },
+    },
+  ]);
+});

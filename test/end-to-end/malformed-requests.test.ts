@@ -1,0 +1,84 @@
+/** Bytes that are no request, or none that one should send: an answer that blames the sender, and a server that stays up. */
+import { connect } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+
+const processes = new Processes();
+let node: TandemProcess;
+
+beforeAll(async () => {
+  node = await processes.open();
+  await node.call("PUT", "/films");
+});
+afterAll(async () => {
+  expect((await node.call("GET", "/_up")).body.status).toBe("ok");
+  expect(node.log()).not.toMatch(/request-failed|answer-failed/);
+  await processes.close();
+});
+
+/** The status of the answer to these bytes. */
+function statusOf(request: string | Buffer): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(node.port, "127.0.0.1", () => socket.write(request));
+    let answer = "";
+    socket.on("data", (chunk) => {
+      answer += chunk.toString("latin1");
+      const status = /^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1];
+      if (status === undefined) return;
+      socket.destroy();
+      resolve(Number(status));
+    });
+    // A server that hangs up before everything is sent has said why before.
+    socket.on("error", (error) => (answer === "" ? reject(error) : undefined));
+    socket.on("close", () => reject(new Error(`No answer: ${answer}`)));
+  });
+}
+
+const get = (target: string, ...headers: string[]): string =>
+  [`GET ${target} HTTP/1.1`, "Host: a", "Connection: close", ...headers, "", ""].join("\r\n");
+const put = (body: string | Buffer): Buffer => {
+  const bytes = Buffer.from(body);
+  const lines = ["PUT /films/doc HTTP/1.1", "Host: a", "Connection: close"];
+  lines.push("Content-Type: application/json", `Content-Length: ${bytes.length}`, "", "");
+  return Buffer.concat([Buffer.from(lines.join("\r\n")), bytes]);
+};
+
+test.each<[string, string | Buffer, number]>([
+  ["headers without end", get("/", `X: ${"x".repeat(70_000)}`), 431],
+  [
+    "many headers",
+    get("/", ...Array.from({ length: 5_000 }, (_, n) => `X-${n}: ${"x".repeat(20)}`)),
+    431,
+  ],
+  ["a target without end", get(`/${"x".repeat(70_000)}`), 431],
+  ["no request", "nonsense\r\n\r\n", 400],
+  ["a target with a space", get("/films/a b"), 400],
+  ["a header without a colon", get("/", "nonsense"), 400],
+  ["a header with a line break in its name", get("/", "a\nb: c"), 400],
+  ["two lengths", get("/", "Content-Length: 1", "Content-Length: 2"), 400],
+  ["a length and chunks", get("/", "Content-Length: 1", "Transfer-Encoding: chunked"), 400],
+  ["a length that is none", get("/", "Content-Length: x"), 400],
+  ["a target with bytes that are not UTF-8", get("/films/%ff%fe"), 400],
+  ["a target with half a character", get("/films/%c3"), 400],
+  ["a database that cannot be", get("/%zz"), 404],
+  ["a database of dots", get("/../.."), 404],
+  ["a query that is not UTF-8", get("/films/_all_docs?key=%ff"), 400],
+  ["a query that breaks off", get("/films/_all_docs?key=%"), 400],
+  ["a sequence that is none", get("/films/_changes?since=%00"), 400],
+  ["a revision that is none", get("/films/a?rev=%ff"), 400],
+  ["a body that is not UTF-8", put(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), 400],
+
+  ["a body that breaks off", put('{"a":'), 400],
+  ["a body that is nested without end", put(`${'{"a":'.repeat(1_000_000)}1`), 400],
+  ["lists without end", put(`{"a":${"[".repeat(1_000_000)}`), 400],
+  ["a number that is none", put('{"a":01}'), 400],
+  ["a version that is none", "GET / HTTP/9.9\r\n\r\n", 400],
+  ["a method that is none", "BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
+])("%s", async (_, request, status) => {
+  expect(await statusOf(request)).toBe(status);
+});
+
+test("of a name that is there twice the last one counts, in documents as CouchDB keeps them", async () => {
+  expect(await statusOf(put('{"a":1,"a":2}'))).toBe(201);
+  expect((await node.call("GET", "/films/doc")).body.a).toBe(2);
+});
