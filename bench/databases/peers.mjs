@@ -5,7 +5,7 @@
  *   npm run build && node bench/databases/peers.mjs [BATCHES]
  *
  * Each server gets the same requests from this process, one at a time. A figure is the median of its rounds; what is printed is ours
- * over the peer's. Documents acknowledged by us and by CouchDB are on the disk; PouchDB's LevelDB leaves that to the system.
+ * over the peer's. The limit is a bare server of Node.js that stores nothing and answers as many bytes (`bare-server.mjs`). Documents acknowledged by us and by CouchDB are on the disk; PouchDB's LevelDB leaves that to the system.
  * The same documents are also put into LMDB as they are, a batch in a transaction, to see what the store itself would take.
  */
 import { spawn } from "node:child_process";
@@ -20,6 +20,7 @@ import { fileURLToPath } from "node:url";
 import { open } from "lmdb";
 
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const BARE = fileURLToPath(new URL("./bare-server.mjs", import.meta.url));
 const POUCHDB = fileURLToPath(new URL("./pouchdb-server.mjs", import.meta.url));
 const BATCH_DOCUMENTS = 500;
 const DOCUMENT_BYTES = 500;
@@ -35,10 +36,16 @@ const batchCount = Number(process.argv[2] ?? 20);
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 const children = [];
+/** How long our own answers were, by what was measured. */
+const answerBytes = new Map();
 const batches = Array.from({ length: batchCount }, (_, batch) =>
   Array.from({ length: BATCH_DOCUMENTS }, (_, n) => documentText(batch * BATCH_DOCUMENTS + n)),
 );
 const ids = batches.flat().map((text) => JSON.parse(text)._id);
+const bulkBodies = batches.map((docs) => `{"docs":[${docs.join(",")}]}`);
+const differenceBody = JSON.stringify(
+  Object.fromEntries(ids.slice(0, REVS_DIFF_IDS).map((id) => [id, ["1-0123456789abcdef"]])),
+);
 const block = randomBytes(ATTACHMENT_MIB * MIB);
 
 try {
@@ -54,6 +61,8 @@ try {
       rows.set(measure, new Map(rows.get(measure)).set(name, rate));
     }
   }
+  const limits = await measureLimits(new URL(await start([BARE])));
+  for (const [measure, limit] of Object.entries(limits)) rows.get(measure).set("limit", limit);
   for (const [measure, rates] of rows) print(measure, rates);
   const raw = await rawPuts();
   const ours = rows.get("_bulk_docs, documents/s").get("ours");
@@ -72,7 +81,7 @@ try {
 function print(measure, rates) {
   const [[, ours], ...peers] = rates;
   const ratios = peers.map(
-    ([name, rate]) => `${name} ${rate.toFixed(0)} (× ${(ours / rate).toFixed(1)})`,
+    ([name, rate]) => `${name} ${rate.toFixed(0)} (× ${(ours / rate).toFixed(2)})`,
   );
   process.stdout.write(`${measure}: ours ${ours.toFixed(0)}, ${ratios.join(", ")}\n`);
 }
@@ -82,26 +91,22 @@ async function measureServer(url) {
   await ask(url, "PUT", database);
   try {
     const written = [];
-    for (const docs of batches) {
-      const body = `{"docs":[${docs.join(",")}]}`;
+    for (const body of bulkBodies) {
       written.push(await time(() => ask(url, "POST", `${database}/_bulk_docs`, body)));
     }
-    const repeated = async (work) => {
-      const seconds = [];
-      for (let round = 0; round < WARM_UP_ROUNDS + READ_ROUNDS; round++) {
-        seconds.push(await time(work));
-      }
-      return median(seconds.slice(WARM_UP_ROUNDS));
+    const read = async (measure, path) => {
+      const work = async () => noteBytes(measure, await ask(url, "GET", `${database}${path}`));
+      return ids.length / (await repeated(work));
     };
-    const read = async (path) => {
-      return ids.length / (await repeated(() => ask(url, "GET", `${database}${path}`)));
-    };
-    const changes = await read("/_changes");
-    const allDocuments = await read("/_all_docs");
-    const withDocuments = await read("/_all_docs?include_docs=true");
-    const asked = ids.slice(0, REVS_DIFF_IDS).map((id) => [id, ["1-0123456789abcdef"]]);
-    const body = JSON.stringify(Object.fromEntries(asked));
-    const difference = await repeated(() => ask(url, "POST", `${database}/_revs_diff`, body));
+    const changes = await read("_changes, rows/s", "/_changes");
+    const allDocuments = await read("_all_docs, rows/s", "/_all_docs");
+    const withDocuments = await read(
+      "_all_docs with documents, rows/s",
+      "/_all_docs?include_docs=true",
+    );
+    const difference = await repeated(() =>
+      ask(url, "POST", `${database}/_revs_diff`, differenceBody),
+    );
     const sent = [];
     const got = [];
     for (let round = 0; round < ATTACHMENT_ROUNDS; round++) {
@@ -116,13 +121,44 @@ async function measureServer(url) {
       "_changes, rows/s": changes,
       "_all_docs, rows/s": allDocuments,
       "_all_docs with documents, rows/s": withDocuments,
-      "_revs_diff, ids/s": asked.length / difference,
+      "_revs_diff, ids/s": REVS_DIFF_IDS / difference,
       "attachments in, MiB/s": ATTACHMENT_MIB / median(sent),
       "attachments out, MiB/s": ATTACHMENT_MIB / median(got),
     };
   } finally {
     await ask(url, "DELETE", database);
   }
+}
+
+/** The same bytes both ways, with nothing done about them. */
+async function measureLimits(url) {
+  const written = [];
+  for (const body of bulkBodies) written.push(await time(() => ask(url, "POST", "/", body)));
+  const read = async (measure) =>
+    ids.length / (await repeated(() => ask(url, "GET", `/${answerBytes.get(measure)}`)));
+  const reads = {};
+  for (const measure of answerBytes.keys()) reads[measure] = await read(measure);
+  return {
+    "_bulk_docs, documents/s": BATCH_DOCUMENTS / median(written.slice(WARM_UP_ROUNDS)),
+    ...reads,
+    "_revs_diff, ids/s":
+      REVS_DIFF_IDS / (await repeated(() => ask(url, "POST", "/", differenceBody))),
+    "attachments in, MiB/s":
+      ATTACHMENT_MIB / (await repeated(() => ask(url, "PUT", "/", block, "image/x"))),
+    "attachments out, MiB/s":
+      ATTACHMENT_MIB / (await repeated(() => ask(url, "GET", `/${ATTACHMENT_MIB * MIB}`))),
+  };
+}
+
+/** The first server that is asked is ours. */
+function noteBytes(measure, byteCount) {
+  if (!answerBytes.has(measure)) answerBytes.set(measure, byteCount);
+}
+
+async function repeated(work) {
+  const seconds = [];
+  for (let round = 0; round < WARM_UP_ROUNDS + READ_ROUNDS; round++) seconds.push(await time(work));
+  return median(seconds.slice(WARM_UP_ROUNDS));
 }
 
 async function rawPuts() {

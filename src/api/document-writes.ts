@@ -1,5 +1,5 @@
 /** Writing edits: one, or many in batches that the store takes in one transaction each. */
-import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
+import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import { transactValidated } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
@@ -84,6 +84,11 @@ async function transactEdits(
   const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {
     const database = await databases.open(tx, name);
+    // Hooks judge no local documents; those of `_users` are nobody's own.
+    const isLocalOfUsers = name === "_users" && edits.some(({ id }) => id.startsWith("_local/"));
+    if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
+      throw new ProtocolError(404, "not_found", "missing");
+    }
     return database.writeMany(tx, hashed, { ...context, validation });
   });
 }

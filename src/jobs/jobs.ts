@@ -14,6 +14,8 @@ import {
   type Versionstamp,
   type Watch,
 } from "../kv/index.ts";
+import { GroupIndex } from "./group-index.ts";
+import { GroupQueue } from "./group-queue.ts";
 import { Groups } from "./groups.ts";
 import { IdleGroups } from "./idle-groups.ts";
 import type {
@@ -78,10 +80,12 @@ export class Jobs {
     this.#runtime = runtime;
     this.#keys = new JobKeys(subspace);
     this.workers = new Workers(runtime, subspace);
-    this.groups = new Groups(runtime, this.#keys);
+    const index = new GroupIndex(this.#keys);
+    this.groups = new Groups(runtime, this.#keys, index);
     this.counts = new JobCounts(this.#keys);
     this.idleGroups = new IdleGroups(runtime, this.#keys, this.counts);
-    this.#queue = new PendingQueue(runtime, this.#keys, this.groups);
+    const grouped = new GroupQueue(runtime, { keys: this.#keys, groups: this.groups, index });
+    this.#queue = new PendingQueue(runtime, this.#keys, grouped);
     this.#data = new JobDataStore(this.#keys);
   }
 

@@ -1,11 +1,11 @@
 /**
  * The pending jobs of a type. Those without a group wait in the order of their due times (RFC 007); the others by group
- * (`groups.ts`). Where a type has both, an acceptor looks at either first, as a coin falls.
+ * (`group-queue.ts`). Where a type has both, an acceptor looks at either first, as a coin falls.
  */
 import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
 import { Crowding } from "./crowding.ts";
-import type { Groups } from "./groups.ts";
+import type { GroupQueue } from "./group-queue.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
 
@@ -25,12 +25,12 @@ export interface Wanted {
 export class PendingQueue {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
-  readonly #groups: Groups;
+  readonly #groups: GroupQueue;
   readonly #crowding = new Crowding();
   /** When they were last looked at. */
   #groupsHadJobs = false;
 
-  constructor(runtime: Runtime, keys: JobKeys, groups: Groups) {
+  constructor(runtime: Runtime, keys: JobKeys, groups: GroupQueue) {
     this.#runtime = runtime;
     this.#keys = keys;
     this.#groups = groups;

@@ -126,6 +126,8 @@ export class BatchCopier {
     this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
     const writer = new BulkWriter(this.#target, this.#observer, outcome);
     const alone = await this.#readInBulk(requests, writer, signal);
+    // What is there does not wait for documents that may take hours.
+    if (alone.length > 0) await writer.flush(signal);
     await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
       this.#connections.run(() => this.#copyAlone(request, writer, outcome, signal)),
     );

@@ -21,8 +21,10 @@ export async function openCouchdbFilms(): Promise<Asked> {
   const ask = async (request: string, options: AskOptions = {}): Promise<Answer> => {
     const [method = "", target = ""] = split(request);
     const prefixed = withPrefix(target, prefix);
-    if (method === "PUT" && /^\/+[^/?]+\/*(\?q=1)?$/.test(target))
+    // What is not ours to make is not ours to remove.
+    if (method === "PUT" && prefixed !== target && /^\/+[^/?]+\/*(\?q=1)?$/.test(target)) {
       made.add(prefixed.replace(/\?.*/, ""));
+    }
     return withoutPrefix(await send(`${method} ${prefixed}`, options), prefix);
   };
   // One shard, so that changes come in their order.

@@ -1,7 +1,7 @@
 /** `/_db_updates`: what became of databases. */
 import { expect, test } from "vitest";
 import { openApi, openFilms } from "./api.fixture.ts";
-import { FILMS, refusal, testRows } from "./rows.ts";
+import { FILMS, refusal, type Scene, testRows } from "./rows.ts";
 
 const seq = expect.stringMatching(/^[0-9]+-/);
 const row = (db_name: string, type: string) => ({ db_name, type, seq });
@@ -23,6 +23,16 @@ testRows(FILMS, [
     json: { results: [], last_seq: seq },
     ...shared,
   },
+]);
+
+/** CouchDB: answers only once there is the database in which it notes updates; a full set-up makes it. */
+const openNoted: Scene = async (open) => {
+  const films = await open();
+  await films.ask("PUT /_global_changes");
+  return films;
+};
+
+testRows(openNoted, [
   {
     name: "no feed is unknown",
     ask: "GET /_db_updates?feed=x",

@@ -101,6 +101,36 @@ test("a comparison names conflicts, deletions and attachments, whichever side la
   });
 });
 
+test("an attachment that differs in a revision that both have is named as not mended, and mended after a purge", async () => {
+  const doc = (data: string) => ({
+    _id: "flag",
+    _rev: `1-${"f".repeat(32)}`,
+    _attachments: { "flag.png": { content_type: "image/png", data } },
+  });
+  for (const [database, data] of [
+    ["flags-here", "AAEC"],
+    ["flags-there", "AAED"],
+  ] as const) {
+    await server.call("PUT", `/${database}`);
+    const docs = [doc(data)];
+    await server.call("POST", `/${database}/_bulk_docs`, { new_edits: false, docs });
+  }
+  const repair = () =>
+    start("verify", `${server.url}/flags-here`, `${server.url}/flags-there`, "--repair").ended;
+  const first = await repair();
+  expect([first.code, first.text]).toEqual([
+    1,
+    expect.stringContaining(
+      "1 attachments differ and stay as they are: both sides have the revision",
+    ),
+  ]);
+  await server.call("POST", "/flags-there/_purge", { flag: [doc("")._rev] });
+  expect(await repair()).toMatchObject({
+    code: 0,
+    text: expect.stringContaining("the same on both sides"),
+  });
+});
+
 test("what a run left behind is remembered by the runs after it, until it has arrived", async () => {
   const source = `${server.url}/remembered`;
   const target = `${proxy.url}/remembered-copy`;

@@ -9,6 +9,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
 } from "../../src/replicator/index.ts";
 import { StoredFailureLog } from "../../src/replicator/stored-failure-log.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 
 const SPACE = Subspace.fromTuple(["replicator"]);
@@ -118,7 +119,7 @@ test("what a removed job left behind is kept, then forgotten, and then looked fo
   Object.defineProperty(limits, "documentIdBytesMax", { get: () => documentIdBytesMax });
   const node = await openNode({ config: { limits, transientJobAgeSecMax: 0, abandonedSecMax: 0 } });
   nodes.push(node);
-  const list = new FailureList(SPACE, node.runtime.digests);
+  const list = new FailureList(SUBSPACES.replicator, node.runtime.digests);
   node.start();
   await node.createDatabase("a");
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");

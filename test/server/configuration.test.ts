@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readConfig } from "../../src/server/config.ts";
 import { Configuration } from "../../src/server/configuration.ts";
+import { openServer } from "../../src/server/index.ts";
 import { parseIni } from "../../src/server/ini.ts";
 import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
 
@@ -187,4 +188,21 @@ test("command line and environment decide before what was set at run time", () =
   expect(readConfig(options, {})).toMatchObject({ port: 2, logLevel: "warn" });
   expect(readConfig(options, { TANDEM_PORT: "3" }).port).toBe(3);
   expect(readConfig({ ...options, port: 4 }, { TANDEM_PORT: "3" }).port).toBe(4);
+});
+
+test("which folder is served for browsers is not to be changed over HTTP", async () => {
+  const configFile = join(folder, "tandem.ini");
+  writeFileSync(configFile, "[tandem]\nutils_dir = \n");
+  const options = { configFile, dataDirectory: join(folder, "data"), port: 0 };
+  const config = readConfig(options, {});
+  config.configuration.set("tandem", "utils_dir", folder);
+  expect(readConfig(options, {}).utilitiesDirectory).toBeUndefined();
+  expect(readConfig(options, { TANDEM_UTILS_DIR: "/one" }).utilitiesDirectory).toBe("/one");
+  writeFileSync(configFile, `[tandem]\nutils_dir = ${folder}\n`);
+  writeFileSync(join(folder, "index.html"), "<p>page");
+  const server = await openServer({ ...readConfig(options, {}), store: "memory" }, { event() {} });
+  const page = await fetch(`${server.url}/_utils`);
+  const text = await page.text();
+  await server.stop();
+  expect([page.status, page.url, text]).toEqual([200, `${server.url}/_utils/`, "<p>page"]);
 });

@@ -136,6 +136,8 @@ describe("documents of users", () => {
     });
     expect((await ask("GET", "/_users/_design/x", { as })).status).toBe(403);
     expect((await ask("GET", "/_users/_local/x", { as })).status).toBe(403);
+    const local = { docs: [{ _id: "_local/x" }] };
+    expect(await ask("POST", "/_users/_bulk_docs", { as, body: local })).toMatchObject(missing);
     const found = await ask("POST", "/_users/_find", { as, body: { selector: {}, limit: 1_000 } });
     expect(found.json.docs.map((each: { name: string }) => each.name)).toEqual([name]);
   });

@@ -1,7 +1,9 @@
 /** What has to hold of replications in the store, whenever one looks; and what two equal databases have in common. */
 import type { Database, DatabaseRegistry } from "../../src/databases/index.ts";
+import type { Jobs } from "../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../src/kv/index.ts";
-import type { FailureList } from "../../src/replicator/index.ts";
+import { type FailureList, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { fromJobData } from "../../src/replicator/job-data.ts";
 
 export interface Pair {
   readonly source: string;
@@ -40,6 +42,21 @@ export async function checkCheckpoints(
         problems.push(`${pair.source} → ${pair.target}: ${sequence} passes ${revision}`);
       }
     }
+  }
+  return problems;
+}
+
+/** Exclusivity: of the jobs that want the same replication one runs, or none. */
+export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
+  const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
+  const running = new Map<string, string>();
+  const problems: string[] = [];
+  for (const { id, data } of entries) {
+    const { state, replicationId } = fromJobData(data);
+    if (state !== "running" || replicationId === undefined) continue;
+    const other = running.get(replicationId);
+    if (other !== undefined) problems.push(`${other} and ${id} both run ${replicationId}`);
+    running.set(replicationId, id);
   }
   return problems;
 }

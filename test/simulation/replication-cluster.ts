@@ -20,6 +20,7 @@ import {
   type CheckedPair,
   checkCheckpoints,
   checkCounters,
+  checkOwners,
   contentOf,
   type Pair,
 } from "./check-replications.ts";
@@ -27,7 +28,14 @@ import { checkLedger } from "./jobs-ledger.ts";
 import type { NodeTraits } from "./kernel/simulated-node.ts";
 import { World } from "./kernel/world.ts";
 import { RandomEditor } from "./random-editor.ts";
-import { type Copier, checkCopies, RecordedJobs, recordCopies } from "./replication-ledger.ts";
+import {
+  type Copier,
+  checkCopies,
+  RecordedJobs,
+  recordCopies,
+  TWIN,
+} from "./replication-ledger.ts";
+import { SERVER_URL, SimulatedServer } from "./simulated-server.ts";
 
 const FAULTY_MS = 20_000;
 const CALM_MS = 180_000;
@@ -81,6 +89,8 @@ export interface ReplicationOutcome {
   readonly checkpointCount: number;
   readonly takeoverCount: number;
   readonly refusedCount: number;
+  /** Requests to which the network did something. */
+  readonly faultCount: number;
 }
 
 export async function runReplicationCluster(
@@ -101,6 +111,7 @@ class ReplicationCluster {
   readonly #copiers: Copier[] = [];
   readonly #problems = new Set<string>();
   readonly #counts = { checkpointCount: 0, takeoverCount: 0, refusedCount: 0 };
+  #server: SimulatedServer | undefined;
   #isRefusing = true;
 
   constructor(world: World, options: ReplicationClusterOptions) {
@@ -121,6 +132,8 @@ class ReplicationCluster {
     // Nothing happens to this one: it only looks.
     const observer = composeNode(world.openNode());
     const client = composeNode(world.openNode(this.#traits()));
+    const serving = composeNode({ ...world.openNode(), hooks: [this.#refusing()] });
+    this.#server = new SimulatedServer(serving, this.#random.fork("server"));
     const editor = new RandomEditor(client, this.#random.fork("editor"));
     await world.until(client.replicator.prepare());
     await world.until(editor.createDatabases([JOBS_DATABASE, ...this.#databases()]));
@@ -129,6 +142,10 @@ class ReplicationCluster {
       const { baseId } = replicationId(client.ids, parseReplication(body), undefined);
       this.#checked.push({ ...pair, baseId });
       await world.until(editor.putJob(JOBS_DATABASE, `job-${number}`, body));
+      // The same replication once more: only one of the two may run.
+      if (this.#random.chance(0.5)) {
+        await world.until(editor.putJob(JOBS_DATABASE, `${TWIN}-${number}`, body));
+      }
     }
     const nodeCount = 2 + this.#random.integer(2);
     for (let count = 0; count < nodeCount; count++) this.#openWorker();
@@ -138,6 +155,7 @@ class ReplicationCluster {
     this.#scheduleFaults();
     await this.#watch(observer, FAULTY_MS);
     this.#isRefusing = false;
+    this.#server.heal();
     for (const node of world.nodes) node.heal();
     await world.until(editing);
     if (!(await this.#settle(observer))) {
@@ -149,6 +167,7 @@ class ReplicationCluster {
     return {
       problems: [...this.#problems],
       fingerprint: world.fingerprint,
+      faultCount: this.#server.faultCount,
       ...this.#counts,
     };
   }
@@ -172,9 +191,12 @@ class ReplicationCluster {
 
   #jobBody({ source, target }: Pair): Record<string, unknown> {
     const random = this.#random;
+    const place = (database: string): string =>
+      random.chance(0.4) ? `${SERVER_URL}/${database}` : database;
     return {
-      source,
-      target,
+      source: place(source),
+      target: place(target),
+      retries_per_request: 2,
       continuous: true,
       checkpoint_interval: random.pick([200, 1000, 4000]),
       worker_batch_size: random.pick([1, 3, 20]),
@@ -207,6 +229,7 @@ class ReplicationCluster {
       nodeName: name,
       config: { ...CONFIG, jobsMax: this.#random.pick([1, 10]) },
       jobs: new RecordedJobs(copier),
+      fetch: (this.#server as SimulatedServer).fetchFrom(node),
       hooks: [recordCopies(copier), this.#refusing()],
     });
     this.#options.endpointsOver?.(composed.endpoints);
@@ -269,7 +292,10 @@ class ReplicationCluster {
       const isWritten = (): boolean => this.#counts.checkpointCount > seenCount;
       if (!(await time.run(untilMs, isWritten))) return;
       const found = await this.#world.until(
-        observer.kv.read((tx) => checkCheckpoints(tx, observer, this.#checked)),
+        observer.kv.read(async (tx) => [
+          ...(await checkCheckpoints(tx, observer, this.#checked)),
+          ...(await checkOwners(tx, observer.jobs)),
+        ]),
       );
       for (const problem of found) this.#problems.add(problem);
       await time.run(time.nowMs + random.between(0, 400));

@@ -2,20 +2,21 @@
  * Convergence, the checkpoint rule and exclusivity under faults. `SEEDS=1000-1999 npx vitest run test/simulation/replication.test.ts`
  * runs other seeds.
  */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
-import type { Endpoint, Endpoints } from "../../src/replicator/index.ts";
+import { type Endpoint, type Endpoints, ReplicationOwnership } from "../../src/replicator/index.ts";
 import { runReplicationCluster } from "./replication-cluster.ts";
 
 const [firstSeed = 0, lastSeed = 199] = (process.env.SEEDS ?? "0-99").split("-").map(Number);
 
 test("targets become what their sources are, no checkpoint passes what did not arrive, and one node at a time writes", async () => {
-  const counts = { checkpointCount: 0, takeoverCount: 0, refusedCount: 0 };
+  const counts = { checkpointCount: 0, takeoverCount: 0, refusedCount: 0, faultCount: 0 };
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const outcome = await runReplicationCluster(seed);
     counts.checkpointCount += outcome.checkpointCount;
     counts.takeoverCount += outcome.takeoverCount;
     counts.refusedCount += outcome.refusedCount;
+    counts.faultCount += outcome.faultCount;
     const again = `SEEDS=${seed}-${seed} npx vitest run test/simulation/replication.test.ts`;
     expect(outcome.problems, `Again with: ${again}`).toEqual([]);
   }
@@ -48,6 +49,17 @@ test("a target that loses one document in twenty and says nothing is found out",
   const { problems } = await runReplicationCluster(1, { endpointsOver: losing });
   expect(problems.join("\n")).toMatch(/ passes /);
 }, 120_000);
+
+test("a check of ownership that grants every claim is found out", async () => {
+  const claim = vi.spyOn(ReplicationOwnership.prototype, "claim");
+  claim.mockResolvedValue({ kind: "owner" });
+  const found: string[] = [];
+  for (let seed = 0; seed < 20 && found.length === 0; seed++) {
+    found.push(...(await runReplicationCluster(seed)).problems);
+  }
+  claim.mockRestore();
+  expect(found.join("\n")).toMatch(/ both run /);
+}, 300_000);
 
 test("a store that forgets what transactions have read is found out", async () => {
   class ForgetfulStorage extends MemoryStorage {

@@ -1,6 +1,7 @@
 /** The parts of a node as `src/server` puts them together, on any runtime and store, without sockets. */
 import type { Runtime } from "../../src/base/index.ts";
 import type { DatabaseHook } from "../../src/databases/index.ts";
+import { parseMultipart } from "../../src/host/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
@@ -63,7 +64,7 @@ export function composeNode({
       limits: { documentBytesMax: 8 * 1024 * 1024 },
       serverUrl,
       fetch,
-      parseMultipart: async function* () {},
+      parseMultipart,
       userAgent: "Tandem",
     },
     renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers }),

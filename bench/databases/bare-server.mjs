@@ -1,0 +1,21 @@
+/**
+ * What Node.js itself can carry: reads what it is sent and forgets it, parses JSON, and answers a GET with so many bytes from
+ * memory as its path says. No server in this language does more. For `peers.mjs`.
+ */
+import { createServer } from "node:http";
+
+const blocks = new Map();
+
+const server = createServer(async (request, response) => {
+  const chunks = [];
+  for await (const chunk of request) {
+    if (request.headers["content-type"] === "application/json") chunks.push(chunk);
+  }
+  if (chunks.length > 0) JSON.parse(Buffer.concat(chunks).toString());
+  const byteCount = request.method === "GET" ? Number(/[0-9]+$/.exec(request.url)?.[0] ?? 2) : 2;
+  if (!blocks.has(byteCount)) blocks.set(byteCount, Buffer.alloc(byteCount, 0x20));
+  response.end(blocks.get(byteCount));
+});
+server.listen(0, "127.0.0.1", () => {
+  process.stdout.write(`listening on http://127.0.0.1:${server.address().port}\n`);
+});

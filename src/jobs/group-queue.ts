@@ -1,0 +1,170 @@
+/**
+ * The queue of grouped jobs. It has two levels: first the group with the lowest standing, then, in it, the job that has waited
+ * longest. `standing.ts` says what a standing is.
+ *
+ * Who adds a job reads nothing but the group's place, which changes only when the group's queue runs empty or comes due; so it
+ * conflicts neither with others that add nor with charges. Who accepts charges the group, and two that accept from one group at
+ * the same time conflict: the second has to look who is next now.
+ */
+import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
+import { type KeyValue, keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
+import type { Candidate, GroupIndex } from "./group-index.ts";
+import type { Groups } from "./groups.ts";
+import type { JobName, JobType } from "./job.ts";
+import type { JobKeys } from "./job-keys.ts";
+import { charged, compareStandings, type Order } from "./standing.ts";
+
+/** Groups that an acceptor looks at. */
+const CANDIDATE_COUNT_MAX = 8;
+/** Standings within so much (2 %) of the lowest count as equal, and one of them is taken at random: fewer conflicts. */
+const SIMILAR_SCORE = 0.02;
+
+export class GroupQueue {
+  readonly #runtime: Runtime;
+  readonly #keys: JobKeys;
+  readonly #groups: Groups;
+  readonly #index: GroupIndex;
+
+  constructor(
+    runtime: Runtime,
+    parts: { readonly keys: JobKeys; readonly groups: Groups; readonly index: GroupIndex },
+  ) {
+    this.#runtime = runtime;
+    this.#keys = parts.keys;
+    this.#groups = parts.groups;
+    this.#index = parts.index;
+  }
+
+  /** Puts a job into its group's queue. */
+  async enter(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
+    tx.set(this.#keys.groupPending(job, group, scheduledAtSec), EMPTY_BYTES);
+    const place = await this.#index.place(tx, job.type, group);
+    if (place.kind === "ready") return;
+    if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return;
+    await this.#index.move(tx, job.type, group, place, { kind: "later", dueAtSec: scheduledAtSec });
+  }
+
+  /** Takes a job out of its group's queue that nobody accepts. */
+  async leave(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
+    const { type } = job;
+    tx.clear(this.#keys.groupPending(job, group, scheduledAtSec));
+    const place = await this.#index.place(tx, type, group);
+    const { entries } = await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 });
+    const next = this.#index.placeFor(entries[0]);
+    const isDue = next.kind === "later" && next.dueAtSec <= this.#nowSec();
+    if (place.kind === "ready" && isDue) return;
+    await this.#index.move(tx, type, group, place, next);
+  }
+
+  /** Takes up to `countMax` jobs that are due at `dueBySec` from the group that is next; none when no group has any. */
+  async take(
+    tx: Transaction,
+    type: JobType,
+    { dueBySec, countMax }: { readonly dueBySec: number; readonly countMax: number },
+  ): Promise<JobName[]> {
+    for (const { group, dueAtSec } of await this.#index.comeDue(tx.snapshot, type, dueBySec)) {
+      await this.#index.move(tx, type, group, { kind: "later", dueAtSec }, { kind: "ready" });
+    }
+    const candidates = await this.#index.candidates(tx.snapshot, type, CANDIDATE_COUNT_MAX);
+    while (candidates.length > 0) {
+      const chosen = this.#choose(candidates);
+      const taken = await this.#takeFrom(tx, type, chosen.group, {
+        dueBySec,
+        countMax,
+        next: candidates[0],
+      });
+      if (taken.length > 0) return taken;
+    }
+    return [];
+  }
+
+  /** How many jobs of groups are due at `dueBySec`, counted up to `limit`. */
+  async dueCount(
+    tx: ReadTransaction,
+    type: JobType,
+    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+  ): Promise<number> {
+    let count = 0;
+    const visit = async (group: string): Promise<void> => {
+      const range = this.#keys.groupPendingUntil(type, group, dueBySec);
+      count += (await tx.getRangePage(range, { limit: limit - count })).entries.length;
+    };
+    for await (const { key } of tx.getRange(this.#keys.readyGroups(type))) {
+      if (count >= limit) return count;
+      await visit(this.#keys.readyGroup(key).group);
+    }
+    for await (const { key } of tx.getRange(this.#keys.laterGroupsUntil(type, dueBySec))) {
+      if (count >= limit) return count;
+      await visit(this.#keys.laterGroup(key).group);
+    }
+    return count;
+  }
+
+  /** When the next group comes due that is not due yet; undefined when all are, or there is none. */
+  nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
+    return this.#index.nextDueSec(tx, type);
+  }
+
+  async #takeFrom(
+    tx: Transaction,
+    type: JobType,
+    group: string,
+    {
+      dueBySec,
+      countMax,
+      next,
+    }: {
+      readonly dueBySec: number;
+      readonly countMax: number;
+      readonly next: Order | undefined;
+    },
+  ): Promise<JobName[]> {
+    const [fairShare, before] = await Promise.all([
+      this.#groups.fairShare(tx, type),
+      this.#index.standing(tx, type, group),
+    ]);
+    const queue = this.#keys.groupQueue(type, group);
+    const { entries: rows } = await tx.snapshot.getRangePage(queue, { limit: countMax + 1 });
+    const isDue = ({ key }: KeyValue): boolean => this.#keys.queued(key).scheduledAtSec <= dueBySec;
+    const due = rows.filter(isDue);
+    let standing = before;
+    const nowSec = this.#nowSec();
+    const taken: JobName[] = [];
+    for (const { key } of due.slice(0, countMax)) {
+      // As many as if each were accepted alone: until another group's turn has come.
+      const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
+      if (taken.length > 0 && isOthersTurn) break;
+      tx.addReadConflictKey(key);
+      tx.clear(key);
+      taken.push({ type, id: this.#keys.queued(key).id });
+      standing = charged(standing, fairShare, fairShare.instalmentSec, nowSec);
+    }
+    const rest = rows[taken.length];
+    if (rest !== undefined && isDue(rest)) {
+      // As long as this one is there, the group is ready.
+      tx.addReadConflictKey(rest.key);
+    } else {
+      const end = rest === undefined ? queue.end : keyAfter(rest.key);
+      tx.addReadConflictRange({ begin: queue.begin, end });
+      await this.#index.move(tx, type, group, { kind: "ready" }, this.#index.placeFor(rest));
+    }
+    await this.#index.restand(tx, type, group, before, standing);
+    return taken;
+  }
+
+  /** Takes one of those that stand lowest out of the list. */
+  #choose(candidates: Candidate[]): Candidate {
+    const lowest = candidates[0] as Candidate;
+    const isSimilar = ({ generation, score }: Candidate): boolean =>
+      generation === lowest.generation &&
+      (lowest.score === undefined
+        ? score === undefined
+        : score !== undefined && score - lowest.score <= SIMILAR_SCORE);
+    const similarCount = candidates.filter(isSimilar).length;
+    return candidates.splice(this.#runtime.random.integer(similarCount), 1)[0] as Candidate;
+  }
+
+  #nowSec(): number {
+    return this.#runtime.clock.nowMs() / 1000;
+  }
+}

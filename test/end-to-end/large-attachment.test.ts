@@ -1,0 +1,103 @@
+/**
+ * An attachment of a gigabyte passes without being held, at the source, the target, or between, and small documents get past it.
+ * It takes minutes and gigabytes of disk, so it runs on demand: `ATTACHMENT_MIB=1024 npx vitest run test/end-to-end/large-attachment.test.ts`.
+ * Linux only: it reads /proc.
+ */
+import { createHash, randomFillSync } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { type IncomingMessage, request } from "node:http";
+import { afterAll, describe, expect, test } from "vitest";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+
+const MEBIBYTE = 1024 * 1024;
+/** What source, replicator and target may add; the target holds more pieces at once while they are written. */
+const ADDED_MIB_MAX = [64, 64, 128];
+const SMALL_COUNT = 1000;
+const SMALL_MS_MAX = 10_000;
+const SAMPLE_MS = 100;
+
+const mebibyteCount = Number(process.env.ATTACHMENT_MIB ?? 0);
+const processes = new Processes();
+afterAll(() => processes.close());
+
+/** Memory of a process, without the pages of files that are mapped: those of the store are the machine's cache. */
+function memoryBytes({ child }: TandemProcess): number {
+  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
+}
+
+/** Random bytes, which no compression makes fewer; resolves to their digest. */
+async function upload({ url }: TandemProcess, path: string): Promise<string> {
+  const md5 = createHash("md5");
+  const headers = {
+    "content-type": "application/octet-stream",
+    "content-length": String(mebibyteCount * MEBIBYTE),
+  };
+  const sent = request(url + path, { method: "PUT", headers });
+  const answered = once(sent, "response");
+  for (let count = 0; count < mebibyteCount; count++) {
+    const piece = randomFillSync(Buffer.alloc(MEBIBYTE));
+    md5.update(piece);
+    if (!sent.write(piece)) await once(sent, "drain");
+  }
+  sent.end();
+  const [response] = (await answered) as [IncomingMessage];
+  expect(response.resume().statusCode).toBe(201);
+  return `md5-${md5.digest("base64")}`;
+}
+
+async function writeSmall(node: TandemProcess, database: string): Promise<void> {
+  const docs = Array.from({ length: SMALL_COUNT }, (_, number) => ({ _id: `small-${number}` }));
+  await node.call("POST", `/${database}/_bulk_docs`, { docs });
+}
+
+describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand", () => {
+  test("a large attachment passes in little memory, and does not hold up what comes behind it", async () => {
+    const nodes = await Promise.all([processes.open(), processes.open(), processes.open()]);
+    const [source, replicator, target] = nodes;
+    const replicate = (database: string) =>
+      replicator.call("POST", "/_replicate", {
+        source: `${source.url}/${database}`,
+        target: `${target.url}/${database}`,
+        create_target: true,
+      });
+    await source.call("PUT", "/large");
+    const digest = await upload(source, "/large/film/film.bin");
+    // A first job, so that what a process needs once is not counted.
+    await source.call("PUT", "/warm");
+    await writeSmall(source, "warm");
+    expect((await replicate("warm")).status).toBe(200);
+    await writeSmall(source, "large");
+
+    const before = nodes.map(memoryBytes);
+    const peaks = [...before];
+    const sampling = setInterval(() => {
+      for (const [index, node] of nodes.entries()) {
+        peaks[index] = Math.max(peaks[index] as number, memoryBytes(node));
+      }
+    }, SAMPLE_MS);
+    const startedAtMs = performance.now();
+    const copied = replicate("large");
+    await until(
+      () => target.call("GET", "/large"),
+      ({ body }) => body.doc_count >= SMALL_COUNT,
+    );
+    const smallMs = performance.now() - startedAtMs;
+    expect((await copied).body.history[0].doc_write_failures).toBe(0);
+    clearInterval(sampling);
+    const { body: film } = await target.call("GET", "/large/film");
+    expect(film._attachments["film.bin"].digest).toBe(digest);
+    const added = peaks.map((peak, index) =>
+      Math.round((peak - (before[index] as number)) / MEBIBYTE),
+    );
+    // Of source, replicator and target, in MiB; and when the small documents were there.
+    process.stdout.write(
+      `added: ${added.join(", ")} MiB; small ones after ${Math.round(smallMs)} ms\n`,
+    );
+    expect(smallMs).toBeLessThan(SMALL_MS_MAX);
+    for (const [index, mebibytes] of added.entries()) {
+      expect(mebibytes).toBeLessThan(ADDED_MIB_MAX[index] as number);
+    }
+  }, 1_800_000);
+});
