@@ -2,11 +2,14 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { compare } from "../support/compare.ts";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
 import { load } from "../support/sample-data.ts";
 import { onSharedStores } from "../support/shared-stores.ts";
+
+// Processes that start processes, on a machine that may be busy.
+vi.setConfig({ testTimeout: 120_000 });
 
 interface Worker {
   readonly pid: string;
