@@ -104,8 +104,10 @@ async function openTandem(directory) {
 
 class IdleLanes {
   #waiting = [];
+  #signal;
 
   constructor(signal) {
+    this.#signal = signal;
     signal.addEventListener("abort", () => this.wake(), { once: true });
   }
 
@@ -113,7 +115,9 @@ class IdleLanes {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
+  /** Until it is woken, or the signal aborts. */
   wait() {
+    if (this.#signal.aborted) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 }
