@@ -3,6 +3,7 @@
  *
  *   prepare()              once, before any process works
  *   fill(count)            adds jobs as fast as it can
+ *   pendingCount()         jobs that wait
  *   add(data)              adds one job in a transaction of its own
  *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE of them at once; each calls `onJob(data)` and is finished
  *   close()
@@ -41,6 +42,7 @@ async function openTandem(directory) {
         });
       }
     },
+    pendingCount: () => kv.read((tx) => jobs.pendingCount(tx, NAME)),
     add(data) {
       const name = newName();
       return kv.transact((tx) => jobs.add(tx, name, data));
@@ -67,8 +69,9 @@ async function openTandem(directory) {
           let ran = [];
           let isWatching = false;
           while (!signal.aborted) {
+            const finished = ran;
             const exchanged = kv.transact(async (tx) => {
-              await Promise.all(ran.map((held) => jobs.finish(tx, held)));
+              await Promise.all(finished.map((held) => jobs.finish(tx, held)));
               return jobs.accept(tx, NAME, wanted);
             });
             ran = [];
@@ -134,6 +137,10 @@ async function openGraphile(url) {
         "select graphile_worker.add_job($1, json_build_object('n', n)) from generate_series(1, $2) n",
         [NAME, count],
       ),
+    async pendingCount() {
+      const { rows } = await pool.query("select count(*) from graphile_worker.jobs");
+      return Number(rows[0].count);
+    },
     add: (data) => utils.addJob(NAME, data),
     async work(onJob, signal) {
       const runner = await run({
@@ -174,6 +181,7 @@ async function openBoss(url) {
         await boss.insert(rows);
       }
     },
+    pendingCount: () => boss.getQueueSize(NAME),
     add: (data) => boss.send(NAME, data),
     async work(onJob, signal) {
       // Its own loop (`work`) looks at most twice a second; this one asks again at once while there are jobs.

@@ -46,7 +46,7 @@ const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
 /** What a commit may spend on old records: more than one, so that a backlog shrinks. */
-const TRIM_COUNT_MAX = 16;
+const TRIM_COUNT_MAX = 4;
 
 export class LmdbCommitter {
   readonly #database: LmdbDatabase;
