@@ -138,7 +138,11 @@ async function openGraphile(url) {
         [NAME, count],
       ),
     async pendingCount() {
-      const { rows } = await pool.query("select count(*) from graphile_worker.jobs");
+      // What a stopped process held stays locked for hours, or is due again in minutes.
+      const waiting = "locked_at is null and run_at <= now()";
+      const { rows } = await pool.query(
+        `select count(*) from graphile_worker.jobs where ${waiting}`,
+      );
       return Number(rows[0].count);
     },
     add: (data) => utils.addJob(NAME, data),
