@@ -8,6 +8,7 @@
  *   work(onJob, signal)    runs jobs until aborted, JOBS_AT_ONCE of them at once; each calls `onJob(data)` and is finished
  *   close()
  */
+import { once } from "node:events";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { makeWorkerUtils, run } from "graphile-worker";
@@ -155,7 +156,8 @@ async function openGraphile(url) {
         taskList: { [NAME]: (data) => onJob(data) },
         logger: await silentLogger(),
       });
-      await new Promise((settle) => signal.addEventListener("abort", settle, { once: true }));
+      // The signal may have come while it started.
+      if (!signal.aborted) await once(signal, "abort");
       await runner.stop();
     },
     async close() {
