@@ -1,6 +1,12 @@
 /** `tandem serve`: a node until SIGTERM or SIGINT. */
 import { OperationalError } from "../base/index.ts";
-import { createLogWriter, onParentGone, parentListener, startChildProgram } from "../host/index.ts";
+import {
+  boundHeap,
+  createLogWriter,
+  onParentGone,
+  parentListener,
+  startChildProgram,
+} from "../host/index.ts";
 import { ConfigError, openServer, readConfig, type ServeOptions } from "../server/index.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
@@ -26,6 +32,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
   };
   try {
     const config = readConfig(options, process.env);
+    if (!config.nodeTypes.has("api_frontend")) boundHeap();
     const server = await openServer(config, createLogWriter(config.logLevel), {
       startProcess: (publicUrl, onCounted) =>
         startChildProgram(

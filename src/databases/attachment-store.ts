@@ -11,8 +11,8 @@
  */
 import {
   assert,
-  concatBytes,
   type DigestStream,
+  EMPTY_BYTES,
   OperationalError,
   type Runtime,
   randomHex,
@@ -29,6 +29,7 @@ import { GzipMeter } from "./gzip-meter.ts";
 const CHUNK_BYTES = 65_536;
 /** So many chunks make a transaction of an upload: each waits for the disk. Two of them are in memory at a time. */
 const UPLOAD_CHUNKS = 16;
+const UPLOAD_BYTES = UPLOAD_CHUNKS * CHUNK_BYTES;
 /** So many chunks are read at once. */
 const READ_CHUNKS = 16;
 /** An upload renews its marker when it is so old: far less than any age at which reclaim looks at it. */
@@ -186,8 +187,10 @@ class Upload {
   readonly #kv: KeyValueStore;
   readonly #database: Database;
   readonly #signal: AbortSignal | undefined;
-  #parts: Uint8Array[] = [];
-  #partBytes = 0;
+  /** Two buffers take turns: one is filled while the other is stored. They grow to what one transaction takes. */
+  #filling: Uint8Array = EMPTY_BYTES;
+  #filledBytes = 0;
+  #spare: Uint8Array = EMPTY_BYTES;
   #chunkCount = 0;
   #markerMs: number | undefined;
   #storing: Promise<void> = Promise.resolve();
@@ -207,19 +210,37 @@ class Upload {
 
   /** Resolves when more may come: what was pushed before is stored, or on its way. */
   async push(bytes: Uint8Array): Promise<void> {
-    this.#parts.push(bytes);
-    this.#partBytes += bytes.length;
-    // The last chunks go with the content's record, so a full transaction waits for one byte more.
-    while (this.#partBytes > UPLOAD_CHUNKS * CHUNK_BYTES) {
-      const joined = concatBytes(this.#parts);
-      const end = UPLOAD_CHUNKS * CHUNK_BYTES;
-      this.#parts = [joined.subarray(end)];
-      this.#partBytes = joined.length - end;
-      await this.#storing;
-      this.#storing = this.#store(joined.subarray(0, end), undefined);
-      // Its failure is found by the next who waits for it.
-      this.#storing.catch(() => {});
+    for (let from = 0; from < bytes.length; ) {
+      // The last chunks go with the content's record, so a full transaction waits for one byte more.
+      if (this.#filledBytes === UPLOAD_BYTES) await this.#storeFilled();
+      const part = bytes.subarray(from, from + UPLOAD_BYTES - this.#filledBytes);
+      this.#fill(part);
+      from += part.length;
     }
+  }
+
+  async #storeFilled(): Promise<void> {
+    await this.#storing;
+    const filled = this.#filling;
+    this.#storing = this.#store(filled, undefined);
+    // Its failure is found by the next who waits for it.
+    this.#storing.catch(() => {});
+    this.#filling = this.#spare;
+    this.#filledBytes = 0;
+    this.#spare = filled;
+  }
+
+  #fill(bytes: Uint8Array): void {
+    const needed = this.#filledBytes + bytes.length;
+    if (needed > this.#filling.length) {
+      // What fits at once, as an inline attachment does, is not given room to grow.
+      const isFirst = this.#filledBytes === 0;
+      const grown = new Uint8Array(isFirst ? needed : Math.min(needed * 2, UPLOAD_BYTES));
+      grown.set(this.#filling.subarray(0, this.#filledBytes));
+      this.#filling = grown;
+    }
+    this.#filling.set(bytes, this.#filledBytes);
+    this.#filledBytes = needed;
   }
 
   /** Resolves when nothing is on its way any more, however that ended. */
@@ -230,7 +251,7 @@ class Upload {
   /** Stores what is left, and the record that makes the content whole. */
   async finish(record: Uint8Array): Promise<void> {
     await this.#storing;
-    await this.#store(concatBytes(this.#parts), record);
+    await this.#store(this.#filling.subarray(0, this.#filledBytes), record);
   }
 
   async #store(bytes: Uint8Array, record: Uint8Array | undefined): Promise<void> {

@@ -1,4 +1,5 @@
 /** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
+export { boundHeap } from "./bound-heap.ts";
 export type { ChildProgram } from "./child-program.ts";
 export { onParentGone, parentListener, startChildProgram } from "./child-program.ts";
 export type { FoundationDbOptions } from "./foundationdb-engine.ts";

@@ -1,11 +1,12 @@
 /** Bytes that grow, and their reader: for what passes between the threads and for the commit log. */
 
 export class ByteWriter {
-  #bytes: Buffer;
+  #bytes: Buffer<ArrayBuffer>;
   #length = 0;
 
-  constructor(capacity = 4_096) {
-    this.#bytes = Buffer.from(new ArrayBuffer(capacity));
+  /** `memory` is the writer's from then on. */
+  constructor(memory: ArrayBuffer = new ArrayBuffer(4_096)) {
+    this.#bytes = Buffer.from(memory);
   }
 
   get length(): number {
@@ -49,7 +50,7 @@ export class ByteWriter {
   }
 
   /** What was written; shares the writer's memory. */
-  finish(): Buffer {
+  finish(): Buffer<ArrayBuffer> {
     return this.#bytes.subarray(0, this.#length);
   }
 

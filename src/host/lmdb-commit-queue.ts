@@ -24,6 +24,9 @@ import {
 
 /** Of a turn's requests; it grows when they are more. */
 const OUTBOX_BYTES = 32_768;
+/** Memory that came back, for the next turns: as much as two transactions of an upload, or of a batch of documents. */
+const SPARE_COUNT_MAX = 2;
+const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 
 interface PendingCommit {
   readonly resolve: (commit: StoreCommit) => void;
@@ -45,6 +48,7 @@ export class LmdbCommitQueue {
   readonly #onCommitted: () => void;
   #worker: Worker | undefined;
   #outbox: ByteWriter | undefined;
+  readonly #spares: ArrayBuffer[] = [];
   /** Sent or in the outbox, in order. */
   #pending: PendingCommit[] = [];
   #closed = false;
@@ -67,7 +71,7 @@ export class LmdbCommitQueue {
   commit(request: CommitRequest): Promise<StoreCommit> {
     if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     if (this.#outbox === undefined) {
-      this.#outbox = new ByteWriter(OUTBOX_BYTES);
+      this.#outbox = new ByteWriter(this.#spares.pop() ?? new ArrayBuffer(OUTBOX_BYTES));
       // Not at once: what else commits before the event loop goes on goes along.
       process.nextTick(() => this.#send());
     }
@@ -94,9 +98,14 @@ export class LmdbCommitQueue {
       () => {},
       () => {},
     );
-    const requests = new Uint8Array(outbox.finish());
-    const message: CommitterMessage = { kind: "commit", requests };
-    this.#worker.postMessage(message, [requests.buffer]);
+    const { buffer: memory, length: byteCount } = outbox.finish();
+    const message: CommitterMessage = { kind: "commit", memory, byteCount };
+    this.#worker.postMessage(message, [memory]);
+  }
+
+  #keep(memory: ArrayBuffer): void {
+    if (this.#spares.length >= SPARE_COUNT_MAX || memory.byteLength > SPARE_BYTES_MAX) return;
+    this.#spares.push(memory);
   }
 
   #start(onReady: () => void, onFailed: (reason: string) => void): Worker {
@@ -104,6 +113,7 @@ export class LmdbCommitQueue {
     let reason = "the committer thread ended";
     worker.on("message", (answer: CommitterAnswer) => {
       if (answer.kind === "group") this.#settle(answer);
+      else if (answer.kind === "spent") this.#keep(answer.memory);
       else if (answer.kind === "ready") onReady();
       else reason = answer.reason;
     });

@@ -46,9 +46,12 @@ function run(port: NonNullable<typeof parentPort>): void {
   readerCheck.unref();
   port.on("message", (first: CommitterMessage) => {
     const requests: PackedRequest[] = [];
+    const spent: ArrayBuffer[] = [];
     let message: CommitterMessage | undefined = first;
     while (message?.kind === "commit") {
-      for (const request of readRequests(message.requests)) requests.push(request);
+      const { memory, byteCount } = message;
+      for (const request of readRequests(Buffer.from(memory, 0, byteCount))) requests.push(request);
+      spent.push(memory);
       message = receiveMessageOnPort(port)?.message as CommitterMessage | undefined;
     }
     for (const group of groups(requests)) {
@@ -56,6 +59,11 @@ function run(port: NonNullable<typeof parentPort>): void {
       // The others first: they have further to go.
       ringBell();
       answer(outcome);
+    }
+    // Whatever was written is a copy by now. Left to this thread it would lie about until its next garbage collection, which
+    // a thread that makes so few objects seldom has.
+    for (const memory of spent) {
+      port.postMessage({ kind: "spent", memory } satisfies CommitterAnswer, [memory]);
     }
     if (message?.kind === "close") close();
   });

@@ -11,6 +11,7 @@ import {
   type Engine,
   type EngineTransaction,
   KeyValueError,
+  SlabPool,
 } from "../kv/index.ts";
 import { LmdbChangeFeed } from "./lmdb-change-feed.ts";
 import { LmdbCommitQueue } from "./lmdb-commit-queue.ts";
@@ -48,6 +49,7 @@ export class LmdbEngine implements Engine {
   readonly #snapshots: LmdbSnapshots;
   readonly #changes: LmdbChangeFeed;
   readonly #commits: LmdbCommitQueue;
+  readonly #pool = new SlabPool();
   readonly #cleaning: NodeJS.Timeout;
   #closing: Promise<void> | undefined;
 
@@ -76,6 +78,7 @@ export class LmdbEngine implements Engine {
     if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     return new BufferedTransaction({
       clock: this.#clock,
+      pool: this.#pool,
       snapshot: () => this.#snapshot(),
       commit: (request) => this.#commits.commit(request),
       watch: (key, version) => this.#changes.arm(key, version),

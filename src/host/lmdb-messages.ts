@@ -2,13 +2,14 @@
  * What passes between an engine and its committer: requests to commit, many in one buffer that changes owner without a copy,
  * and one answer per group. Answers come in the order of the requests.
  */
-import type { AtomicOperation, CommitRequest, KeyInterval, TextInterval } from "../kv/index.ts";
+import type { AtomicOperation, CommitRequest, TextInterval } from "../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./lmdb-byte-writer.ts";
 import { asBuffer } from "./lmdb-encoding.ts";
 
 /** What the committer is asked. */
 export type CommitterMessage =
-  | { readonly kind: "commit"; readonly requests: Uint8Array }
+  /** The requests stand at the beginning of the memory, which is the committer's until it sends it back. */
+  | { readonly kind: "commit"; readonly memory: ArrayBuffer; readonly byteCount: number }
   | { readonly kind: "close" };
 
 /** What became of each request. */
@@ -26,6 +27,8 @@ export type CommitterAnswer =
       /** Why, for "unavailable" and "unknown". */
       readonly reason: string;
     }
+  /** Memory of requests that are answered, to be written in again. */
+  | { readonly kind: "spent"; readonly memory: ArrayBuffer }
   | { readonly kind: "failed"; readonly reason: string };
 
 /** A request as the committer reads it: conflicts as texts, mutations still packed. */
@@ -58,15 +61,15 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
     writer.uint8(MUTATION_KINDS.indexOf(mutation.kind));
     switch (mutation.kind) {
       case "set":
-        writer.bytes(mutation.key);
+        writer.text(mutation.key);
         writer.bytes(mutation.value);
         break;
       case "clear":
-        writer.bytes(mutation.key);
+        writer.text(mutation.key);
         break;
       case "clearRange":
-        writer.bytes(mutation.begin);
-        writer.bytes(mutation.end);
+        writer.text(mutation.begin);
+        writer.text(mutation.end);
         break;
       case "setVersionstampedKey":
         writer.bytes(mutation.key.bytes);
@@ -74,12 +77,12 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
         writer.uint32(mutation.key.offset);
         break;
       case "setVersionstampedValue":
-        writer.bytes(mutation.key);
+        writer.text(mutation.key);
         writer.bytes(mutation.value.bytes);
         writer.uint32(mutation.value.offset);
         break;
       default:
-        writer.bytes(mutation.key);
+        writer.text(mutation.key);
         writer.bytes(mutation.operand);
     }
   }
@@ -142,12 +145,12 @@ export function visitMutations(mutations: Buffer, visitor: MutationVisitor): voi
   }
 }
 
-function writeIntervals(writer: ByteWriter, intervals: readonly KeyInterval[]): void {
+function writeIntervals(writer: ByteWriter, intervals: readonly TextInterval[]): void {
   writer.uint32(intervals.length);
   for (const { begin, end } of intervals) {
     writer.uint8(end === undefined ? 0 : 1);
-    writer.bytes(begin);
-    if (end !== undefined) writer.bytes(end);
+    writer.text(begin);
+    if (end !== undefined) writer.text(end);
   }
 }
 

@@ -26,7 +26,8 @@ test("parts come whole and in order", async () => {
 test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
   "a body that ends after %i bytes is an error, not a shorter list",
   async (length) => {
-    await expect(read(pieces(TEXT.slice(0, length)))).rejects.toThrow();
+    const reading = read(pieces(TEXT.slice(0, length)));
+    await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
   },
 );
 

@@ -1,6 +1,7 @@
 /** The `MultipartParser` port on Dicer, the streaming parser inside busboy. */
 import { Readable } from "node:stream";
 import { Dicer } from "@fastify/busboy";
+import { OperationalError } from "../base/index.ts";
 import { type MultipartPart, ProtocolError } from "../protocol/index.ts";
 
 /** Parts that may wait for a reader: the source is held while one part's body is being read, so there are few. */
@@ -29,7 +30,7 @@ export async function* parseMultipart(
     const announcePart = (): void => {
       if (announced) return;
       announced = true;
-      announce({ kind: "part", part: { headers, body: stream } });
+      announce({ kind: "part", part: { headers, body: bytesOf(stream) } });
     };
     stream.on("header", (header: object) => {
       for (const [name, values] of Object.entries(header as Record<string, string[]>)) {
@@ -78,7 +79,17 @@ function decoded(value: string): string {
   }
 }
 
+/** Of one part; a body that ends in it fails its reader in the protocol's words. */
+async function* bytesOf(part: Readable): AsyncIterable<Uint8Array> {
+  try {
+    yield* part;
+  } catch (error) {
+    throw malformed(error);
+  }
+}
+
 function malformed(error: unknown): unknown {
+  if (error instanceof OperationalError) return error;
   const message = error instanceof Error ? error.message : String(error);
   if (!/multipart|boundary|part/i.test(message)) return error;
   return new ProtocolError(400, "bad_request", `Malformed multipart body: ${message}`, {

@@ -4,7 +4,7 @@
  */
 import { assert, type Clock, compareBytes, type Page } from "../base/index.ts";
 import type { CommitEffect, EngineTransaction } from "./engine.ts";
-import { copyBytes, keyAfter } from "./key-bytes.ts";
+import { copyBytes, keyAfter, keyText } from "./key-bytes.ts";
 import type { KeySelector } from "./key-selector.ts";
 import { KeyValueError } from "./kv-error.ts";
 import {
@@ -16,7 +16,7 @@ import {
   READ_VERSION_AGE_MS_MAX,
   TRANSACTION_BYTES_MAX,
 } from "./limits.ts";
-import { type CommitRequest, type KeyInterval, littleEndian64 } from "./mutation.ts";
+import { type CommitRequest, littleEndian64, type TextInterval } from "./mutation.ts";
 import { PagedRange } from "./paged-range.ts";
 import { type ReadView, readPage, resolveSelector, type StoreSnapshot } from "./read-view.ts";
 import type {
@@ -30,6 +30,7 @@ import type {
   Value,
   Watch,
 } from "./transaction.ts";
+import type { SlabPool } from "./value-arena.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 import { valueAfter, WriteBuffer } from "./write-buffer.ts";
 
@@ -38,6 +39,8 @@ export interface BufferedStore {
   readonly clock: Clock;
   /** Awaited before the first read: a place for delays and faults. Most stores have none. */
   readonly beforeSnapshot?: () => Promise<void>;
+  /** For values; only of a store whose `commit` has copied them by the time it returns. */
+  readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;
   /** Judges and carries out. Not called when there is nothing to write. */
   commit(request: CommitRequest): Promise<StoreCommit>;
@@ -52,9 +55,9 @@ export interface StoreCommit extends Commit {
 export class BufferedTransaction implements EngineTransaction, Transaction {
   readonly effects: CommitEffect[] = [];
   readonly #store: BufferedStore;
-  readonly #buffer = new WriteBuffer();
-  readonly #reads: KeyInterval[] = [];
-  readonly #writes: KeyInterval[] = [];
+  readonly #buffer: WriteBuffer;
+  readonly #reads: TextInterval[] = [];
+  readonly #writes: TextInterval[] = [];
   readonly #watches: PendingWatch[] = [];
   #conflictByteCount = 0;
   #userVersion = 0;
@@ -66,6 +69,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   constructor(store: BufferedStore) {
     this.#store = store;
+    this.#buffer = new WriteBuffer(store.pool);
   }
 
   get transaction(): Transaction {
@@ -103,11 +107,12 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   async read(key: Key, remembered: boolean): Promise<Value | undefined> {
     checkKey(key);
     const view = this.#readable() ?? (await this.#open());
-    const write = this.#buffer.isEmpty ? undefined : this.#buffer.find(key);
+    const text = keyText(key);
+    const write = this.#buffer.isEmpty ? undefined : this.#buffer.find(text);
     if (write === "cleared") return undefined;
     if (write !== undefined && write.kind !== "operations")
       return ownCopy(valueAfter(write, undefined));
-    if (remembered) this.#remember(key, undefined);
+    if (remembered) this.#remember(text, undefined);
     const stored = view.snapshot.get(key);
     return write === undefined ? stored : ownCopy(valueAfter(write, stored));
   }
@@ -119,7 +124,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     if (remembered) {
       const from = compareBytes(key, selector.key) < 0 ? key : selector.key;
       const to = from === key ? selector.key : key;
-      this.#remember(from, keyAfter(to));
+      this.#remember(keyText(from), textAfter(to));
     }
     return key;
   }
@@ -138,9 +143,9 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     if (remembered && compareBytes(begin, end) < 0) {
       const last = page.entries[page.entries.length - 1];
       // Of a page that ended early only what was looked at counts.
-      if (page.stoppedBy === "exhausted" || last === undefined) this.#remember(begin, end);
-      else if (options.reverse) this.#remember(last.key, end);
-      else this.#remember(begin, keyAfter(last.key));
+      if (page.stoppedBy === "exhausted" || last === undefined) this.#rememberRange(begin, end);
+      else if (options.reverse) this.#rememberRange(last.key, end);
+      else this.#remember(keyText(begin), textAfter(last.key));
     }
     return page;
   }
@@ -198,27 +203,27 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   addReadConflictKey(key: Key): void {
     this.#checkWrite(key);
     this.#openNow();
-    this.#remember(key, undefined);
+    this.#remember(keyText(key), undefined);
   }
 
   addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     this.#assertOpen();
     checkRange(begin, end);
     this.#openNow();
-    this.#remember(begin, end);
+    this.#rememberRange(begin, end);
   }
 
   addWriteConflictKey(key: Key): void {
     this.#checkWrite(key);
     this.#conflictByteCount += key.length;
-    this.#writes.push({ begin: copyBytes(key), end: undefined });
+    this.#writes.push({ begin: keyText(key), end: undefined });
   }
 
   addWriteConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     this.#assertOpen();
     checkRange(begin, end);
     this.#conflictByteCount += begin.length + end.length;
-    this.#writes.push({ begin: copyBytes(begin), end: copyBytes(end) });
+    this.#writes.push({ begin: keyText(begin), end: keyText(end) });
   }
 
   nextUserVersion(): number {
@@ -260,7 +265,9 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
       };
       if (this.#reads.length > 0) this.#checkAge();
       this.#end();
-      const commit = await this.#store.commit(request);
+      const committing = this.#store.commit(request);
+      this.#buffer.release();
+      const commit = await committing;
       this.#armWatches(commit);
       return commit;
     } catch (error) {
@@ -274,6 +281,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   abandon(): void {
     if (this.#ended) return;
     this.#end();
+    this.#buffer.release();
     for (const watch of this.#watches) watch.void();
   }
 
@@ -286,7 +294,8 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     for (const watch of this.#watches) {
       const readVersion = (this.#view as ReadView).snapshot.version;
       // Its own write is no news to the transaction; what others wrote between its read and its commit is.
-      const isOwnWrite = commit !== undefined && this.#buffer.find(watch.key) !== undefined;
+      const isOwnWrite =
+        commit !== undefined && this.#buffer.find(keyText(watch.key)) !== undefined;
       const version = isOwnWrite ? commit.version : readVersion;
       watch.arm(this.#store.watch(watch.key, version));
     }
@@ -330,9 +339,13 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     return this.#view;
   }
 
-  #remember(begin: Key, end: Key | undefined): void {
+  #remember(begin: string, end: string | undefined): void {
     this.#conflictByteCount += begin.length + (end?.length ?? 0);
-    this.#reads.push({ begin: copyBytes(begin), end: end && copyBytes(end) });
+    this.#reads.push({ begin, end });
+  }
+
+  #rememberRange(begin: Key, end: Key): void {
+    this.#remember(keyText(begin), keyText(end));
   }
 
   /** The bound that a selector means. Those that move by no key need no look at the store. */
@@ -407,6 +420,10 @@ class PendingWatch implements Watch {
     this.#cancelled = true;
     if (this.#state.kind === "armed") this.#state.watch.cancel();
   }
+}
+
+function textAfter(key: Key): string {
+  return `${keyText(key)}\0`;
 }
 
 function ownCopy(value: Value | undefined): Value | undefined {

@@ -35,7 +35,7 @@ export {
 } from "./limits.ts";
 export type { MemoryFaults } from "./memory-engine.ts";
 export { MemoryEngine, MemoryStorage } from "./memory-engine.ts";
-export type { AtomicOperation, CommitRequest, KeyInterval, Mutation } from "./mutation.ts";
+export type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "./mutation.ts";
 export {
   applyAtomic,
   completeVersionstamped,
@@ -44,7 +44,7 @@ export {
 } from "./mutation.ts";
 export { PagedRange } from "./paged-range.ts";
 export type { PageOptions, StoreSnapshot } from "./read-view.ts";
-export type { TextInterval, Verdict } from "./resolver.ts";
+export type { Verdict } from "./resolver.ts";
 export { Resolver } from "./resolver.ts";
 export { Subspace } from "./subspace.ts";
 export { SubspaceEngine } from "./subspace-engine.ts";
@@ -69,6 +69,7 @@ export {
   Uuid,
   unpackTuple,
 } from "./tuple.ts";
+export { SlabPool } from "./value-arena.ts";
 export type { VersionstampedBytes } from "./versionstamp.ts";
 export { VERSIONSTAMP_BYTES, Versionstamp } from "./versionstamp.ts";
 export { WatchRegistry } from "./watch-registry.ts";

@@ -19,12 +19,12 @@ import {
   applyAtomic,
   type CommitRequest,
   completeVersionstamped,
-  type KeyInterval,
   type Mutation,
+  type TextInterval,
   writeVersionstamp,
 } from "./mutation.ts";
 import type { PageOptions, StoreSnapshot } from "./read-view.ts";
-import { Resolver, type TextInterval } from "./resolver.ts";
+import { Resolver } from "./resolver.ts";
 import { SortedMap } from "./sorted-map.ts";
 import type { Key, KeyValue, Value, Watch } from "./transaction.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "./versionstamp.ts";
@@ -148,13 +148,13 @@ export class MemoryStorage {
   commit({ readVersion, reads, writes, mutations }: CommitRequest, nowMs: number): StoreCommit {
     this.#resolver.forgetBefore(nowMs - HISTORY_MS);
     if (readVersion !== undefined) {
-      const verdict = this.#resolver.judge(readVersion, reads.map(textInterval));
+      const verdict = this.#resolver.judge(readVersion, reads);
       if (verdict === "conflict") throw new KeyValueError("KV_CONFLICT");
       if (verdict === "too-old") throw new KeyValueError("KV_TOO_OLD");
     }
     this.#version++;
     this.#frozen = undefined;
-    const written = writes.map(textInterval);
+    const written = [...writes];
     for (const mutation of mutations) written.push(this.#apply(mutation));
     this.#resolver.record(this.#version, nowMs, written);
     for (const watches of this.watched) {
@@ -171,29 +171,28 @@ export class MemoryStorage {
     switch (mutation.kind) {
       case "set":
         return this.#set(mutation.key, mutation.value);
-      case "clear": {
-        const text = keyText(mutation.key);
-        this.#rows.delete(text);
-        return { begin: text, end: undefined };
-      }
+      case "clear":
+        this.#rows.delete(mutation.key);
+        return { begin: mutation.key, end: undefined };
       case "clearRange": {
-        const range = { begin: keyText(mutation.begin), end: keyText(mutation.end) };
-        this.#rows.deleteRange(range.begin, range.end);
-        return range;
+        const { begin, end } = mutation;
+        this.#rows.deleteRange(begin, end);
+        return { begin, end };
       }
-      case "setVersionstampedKey":
-        return this.#set(completeVersionstamped(mutation.key, this.#version, 0), mutation.value);
+      case "setVersionstampedKey": {
+        const key = completeVersionstamped(mutation.key, this.#version, 0);
+        return this.#set(keyText(key), mutation.value);
+      }
       case "setVersionstampedValue":
         return this.#set(mutation.key, completeVersionstamped(mutation.value, this.#version, 0));
       default: {
-        const stored = this.#rows.get(keyText(mutation.key));
+        const stored = this.#rows.get(mutation.key);
         return this.#set(mutation.key, applyAtomic(mutation.kind, stored, mutation.operand));
       }
     }
   }
 
-  #set(key: Key, value: Value): TextInterval {
-    const text = keyText(key);
+  #set(text: string, value: Value): TextInterval {
     this.#rows.set(text, value.length === 0 ? EMPTY_BYTES : value);
     return { begin: text, end: undefined };
   }
@@ -235,8 +234,4 @@ class MemorySnapshot implements StoreSnapshot {
   }
 
   release(): void {}
-}
-
-function textInterval({ begin, end }: KeyInterval): TextInterval {
-  return { begin: keyText(begin), end: end === undefined ? undefined : keyText(end) };
 }

@@ -1,16 +1,17 @@
 /** What a transaction asks the store to change, and what the atomic operations do to a stored value. */
 import { compareBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
-import type { Key, Value } from "./transaction.ts";
+import type { Value } from "./transaction.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 
 export type AtomicOperation = "add" | "max" | "byteMin";
 
+/** Keys are texts with one character per byte: as such they are sorted, compared and looked up on their whole way. */
 export type Mutation =
-  | { readonly kind: "set"; readonly key: Key; readonly value: Value }
-  | { readonly kind: "clear"; readonly key: Key }
-  | { readonly kind: "clearRange"; readonly begin: Key; readonly end: Key }
-  | { readonly kind: AtomicOperation; readonly key: Key; readonly operand: Value }
+  | { readonly kind: "set"; readonly key: string; readonly value: Value }
+  | { readonly kind: "clear"; readonly key: string }
+  | { readonly kind: "clearRange"; readonly begin: string; readonly end: string }
+  | { readonly kind: AtomicOperation; readonly key: string; readonly operand: Value }
   | {
       readonly kind: "setVersionstampedKey";
       readonly key: VersionstampedBytes;
@@ -18,24 +19,27 @@ export type Mutation =
     }
   | {
       readonly kind: "setVersionstampedValue";
-      readonly key: Key;
+      readonly key: string;
       readonly value: VersionstampedBytes;
     };
 
-/** A key, or all keys from `begin` to before `end`. */
-export interface KeyInterval {
-  readonly begin: Key;
+/** A key, or all keys from `begin` to before `end`; as texts. */
+export interface TextInterval {
+  readonly begin: string;
   /** Undefined: the one key `begin`. */
-  readonly end: Key | undefined;
+  readonly end: string | undefined;
 }
 
-/** All that a commit needs to be judged and carried out. Clears of ranges come before the writes they would undo. */
+/**
+ * All that a commit needs to be judged and carried out. Clears of ranges come before the writes they would undo. Values may be
+ * gone once the call that takes the request has returned, where the store has a pool for them.
+ */
 export interface CommitRequest {
   /** Undefined when nothing was read: such a transaction cannot conflict. */
   readonly readVersion: number | undefined;
-  readonly reads: readonly KeyInterval[];
+  readonly reads: readonly TextInterval[];
   /** Write conflicts without a mutation. */
-  readonly writes: readonly KeyInterval[];
+  readonly writes: readonly TextInterval[];
   readonly mutations: readonly Mutation[];
 }
 

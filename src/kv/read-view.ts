@@ -1,6 +1,13 @@
 /** How a transaction sees the store: a snapshot, and its own writes above it. Everything here is synchronous. */
 import { EMPTY_BYTES, type Page } from "../base/index.ts";
-import { BEHIND_LAST_KEY, copyBytes, FIRST_KEY, keyAfter, keyText } from "./key-bytes.ts";
+import {
+  BEHIND_LAST_KEY,
+  copyBytes,
+  FIRST_KEY,
+  keyAfter,
+  keyFromText,
+  keyText,
+} from "./key-bytes.ts";
 import type { KeySelector } from "./key-selector.ts";
 import type { Key, KeyValue, RangeOptions, Value } from "./transaction.ts";
 import { type BufferedWrite, valueAfter, type WriteBuffer } from "./write-buffer.ts";
@@ -103,20 +110,25 @@ function* mergeRows(
     for (; next < writes.length; next++) {
       const { text: ownText, write } = writes[next] as { text: string; write: BufferedWrite };
       if (reverse ? ownText <= text : ownText >= text) break;
-      yield* ownRow(write, undefined);
+      yield* ownRow(ownText, write, undefined);
     }
     const own = writes[next];
     if (own?.text === text) {
       next++;
-      yield* ownRow(own.write, row.value);
+      yield* ownRow(text, own.write, row.value);
     } else if (!buffer.isCleared(text)) yield row;
   }
   for (; next < writes.length; next++) {
-    yield* ownRow((writes[next] as { write: BufferedWrite }).write, undefined);
+    const { text, write } = writes[next] as { text: string; write: BufferedWrite };
+    yield* ownRow(text, write, undefined);
   }
 }
 
-function* ownRow(write: BufferedWrite, stored: Value | undefined): Iterable<KeyValue> {
+function* ownRow(
+  text: string,
+  write: BufferedWrite,
+  stored: Value | undefined,
+): Iterable<KeyValue> {
   const value = valueAfter(write, stored);
-  if (value !== undefined) yield { key: copyBytes(write.key), value: copyBytes(value) };
+  if (value !== undefined) yield { key: keyFromText(text), value: copyBytes(value) };
 }

@@ -1,7 +1,8 @@
 /** The resolver against the plainest judgement: is any write after the read version inside of what was read? */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Resolver, type TextInterval } from "./resolver.ts";
+import type { TextInterval } from "./mutation.ts";
+import { Resolver } from "./resolver.ts";
 
 const letter = fc.constantFrom(..."abcdefghij");
 const interval: fc.Arbitrary<TextInterval> = fc.oneof(

@@ -5,13 +5,8 @@
  * Writes are forgotten by the generation. The younger one takes them, until all of the elder may be forgotten; then that goes as
  * a whole, and the younger is the elder. So nothing is looked at twice, and at most twice as long as asked for is remembered.
  */
+import type { TextInterval } from "./mutation.ts";
 import { SortedMap } from "./sorted-map.ts";
-
-/** As texts: a key, or the keys from `begin` to before `end`. */
-export interface TextInterval {
-  readonly begin: string;
-  readonly end: string | undefined;
-}
 
 export type Verdict = "free" | "conflict" | "too-old";
 

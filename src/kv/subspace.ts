@@ -26,12 +26,7 @@ export class Subspace {
   }
 
   pack(tuple: Tuple): Key {
-    const packed = packTuple(tuple);
-    if (this.prefix.length === 0) return packed;
-    const key = new Uint8Array(this.prefix.length + packed.length);
-    key.set(this.prefix);
-    key.set(packed, this.prefix.length);
-    return key;
+    return packTuple(tuple, this.prefix);
   }
 
   /** A key with exactly one incomplete versionstamp, which the commit completes. */

@@ -2,7 +2,7 @@
  * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item, and a tuple's bytes begin
  * the bytes of every longer tuple that starts with its items. Specification: FoundationDB's `design/tuple.md`.
  */
-import { assert, concatBytes, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { assert, EMPTY_BYTES, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
@@ -103,24 +103,27 @@ const packBuffer = new PackBuffer();
 const numberBytes = new Uint8Array(8);
 const numberView = new DataView(numberBytes.buffer);
 
-/** Packs a tuple. Versionstamps in it must be complete. */
-export function packTuple(tuple: Tuple): Uint8Array {
+/** Packs a tuple, behind the prefix. Versionstamps in it must be complete. */
+export function packTuple(tuple: Tuple, prefix: Uint8Array = EMPTY_BYTES): Uint8Array {
   packBuffer.reset();
+  packRaw(packBuffer, prefix);
   for (const item of tuple) packItem(packBuffer, item, false);
   assert(packBuffer.stampCount === 0, "A tuple without a commit holds no incomplete versionstamp");
   return packBuffer.bytes.slice(0, packBuffer.length);
 }
 
 /** Packs a tuple with exactly one incomplete versionstamp, which the commit completes. */
-export function packTupleVersionstamped(tuple: Tuple, prefix?: Uint8Array): VersionstampedBytes {
+export function packTupleVersionstamped(
+  tuple: Tuple,
+  prefix: Uint8Array = EMPTY_BYTES,
+): VersionstampedBytes {
   packBuffer.reset();
+  packRaw(packBuffer, prefix);
   for (const item of tuple) packItem(packBuffer, item, false);
   assert(packBuffer.stampCount === 1, "The tuple holds exactly one incomplete versionstamp");
-  const packed = packBuffer.bytes.slice(0, packBuffer.length);
-  if (prefix === undefined) return { bytes: packed, offset: packBuffer.stampOffset };
   return {
-    bytes: concatBytes([prefix, packed]),
-    offset: prefix.length + packBuffer.stampOffset,
+    bytes: packBuffer.bytes.slice(0, packBuffer.length),
+    offset: packBuffer.stampOffset,
   };
 }
 

@@ -2,7 +2,7 @@
 import { abortable } from "../base/index.ts";
 import { keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
-import type { TextInterval } from "./resolver.ts";
+import type { TextInterval } from "./mutation.ts";
 import type { Key, Watch } from "./transaction.ts";
 
 export class WatchRegistry {

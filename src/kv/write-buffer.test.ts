@@ -1,5 +1,6 @@
 /** Operations on one key join where that changes nothing, and only there. */
 import { expect, test } from "vitest";
+import { keyText } from "./key-bytes.ts";
 import { type AtomicOperation, littleEndian64 } from "./mutation.ts";
 import { valueAfter, WriteBuffer } from "./write-buffer.ts";
 
@@ -8,7 +9,7 @@ const KEY = new Uint8Array([1]);
 function operated(...operations: [AtomicOperation, Uint8Array][]) {
   const buffer = new WriteBuffer();
   for (const [kind, operand] of operations) buffer.operate(kind, KEY, operand);
-  const write = buffer.find(KEY);
+  const write = buffer.find(keyText(KEY));
   if (write === undefined || write === "cleared") throw new Error("The key was written");
   return {
     count: buffer.mutations().length,

@@ -3,19 +3,20 @@
  * the entries; an entry always is newer than the clear around it.
  */
 import { assert } from "../base/index.ts";
-import { BEHIND_LAST_KEY, copyBytes, keyFromText, keyText } from "./key-bytes.ts";
+import { BEHIND_LAST_KEY, copyBytes, keyText } from "./key-bytes.ts";
 import { type AtomicOperation, applyAtomic, type Mutation } from "./mutation.ts";
 import { RangeSet } from "./range-set.ts";
 import { SortedMap } from "./sorted-map.ts";
 import type { Key, Value } from "./transaction.ts";
+import { type SlabPool, ValueArena } from "./value-arena.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 
 export type BufferedWrite =
-  | { readonly kind: "set"; readonly key: Key; readonly value: Value }
-  | { readonly kind: "clear"; readonly key: Key }
-  | { readonly kind: "stamped"; readonly key: Key; readonly value: VersionstampedBytes }
+  | { readonly kind: "set"; readonly value: Value }
+  | { readonly kind: "clear" }
+  | { readonly kind: "stamped"; readonly value: VersionstampedBytes }
   /** Operations on a stored value that this transaction does not know. */
-  | { readonly kind: "operations"; readonly key: Key; readonly operations: readonly Operation[] };
+  | { readonly kind: "operations"; readonly operations: readonly Operation[] };
 
 interface Operation {
   readonly kind: AtomicOperation;
@@ -31,6 +32,12 @@ export class WriteBuffer {
   /** Of the last versionstamped key, what stands before the stamp. */
   #lastStampedPrefix: string | undefined;
   #byteCount = 0;
+  readonly #arena: ValueArena;
+
+  /** With a pool its values are there until `release`; otherwise for as long as anybody has them. */
+  constructor(pool?: SlabPool) {
+    this.#arena = new ValueArena(pool);
+  }
 
   get isEmpty(): boolean {
     return this.#writes.size === 0 && this.#cleared.isEmpty && this.#stampedKeys.length === 0;
@@ -43,12 +50,12 @@ export class WriteBuffer {
 
   set(key: Key, value: Value): void {
     this.#byteCount += key.length + value.length;
-    this.#writes.set(keyText(key), { kind: "set", key: copyBytes(key), value: copyBytes(value) });
+    this.#writes.set(keyText(key), { kind: "set", value: this.#arena.copy(value) });
   }
 
   clear(key: Key): void {
     this.#byteCount += key.length * 2 + 1;
-    this.#writes.set(keyText(key), { kind: "clear", key: copyBytes(key) });
+    this.#writes.set(keyText(key), CLEAR);
   }
 
   clearRange(begin: Key, end: Key): void {
@@ -64,32 +71,32 @@ export class WriteBuffer {
     const text = keyText(key);
     const known = this.#writes.get(text);
     assert(known?.kind !== "stamped", "A versionstamped value cannot be operated on");
-    const ownKey = known?.key ?? copyBytes(key);
-    const ownOperand = copyBytes(operand);
+    const ownOperand = this.#arena.copy(operand);
     if (known?.kind === "operations") {
       const operations = joined(known.operations, { kind, operand: ownOperand });
-      this.#writes.set(text, { kind: "operations", key: ownKey, operations });
+      this.#writes.set(text, { kind: "operations", operations });
     } else if (known !== undefined || this.#cleared.contains(text)) {
       const stored = known?.kind === "set" ? known.value : undefined;
       const value = applyAtomic(kind, stored, ownOperand);
-      this.#writes.set(text, { kind: "set", key: ownKey, value });
+      this.#writes.set(text, { kind: "set", value });
     } else {
       const operations = [{ kind, operand: ownOperand }];
-      this.#writes.set(text, { kind: "operations", key: ownKey, operations });
+      this.#writes.set(text, { kind: "operations", operations });
     }
   }
 
   setStampedValue(key: Key, value: VersionstampedBytes): void {
     this.#byteCount += key.length + value.bytes.length;
-    const own = { bytes: copyBytes(value.bytes), offset: value.offset };
-    this.#writes.set(keyText(key), { kind: "stamped", key: copyBytes(key), value: own });
+    const own = { bytes: this.#arena.copy(value.bytes), offset: value.offset };
+    this.#writes.set(keyText(key), { kind: "stamped", value: own });
   }
 
   /** `versionMin`: the commit's version will not be lower. */
   setStampedKey(key: VersionstampedBytes, value: Value, versionMin: number): void {
     this.#byteCount += key.bytes.length + value.length;
     const own = { bytes: copyBytes(key.bytes), offset: key.offset };
-    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: copyBytes(value) });
+    const ownValue = this.#arena.copy(value);
+    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: ownValue });
     const prefix = keyText(own.bytes.subarray(0, own.offset));
     // Most of a transaction's differ in nothing but the user version behind.
     if (prefix === this.#lastStampedPrefix) return;
@@ -100,8 +107,7 @@ export class WriteBuffer {
   }
 
   /** The last write to the key, or "cleared" when a range around it was; undefined when this transaction left it alone. */
-  find(key: Key): BufferedWrite | "cleared" | undefined {
-    const text = keyText(key);
+  find(text: string): BufferedWrite | "cleared" | undefined {
     const write = this.#writes.get(text);
     assert(
       write?.kind !== "stamped" && (this.#unreadable.isEmpty || !this.#unreadable.contains(text)),
@@ -147,23 +153,36 @@ export class WriteBuffer {
   mutations(): Mutation[] {
     const mutations: Mutation[] = [];
     for (const { begin, end } of this.#cleared.ranges()) {
-      mutations.push({ kind: "clearRange", begin: keyFromText(begin), end: keyFromText(end) });
+      mutations.push({ kind: "clearRange", begin, end });
     }
-    this.#writes.scan("", END_TEXT, (_text, write) => {
-      if (write.kind === "operations") {
-        for (const { kind, operand } of write.operations) {
-          mutations.push({ kind, key: write.key, operand });
-        }
-      } else if (write.kind === "stamped") {
-        mutations.push({ kind: "setVersionstampedValue", key: write.key, value: write.value });
-      } else mutations.push(write);
+    this.#writes.scan("", END_TEXT, (key, write) => {
+      switch (write.kind) {
+        case "set":
+          mutations.push({ kind: "set", key, value: write.value });
+          break;
+        case "clear":
+          mutations.push({ kind: "clear", key });
+          break;
+        case "stamped":
+          mutations.push({ kind: "setVersionstampedValue", key, value: write.value });
+          break;
+        case "operations":
+          for (const { kind, operand } of write.operations) mutations.push({ kind, key, operand });
+      }
       return true;
     });
     // A versionstamped key is new, so nothing else in the transaction can have meant it.
     for (const stamped of this.#stampedKeys) mutations.push(stamped);
     return mutations;
   }
+
+  /** When nobody will ask for a value any more. */
+  release(): void {
+    this.#arena.release();
+  }
 }
+
+const CLEAR: BufferedWrite = { kind: "clear" };
 
 /** What a buffered write leaves of a stored value; undefined when the key is absent afterwards. */
 export function valueAfter(write: BufferedWrite, stored: Value | undefined): Value | undefined {

@@ -22,7 +22,10 @@ export interface EndpointsParts extends LocalEndpointParts {
   /** The budgets of the cluster. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Read at each use. */
-  readonly config: Pick<ReplicatorConfig, "healthThresholdSec" | "tls" | "client">;
+  readonly config: Pick<
+    ReplicatorConfig,
+    "healthThresholdSec" | "stallTimeoutSec" | "tls" | "client"
+  >;
 }
 
 /** What a run wants of its connections. */
@@ -70,6 +73,7 @@ export class Endpoints {
           failingMsMax: parts.config.healthThresholdSec * 500,
           onPause: (pauseMs) => activity?.expectSilence(pauseMs),
         },
+        stallTimeoutMs: parts.config.stallTimeoutSec * 1000,
         parseMultipart: parts.parseMultipart,
         userAgent: parts.userAgent,
         activity,

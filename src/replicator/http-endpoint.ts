@@ -29,6 +29,7 @@ import { asObject } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
+const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
 /** Answers to who may not write. */
@@ -38,6 +39,8 @@ export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
   readonly spending?: EndpointSpending | undefined;
+  /** Silence after which a run counts as one that stands still; absent: nobody looks. */
+  readonly stallTimeoutMs?: number;
 }
 
 /** A row of a `_revs_diff` answer. */
@@ -60,8 +63,7 @@ export class HttpEndpoint implements Endpoint {
     this.#spending = parts.spending;
     this.#reader = new HttpDocumentReader(this.#requests, parts.parseMultipart);
     this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime.random);
-    const thirdMs = Math.floor(options.connectionTimeoutMs / 3);
-    this.#feedTimeoutMs = Math.max(FEED_TIMEOUT_MS_MIN, thirdMs);
+    this.#feedTimeoutMs = feedTimeoutMs(options.connectionTimeoutMs, parts.stallTimeoutMs);
   }
 
   async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
@@ -204,4 +206,13 @@ export class HttpEndpoint implements Endpoint {
     // Some services have dropped the call: what they acknowledge is durable.
     return (await this.info(signal)).instanceStartTime;
   }
+}
+
+/** How long a server may hold a page of changes back: less than what ends the request, or the run. */
+function feedTimeoutMs(
+  connectionTimeoutMs: number,
+  stallTimeoutMs = Number.POSITIVE_INFINITY,
+): number {
+  const usual = Math.max(FEED_TIMEOUT_MS_MIN, connectionTimeoutMs * FEED_TIMEOUT_RATIO);
+  return Math.floor(Math.min(usual, stallTimeoutMs * FEED_TIMEOUT_RATIO));
 }

@@ -2,7 +2,14 @@
  * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers give it: multipart/mixed whose parts are documents or
  * multipart/related with the attachments behind the document, or a JSON array.
  */
-import { concatBytes, splitArray, splitObject, utf8Decode, validateJson } from "../base/index.ts";
+import {
+  concatBytes,
+  jsonKind,
+  splitArray,
+  splitObject,
+  utf8Decode,
+  validateJson,
+} from "../base/index.ts";
 import { type FetchResponse, readText } from "../http-client/index.ts";
 import {
   type MultipartParser,
@@ -39,7 +46,7 @@ export async function readOpenRevisions(
     }
     const text = await partText(part);
     if (partType.parameters.has("error")) continue;
-    validateJson(text);
+    checkJson(text);
     // Its stubs are attachments that the target has: the server would have sent the others.
     await consume(withoutAttachments(text));
     found = true;
@@ -52,7 +59,8 @@ async function readArray(
   text: string,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<boolean> {
-  validateJson(text);
+  checkJson(text);
+  if (jsonKind(text) !== "array") throw new ProtocolError(400, "bad_request", "Not an array");
   let found = false;
   for (const item of splitArray(text)) {
     const ok = splitObject(item).find(({ name }) => name === "ok");
@@ -72,7 +80,7 @@ async function consumeRelated(
   const first = await iterator.next();
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
   const text = await partText(first.value);
-  validateJson(text);
+  checkJson(text);
   const { id, attachments } = parseWireDocument(text);
   const following = attachments.filter(({ content }) => content.kind === "follows");
   const outline = following.map(describe);
@@ -152,6 +160,15 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
     contentType: attachment.contentType ?? "application/octet-stream",
     encoding: attachment.encoding,
   };
+}
+
+/** An answer that broke off is one that did not come, and no fault of the document's. */
+function checkJson(text: string): void {
+  try {
+    validateJson(text);
+  } catch (error) {
+    throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
+  }
 }
 
 function boundaryOf(parameters: ReadonlyMap<string, string>): string {

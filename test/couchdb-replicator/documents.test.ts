@@ -235,6 +235,24 @@ describe("selections", () => {
     expect(await pair.ids(database)).toEqual([]);
   });
 
+  test("replication by doc ids: thousands of them, by a document and by a body", async () => {
+    const ids = Array.from({ length: 5000 }, (_, number) => `a-rather-long-name-${number}`);
+    const others = documents(10);
+    await pair.fill("by-many-ids", [...ids.map((id) => ({ _id: id })), ...others]);
+    const { body } = await pair.replicate("by-many-ids", { doc_ids: ids });
+    expect(body.docs_written).toBe(5000);
+    expect(await pair.ids("by-many-ids")).toEqual([...ids].sort());
+    const document = "/_replicator/by-many-ids";
+    const more = { target: "by-many-ids-copy", create_target: true, doc_ids: ids };
+    const written = await pair.here.call("PUT", document, pair.body("by-many-ids", more));
+    expect(written.status).toBe(201);
+    const { body: ended } = await until(
+      () => pair.here.call("GET", `/_scheduler/docs${document}`),
+      (answer) => answer.body.state === "completed",
+    );
+    expect(ended.info.docs_written).toBe(5000);
+  });
+
   test("replication by doc ids: an update and a conflict arrive later", async () => {
     await pair.fill("by-ids-twice", docs);
     const more = { doc_ids: ["doc-1"] };

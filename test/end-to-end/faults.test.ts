@@ -2,7 +2,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
-import { FAULT_NAMES, unreliable } from "../support/faults/unreliable.ts";
+import {
+  CUT_WAYS,
+  FAULT_NAMES,
+  truncatedMultipart,
+  unreliable,
+} from "../support/faults/unreliable.ts";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
@@ -62,6 +67,25 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
     60_000,
   );
 });
+
+test("countries are pulled whole through multipart bodies that are each cut short once", async () => {
+  const lines = sampleLines("countries").slice(0, 30);
+  await load(there, "cut-short", lines);
+  const proxy = await openHttpProxy(there.url);
+  proxies.push(proxy);
+  const { intercept, counts } = truncatedMultipart();
+  proxy.intercept(intercept);
+  const { status, body } = await here.call("POST", "/_replicate", {
+    source: `${proxy.url}/cut-short`,
+    target: "cut-short",
+    create_target: true,
+    connection_timeout: 1000,
+  });
+  expect([status, body.history?.[0].doc_write_failures]).toEqual([200, 0]);
+  expect([...counts.keys()].sort()).toEqual([...CUT_WAYS].sort());
+  const comparison = await compare(`${here.url}/cut-short`, `${there.url}/cut-short`);
+  expect(comparison).toMatchObject({ attachmentCount: lines.length, differences: [] });
+}, 60_000);
 
 test.each([
   ["pulled", "films", 100],

@@ -1,34 +1,98 @@
 /** Connections that die without a word: the job notices, and goes on over others. */
-import { afterAll, expect, test } from "vitest";
+import { afterAll, beforeEach, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
-import { openHttpProxy } from "../support/faults/http-proxy.ts";
-import { Processes, until } from "../support/open-process.ts";
+import {
+  type HttpProxy,
+  openHttpProxy,
+  type ProxiedRequest,
+} from "../support/faults/http-proxy.ts";
+import { Processes, type TandemProcess, until } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
+const WORKER_COUNT = 4;
+const STALL_COUNT = 3;
+
 const processes = new Processes();
+let here: TandemProcess;
+let there: TandemProcess;
+let proxy: HttpProxy;
+
+beforeEach(async () => {
+  const ini = "[replicator]\nstall_timeout_sec = 1\nconnection_timeout = 600000\n";
+  [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
+  await load(there, "films", sampleLines("films").slice(0, 100));
+  proxy = await openHttpProxy(there.url);
+  return () => proxy.close();
+});
 afterAll(() => processes.close());
 
-test("a run that stands still is begun anew, though no request times out", async () => {
-  const ini = "[replicator]\nstall_timeout_sec = 1\nconnection_timeout = 600000\n";
-  const [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
-  await load(there, "films", sampleLines("films").slice(0, 100));
-  const proxy = await openHttpProxy(there.url);
-  const stalls = (): number => here.log().match(/replication\.stalled/g)?.length ?? 0;
+const stallCount = (): number => here.log().match(/replication\.stalled/g)?.length ?? 0;
+
+test("a run that stands still is begun anew, over new connections, with fewer workers, though no request times out", async () => {
+  const held: ProxiedRequest[][] = [];
   proxy.intercept(async (request, forward) => {
     const answer = await forward(request);
-    if (!request.path.includes("_bulk_get") || stalls() >= 2) return answer;
+    const number = stallCount();
+    if (!request.path.includes("_bulk_get") || number >= STALL_COUNT) return answer;
+    held[number] = [...(held[number] ?? []), request];
     return { ...answer, cut: { afterBytes: 100, how: "stall" } };
   });
-  const body = { source: `${proxy.url}/films`, target: "films", create_target: true };
-  await here.call("PUT", "/_replicator/films", body);
+  await here.call("PUT", "/_replicator/films", {
+    source: `${proxy.url}/films`,
+    target: "films",
+    create_target: true,
+    worker_processes: WORKER_COUNT,
+    worker_batch_size: 10,
+  });
   await until(
     () => here.call("GET", "/_scheduler/docs/_replicator/films"),
     ({ body }) => body.state === "completed",
   );
   const { body: jobs } = await here.call("GET", "/_tandem/jobs");
-  expect(stalls()).toBe(2);
   const [job] = jobs.jobs;
-  expect(job.history.filter(({ type }: { type: string }) => type === "stalled")).toHaveLength(2);
+  const events = job.history.map(({ type }: { type: string }) => type);
+  expect(events.filter((type: string) => type === "stalled")).toHaveLength(STALL_COUNT);
+  const metrics = await (await fetch(`${here.url}/_node/_local/_prometheus`)).text();
+  expect(metrics).toContain(`tandem_replications_stalled_total ${STALL_COUNT}`);
+
+  // Each worker has one request on its way when the run ends.
+  const [first, , third] = held.map(({ length }) => length);
+  expect(first).toBeGreaterThan(WORKER_COUNT / 2);
+  expect(third).toBeLessThanOrEqual(WORKER_COUNT / 2);
+  const ports = held.map((requests) => requests.map(({ fromPort }) => fromPort));
+  expect(new Set(ports.flat()).size).toBe(ports.flat().length);
   expect((await compare(`${here.url}/films`, `${there.url}/films`)).differences).toEqual([]);
-  await proxy.close();
+}, 60_000);
+
+test("a feed that is quiet is none that is silent", async () => {
+  await here.call("PUT", "/_replicator/films", {
+    source: `${proxy.url}/films`,
+    target: "films",
+    create_target: true,
+    continuous: true,
+  });
+  const feeds = (): number =>
+    proxy.requests.filter(({ path }) => path.includes("feed=longpoll")).length;
+  await until(
+    async () => feeds(),
+    (count) => count > 10,
+  );
+  expect(stallCount()).toBe(0);
+  // Now the server keeps its answer for itself.
+  let isSilent = true;
+  proxy.intercept(async (request, forward) => {
+    const answer = await forward(request);
+    if (!request.path.includes("feed=longpoll") || !isSilent) return answer;
+    return { ...answer, cut: { afterBytes: 0, how: "stall" } };
+  });
+  await until(
+    async () => stallCount(),
+    (count) => count > 0,
+  );
+  isSilent = false;
+  await there.call("PUT", "/films/late", {});
+  await until(
+    () => here.call("GET", "/films/late"),
+    ({ status }) => status === 200,
+  );
 }, 60_000);

@@ -4,6 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
+import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
+import {
+  CUT_WAYS,
+  FAULT_NAMES,
+  truncatedMultipart,
+  unreliable,
+} from "../support/faults/unreliable.ts";
 import { writeOddDocuments } from "../support/odd-documents.ts";
 import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
@@ -14,6 +21,7 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   const { origin, username, password } = new URL(COUCHDB_URL ?? "http://127.0.0.1");
   const withUser = origin.replace("://", `://${username}:${password}@`);
   const processes = new Processes();
+  const proxies: HttpProxy[] = [];
   let tandem: TandemProcess;
 
   const couchdb = {
@@ -33,13 +41,17 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   };
 
   beforeAll(async () => {
-    tandem = await processes.open();
+    const ini = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n";
+    tandem = await processes.open({ ini });
     const { body } = await couchdb.call("GET", "/_all_dbs");
     for (const name of body as string[]) {
       if (name.startsWith("tandem-test-")) await couchdb.call("DELETE", `/${name}`);
     }
   });
-  afterAll(() => processes.close());
+  afterAll(async () => {
+    for (const proxy of proxies) await proxy.close();
+    await processes.close();
+  });
 
   const films = sampleLines("films");
   const countries = sampleLines("countries");
@@ -148,6 +160,53 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     expect(byCouchBack.status).toBe(200);
     expect((await compare(there, `${tandem.url}/odd-pushed`)).differences).toEqual([]);
   }, 120_000);
+
+  /** The job of a document, when it has ended. */
+  const ended = async (database: string, body: object): Promise<Answer["body"]> => {
+    const document = `/_replicator/${database}`;
+    expect((await tandem.call("PUT", document, body)).status).toBe(201);
+    const { body: job } = await until(
+      () => tandem.call("GET", `/_scheduler/docs${document}`),
+      ({ body: { state } }) => state === "completed" || state === "failed",
+    );
+    return job;
+  };
+
+  test.each([
+    ["pulled", "faults", () => unreliable(5, FAULT_NAMES.length * 3), FAULT_NAMES.length],
+    ["pushed", "faults", () => unreliable(5, FAULT_NAMES.length * 3), FAULT_NAMES.length],
+    ["pulled", "multipart bodies that are cut short", truncatedMultipart, CUT_WAYS.length],
+  ] as const)(
+    "countries with their flags, %s, arrive whole through %s",
+    async (way, fault, openFaults, faultCount) => {
+      const isPull = way === "pulled";
+      const database = `tandem-test-${way}-${fault.slice(0, 5)}`;
+      await load(isPull ? couchdb : tandem, database, countries);
+      const proxy = await openHttpProxy(origin);
+      proxies.push(proxy);
+      const { intercept, counts } = openFaults();
+      proxy.intercept(intercept);
+      const remote = `${proxy.url.replace("://", `://${username}:${password}@`)}/${database}`;
+      const job = await ended(database, {
+        ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
+        create_target: true,
+        connection_timeout: 1000,
+        worker_batch_size: 10,
+      });
+      expect([job.state, job.info.doc_write_failures, counts.size]).toEqual([
+        "completed",
+        0,
+        faultCount,
+      ]);
+      const comparison = await compare(`${tandem.url}/${database}`, `${withUser}/${database}`);
+      expect(comparison).toMatchObject({
+        documentCount: countries.length,
+        attachmentCount: countries.length,
+        differences: [],
+      });
+    },
+    120_000,
+  );
 
   test("a continuous job follows a CouchDB, and goes on after it was stopped and started", async () => {
     const database = "tandem-test-follow";

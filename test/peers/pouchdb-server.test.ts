@@ -10,7 +10,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
-import { FAULT_NAMES, unreliable, withSessions } from "../support/faults/unreliable.ts";
+import {
+  FAULT_NAMES,
+  truncatedMultipart,
+  unreliable,
+  withSessions,
+} from "../support/faults/unreliable.ts";
 import { call, Processes, type TandemProcess, until } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
@@ -113,7 +118,10 @@ test("flags are pulled through faults, whole: a server without multipart is aske
   proxies.push(proxy);
   const faultCount = FAULT_NAMES.length * ROUNDS;
   const { intercept, counts } = unreliable(11, faultCount);
-  proxy.intercept(intercept);
+  const multipart = truncatedMultipart();
+  proxy.intercept((request, forward) =>
+    multipart.intercept(request, (asked) => intercept(asked, forward)),
+  );
   await tandem.call("PUT", `/_replicator/${database}`, {
     source: `${proxy.url}/${database}`,
     target: database,
@@ -127,6 +135,7 @@ test("flags are pulled through faults, whole: a server without multipart is aske
   );
   expect([ended.state, ended.info.doc_write_failures]).toEqual(["completed", 0]);
   expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(faultCount);
+  expect(multipart.counts.size).toBe(0);
   const comparison = await compare(`${tandem.url}/${database}`, `${pouchUrl}/${database}`);
   expect(comparison).toMatchObject({ documentCount: 30, attachmentCount: 30, differences: [] });
   const flag = await fetch(`${tandem.url}/${database}/ABW/flag.svg`);

@@ -103,3 +103,13 @@ test("a server that goes on answering 429 is one for later", async () => {
   const endpoint = open(() => ({ status: 429, body: "{}" }));
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });
 });
+
+test.each(["", '[{"ok":{"_id":"a","_rev"', "{}", '[{"ok":[]}]'])(
+  "an answer with a document's revisions that is %j can be asked for again",
+  async (body) => {
+    const endpoint = open(() => ({ status: 200, body }));
+    const request = { id: "a", revision: "1-a", ancestors: [] };
+    const reading = endpoint.readRevision(request, async () => {}, signal);
+    await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
+  },
+);

@@ -9,6 +9,8 @@ export interface ProxiedRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
+  /** The port that the connection came from. */
+  readonly fromPort: number;
 }
 
 export interface ProxiedAnswer {
@@ -55,6 +57,7 @@ export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
           Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]),
         ),
         body: Buffer.concat(chunks),
+        fromPort: incoming.socket.remotePort ?? 0,
       };
       requests.push(request);
       await send(response, await current(request, forward));

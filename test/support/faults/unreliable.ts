@@ -3,8 +3,11 @@ import type { Intercept, ProxiedAnswer } from "./http-proxy.ts";
 
 type Fault = (answer: () => Promise<ProxiedAnswer>) => Promise<ProxiedAnswer>;
 
+/** How an answer breaks off. */
+export const CUT_WAYS = ["reset", "end", "stall"] as const;
+
 /** Cuts the answer in its middle. */
-function cutting(how: "reset" | "end" | "stall"): Fault {
+function cutting(how: (typeof CUT_WAYS)[number]): Fault {
   return async (answer) => {
     const whole = await answer();
     return { ...whole, cut: { afterBytes: Math.floor(whole.body.length / 2), how } };
@@ -63,6 +66,24 @@ export function unreliable(seed: number, faultCount: number): Unreliability {
       const name = FAULT_NAMES[faultsLeft-- % FAULT_NAMES.length] as string;
       counts.set(name, (counts.get(name) ?? 0) + 1);
       return (FAULTS[name] as Fault)(() => forward(request));
+    },
+  };
+}
+
+/** Every multipart answer breaks off in its middle when it is asked for first: in each of the ways in turn. */
+export function truncatedMultipart(): Unreliability {
+  const counts = new Map<string, number>();
+  const struck = new Set<string>();
+  return {
+    counts,
+    intercept: async (request, forward) => {
+      const answer = await forward(request);
+      const isMultipart = answer.headers?.["content-type"]?.startsWith("multipart/") === true;
+      if (!isMultipart || struck.has(request.path)) return answer;
+      const how = CUT_WAYS[struck.size % CUT_WAYS.length] as (typeof CUT_WAYS)[number];
+      struck.add(request.path);
+      counts.set(how, (counts.get(how) ?? 0) + 1);
+      return { ...answer, cut: { afterBytes: Math.floor(answer.body.length / 2), how } };
     },
   };
 }
