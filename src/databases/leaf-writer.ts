@@ -41,7 +41,13 @@ export class LeafWriter {
     for (const [chunk, bytes] of bodyChunks.entries()) {
       tx.set(this.#keys.body(edit.id, revision, chunk), bytes);
     }
-    const listChunks = attachments.length === 0 ? [] : encodeAttachmentList(attachments);
+    const leaf = {
+      deleted: edit.deleted,
+      bodyChunkCount: bodyChunks.length,
+      bodyBytes: body.length,
+    };
+    if (attachments.length === 0) return { ...leaf, ...NO_ATTACHMENTS };
+    const listChunks = encodeAttachmentList(attachments);
     for (const [chunk, bytes] of listChunks.entries()) {
       tx.set(this.#keys.attachments(edit.id, revision, chunk), bytes);
     }
@@ -50,9 +56,7 @@ export class LeafWriter {
     }
     this.#shareStaged(tx, edit, attachments);
     return {
-      deleted: edit.deleted,
-      bodyChunkCount: bodyChunks.length,
-      bodyBytes: body.length,
+      ...leaf,
       attachmentChunkCount: listChunks.length,
       attachmentBytes: sum(attachments.map(({ length }) => length)),
       attachmentEncodedBytes: sum(attachments.map(({ encodedLength }) => encodedLength)),
@@ -100,6 +104,7 @@ export class LeafWriter {
 }
 
 const NOTHING = new Uint8Array(0);
+const NO_ATTACHMENTS = { attachmentChunkCount: 0, attachmentBytes: 0, attachmentEncodedBytes: 0 };
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
