@@ -11,12 +11,16 @@ import { type ErrorAnswer, errorAnswer, isRefusal } from "./error-responses.ts";
 const BATCH_COUNT_MAX = 500;
 const BATCH_LENGTH_MAX = 1_000_000;
 
-/** Of what a hook refused; all else that a validation function throws is 500 in CouchDB. */
+/** Of what a hook refused; all else that a validation function throws, and one that does not compile, is 500 in CouchDB. */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
-  invalid_design_doc: 400,
   unauthorized: 401,
   forbidden: 403,
   not_found: 404,
+};
+const DESIGN_REFUSAL_STATUSES: typeof REFUSAL_STATUSES = {
+  ...REFUSAL_STATUSES,
+  compilation_error: 400,
+  invalid_design_doc: 400,
 };
 
 /** What became of an edit, as the wire has it. */
@@ -125,8 +129,13 @@ function resultOf(outcome: WriteOutcome): EditResult {
         `Invalid attachment stub in ${id} for ${outcome.name}`,
       );
     case "rejected":
-      return failed(id, REFUSAL_STATUSES[outcome.error] ?? 500, outcome.error, outcome.reason);
+      return failed(id, refusalStatus(outcome), outcome.error, outcome.reason);
   }
+}
+
+function refusalStatus({ id, error }: { readonly id: string; readonly error: string }): number {
+  const statuses = id.startsWith("_design/") ? DESIGN_REFUSAL_STATUSES : REFUSAL_STATUSES;
+  return statuses[error] ?? 500;
 }
 
 function failed(id: string, status: number, error: string, reason: string): EditResult {

@@ -12,9 +12,9 @@ import { readJsonBody, readJsonMembers, requireJsonType } from "./request-body.t
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
-/** CouchDB's `[purge] max_document_id_number` and `max_revisions_number`. */
-const DOCUMENT_COUNT_MAX = 100;
-const REVISION_COUNT_MAX = 1_000;
+/** Of one transaction. */
+const BATCH_COUNT_MAX = 100;
+const BATCH_REVISIONS_MAX = 1_000;
 
 export function purgeRoutes(parts: ApiParts): Route[] {
   const limit = "/{database}/_purged_infos_limit";
@@ -31,10 +31,16 @@ export function purgeRoutes(parts: ApiParts): Route[] {
 async function purge(parts: ApiParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const asked = askedPurges(await readJsonBody(call));
-  const purged = await writeDatabase(parts, call, (tx, database) =>
-    database.purge(tx, asked, writeContext(call.user)),
-  );
-  const members = purged.map(({ id, revisions }) => {
+  const purged = new Map<string, readonly string[]>();
+  for (const batch of batchesOf(asked)) {
+    const purges = await writeDatabase(parts, call, (tx, database) =>
+      database.purge(tx, batch, writeContext(call.user)),
+    );
+    for (const { id, revisions } of purges) {
+      purged.set(id, [...(purged.get(id) ?? []), ...revisions]);
+    }
+  }
+  const members = [...purged].map(([id, revisions]) => {
     return `${JSON.stringify(id)}:${JSON.stringify(revisions)}`;
   });
   return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
@@ -52,12 +58,32 @@ function askedPurges(text: string): Purge[] {
     revisions.forEach(checkRevision);
     asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
   }
-  if (asked.size > DOCUMENT_COUNT_MAX) throw badRequest("Exceeded maximum number of documents.");
-  const purges = [...asked].map(([id, revisions]) => ({ id, revisions }));
-  if (purges.flatMap(({ revisions }) => revisions).length > REVISION_COUNT_MAX) {
-    throw badRequest("Exceeded maximum number of revisions.");
+  return [...asked].map(([id, revisions]) => ({ id, revisions }));
+}
+
+/** At least one, so that a database that is not there is missed; each names a document once. */
+function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
+  let batch: Purge[] = [];
+  let revisionCount = 0;
+  for (const purge of purges.flatMap(slicesOf)) {
+    const isFull = revisionCount + purge.revisions.length > BATCH_REVISIONS_MAX;
+    if (batch.length > 0 && (batch.length >= BATCH_COUNT_MAX || isFull)) {
+      yield batch;
+      batch = [];
+      revisionCount = 0;
+    }
+    batch.push(purge);
+    revisionCount += purge.revisions.length;
   }
-  return purges;
+  yield batch;
+}
+
+function slicesOf({ id, revisions }: Purge): Purge[] {
+  const slices = [{ id, revisions: revisions.slice(0, BATCH_REVISIONS_MAX) }];
+  for (let start = BATCH_REVISIONS_MAX; start < revisions.length; start += BATCH_REVISIONS_MAX) {
+    slices.push({ id, revisions: revisions.slice(start, start + BATCH_REVISIONS_MAX) });
+  }
+  return slices;
 }
 
 async function readInfos(parts: ApiParts, call: Call): Promise<ApiResponse> {

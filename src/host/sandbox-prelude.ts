@@ -34,6 +34,17 @@ export const SANDBOX_PRELUDE = String.raw`
     return error instanceof Error ? error.name + ": " + error.message : String(error);
   }
 
+  /** Statements, whose value is that of the last one that has any. A function without a name may come first, as in CouchDB. */
+  function evaluateProgram(source) {
+    try {
+      return evaluate(source);
+    } catch (error) {
+      var isNameless = error instanceof SyntaxError && error.message === "function name expected";
+      if (!isNameless) throw error;
+      return evaluate("0," + source);
+    }
+  }
+
   function functionOf(source) {
     if (typeof source !== "string" || source === "") throw failure("not_found", "missing function");
     var expression = source.replace(/[\s;]+$/, "");
@@ -43,7 +54,7 @@ export const SANDBOX_PRELUDE = String.raw`
         value = evaluate("(" + expression + "\n)");
       } catch (error) {
         if (!(error instanceof SyntaxError)) throw error;
-        value = evaluate(source);
+        value = evaluateProgram(source);
       }
     } catch (error) {
       throw failure("compilation_error", textOf(error) + " (" + source + ")");

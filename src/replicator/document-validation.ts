@@ -1,5 +1,6 @@
 /**
- * What design documents say of a user's edits: their `validate_doc_update` functions, run before an edit is written.
+ * What design documents say of a user's edits: their `validate_doc_update` functions, run before an edit is written; and whether
+ * the functions of a design document that is to be written compile.
  *
  * The functions run in the sandbox, which no transaction can wait for. So a transaction that meets an edit without a verdict
  * writes nothing and says what it would have to know; the functions are asked; and the transaction is tried again. A verdict
@@ -22,6 +23,7 @@ import {
 } from "../databases/index.ts";
 import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts";
 import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
+import { compilationFault, viewFunctions } from "./design-document-code.ts";
 import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-filter.ts";
 import { renderStoredDocument } from "./stored-document.ts";
@@ -36,13 +38,15 @@ export const VALIDATION_HOOK: DatabaseHook = {
   async beforeWrite(tx, database, edit, context) {
     const { validation } = context;
     if (validation === undefined) return { edit };
-    if (!edit.id.startsWith("_design/")) return validation.judge(tx, database, edit, context);
-    if (isDatabaseAdmin(await database.security(tx), context)) {
+    if (isDesignDocument(edit)) {
+      if (!isDatabaseAdmin(await database.security(tx), context)) {
+        const rejected = context.userName === null ? "unauthorized" : "forbidden";
+        return { rejected, reason: "You are not a db or server admin." };
+      }
       const fault = designDocumentFault(edit.body);
-      return fault === undefined ? { edit } : { rejected: "invalid_design_doc", reason: fault };
+      if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
     }
-    const rejected = context.userName === null ? "unauthorized" : "forbidden";
-    return { rejected, reason: "You are not a db or server admin." };
+    return validation.judge(tx, database, edit, context);
   },
 };
 
@@ -72,13 +76,23 @@ export async function transactValidated<T>(
   );
 }
 
-/** A validation function and its arguments. */
-interface Question {
+type Question = EditQuestion | DesignQuestion;
+
+/** What validation functions say of an edit. */
+interface EditQuestion {
+  readonly kind: "edit";
   /** All that the verdict depends on. */
   readonly id: string;
   readonly validators: readonly Validator[];
   readonly run: JsonText;
   readonly shared: JsonText;
+}
+
+/** Whether the functions of a design document compile. */
+interface DesignQuestion {
+  readonly kind: "design";
+  /** Depends on nothing but the text. */
+  readonly id: JsonText;
 }
 
 interface Validator {
@@ -111,14 +125,10 @@ class DocumentValidation implements WriteValidation {
     edit: DocumentEdit,
     context: WriteContext,
   ): Promise<Verdict> {
-    let reading = this.#validators.get(tx);
-    if (reading === undefined) {
-      reading = readValidators(tx, database, this.#functions.validationCodes);
-      this.#validators.set(tx, reading);
-    }
-    const validators = await reading;
-    if (validators.length === 0) return { edit };
-    const question = await questionOf(tx, database, { edit, context, validators });
+    const question = isDesignDocument(edit)
+      ? designQuestion(edit)
+      : await this.#editQuestion(tx, database, edit, context);
+    if (question === undefined) return { edit };
     const verdict = this.#verdicts.get(question.id);
     if (verdict === undefined) {
       const missing = this.#missing.get(tx) ?? [];
@@ -128,14 +138,39 @@ class DocumentValidation implements WriteValidation {
     return verdict === null ? { edit } : { rejected: verdict.error, reason: verdict.reason };
   }
 
+  async #editQuestion(
+    tx: Transaction,
+    database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Promise<EditQuestion | undefined> {
+    let reading = this.#validators.get(tx);
+    if (reading === undefined) {
+      reading = readValidators(tx, database, this.#functions.validationCodes);
+      this.#validators.set(tx, reading);
+    }
+    const validators = await reading;
+    if (validators.length === 0) return undefined;
+    return editQuestion(tx, database, { edit, context, validators });
+  }
+
   /** Throws VerdictsMissing when something was written that nobody has judged. */
   requireVerdicts(tx: Transaction): void {
     const missing = this.#missing.get(tx);
     if (missing !== undefined) throw new VerdictsMissing(missing);
   }
 
-  /** One design document after the other, each for all documents that none has refused yet. */
   async ask(questions: readonly Question[]): Promise<void> {
+    const edits: EditQuestion[] = [];
+    for (const question of questions) {
+      if (question.kind === "edit") edits.push(question);
+      else this.#verdicts.set(question.id, await compilationFault(this.#functions, question.id));
+    }
+    await this.#askValidators(edits);
+  }
+
+  /** One design document after the other, each for all documents that none has refused yet. */
+  async #askValidators(questions: readonly EditQuestion[]): Promise<void> {
     const [first] = questions;
     let open = questions;
     for (const validator of first?.validators ?? []) {
@@ -152,7 +187,7 @@ class DocumentValidation implements WriteValidation {
 
   async #run(
     { codeId, code }: Validator,
-    questions: readonly Question[],
+    questions: readonly EditQuestion[],
   ): Promise<(Refusal | null)[]> {
     const { sandbox, timeoutMs } = this.#functions;
     try {
@@ -200,7 +235,15 @@ async function readValidators(
   return validators;
 }
 
-async function questionOf(
+function isDesignDocument({ id }: DocumentEdit): boolean {
+  return id.startsWith("_design/");
+}
+
+function designQuestion({ body }: DocumentEdit): DesignQuestion | undefined {
+  return viewFunctions(body).length === 0 ? undefined : { kind: "design", id: body };
+}
+
+async function editQuestion(
   tx: Transaction,
   database: Database,
   {
@@ -212,7 +255,7 @@ async function questionOf(
     readonly context: WriteContext;
     readonly validators: readonly Validator[];
   },
-): Promise<Question> {
+): Promise<EditQuestion> {
   const old = await oldDocument(tx, database, edit);
   const oldText = old === undefined ? "null" : renderStoredDocument(old, { revisions: true });
   const run = `[${newText(edit, old)},${oldText}]`;
@@ -220,7 +263,8 @@ async function questionOf(
   const user = JSON.stringify({ db: database.name, name: userName, roles: shownRoles });
   const shared = `[${user},${await database.security(tx)}]`;
   const codeIds = validators.map(({ codeId }) => codeId);
-  return { id: JSON.stringify([codeIds, run, shared]), validators, run, shared };
+  const id = JSON.stringify([codeIds, run, shared]);
+  return { kind: "edit", id, validators, run, shared };
 }
 
 /** The leaf that the edit replaces; a new document, or one that was deleted, has none. */

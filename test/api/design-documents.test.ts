@@ -50,11 +50,6 @@ describe("a design document is refused", () => {
     wrongType({ validate_doc_update: null }, "validate_doc_update", "string"),
     wrongType({ language: 3, filters: 3 }, "filters", "object"),
     {
-      ...good({ views: { a: { map: "function(doc){" } } }),
-      name: "or not, when the function of a view does not compile",
-      differs: "CouchDB compiles it; views are not part of Tandem",
-    },
-    {
       name: "among others, which are written",
       ask: "POST /films/_bulk_docs",
       body: { docs: [{ _id: "_design/d", views: 3 }, { _id: "a" }] },
@@ -78,12 +73,96 @@ describe("a design document is refused", () => {
   ]);
 });
 
+describe("a design document whose views do not compile is refused", () => {
+  const uncompiled = (kind: string, error: string) =>
+    refusal(
+      400,
+      "compilation_error",
+      `Compilation of the ${kind} function in the 'a' view failed: ${error}`,
+    );
+  const bad = (view: object, kind: string, error: string): Row => ({
+    name: JSON.stringify(view),
+    ask: "PUT /films/_design/d",
+    body: { views: { a: view } },
+    ...uncompiled(kind, error),
+  });
+  const unfinished = "function(";
+  const unfinishedError = "SyntaxError: missing formal parameter (function()";
+  const noFunction = "Expression does not eval to a function.";
+  testRows(FILMS, [
+    bad({ map: unfinished }, "map", unfinishedError),
+    bad({ map, reduce: unfinished }, "reduce", unfinishedError),
+    bad({ map: unfinished, reduce: "42" }, "map", unfinishedError),
+    bad({ map: "42" }, "map", `${noFunction} (42)`),
+    bad({ map: " " }, "map", `${noFunction} ( )`),
+    bad({ map, reduce: "null" }, "reduce", `${noFunction} (null)`),
+    bad({ map: "nope" }, "map", "ReferenceError: 'nope' is not defined (nope)"),
+    bad({ map: "throw 1" }, "map", "1 (throw 1)"),
+    {
+      name: "when a function is empty",
+      ask: "PUT /films/_design/d",
+      body: { views: { a: { map: "" } } },
+      ...refusal(404, "not_found", "missing function"),
+    },
+    {
+      name: "when a function never comes to an end",
+      ask: "PUT /films/_design/d",
+      body: { views: { a: { map: "for (;;);" } } },
+      ...refusal(500, "os_process_error", "OS process timed out."),
+    },
+    {
+      name: "by POST",
+      ask: "POST /films",
+      body: { _id: "_design/d", views: { a: { map: unfinished } } },
+      ...uncompiled("map", unfinishedError),
+    },
+    {
+      name: "when it was made elsewhere, too",
+      ask: "PUT /films/_design/d?new_edits=false",
+      body: { _rev: "1-a", views: { a: { map: unfinished } } },
+      ...uncompiled("map", unfinishedError),
+    },
+    {
+      name: "among others, which are written",
+      ask: "POST /films/_bulk_docs",
+      body: { docs: [{ _id: "_design/d", views: { a: { map: unfinished } } }, { _id: "x" }] },
+      status: 201,
+      has: [
+        { id: "_design/d", error: "compilation_error" },
+        { id: "x", ok: true },
+      ],
+    },
+    {
+      name: "among others that were made elsewhere, which are written",
+      ask: "POST /films/_bulk_docs",
+      body: {
+        new_edits: false,
+        docs: [
+          { _id: "_design/d", _rev: "1-a", views: { a: { map: unfinished } } },
+          { _id: "x", _rev: "1-a" },
+        ],
+      },
+      status: 201,
+      has: [{ id: "_design/d", rev: "1-a", error: "compilation_error" }],
+    },
+  ]);
+});
+
 describe("a design document is written", () => {
   testRows(FILMS, [
     good({ views: { a: { map, reduce: "_sum" } } }),
     good({ views: { a: { map, reduce: "_approx_count_distinct" } } }),
     good({ views: { "": { map } } }),
     good({ views: { lib: { x: "exports.a = 1" } } }),
+    good({ views: { lib: { x: "(((" }, a: { map } } }),
+    good({ views: { a: { map: "(doc) => { emit(doc._id) }" } } }),
+    good({ views: { a: { map: "// by year\nfunction(doc){};" } } }),
+    good({ views: { a: { map: "function(doc){}; var more = 1" } } }),
+    good({ views: { a: { map: "function(doc){ require('views/lib/nope') }" } } }),
+    {
+      ...good({ views: { a: { map: "function named(doc){}" } } }),
+      differs: "CouchDB's QuickJS wants no name there, its SpiderMonkey does not mind",
+    },
     good({ views: { a: { map: "x" } }, language: "something else" }),
     good({ views: { a: { map: { fields: { x: "asc" } } } }, language: "query" }),
     good({ filters: { a: "function(" } }),

@@ -1,0 +1,51 @@
+/** Whether the functions of a design document's views compile (`couch_mrview:validate`). Nothing runs them here but `filter=_view`. */
+import type { JsonText } from "../base/index.ts";
+import { type Refusal, SandboxError } from "../databases/index.ts";
+import type { DesignFunctions } from "./design-filter.ts";
+
+interface ViewFunction {
+  readonly view: string;
+  readonly kind: "map" | "reduce";
+}
+
+/** The functions of a well-formed design document that are code: no names of CouchDB's own, and no other language. */
+export function viewFunctions(body: JsonText): ViewFunction[] {
+  const { language = "javascript", views = {} } = JSON.parse(body);
+  if (language !== "javascript") return [];
+  const named = Object.entries<{ map: string; reduce?: string }>(views);
+  return named.flatMap(([view, { reduce }]): ViewFunction[] => {
+    if (view === "lib") return [];
+    const isCode = reduce !== undefined && !reduce.startsWith("_");
+    const map = { view, kind: "map" } as const;
+    return isCode ? [map, { view, kind: "reduce" }] : [map];
+  });
+}
+
+/** What CouchDB says of the first one that does not; null when all of them do. */
+export async function compilationFault(
+  { sandbox, timeoutMs }: Pick<DesignFunctions, "sandbox" | "timeoutMs">,
+  body: JsonText,
+): Promise<Refusal | null> {
+  const codeId = `unwritten ${body}`;
+  for (const { view, kind } of viewFunctions(body)) {
+    const path = ["views", view, kind];
+    try {
+      // Without a run it is only compiled.
+      await sandbox.call({
+        codeId,
+        code: body,
+        kind: "view",
+        path,
+        runs: [],
+        shared: "[]",
+        timeoutMs,
+      });
+    } catch (error) {
+      if (!(error instanceof SandboxError)) throw error;
+      const where = `Compilation of the ${kind} function in the '${view}' view failed: `;
+      const isUncompiled = error.error === "compilation_error";
+      return { error: error.error, reason: `${isUncompiled ? where : ""}${error.reason}` };
+    }
+  }
+  return null;
+}
