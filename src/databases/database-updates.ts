@@ -48,7 +48,8 @@ const NOTES_PER_LOOK = 32;
 const KNOWN_COUNT_MAX = 1_000;
 
 interface WrittenRows {
-  readonly rows: Set<Versionstamp>;
+  /** By the digits of their versionstamps. */
+  readonly rows: Map<string, Versionstamp>;
   /** How many have noted the same since the last commit that did. */
   begunCount: number;
 }
@@ -96,11 +97,11 @@ export class DatabaseUpdates {
     if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
     // Each takes as many as it adds, and the first behind a commit one more, so that they become fewer.
     const count = written.begunCount++ === 0 ? 2 : 1;
-    const taken = [...written.rows].slice(0, count);
+    const taken = [...written.rows.values()].slice(0, count);
     for (const versionstamp of taken) {
       // To the end, so that whoever writes at the same time takes others. The commit removes them.
-      written.rows.delete(versionstamp);
-      written.rows.add(versionstamp);
+      written.rows.delete(versionstamp.toString());
+      written.rows.set(versionstamp.toString(), versionstamp);
     }
     return taken;
   }
@@ -120,9 +121,9 @@ export class DatabaseUpdates {
   }
 
   #remember(note: string, cleared: readonly Versionstamp[], added: Versionstamp | undefined): void {
-    const written = this.#written.get(note) ?? { rows: new Set(), begunCount: 0 };
-    for (const versionstamp of cleared) written.rows.delete(versionstamp);
-    if (added !== undefined) written.rows.add(added);
+    const written = this.#written.get(note) ?? { rows: new Map(), begunCount: 0 };
+    for (const versionstamp of cleared) written.rows.delete(versionstamp.toString());
+    if (added !== undefined) written.rows.set(added.toString(), added);
     written.begunCount = 0;
     const [first] = this.#written.keys();
     if (this.#written.size >= KNOWN_COUNT_MAX && first !== undefined && !this.#written.has(note)) {
