@@ -97,11 +97,13 @@ export class DatabaseUpdates {
     if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
     // Each takes as many as it adds, and the first behind a commit one more, so that they become fewer.
     const count = written.begunCount++ === 0 ? 2 : 1;
-    const taken = [...written.rows.values()].slice(0, count);
-    for (const versionstamp of taken) {
+    const taken: Versionstamp[] = [];
+    for (const [text, versionstamp] of written.rows) {
+      if (taken.length === count || taken.includes(versionstamp)) break;
+      taken.push(versionstamp);
       // To the end, so that whoever writes at the same time takes others. The commit removes them.
-      written.rows.delete(versionstamp.toString());
-      written.rows.set(versionstamp.toString(), versionstamp);
+      written.rows.delete(text);
+      written.rows.set(text, versionstamp);
     }
     return taken;
   }
