@@ -1,0 +1,199 @@
+/** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
+import { errorCode, exceedsBytes, OperationalError, validateJson } from "../base/index.ts";
+import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
+import { parseWireDocument, type WireAttachment, type WireDocument } from "../protocol/index.ts";
+import { transactValidated } from "./document-validation.ts";
+import {
+  type AttachmentStream,
+  EndpointError,
+  type PlainDocument,
+  type StreamedDocument,
+  type WriteFailure,
+  type WriteResult,
+} from "./endpoint.ts";
+import type { LocalAccess } from "./local-access.ts";
+import { refusalStatus } from "./refusal-status.ts";
+import { replicatedEdit, stubEdit } from "./stored-document.ts";
+
+/** What is written in one transaction, as by `_bulk_docs`: a usual batch waits for the disk once. */
+const DOCUMENTS_MAX = 500;
+const LENGTH_MAX = 1_000_000;
+
+export class LocalDocumentWriter {
+  readonly #access: LocalAccess;
+
+  constructor(access: LocalAccess) {
+    this.#access = access;
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    const failures: WriteFailure[] = [];
+    let edits: DocumentEdit[] = [];
+    let length = 0;
+    const flush = async (): Promise<void> => {
+      const batch = edits;
+      edits = [];
+      length = 0;
+      if (batch.length > 0) failures.push(...(await this.#writeBatch(batch)));
+    };
+    for (const { text } of documents) {
+      signal.throwIfAborted();
+      const wire = parseWireDocument(text);
+      const edit = replicatedEdit(wire, wire.attachments.map(stubEdit));
+      if (this.#isTooLarge(edit)) {
+        failures.push(tooLarge(edit));
+        continue;
+      }
+      edits.push(edit);
+      length += text.length;
+      if (edits.length >= DOCUMENTS_MAX || length >= LENGTH_MAX) await flush();
+    }
+    await flush();
+    return failures;
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    const { kv, functions } = this.#access.parts;
+    const user = await this.#access.user();
+    const database = await this.#access.read(async (_, opened) => opened);
+    validateJson(document.text);
+    const wire = parseWireDocument(document.text);
+    const plain = replicatedEdit(wire, []);
+    if (this.#isTooLarge(plain)) return { kind: "refused", failure: tooLarge(plain) };
+    const attachments = await this.#stage(database, wire, document.attachments, signal);
+    const edit = replicatedEdit(wire, attachments);
+    try {
+      const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
+        const opened = await this.#access.open(tx, user);
+        return opened.write(tx, edit, { ...user, validation });
+      });
+      if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
+      const failure = writeFailure(edit, outcome);
+      return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
+    } catch (error) {
+      if (!isRefusal(error)) throw this.#access.shown(error);
+      return { kind: "refused", failure: refusal(edit, error) };
+    }
+  }
+
+  /** Stores the bytes that follow; stubs stay stubs. */
+  async #stage(
+    database: Database,
+    wire: WireDocument,
+    streams: AsyncIterable<AttachmentStream>,
+    signal: AbortSignal,
+  ): Promise<AttachmentEdit[]> {
+    const edits = new Map<string, AttachmentEdit>();
+    const following = new Map<string, WireAttachment>();
+    for (const attachment of wire.attachments) {
+      if (attachment.content.kind === "follows") following.set(attachment.name, attachment);
+      else edits.set(attachment.name, stubEdit(attachment));
+    }
+    for await (const { name, body } of streams) {
+      const attachment = following.get(name);
+      if (attachment === undefined) continue;
+      const { digest, contentType, revisionPosition } = attachment;
+      const content = await this.#access.parts.attachments.stage(
+        database,
+        body,
+        {
+          ...(attachment.encoding === "gzip" ? { encoding: "gzip" } : {}),
+          ...(digest === undefined ? {} : { expectedDigest: digest }),
+        },
+        signal,
+      );
+      edits.set(name, {
+        kind: "staged",
+        name,
+        contentType: contentType ?? "application/octet-stream",
+        content,
+        ...(revisionPosition === undefined ? {} : { revisionPosition }),
+      });
+    }
+    return [...edits.values()];
+  }
+
+  /** One transaction for all; if the store refuses one of them, one for each half, down to that one. */
+  async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
+    const { kv, functions } = this.#access.parts;
+    const user = await this.#access.user();
+    const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
+      transactValidated(kv, functions, {}, async (tx, validation) => {
+        const database = await this.#access.open(tx, user);
+        return database.writeMany(tx, batch, { ...user, validation });
+      });
+    try {
+      return failuresOf(edits, await write(edits));
+    } catch (error) {
+      if (!isRefusal(error)) throw this.#access.shown(error);
+      if (edits.length === 1) return edits.map((edit) => refusal(edit, error));
+      const middle = Math.floor(edits.length / 2);
+      return [
+        ...(await this.#writeBatch(edits.slice(0, middle))),
+        ...(await this.#writeBatch(edits.slice(middle))),
+      ];
+    }
+  }
+
+  #isTooLarge({ body }: DocumentEdit): boolean {
+    return exceedsBytes(body, this.#access.parts.limits.documentBytesMax);
+  }
+}
+
+/** The store's own refusals of one document; anything else concerns the store. */
+function isRefusal(error: unknown): boolean {
+  const code = errorCode(error) ?? "";
+  return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
+}
+
+function failuresOf(
+  edits: readonly DocumentEdit[],
+  outcomes: readonly WriteOutcome[],
+): WriteFailure[] {
+  return outcomes.flatMap((outcome, index) => {
+    const failure = writeFailure(edits[index] as DocumentEdit, outcome);
+    return failure === undefined ? [] : [failure];
+  });
+}
+
+function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {
+  switch (outcome.kind) {
+    case "written":
+    case "known":
+      return undefined;
+    case "rejected":
+      return failureOf(edit, outcome.error, outcome.reason);
+    case "conflict":
+      return failureOf(edit, "conflict", "Document update conflict.");
+    case "missing-stub":
+      return failureOf(
+        edit,
+        "missing_stub",
+        `Invalid attachment stub in ${edit.id} for ${outcome.name}`,
+      );
+  }
+}
+
+function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
+  if (!(error instanceof OperationalError) || error instanceof EndpointError) throw error;
+  const { reason } = error.details;
+  return failureOf(edit, error.code, typeof reason === "string" ? reason : error.message);
+}
+
+function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFailure {
+  const revision = revisionOf(edit);
+  return { id: edit.id, revision, status: refusalStatus(error), error, reason };
+}
+
+/** As `_bulk_docs` tells it. */
+function tooLarge(edit: DocumentEdit): WriteFailure {
+  return failureOf(edit, "document_too_large", edit.id);
+}
+
+function revisionOf(edit: DocumentEdit): string {
+  if (edit.mode !== "replicated") return "";
+  return `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
+}
