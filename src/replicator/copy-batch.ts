@@ -12,6 +12,7 @@ import {
   Semaphore,
   utf8Encode,
 } from "../base/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
 import {
@@ -22,6 +23,7 @@ import {
   type PlainDocument,
   type RevisionRequest,
   type StreamedDocument,
+  type WriteFailure,
 } from "./endpoint.ts";
 import type { DocumentFailure, FailureLog } from "./failure-log.ts";
 import type { ReplicationOptions } from "./replication.ts";
@@ -255,25 +257,39 @@ export class BatchCopier {
       // Neither side can be trusted about what the target has: send everything.
       ancestors = [];
       if (outcome.kind === "failed") {
-        if (++failureCount > this.#options.retriesPerRequest) throw outcome.error;
+        if (++failureCount > this.#options.retriesPerRequest) {
+          if (!(outcome.error instanceof ProtocolError)) throw outcome.error;
+          const { status, error, reason } = outcome.error;
+          this.#failRead(request, { status, error, reason }, batch);
+          return;
+        }
         await clock.sleep(pauseMs, signal);
         pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
         continue;
       }
       if (++missingCount > 1) {
-        const { id, revision } = request;
         if (outcome.kind === "missing-stub") {
+          const { id, revision } = request;
           throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
         }
         // CouchDB stops the job here, and at every start again: one document holds up all others.
         const reason = "the source announced the revision and does not have it";
-        batch.failed("read", [{ id, revision, status: 404, error: "not_found", reason }]);
-        this.#observer.count({ docWriteFailures: 1 });
+        this.#failRead(request, { status: 404, error: "not_found", reason }, batch);
         return;
       }
       if (outcome.kind === "missing")
         await clock.sleep(this.#limits.missingDocumentPauseMs, signal);
     }
+  }
+
+  /** One document holds up no others. */
+  #failRead(
+    { id, revision }: RevisionRequest,
+    why: Pick<WriteFailure, "status" | "error" | "reason">,
+    batch: BatchOutcome,
+  ): void {
+    batch.failed("read", [{ id, revision, ...why }]);
+    this.#observer.count({ docWriteFailures: 1 });
   }
 
   async #tryAlone(

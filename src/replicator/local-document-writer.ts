@@ -1,7 +1,12 @@
 /** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
 import { errorCode, exceedsBytes, OperationalError, validateJson } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
-import { parseWireDocument, type WireAttachment, type WireDocument } from "../protocol/index.ts";
+import {
+  ProtocolError,
+  parseWireDocument,
+  type WireAttachment,
+  type WireDocument,
+} from "../protocol/index.ts";
 import { transactValidated } from "./document-validation.ts";
 import {
   type AttachmentStream,
@@ -12,6 +17,7 @@ import {
   type WriteResult,
 } from "./endpoint.ts";
 import type { LocalAccess } from "./local-access.ts";
+import { namedRevision } from "./named-revision.ts";
 import { refusalStatus } from "./refusal-status.ts";
 import { replicatedEdit, stubEdit } from "./stored-document.ts";
 
@@ -39,16 +45,15 @@ export class LocalDocumentWriter {
       length = 0;
       if (batch.length > 0) failures.push(...(await this.#writeBatch(batch)));
     };
-    for (const { text } of documents) {
+    for (const document of documents) {
       signal.throwIfAborted();
-      const wire = parseWireDocument(text);
-      const edit = replicatedEdit(wire, wire.attachments.map(stubEdit));
-      if (this.#isTooLarge(edit)) {
-        failures.push(tooLarge(edit));
+      const parsed = this.#parse(document);
+      if (parsed.kind === "refused") {
+        failures.push(parsed.failure);
         continue;
       }
-      edits.push(edit);
-      length += text.length;
+      edits.push(replicatedEdit(parsed.wire, parsed.wire.attachments.map(stubEdit)));
+      length += document.text.length;
       if (edits.length >= DOCUMENTS_MAX || length >= LENGTH_MAX) await flush();
     }
     await flush();
@@ -60,11 +65,10 @@ export class LocalDocumentWriter {
     const user = await this.#access.user();
     const database = await this.#access.read(async (_, opened) => opened);
     validateJson(document.text);
-    const wire = parseWireDocument(document.text);
-    const plain = replicatedEdit(wire, []);
-    if (this.#isTooLarge(plain)) return { kind: "refused", failure: tooLarge(plain) };
-    const attachments = await this.#stage(database, wire, document.attachments, signal);
-    const edit = replicatedEdit(wire, attachments);
+    const parsed = this.#parse(document);
+    if (parsed.kind === "refused") return parsed;
+    const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
+    const edit = replicatedEdit(parsed.wire, attachments);
     try {
       const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
         const opened = await this.#access.open(tx, user);
@@ -76,6 +80,26 @@ export class LocalDocumentWriter {
     } catch (error) {
       if (!isRefusal(error)) throw this.#access.shown(error);
       return { kind: "refused", failure: refusal(edit, error) };
+    }
+  }
+
+  /** What can be written: a document by the protocol, and not too large. */
+  #parse({
+    id,
+    text,
+  }: PlainDocument):
+    | { readonly kind: "document"; readonly wire: WireDocument }
+    | { readonly kind: "refused"; readonly failure: WriteFailure } {
+    try {
+      const wire = parseWireDocument(text);
+      const edit = replicatedEdit(wire, []);
+      if (this.#isTooLarge(edit)) return { kind: "refused", failure: tooLarge(edit) };
+      return { kind: "document", wire };
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      const { status, error: name, reason } = error;
+      const revision = namedRevision(text);
+      return { kind: "refused", failure: { id, revision, status, error: name, reason } };
     }
   }
 
