@@ -320,7 +320,6 @@ test.each([
       source: `${source.url}/${database}`,
       target: database,
       create_target: true,
-      retries_per_request: 0,
     });
     expect([status, body.history?.[0]]).toMatchObject([
       200,
