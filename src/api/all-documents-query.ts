@@ -4,8 +4,9 @@ import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
 import { isTextList, queryError } from "./query.ts";
 
-/** The ids that a resource is about: from `low` to before `high`, in byte order. */
+/** The ids that a resource is about: they begin with `prefix`, and are from `low` to before `high`, in byte order. */
 export interface IdRange {
+  readonly prefix: string;
   readonly low?: string;
   readonly high?: string;
 }
@@ -65,12 +66,18 @@ function parseQuery(
   if (keys !== undefined && !isTextList(keys)) {
     throw queryError("`keys` member must be an array of strings.");
   }
+  if (flag("reduce")) throw queryError("Reduce is invalid for map-only views.");
+  if (flag("group") || (count("group_level") ?? 0) > 0) {
+    throw queryError("Invalid use of grouping on a map view.");
+  }
   const descending = flag("descending");
   const inclusiveEnd = flag("inclusive_end", true);
-  const start = key ?? value("startkey") ?? value("start_key") ?? textOf(word("startkey_docid"));
-  const end = key ?? value("endkey") ?? value("end_key") ?? textOf(word("endkey_docid"));
+  // Null is a key, too.
+  const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
+  const start = given(key, value("startkey"), value("start_key"), textOf(word("startkey_docid")));
+  const end = given(key, value("endkey"), value("end_key"), textOf(word("endkey_docid")));
   return {
-    keys,
+    keys: keys?.filter((id) => id.startsWith(scope.prefix)),
     ...range({ start, end, descending, inclusiveEnd: inclusiveEnd || key !== undefined }, scope),
     limit: count("limit") ?? Number.MAX_SAFE_INTEGER,
     skip: count("skip") ?? 0,

@@ -41,10 +41,10 @@ export type Row =
   | { readonly kind: "text"; readonly id: string; readonly rev: string; readonly text: string }
   | { readonly kind: "missing"; readonly id: string };
 
-const DESIGN_RANGE = { low: "_design/", high: "_design0" };
+const DESIGN_RANGE = { prefix: "_design/", low: "_design/", high: "_design0" };
 
 export const ALL: Scope = {
-  range: {},
+  range: { prefix: "" },
   page: documentPage,
   byId: documentById,
   total: async (tx, database) => (await database.info(tx)).documentCount,
@@ -55,7 +55,7 @@ export const DESIGN: Scope = {
   total: countDesignDocuments,
 };
 export const LOCAL: Scope = {
-  range: {},
+  range: { prefix: "_local/" },
   page: localPage,
   byId: localById,
   total: async () => null,
@@ -152,7 +152,7 @@ async function localPage(
 }
 
 async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {
-  if (!id.startsWith("_local/") || !isStorableId(id)) return { kind: "missing", id };
+  if (!isStorableId(id)) return { kind: "missing", id };
   const found = await database.readLocal(tx, id);
   if (found === undefined) return { kind: "missing", id };
   const text = renderWireDocument({ ...found, deleted: false });

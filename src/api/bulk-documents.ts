@@ -15,7 +15,7 @@ import { type EditResult, writeAll } from "./document-writes.ts";
 import { checkWire, type EditMode, type NamedDocument, wireEdit } from "./edits.ts";
 import { errorAnswer, isRefusal } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
-import { readJsonMembers } from "./request-body.ts";
+import { readJsonMembers, refuseRepeatedNames } from "./request-body.ts";
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -32,9 +32,10 @@ type Prepared =
   | { readonly kind: "refused"; readonly text: JsonText; readonly error: unknown };
 
 async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
-  const members = await readJsonMembers(call);
+  const members = await readJsonMembers(call, "any");
   const mode = modeOf(members.get("new_edits"));
   const texts = documentsOf(members.get("docs"));
+  if (mode === "interactive") for (const text of texts) refuseRepeatedNames(text);
   await readDatabase(parts, call, async () => undefined);
   if (members.get("all_or_nothing") === "true") return refuseAll(texts);
   const prepared =

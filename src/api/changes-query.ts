@@ -1,6 +1,6 @@
 /** The query of a changes feed. */
 import { splitObject } from "../base/index.ts";
-import { badRequest, compileSelector, ProtocolError } from "../protocol/index.ts";
+import { badRequest, compileSelector, fieldPath, ProtocolError } from "../protocol/index.ts";
 import { type FilterName, type FilterRequest, parseFilterName } from "../replicator/index.ts";
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
@@ -13,7 +13,12 @@ import { splitPath } from "./router.ts";
 export type ChangesFilter =
   | { readonly kind: "all" }
   | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
-  | { readonly kind: "selector"; readonly matches: (document: unknown) => boolean }
+  | {
+      readonly kind: "selector";
+      readonly matches: (document: unknown) => boolean;
+      /** The fields of `include_docs`, each by its segments; undefined: all. */
+      readonly fields: readonly (readonly string[])[] | undefined;
+    }
   /** A function of a design document, which is to be opened in the database. */
   | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
 
@@ -64,7 +69,7 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
   };
   if (name === undefined || name === "") return { kind: "all" };
   if (name === "_doc_ids") return byIds(member("doc_ids"));
-  if (name === "_selector") return bySelector(member("selector"));
+  if (name === "_selector") return bySelector(member("selector"), member("fields"));
   if (name === "_design") {
     return { kind: "ids", matches: (id) => id.startsWith("_design/") };
   }
@@ -123,15 +128,23 @@ function byIds(value: unknown): ChangesFilter {
   return { kind: "ids", matches: (id) => ids.has(id) };
 }
 
-function bySelector(value: unknown): ChangesFilter {
+function bySelector(value: unknown, fields: unknown): ChangesFilter {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw badRequest("Selector error: expected a JSON object");
   }
   try {
-    return { kind: "selector", matches: compileSelector({ ...value }) };
+    const matches = compileSelector({ ...value });
+    return { kind: "selector", matches, fields: fieldPaths(fields) };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     // `_find` has words of its own for what is wrong with a selector; here it is a bad request.
     throw badRequest(error.reason);
   }
+}
+
+function fieldPaths(fields: unknown): readonly (readonly string[])[] | undefined {
+  if (fields === undefined) return undefined;
+  // As in `_find`, none named are all.
+  if (isTextList(fields)) return fields.length === 0 ? undefined : fields.map(fieldPath);
+  throw badRequest("Selector error: fields must be JSON array");
 }

@@ -10,6 +10,7 @@ import { readDatabase, writeDatabase } from "./database-access.ts";
 import { type DocumentView, viewOf, viewText } from "./document-view.ts";
 import { waitFor } from "./feed-wait.ts";
 import { PageSize } from "./page-size.ts";
+import { projectDocument } from "./projection.ts";
 import { oneLine } from "./responses.ts";
 
 /** Changes looked at in one transaction, when their documents are not. */
@@ -220,8 +221,11 @@ export class ChangesReader {
 
   async #withDocument({ sequence, text }: ChangesRow, view: DocumentView): Promise<ChangesRow> {
     const { signal } = this.#call.request;
-    const document = await viewText(this.#parts, this.#database, view, this.#query.view, signal);
-    return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(document)}}` };
+    const { filter, view: options } = this.#query;
+    const document = await viewText(this.#parts, this.#database, view, options, signal);
+    const fields = filter.kind === "selector" ? filter.fields : undefined;
+    const shown = fields === undefined ? document : projectDocument(document, fields);
+    return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(shown)}}` };
   }
 }
 

@@ -6,7 +6,7 @@ import type { Call } from "./call.ts";
 import { databaseName, locationOf, readDatabase, writeDatabase } from "./database-access.ts";
 import { infoView } from "./database-info.ts";
 import { writeOne } from "./document-writes.ts";
-import { wireEdit } from "./edits.ts";
+import { editMode, readDocumentText, wireEdit } from "./edits.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { isTextList } from "./query.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
@@ -55,9 +55,10 @@ async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
 
 async function createDocument(parts: ApiParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
-  const wire = parseWireDocument(await readJsonBody(call));
+  const mode = editMode(call);
+  const wire = parseWireDocument(await readDocumentText(call, mode));
   const id = wire.id ?? randomHex(parts.runtime.random);
-  const edit = await wireEdit(parts, call, { ...wire, id });
+  const edit = await wireEdit(parts, call, { ...wire, id }, mode);
   const { revision } = await writeOne(parts, call, edit);
   const status = call.request.query.get("batch") === "ok" ? 202 : 201;
   return json(status, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });

@@ -1,5 +1,5 @@
 /** From a document on the wire to an edit of the store. The bytes of its attachments are stored on the way. */
-import { base64Decode, exceedsBytes } from "../base/index.ts";
+import { base64Decode, exceedsBytes, type JsonText } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
 import {
@@ -14,6 +14,7 @@ import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";
 import { booleanParameter } from "./query.ts";
+import { readJsonBody } from "./request-body.ts";
 
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
@@ -25,6 +26,11 @@ export type NamedDocument = WireDocument & { readonly id: string };
 /** `new_edits` in the query. */
 export function editMode(call: Call): EditMode {
   return booleanParameter(call, "new_edits", true) ? "interactive" : "replicated";
+}
+
+/** A request's document, as it came. */
+export function readDocumentText(call: Call, mode: EditMode): Promise<JsonText> {
+  return readJsonBody(call, mode === "replicated" ? "any" : "unique");
 }
 
 /** The edit that a document asks for, its inline attachments stored. Attachments that follow are the caller's to stage. */

@@ -27,9 +27,12 @@ export function feedQuery(call: Call, timeoutMsMax: number): FeedQuery {
   const heartbeatMs = heartbeat(call);
   const timeoutMs = integerParameter(call, "timeout");
   const waitMs = Math.min(timeoutMs ?? timeoutMsMax, timeoutMsMax);
+  const feed = feedOf(query.get("feed"));
+  // What a browser says that connects again counts before the URL, which it repeats.
+  const lastEvent = feed === "eventsource" ? headers.get("last-event-id") : undefined;
   return {
-    feed: feedOf(query.get("feed")),
-    since: since(headers.get("last-event-id") ?? query.get("last-event-id") ?? query.get("since")),
+    feed,
+    since: since(lastEvent ?? query.get("last-event-id") ?? query.get("since")),
     limit: integerParameter(call, "limit") ?? Number.MAX_SAFE_INTEGER,
     descending: booleanParameter(call, "descending"),
     heartbeatMs,
@@ -49,7 +52,7 @@ function feedOf(text = "normal"): Feed {
 function since(text: string | undefined): FeedQuery["since"] {
   if (text === "now") return { kind: "now" };
   const plain = text?.startsWith('"') === true ? text.replace(/^"|"$/g, "") : text;
-  return { kind: "sequence", sequence: plain || FIRST_SEQUENCE };
+  return { kind: "sequence", sequence: plain ?? FIRST_SEQUENCE };
 }
 
 function heartbeat(call: Call): number | undefined {

@@ -3,6 +3,7 @@ import {
   concatBytes,
   type JsonText,
   jsonKind,
+  repeatedName,
   splitObject,
   utf8Decode,
   validateJson,
@@ -13,9 +14,27 @@ import type { Call } from "./call.ts";
 /** Of a body that is held whole, and looked at by `JSON.parse`, which may take many times its size. Streams have no limit. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
-/** The body as JSON. Throws a ProtocolError when it is none. */
-export async function readJsonBody(call: Call): Promise<JsonText> {
-  return checkJson(await readBody(call));
+/** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
+export type MemberNames = "unique" | "any";
+
+/** The body as JSON. Throws a ProtocolError when it is none, or when nobody can say which of two members is meant. */
+export async function readJsonBody(
+  call: Call,
+  memberNames: MemberNames = "unique",
+): Promise<JsonText> {
+  const text = checkJson(await readBody(call));
+  if (memberNames === "unique") refuseRepeatedNames(text);
+  return text;
+}
+
+/** Throws a ProtocolError when an object of `text` has two members of one name. */
+export function refuseRepeatedNames(text: JsonText): void {
+  const name = repeatedName(text);
+  if (name !== undefined) throw repeated(name);
+}
+
+function repeated(name: string): ProtocolError {
+  return badRequest(`The member "${name}" stands twice in one object`);
 }
 
 /** The body's bytes, which may come compressed. */
@@ -40,12 +59,20 @@ export async function readBody(call: Call): Promise<Uint8Array> {
   }
 }
 
-/** The members of a body that has to be a JSON object, by name; the last of a repeated name counts. */
-export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
+/** The members of a body that has to be a JSON object, by name. `memberNames` is what holds inside of them. */
+export async function readJsonMembers(
+  call: Call,
+  memberNames?: MemberNames,
+): Promise<ReadonlyMap<string, JsonText>> {
   requireJsonType(call);
-  const text = await readJsonBody(call);
+  const text = await readJsonBody(call, memberNames);
   if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
-  return new Map(splitObject(text).map(({ name, value }) => [name, value]));
+  const members = new Map<string, JsonText>();
+  for (const { name, value } of splitObject(text)) {
+    if (members.has(name)) throw repeated(name);
+    members.set(name, value);
+  }
+  return members;
 }
 
 /** CouchDB's check on most POST requests. */

@@ -18,7 +18,14 @@ export {
 } from "./bytes.ts";
 export { forEachConcurrent, runTogether, Semaphore } from "./concurrency.ts";
 export type { JsonMember, JsonText } from "./json-text.ts";
-export { joinObject, jsonKind, splitArray, splitObject, validateJson } from "./json-text.ts";
+export {
+  joinObject,
+  jsonKind,
+  repeatedName,
+  splitArray,
+  splitObject,
+  validateJson,
+} from "./json-text.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";
 export type { Page } from "./page.ts";
 export type {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { joinObject, jsonKind, splitArray, splitObject } from "./json-text.ts";
+import { joinObject, jsonKind, repeatedName, splitArray, splitObject } from "./json-text.ts";
 
 /** JSON texts with white space where it may stand. */
 const spaced = fc
@@ -31,6 +31,35 @@ test("an array is the sum of its elements", () => {
     }),
   );
 });
+
+test("a repeated name is found, however deep it stands and however it is spelled", () => {
+  fc.assert(
+    fc.property(
+      spaced,
+      fc.string(),
+      fc.array(fc.boolean(), { maxLength: 5 }),
+      (value, name, nest) => {
+        expect(repeatedName(value)).toBeUndefined();
+        const quoted = JSON.stringify(name);
+        const escaped = `"${[...name].map((char) => spell(char)).join("")}"`;
+        const repeating = `{${quoted}: ${value}, ${escaped} :1}`;
+        const text = nest.reduce(
+          (inner, inArray) => (inArray ? `[${value},${inner}]` : `{"x" : ${value},"y":${inner}}`),
+          repeating,
+        );
+        expect(repeatedName(text)).toBe(name);
+      },
+    ),
+  );
+  expect(repeatedName('{"a":{"a":["a",{"a":"a"}]}}')).toBeUndefined();
+});
+
+/** As JSON may spell any character. */
+function spell(char: string): string {
+  return [...Array(char.length).keys()]
+    .map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`)
+    .join("");
+}
 
 test("values come out as the text that went in", () => {
   const text =

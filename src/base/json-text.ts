@@ -50,8 +50,7 @@ export function splitObject(text: JsonText): JsonMember[] {
   at = skipSpace(text, at + 1);
   while (text.charCodeAt(at) !== CLOSE_BRACE) {
     const nameEnd = skipString(text, at);
-    const quoted = text.slice(at, nameEnd);
-    const name: string = quoted.includes("\\") ? JSON.parse(quoted) : quoted.slice(1, -1);
+    const name = unquote(text.slice(at, nameEnd));
     at = skipSpace(text, nameEnd);
     if (text.charCodeAt(at) !== COLON) throw new SyntaxError("The JSON object lacks a colon");
     const valueStart = skipSpace(text, at + 1);
@@ -78,6 +77,30 @@ export function splitArray(text: JsonText): JsonText[] {
   return elements;
 }
 
+/** The first name that stands twice in one object of `text`, at whatever depth. `text` must be valid JSON. */
+export function repeatedName(text: JsonText): string | undefined {
+  /** Of the objects that are open; undefined for an array. */
+  const open: (Set<string> | undefined)[] = [];
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === OPEN_BRACE) open.push(new Set());
+    else if (code === OPEN_BRACKET) open.push(undefined);
+    else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) open.pop();
+    else if (code === QUOTE) {
+      const end = skipString(text, at);
+      const names = open.at(-1);
+      // Only a name has a colon behind it.
+      if (names !== undefined && text.charCodeAt(skipSpace(text, end)) === COLON) {
+        const name = unquote(text.slice(at, end));
+        if (names.has(name)) return name;
+        names.add(name);
+      }
+      at = end - 1;
+    }
+  }
+  return undefined;
+}
+
 /** An object's text from its members, in order. */
 export function joinObject(members: Iterable<JsonMember>): JsonText {
   let text = "{";
@@ -86,6 +109,10 @@ export function joinObject(members: Iterable<JsonMember>): JsonText {
     text += `${JSON.stringify(name)}:${value}`;
   }
   return `${text}}`;
+}
+
+function unquote(quoted: JsonText): string {
+  return quoted.includes("\\") ? JSON.parse(quoted) : quoted.slice(1, -1);
 }
 
 function skipSpace(text: string, start: number): number {

@@ -5,7 +5,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { ApiRequest, User } from "../api/index.ts";
 import type { Clock } from "../base/index.ts";
-import { ProtocolError } from "../protocol/index.ts";
+import { badRequest, ProtocolError } from "../protocol/index.ts";
 import type { AuthenticationSettings } from "./authentication-settings.ts";
 import type { Configuration } from "./configuration.ts";
 import { tokenUser } from "./json-web-token.ts";
@@ -94,7 +94,11 @@ export class Authentication {
   async #byBasic(header = ""): Promise<User | undefined> {
     const authorization = /^basic\s+(\S+)\s*$/i.exec(header);
     if (authorization === null) return undefined;
-    const pair = Buffer.from(authorization[1] as string, "base64").toString("utf8");
+    const encoded = authorization[1] as string;
+    if (!/^[A-Za-z0-9+/]+=*$/.test(encoded)) {
+      throw badRequest("Authorization header has invalid base64 value");
+    }
+    const pair = Buffer.from(encoded, "base64").toString("utf8");
     const colon = pair.indexOf(":");
     if (colon < 0) return undefined;
     const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1));

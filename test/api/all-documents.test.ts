@@ -55,6 +55,9 @@ describe("_all_docs", () => {
       differs: "CouchDB begins with the first id, though no id is behind an object",
     },
     lists("?key=1", [], 0),
+    lists("?key=null", [], 0),
+    lists("?endkey=null", [], 0),
+    { ...lists("?startkey=null&descending=true", [], 0), differs: OFFSET },
     {
       name: "answers keys in their order, removed and unknown ones too",
       ask: "POST /films/_all_docs",
@@ -71,6 +74,18 @@ describe("_all_docs", () => {
           { key: "_x", error: "not_found" },
         ],
       },
+    },
+    {
+      name: "answers no keys but those of design documents among these",
+      ask: 'GET /films/_design_docs?keys=["a","_design/x","_design/nope"]',
+      status: 200,
+      has: { rows: [row("_design/x"), { key: "_design/nope", error: "not_found" }] },
+    },
+    {
+      name: "answers no keys but those of local documents among these",
+      ask: 'GET /films/_local_docs?keys=["a","_local/l"]',
+      status: 200,
+      has: { rows: [{ id: "_local/l" }] },
     },
     {
       name: "answers keys of the query",
@@ -173,6 +188,17 @@ describe("_all_docs", () => {
       ask: "GET /films/_all_docs?include_docs=x",
       ...refusal(400, "query_parse_error", 'Invalid boolean parameter: "x"'),
     },
+    {
+      name: "does not reduce",
+      ask: "POST /films/_all_docs",
+      body: { reduce: true },
+      ...refusal(400, "query_parse_error", "Reduce is invalid for map-only views."),
+    },
+    ...["group=true", "group_level=1"].map((query) => ({
+      name: `does not group (${query})`,
+      ask: `GET /films/_all_docs?${query}`,
+      ...refusal(400, "query_parse_error", "Invalid use of grouping on a map view."),
+    })),
     {
       name: "refuses a key that is not JSON",
       differs: "The error is that of a query",

@@ -87,6 +87,24 @@ describe("a normal feed", () => {
       ...feed([b], 2),
     },
     {
+      name: "shows of the documents that a selector passes the fields that were asked for",
+      ask: "POST /films/_changes?filter=_selector&include_docs=true&limit=1",
+      body: { selector: { n: { $gt: 2 } }, fields: ["n", "nope"] },
+      ...feed([{ ...b, doc: { n: 3 } }], 2),
+    },
+    {
+      name: "shows whole documents when no field is named",
+      ask: "POST /films/_changes?filter=_selector&include_docs=true&limit=1",
+      body: { selector: { n: { $gt: 2 } }, fields: [] },
+      ...feed([{ ...b, doc: { _id: "b", _rev: "1-c", n: 3 } }], 2),
+    },
+    {
+      name: "refuses fields that are no list",
+      ask: "POST /films/_changes?filter=_selector",
+      body: { selector: {}, fields: "n" },
+      ...refusal(400, "bad_request", "Selector error: fields must be JSON array"),
+    },
+    {
       name: "is filtered to design documents",
       differs: "CouchDB counts as pending what it has passed over",
       ask: "GET /films/_changes?filter=_design",
@@ -101,6 +119,24 @@ describe("a normal feed", () => {
     {
       name: "refuses a sequence of another server",
       ask: "GET /films/_changes?since=12-abc",
+      ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
+    },
+    {
+      name: "refuses an empty sequence",
+      ask: "GET /films/_changes?since=",
+      ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
+    },
+    {
+      name: "passes over the last event of another feed",
+      ask: "GET /films/_changes?limit=0",
+      headers: { "Last-Event-ID": "nope" },
+      status: 200,
+      has: { results: [] },
+    },
+    {
+      name: "refuses a last event of another server",
+      ask: "GET /films/_changes?feed=eventsource&timeout=1",
+      headers: { "Last-Event-ID": "nope" },
       ...refusal(400, "bad_request", "Malformed sequence supplied in 'since' parameter."),
     },
     {
@@ -178,8 +214,9 @@ describe("a normal feed", () => {
     const now = (await ask("GET /films/_changes?since=now")).json;
     expect(now).toEqual({ results: [], last_seq: rest.last_seq, pending: 0 });
     expect((await ask("GET /films")).json.update_seq).toBe(rest.last_seq);
-    const header = { "Last-Event-ID": first.last_seq };
-    expect((await ask("GET /films/_changes", { headers: header })).json.results).toHaveLength(2);
+    const headers = { "Last-Event-ID": first.last_seq };
+    const events = await ask("GET /films/_changes?feed=eventsource&since=0&limit=2", { headers });
+    expect(events.text.match(/"id":"[^"]+"/g)).toEqual(['"id":"gone"', '"id":"_design/x"']);
   });
 
   test("of an empty database is empty", async () => {

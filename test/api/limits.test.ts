@@ -6,6 +6,7 @@ import { FILMS, refusal, testRows } from "./rows.ts";
 
 const gzip = { "Content-Encoding": "gzip" };
 const tooLarge = refusal(413, "too_large", "the request entity is too large");
+const LAST_COUNTS = "CouchDB takes the last and is silent about the others";
 const notJson = refusal(400, "bad_request", "invalid UTF-8 JSON");
 
 describe("bodies", () => {
@@ -91,13 +92,59 @@ describe("bodies", () => {
       differs: "CouchDB takes its time over it",
     },
     {
-      name: "the last of a repeated name counts",
+      name: "a request may not say one thing twice",
       ask: "POST /films/_bulk_docs",
       body: '{"docs":1,"docs":[{"_id":"a"}]}',
+      ...refusal(400, "bad_request", 'The member "docs" stands twice in one object'),
+      differs: LAST_COUNTS,
+    },
+    {
+      name: "nor may a document",
+      ask: "PUT /films/twice",
+      body: '{"a":1,"b":{"c":1,"\\u0063":2}}',
+      ...refusal(400, "bad_request", 'The member "c" stands twice in one object'),
+      differs: LAST_COUNTS,
+    },
+    {
+      name: "nor one that is posted",
+      ask: "POST /films",
+      body: '{"_id":"twice","_id":"once"}',
+      ...refusal(400, "bad_request", 'The member "_id" stands twice in one object'),
+      differs: LAST_COUNTS,
+    },
+    {
+      name: "nor one of many",
+      ask: "POST /films/_bulk_docs",
+      body: '{"docs":[{"_id":"before"},{"_id":"twice","a":1,"a":2}]}',
+      ...refusal(400, "bad_request", 'The member "a" stands twice in one object'),
+      differs: LAST_COUNTS,
+    },
+    {
+      name: "nor a local document",
+      ask: "PUT /films/_local/twice",
+      body: '{"a":1,"a":2}',
+      ...refusal(400, "bad_request", 'The member "a" stands twice in one object'),
+      differs: LAST_COUNTS,
+    },
+    {
+      name: "what another server has stored so is taken as it comes",
+      ask: "POST /films/_bulk_docs",
+      body: '{"new_edits":false,"docs":[{"_id":"foreign","_rev":"1-a","a":1,"a":2}]}',
       status: 201,
-      has: [{ id: "a" }],
+      has: [],
     },
   ]);
+});
+
+test("what two servers have stored with a name twice goes in and out as it came", async () => {
+  const { ask } = await openApi();
+  await ask("PUT /films");
+  const stored = '"a":1,"a":{"b":1,"b":2}';
+  await ask("PUT /films/foreign?new_edits=false", { body: `{"_rev":"1-a",${stored}}` });
+  expect((await ask("GET /films/foreign")).text).toContain(stored);
+  const docs = '{"docs":[{"_id":"before"},{"_id":"twice","a":1,"a":2}]}';
+  expect((await ask("POST /films/_bulk_docs", { body: docs })).status).toBe(400);
+  expect((await ask("GET /films/before")).status).toBe(404);
 });
 
 describe("limits", () => {

@@ -366,6 +366,14 @@ describe("sessions", () => {
       expect((await ask("GET", path, { as: "root:no" })).status).toBe(401);
     }
   });
+
+  test("credentials that are no base64 are not taken for none", async () => {
+    const headers = { Authorization: "Basic root:secret" };
+    expect(await ask("GET", "/_session", { headers })).toMatchObject({
+      status: 400,
+      json: { error: "bad_request", reason: "Authorization header has invalid base64 value" },
+    });
+  });
 });
 
 test("nano logs in, and its session carries its requests", async () => {
