@@ -33,9 +33,9 @@ export class DocumentReader {
     if (first === undefined) {
       return { tree: new RevisionTree(), place: NO_PLACE, chunkCount: 0, writeCount: 0 };
     }
-    const chunks = await readRest(tx, first, documentChunkCount(first), (chunk) =>
-      this.#keys.document(id, chunk),
-    );
+    const storedCount = documentChunkCount(first);
+    const keyOf = (chunk: number): Key => this.#keys.document(id, chunk);
+    const chunks = storedCount === 1 ? [first] : await readRest(tx, first, storedCount, keyOf);
     const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
     return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
   }

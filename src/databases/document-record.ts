@@ -64,9 +64,10 @@ export function documentChunkCount(first: Uint8Array): number {
 }
 
 export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRecord {
-  const reader = new RecordReader(joinChunks(chunks));
-  assert(reader.byte() === FORMAT, "The document record has a format of this version");
-  const versionstamp = Versionstamp.fromBytes(reader.raw(VERSIONSTAMP_BYTES));
+  const bytes = joinChunks(chunks);
+  assert(bytes[0] === FORMAT, "The document record has a format of this version");
+  const versionstamp = Versionstamp.at(bytes, VERSIONSTAMP_OFFSET);
+  const reader = new RecordReader(bytes, VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES);
   reader.integer();
   return { versionstamp, tree: decodeTree(reader), chunkCount: chunks.length };
 }

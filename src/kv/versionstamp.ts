@@ -27,9 +27,14 @@ export class Versionstamp {
 
   /** The complete versionstamp that longer bytes end with. */
   static endOf(bytes: Uint8Array): Versionstamp {
-    assert(bytes.length >= VERSIONSTAMP_BYTES, "A versionstamp has 12 bytes");
-    const begin = bytes.length - VERSIONSTAMP_BYTES;
-    return new Versionstamp(Uint8Array.prototype.slice.call(bytes, begin), true);
+    return Versionstamp.at(bytes, bytes.length - VERSIONSTAMP_BYTES);
+  }
+
+  /** The complete versionstamp that begins at `offset`. */
+  static at(bytes: Uint8Array, offset: number): Versionstamp {
+    const end = offset + VERSIONSTAMP_BYTES;
+    assert(offset >= 0 && end <= bytes.length, "A versionstamp has 12 bytes");
+    return new Versionstamp(Uint8Array.prototype.slice.call(bytes, offset, end), true);
   }
 
   /** A versionstamp that the commit completes. `userVersion` orders several of one transaction. */
