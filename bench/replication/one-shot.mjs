@@ -41,6 +41,8 @@ await withNodes(["here", "there"], async (here, there) => {
   );
   const push = { source: "films", target: `${there.url}/pushed`, create_target: true };
   const pushed = await measure("here → there", nodes, () => replicate(here, push));
+  const pull = { source: `${here.url}/films`, target: "pulled", create_target: true };
+  await measure("there ← here", nodes, () => replicate(there, pull));
   await call(there, "PUT", "/pouch");
   const pouched = await measure("PouchDB, here → there", all, () =>
     pouch(`${here.url}/films`, `${there.url}/pouch`),

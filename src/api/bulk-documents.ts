@@ -12,7 +12,7 @@ import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { type EditResult, writeAll } from "./document-writes.ts";
-import { checkWire, type EditMode, type NamedDocument, wireEdit } from "./edits.ts";
+import { checkWire, type EditMode, editOf, type NamedDocument, wireEdit } from "./edits.ts";
 import { errorAnswer, isRefusal } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { readJsonMembers, refuseRepeatedNames } from "./request-body.ts";
@@ -74,6 +74,9 @@ async function prepareAll(
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
   for (const wire of wires) checkWire(parts, wire);
+  if (wires.every(({ attachments }) => attachments.length === 0)) {
+    return wires.map((wire) => ({ kind: "edit", edit: editOf(wire, [], "interactive") }));
+  }
   return mapConcurrent(wires, async (wire) => {
     return { kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") };
   });

@@ -50,25 +50,24 @@ async function compare(
   do {
     const page = asked.slice(start, start + PAGE_COUNT_MAX);
     const answers = await readDatabase(parts, call, (tx, database) =>
-      Promise.all(
-        page.map(async ([id, revisions]) => {
-          return [id, await missingOf(tx, database, id, revisions)] as const;
-        }),
-      ),
+      Promise.all(page.map(([id, revisions]) => missingOf(tx, database, id, revisions))),
     );
-    rows.push(...answers.filter(([, { missing }]) => missing.length > 0));
+    for (const [index, answer] of answers.entries()) {
+      const [id] = page[index] as readonly [string, readonly string[]];
+      if (answer.missing.length > 0) rows.push([id, answer]);
+    }
     start += PAGE_COUNT_MAX;
   } while (start < asked.length);
   return rows;
 }
 
 /** An id that no document here can have lacks everything; its write is what will be refused, with a reason. */
-async function missingOf(
+function missingOf(
   tx: ReadTransaction,
   database: Database,
   id: string,
   revisions: readonly string[],
-): Promise<MissingRevisions> {
+): MissingRevisions | Promise<MissingRevisions> {
   if (!isStorableId(id)) return { missing: revisions, possibleAncestors: [] };
   return database.missingRevisions(tx, id, revisions);
 }
@@ -83,7 +82,9 @@ function askedRevisions(text: string): Map<string, readonly string[]> {
       throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
     }
     revisions.forEach(checkRevision);
-    asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
+    const known = asked.get(name);
+    const isPlain = known === undefined && revisions.length === 1;
+    asked.set(name, isPlain ? revisions : [...new Set([...(known ?? []), ...revisions])]);
   }
   return asked;
 }

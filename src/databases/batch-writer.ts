@@ -80,6 +80,7 @@ export class BatchWriter {
     let lefts: (Key | undefined)[];
     for (;;) {
       lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
+      if (state.written.size === 0) break;
       const stale = [...prepared.entries()].filter(([, entry]) => {
         return !("kind" in entry) && isStale(state, entry);
       });
@@ -96,6 +97,7 @@ export class BatchWriter {
     });
     deltas.apply(tx);
     this.#counts.finish(tx, state);
+    if (!this.#hooks.some((hook) => hook.afterWrite !== undefined)) return outcomes;
     for (const outcome of outcomes) {
       if (outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX)) {
         await announce(batch, this.#hooks, outcome.id);

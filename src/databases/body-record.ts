@@ -29,9 +29,9 @@ const DIGEST_PREFIX = "md5-";
 const IDENTITY = 0;
 const GZIP = 1;
 
-/** The chunks of a text in UTF-8. */
+/** The chunks of a text in UTF-8, until another record is begun. */
 export function encodeBody(text: Uint8Array): Uint8Array[] {
-  return splitChunks(new RecordWriter().byte(FORMAT).raw(text).finish());
+  return splitChunks(new RecordWriter().byte(FORMAT).raw(text).finishBriefly());
 }
 
 export function decodeBody(chunks: readonly Uint8Array[]): JsonText {

@@ -86,6 +86,7 @@ export class ChangeCounts {
     versionstamps: readonly (Versionstamp | undefined)[],
   ): Promise<(Key | undefined)[]> {
     const places: (Key | undefined)[] = versionstamps.map(() => undefined);
+    if (versionstamps.every((versionstamp) => versionstamp === undefined)) return places;
     const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
       versionstamp === undefined ? [] : [{ index, versionstamp }],
     );

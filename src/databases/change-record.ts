@@ -27,7 +27,7 @@ export interface ChangeRecord {
   readonly complete: boolean;
 }
 
-/** `leaves` winner first. */
+/** `leaves` winner first. The record is there until another one is begun. */
 export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): Uint8Array {
   const listed = leaves.slice(0, LEAVES_MAX);
   const writer = new RecordWriter().byte(FORMAT).text(id);
@@ -36,7 +36,7 @@ export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): 
     writer.integer(generation).byte(deleted ? DELETED : 0);
     writeHash(writer, hash);
   }
-  return writer.finish();
+  return writer.finishBriefly();
 }
 
 export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
@@ -55,10 +55,11 @@ export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   return { id, leaves, complete };
 }
 
+/** The record is there until another one is begun. */
 export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Array {
   const writer = new RecordWriter().byte(FORMAT).integer(generation);
   writeHash(writer, hash);
-  return writer.finish();
+  return writer.finishBriefly();
 }
 
 export function decodeWinnerRecord(value: Uint8Array): RevisionParts {

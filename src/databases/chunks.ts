@@ -6,8 +6,9 @@ export const CHUNK_BYTES = 90_000;
 
 /** At least one chunk, so that an empty value exists too. */
 export function splitChunks(bytes: Uint8Array): Uint8Array[] {
+  if (bytes.length <= CHUNK_BYTES) return [bytes];
   const chunks: Uint8Array[] = [];
-  for (let start = 0; start < bytes.length || start === 0; start += CHUNK_BYTES) {
+  for (let start = 0; start < bytes.length; start += CHUNK_BYTES) {
     chunks.push(bytes.subarray(start, start + CHUNK_BYTES));
   }
   return chunks;

@@ -71,6 +71,10 @@ export class RegistryKeys {
     return this.#root.packVersionstamped([UPDATE_OF, name, kind, versionstamp]);
   }
 
+  updateOf(name: string, kind: number, versionstamp: Versionstamp): Key {
+    return this.#root.pack([UPDATE_OF, name, kind, versionstamp]);
+  }
+
   updatesOf(name: string, kind: number): Range {
     return this.#root.range([UPDATE_OF, name, kind]);
   }

@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { Subspace } from "../kv/index.ts";
+import { DatabaseRegistry } from "./database-registry.ts";
 import { isDatabaseName } from "./names.ts";
 import { CONTEXT, interactive, openStore } from "./store.fixture.ts";
+
+/** That of `openStore`. */
+const ROOT = Subspace.fromTuple([1]);
 
 describe("the registry", () => {
   test.each([
@@ -84,6 +89,37 @@ describe("the registry", () => {
     expect(kinds).toEqual(["created", "updated", "deleted"]);
     // A row and its entry by name for each.
     expect(await keyCount()).toBe(before + 2 * kinds.length);
+  });
+
+  test("rows of updates that other processes left become few, and the last update is the last row", async () => {
+    const { kv, runtime, registry } = await openStore();
+    const nodes = [registry, ...[1, 2, 3].map(() => new DatabaseRegistry({ runtime, root: ROOT }))];
+    let written = 0;
+    const writeTogether = (nodeCount: number) =>
+      Promise.all(
+        nodes.slice(0, nodeCount).flatMap((node) =>
+          [1, 2, 3, 4].map(() => {
+            const edit = interactive(`document-${written++}`);
+            return kv.transact(async (tx) =>
+              (await node.open(tx, "films")).write(tx, edit, CONTEXT),
+            );
+          }),
+        ),
+      );
+    for (let round = 0; round < 20; round++) await writeTogether(nodes.length);
+    const rows = async () => {
+      const { entries } = await kv.read((tx) => registry.updates.page(tx, {}));
+      return entries.filter(({ kind }) => kind === "updated");
+    };
+    // As many as write at once may stay, and some that were passed over.
+    expect((await rows()).length).toBeLessThan(4 * nodes.length * 3);
+    // One node alone: what the others left goes, too.
+    for (let round = 0; round < 400; round++) await writeTogether(1);
+    expect((await rows()).length).toBeLessThan(12);
+    await kv.transact((tx) => registry.create(tx, "other"));
+    await writeTogether(1);
+    const { entries } = await kv.read((tx) => registry.updates.page(tx, { descending: true }));
+    expect(entries[0]).toMatchObject({ name: "films", kind: "updated" });
   });
 
   test("names come in order, within bounds", async () => {

@@ -5,7 +5,7 @@
 import { assert } from "../base/index.ts";
 import type { Key, Transaction } from "../kv/index.ts";
 import type { ChangeCounts } from "./change-counts.ts";
-import { encodeChangeRecord, encodeWinnerRecord } from "./change-record.ts";
+import { type ChangedLeaf, encodeChangeRecord, encodeWinnerRecord } from "./change-record.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
 import { encodeNewVersionstamp } from "./counter-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
@@ -87,10 +87,8 @@ export class DocumentIndexes {
       tx.clear(this.#keys.change(place.versionstamp));
       this.#counts.leave(left, deltas);
     }
-    const leaves = tree.leaves.map(({ generation, hash, leaf }) => {
-      return { generation, hash, deleted: leaf.deleted };
-    });
-    tx.setVersionstampedKey(this.#keys.newChange(userVersion), encodeChangeRecord(id, leaves));
+    const change = encodeChangeRecord(id, tree.leaves.map(changedLeaf));
+    tx.setVersionstampedKey(this.#keys.newChange(userVersion), change);
     const record = encodeDocumentRecord(tree, userVersion);
     tx.setVersionstampedValue(this.#keys.document(id, 0), record.first);
     for (const [index, bytes] of record.more.entries()) {
@@ -129,14 +127,19 @@ function count(deltas: CounterDeltas, tree: RevisionTree, before: TreeBefore): v
   const isDeleted = tree.winner?.leaf.deleted;
   deltas.add("documents", alive(isDeleted) - alive(before.wasDeleted));
   deltas.add("deletedDocuments", dead(isDeleted) - dead(before.wasDeleted));
+  for (const leaf of tree.leaves) if (!before.leaves.has(leaf)) addBytes(deltas, leaf.leaf, 1);
+  if (before.leaves.size === 0) return;
   const after = new Set(tree.leaves);
   for (const [leaf, state] of before.leaves) if (!after.has(leaf)) addBytes(deltas, state, -1);
-  for (const leaf of after) if (!before.leaves.has(leaf)) addBytes(deltas, leaf.leaf, 1);
 }
 
 function addBytes(deltas: CounterDeltas, leaf: LeafState, sign: 1 | -1): void {
   deltas.add("externalBytes", sign * (leaf.bodyBytes + leaf.attachmentBytes));
   deltas.add("activeBytes", sign * (leaf.bodyBytes + leaf.attachmentEncodedBytes));
+}
+
+function changedLeaf({ generation, hash, leaf }: LeafNode): ChangedLeaf {
+  return { generation, hash, deleted: leaf.deleted };
 }
 
 /** 1 for a document that is there, 0 for a deleted or unknown one. */

@@ -8,7 +8,7 @@ import { decodeDocumentRecord, documentChunkCount } from "./document-record.ts";
 import { isDocumentId } from "./names.ts";
 import { formatRevision } from "./revision.ts";
 import { type LeafNode, pathOf, RevisionTree } from "./revision-tree.ts";
-import { type LoadedDocument, stateOf } from "./transaction-state.ts";
+import { type LoadedDocument, type Place, stateOf } from "./transaction-state.ts";
 
 /** What is shown of a document; undefined when it is hidden. */
 export type ReadRule = (document: Document) => Document | undefined;
@@ -31,11 +31,11 @@ export class DocumentReader {
     if (written !== undefined) return written;
     const first = isDocumentId(id) ? await tx.get(this.#keys.document(id, 0)) : undefined;
     if (first === undefined) {
-      return { tree: new RevisionTree(), place: { kind: "none" }, chunkCount: 0, writeCount: 0 };
+      return { tree: new RevisionTree(), place: NO_PLACE, chunkCount: 0, writeCount: 0 };
     }
-    const chunks = await readRest(tx, first, documentChunkCount(first), (chunk) =>
-      this.#keys.document(id, chunk),
-    );
+    const storedCount = documentChunkCount(first);
+    const keyOf = (chunk: number): Key => this.#keys.document(id, chunk);
+    const chunks = storedCount === 1 ? [first] : await readRest(tx, first, storedCount, keyOf);
     const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
     return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
   }
@@ -73,6 +73,8 @@ export class DocumentReader {
     return decodeBody(await readChunks(tx, node.leaf.bodyChunkCount, keyOf));
   }
 }
+
+const NO_PLACE: Place = { kind: "none" };
 
 /** The chunks of a value, whose first one was read to learn their number. */
 export async function readRest(

@@ -29,6 +29,7 @@ export interface DocumentRecord {
   readonly chunkCount: number;
 }
 
+/** Until another record is begun. */
 export interface EncodedDocumentRecord {
   /** Chunk 0; the commit fills in the versionstamp. */
   readonly first: VersionstampedBytes;
@@ -40,18 +41,15 @@ export function encodeDocumentRecord(
   tree: RevisionTree,
   userVersion: number,
 ): EncodedDocumentRecord {
-  const treeBytes = encodeTree(tree);
-  const byteCount = 1 + VERSIONSTAMP_BYTES + 1 + treeBytes.length;
-  const chunkCount = Math.ceil(byteCount / CHUNK_BYTES);
+  const writer = new RecordWriter().byte(FORMAT).raw(Versionstamp.incomplete(userVersion).bytes);
+  // The number of chunks, which is below 0x80 and so one byte.
+  writer.byte(0);
+  writeTree(writer, tree);
+  const bytes = writer.finishBriefly();
+  const chunkCount = Math.ceil(bytes.length / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A revision tree fits into a transaction");
-  const bytes = new RecordWriter()
-    .byte(FORMAT)
-    .raw(Versionstamp.incomplete(userVersion).bytes)
-    .integer(chunkCount)
-    .raw(treeBytes)
-    .finish();
+  bytes[VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES] = chunkCount;
   const [first, ...more] = splitChunks(bytes);
-  assert(more.length === chunkCount - 1, "A record has the chunks that its head announces");
   return {
     first: { bytes: first as Uint8Array, offset: VERSIONSTAMP_OFFSET },
     more,
@@ -66,15 +64,15 @@ export function documentChunkCount(first: Uint8Array): number {
 }
 
 export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRecord {
-  const reader = new RecordReader(joinChunks(chunks));
-  assert(reader.byte() === FORMAT, "The document record has a format of this version");
-  const versionstamp = Versionstamp.fromBytes(reader.raw(VERSIONSTAMP_BYTES));
+  const bytes = joinChunks(chunks);
+  assert(bytes[0] === FORMAT, "The document record has a format of this version");
+  const versionstamp = Versionstamp.at(bytes, VERSIONSTAMP_OFFSET);
+  const reader = new RecordReader(bytes, VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES);
   reader.integer();
   return { versionstamp, tree: decodeTree(reader), chunkCount: chunks.length };
 }
 
-function encodeTree(tree: RevisionTree): Uint8Array {
-  const writer = new RecordWriter();
+function writeTree(writer: RecordWriter, tree: RevisionTree): void {
   const places = new Map<RevisionNode, number>();
   writer.integer(tree.leaves.length);
   for (const node of tree.leaves) {
@@ -91,7 +89,6 @@ function encodeTree(tree: RevisionTree): Uint8Array {
     if (tree.leaves.length > 1) for (const ancestor of chain) places.set(ancestor, places.size);
     writeHashes(writer, chain);
   }
-  return writer.finish();
 }
 
 function decodeTree(reader: RecordReader): RevisionTree {

@@ -87,7 +87,20 @@ export class DocumentWriter {
   }
 
   /** Reads what carrying out needs; an outcome when it turns out that nothing is to be written. */
-  async prepare(
+  prepare(
+    tx: Transaction,
+    edit: DocumentEdit,
+    judged: Writable,
+  ): Prepared | Promise<Prepared | WriteOutcome> {
+    // Most edits are without attachments: nothing is to be read for them.
+    if (edit.attachments.length > 0 || replacedLeaves(judged).length > 0) {
+      return this.#prepareAttachments(tx, edit, judged);
+    }
+    const { writeCount } = judged.loaded;
+    return { edit, judged, attachments: [], leafAttachments: NO_ATTACHMENTS, writeCount };
+  }
+
+  async #prepareAttachments(
     tx: Transaction,
     edit: DocumentEdit,
     judged: Writable,
@@ -108,15 +121,18 @@ export class DocumentWriter {
     { edit, judged, attachments: resolved, leafAttachments }: Prepared,
     counting: Counting,
   ): WriteOutcome & { readonly kind: "written" } {
-    const attachments = resolved.map((attachment) => sharedInTransaction(state, attachment));
+    const attachments =
+      resolved.length === 0
+        ? resolved
+        : resolved.map((attachment) => sharedInTransaction(state, attachment));
     const { loaded } = judged;
     const { tree } = loaded;
     const before = treeBefore(tree);
     const revision = this.#growTree(tx, { edit, judged, attachments });
     tree.stem(state.database.revisionLimit);
-    const after = new Set(tree.leaves);
+    const after = before.leaves.size === 0 ? undefined : new Set(tree.leaves);
     for (const [leaf, leafState] of before.leaves) {
-      if (after.has(leaf)) continue;
+      if (after?.has(leaf)) continue;
       this.#leaves.drop(tx, edit.id, leaf, leafState, {
         attachments: leafAttachments.get(leaf) ?? [],
         kept: attachments,
@@ -131,11 +147,8 @@ export class DocumentWriter {
     id: string,
     judged: Writable,
   ): Promise<Map<LeafNode, readonly Attachment[]>> {
-    const { tree } = judged.loaded;
-    const parents = judged.kind === "interactive" ? [judged.parent] : tree.leaves;
-    const leaves = parents.filter((leaf) => leaf !== undefined && hasAttachments(leaf));
     const lists = await Promise.all(
-      (leaves as LeafNode[]).map(
+      replacedLeaves(judged).map(
         async (leaf) => [leaf, await this.#reader.attachments(tx, id, leaf)] as const,
       ),
     );
@@ -205,6 +218,15 @@ export function isStale(state: TransactionState, { edit, judged, writeCount }: P
   if (written === undefined) return false;
   return written !== judged.loaded || written.writeCount !== writeCount;
 }
+
+/** The leaves with attachments that carrying the edit out may replace. */
+function replacedLeaves(judged: Writable): readonly LeafNode[] {
+  if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
+  const { parent } = judged;
+  return parent !== undefined && hasAttachments(parent) ? [parent] : [];
+}
+
+const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
 
 /** For a graft that adds no leaf. */
 const UNUSED: LeafState = {

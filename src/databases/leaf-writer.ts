@@ -38,24 +38,27 @@ export class LeafWriter {
       });
     }
     const bodyChunks = encodeBody(body);
-    for (const [chunk, bytes] of bodyChunks.entries()) {
-      tx.set(this.#keys.body(edit.id, revision, chunk), bytes);
+    for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
+      tx.set(this.#keys.body(edit.id, revision, chunk), bodyChunks[chunk] as Uint8Array);
     }
-    const listChunks = attachments.length === 0 ? [] : encodeAttachmentList(attachments);
+    const listChunks = attachments.length === 0 ? NO_CHUNKS : encodeAttachmentList(attachments);
     for (const [chunk, bytes] of listChunks.entries()) {
       tx.set(this.#keys.attachments(edit.id, revision, chunk), bytes);
     }
     for (const { name, contentId } of attachments) {
       tx.set(this.#keys.reference(contentId, edit.id, revision, name), NOTHING);
     }
-    this.#shareStaged(tx, edit, attachments);
+    if (attachments.length > 0) this.#shareStaged(tx, edit, attachments);
     return {
       deleted: edit.deleted,
       bodyChunkCount: bodyChunks.length,
       bodyBytes: body.length,
       attachmentChunkCount: listChunks.length,
-      attachmentBytes: sum(attachments.map(({ length }) => length)),
-      attachmentEncodedBytes: sum(attachments.map(({ encodedLength }) => encodedLength)),
+      attachmentBytes: attachments.reduce((sum, { length }) => sum + length, 0),
+      attachmentEncodedBytes: attachments.reduce(
+        (sum, { encodedLength }) => sum + encodedLength,
+        0,
+      ),
     };
   }
 
@@ -100,7 +103,4 @@ export class LeafWriter {
 }
 
 const NOTHING = new Uint8Array(0);
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
+const NO_CHUNKS: readonly Uint8Array[] = [];

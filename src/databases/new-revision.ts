@@ -27,7 +27,7 @@ export function newRevisionHash(digests: Digests, revision: NewRevision): string
   writer.byte(FORM).byte(deleted ? 1 : 0);
   writer.integer(parent?.generation ?? 0).text(parent?.hash ?? "");
   writer.sized(body);
-  const sorted = [...attachments].sort((left, right) => (left.name < right.name ? -1 : 1));
+  const sorted = attachments.toSorted((left, right) => (left.name < right.name ? -1 : 1));
   writer.integer(sorted.length);
   for (const { name, contentType, digest, encoding } of sorted) {
     writer
@@ -36,5 +36,5 @@ export function newRevisionHash(digests: Digests, revision: NewRevision): string
       .raw(digestBytes(digest))
       .text(encoding ?? "");
   }
-  return hexEncode(digests.md5(writer.finish()));
+  return hexEncode(digests.md5(writer.finishBriefly()));
 }

@@ -66,9 +66,13 @@ export class RecordWriter {
   }
 
   finish(): Uint8Array {
-    const record = this.#bytes.slice(0, this.#length);
+    return this.finishBriefly().slice();
+  }
+
+  /** The record until another one is begun: for who copies it at once, as a transaction does. */
+  finishBriefly(): Uint8Array {
     if (this.#bytes.length <= KEPT_BYTES_MAX) spareBytes = this.#bytes;
-    return record;
+    return this.#bytes.subarray(0, this.#length);
   }
 
   #reserve(byteCount: number): void {

@@ -28,12 +28,17 @@ export function statusesBelow(tree: RevisionTree, revision: Revision): RevisionS
 
 /** Which of the revisions are not in the tree, and the leaves that may be their ancestors. */
 export function missingFrom(tree: RevisionTree, revisions: readonly Revision[]): MissingRevisions {
-  const asked = revisions.map((revision) => ({ revision, parts: parseRevision(revision) }));
-  const missing = asked.filter(({ parts }) => tree.find(parts) === undefined);
-  const generationMax = Math.max(0, ...missing.map(({ parts }) => parts.generation));
-  const ancestors = tree.leaves.filter(({ generation }) => generation < generationMax);
-  return {
-    missing: missing.map(({ revision }) => revision),
-    possibleAncestors: ancestors.map(formatRevision),
-  };
+  const missing: Revision[] = [];
+  let generationMax = 0;
+  for (const revision of revisions) {
+    const parts = parseRevision(revision);
+    if (tree.find(parts) !== undefined) continue;
+    missing.push(revision);
+    generationMax = Math.max(generationMax, parts.generation);
+  }
+  const possibleAncestors: Revision[] = [];
+  for (const leaf of tree.leaves) {
+    if (leaf.generation < generationMax) possibleAncestors.push(formatRevision(leaf));
+  }
+  return { missing, possibleAncestors };
 }

@@ -103,6 +103,16 @@ export class ByteReader {
     return value;
   }
 
+  /** The length of the bytes or the text that comes next. */
+  nextLength(): number {
+    return this.#bytes.readUInt32LE(this.#at);
+  }
+
+  /** Passes over bytes, or a text. */
+  skip(): void {
+    this.#at += 4 + this.nextLength();
+  }
+
   text(): string {
     const end = this.#at + 4 + this.#bytes.readUInt32LE(this.#at);
     const value = this.#bytes.toString("latin1", this.#at + 4, end);

@@ -50,7 +50,9 @@ export class LmdbChangeFeed {
     const since = this.#announcedVersion;
     this.#announcedVersion = version;
     if (this.#watches.isEmpty) return;
-    const isWhole = this.#readLog(since, version, (writes) => this.#watches.announce(writes));
+    const isWhole = this.#readLog(since, version, this.#watches.hasLength, (writes) =>
+      this.#watches.announce(writes),
+    );
     if (!isWhole) this.#watches.fireAll();
   }
 
@@ -81,7 +83,8 @@ export class LmdbChangeFeed {
   #isWrittenAfter(version: number, key: Key): boolean {
     const text = keyText(key);
     let isWritten = false;
-    const isWhole = this.#readLog(version, this.#announcedVersion, (writes) => {
+    const isAsked = (length: number): boolean => length === text.length;
+    const isWhole = this.#readLog(version, this.#announcedVersion, isAsked, (writes) => {
       isWritten ||= writes.some(({ begin, end }) =>
         end === undefined ? begin === text : begin <= text && text < end,
       );
@@ -93,12 +96,13 @@ export class LmdbChangeFeed {
   #readLog(
     since: number,
     until: number,
+    isAsked: (keyLength: number) => boolean,
     visit: (writes: ReturnType<typeof decodeLogRecord>["writes"]) => void,
   ): boolean {
     for (let version = since + 1; version <= until; version++) {
       const record = this.#database.get(logKey(version));
       if (record === undefined) return false;
-      visit(decodeLogRecord(record).writes);
+      visit(decodeLogRecord(record, isAsked).writes);
     }
     return true;
   }

@@ -29,13 +29,21 @@ export function encodeLogRecord({ committedAtMs, mark, writes }: LogRecord): Buf
   return writer.finish();
 }
 
-export function decodeLogRecord(bytes: Uint8Array): LogRecord {
+/** `isAsked` tells by its length whether a key is of interest; ranges always are. */
+export function decodeLogRecord(
+  bytes: Uint8Array,
+  isAsked: (keyLength: number) => boolean = () => true,
+): LogRecord {
   const reader = new ByteReader(asBuffer(bytes));
   const committedAtMs = reader.float64();
   const mark = reader.float64();
   const writes: TextInterval[] = [];
   while (!reader.isAtEnd) {
     const isRange = reader.uint8() === RANGE;
+    if (!isRange && !isAsked(reader.nextLength())) {
+      reader.skip();
+      continue;
+    }
     const begin = reader.text();
     writes.push({ begin, end: isRange ? reader.text() : undefined });
   }

@@ -72,9 +72,9 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
         writer.text(mutation.end);
         break;
       case "setVersionstampedKey":
-        writer.bytes(mutation.key.bytes);
+        writer.text(mutation.key);
         writer.bytes(mutation.value);
-        writer.uint32(mutation.key.offset);
+        writer.uint32(mutation.offset);
         break;
       case "setVersionstampedValue":
         writer.text(mutation.key);

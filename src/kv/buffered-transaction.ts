@@ -107,6 +107,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   async read(key: Key, remembered: boolean): Promise<Value | undefined> {
     checkKey(key);
     const view = this.#readable() ?? (await this.#open());
+    if (!remembered && this.#buffer.isEmpty) return view.snapshot.get(key);
     const text = keyText(key);
     const write = this.#buffer.isEmpty ? undefined : this.#buffer.find(text);
     if (write === "cleared") return undefined;

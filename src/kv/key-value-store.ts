@@ -152,7 +152,8 @@ export class KeyValueStore {
     for (let attempt = 0; ; attempt++) {
       const engineTransaction = run.begin(this.#engine, attempt);
       try {
-        return await body(engineTransaction.transaction);
+        // It is not committed, so nobody has to remember what it read.
+        return await body(engineTransaction.transaction.snapshot);
       } catch (error) {
         engineTransaction.abandon();
         await this.#prepareRetry(error, attempt, options, run);

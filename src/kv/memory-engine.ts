@@ -180,7 +180,8 @@ export class MemoryStorage {
         return { begin, end };
       }
       case "setVersionstampedKey": {
-        const key = completeVersionstamped(mutation.key, this.#version, 0);
+        const stamped = { bytes: keyFromText(mutation.key), offset: mutation.offset };
+        const key = completeVersionstamped(stamped, this.#version, 0);
         return this.#set(keyText(key), mutation.value);
       }
       case "setVersionstampedValue":

@@ -14,7 +14,9 @@ export type Mutation =
   | { readonly kind: AtomicOperation; readonly key: string; readonly operand: Value }
   | {
       readonly kind: "setVersionstampedKey";
-      readonly key: VersionstampedBytes;
+      readonly key: string;
+      /** Where in the key the commit writes its ten bytes. */
+      readonly offset: number;
       readonly value: Value;
     }
   | {

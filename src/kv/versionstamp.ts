@@ -27,19 +27,28 @@ export class Versionstamp {
 
   /** The complete versionstamp that longer bytes end with. */
   static endOf(bytes: Uint8Array): Versionstamp {
-    assert(bytes.length >= VERSIONSTAMP_BYTES, "A versionstamp has 12 bytes");
-    const begin = bytes.length - VERSIONSTAMP_BYTES;
-    return new Versionstamp(Uint8Array.prototype.slice.call(bytes, begin), true);
+    return Versionstamp.at(bytes, bytes.length - VERSIONSTAMP_BYTES);
+  }
+
+  /** The complete versionstamp that begins at `offset`. */
+  static at(bytes: Uint8Array, offset: number): Versionstamp {
+    const end = offset + VERSIONSTAMP_BYTES;
+    assert(offset >= 0 && end <= bytes.length, "A versionstamp has 12 bytes");
+    return new Versionstamp(Uint8Array.prototype.slice.call(bytes, offset, end), true);
   }
 
   /** A versionstamp that the commit completes. `userVersion` orders several of one transaction. */
   static incomplete(userVersion = 0): Versionstamp {
+    const known = incompletes[userVersion];
+    if (known !== undefined) return known;
     assert(userVersion >= 0 && userVersion <= 0xffff, "A user version has 16 bits");
     const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
     bytes.set(PLACEHOLDER);
     bytes[10] = userVersion >> 8;
     bytes[11] = userVersion & 0xff;
-    return new Versionstamp(bytes, false);
+    const made = new Versionstamp(bytes, false);
+    if (userVersion === incompletes.length && userVersion < KEPT_COUNT_MAX) incompletes.push(made);
+    return made;
   }
 
   /** The same commit with another user version. */
@@ -60,6 +69,10 @@ export class Versionstamp {
     return hexEncode(this.bytes);
   }
 }
+
+/** The incomplete ones of the first user versions: each document of a batch asks twice for its own. */
+const incompletes: Versionstamp[] = [];
+const KEPT_COUNT_MAX = 2_048;
 
 /** Bytes with one incomplete versionstamp, whose ten bytes the commit writes at `offset`. */
 export interface VersionstampedBytes {

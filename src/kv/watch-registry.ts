@@ -7,6 +7,8 @@ import type { Key, Watch } from "./transaction.ts";
 
 export class WatchRegistry {
   readonly #watches = new Map<string, Set<ArmedWatch>>();
+  /** How many watched keys have a length: most keys of a commit have another, and need no look. */
+  readonly #countByLength = new Map<number, number>();
 
   get isEmpty(): boolean {
     return this.#watches.size === 0;
@@ -16,10 +18,15 @@ export class WatchRegistry {
     const text = keyText(key);
     const watch = new ArmedWatch(() => this.#remove(text, watch));
     const watches = this.#watches.get(text);
-    if (watches === undefined) this.#watches.set(text, new Set([watch]));
-    else watches.add(watch);
+    if (watches === undefined) {
+      this.#watches.set(text, new Set([watch]));
+      this.#count(text, 1);
+    } else watches.add(watch);
     return watch;
   }
+
+  /** Whether a key of so many bytes is watched. */
+  readonly hasLength = (length: number): boolean => this.#countByLength.has(length);
 
   /** Fires the watches of what was written. */
   announce(writes: readonly TextInterval[]): void {
@@ -42,6 +49,7 @@ export class WatchRegistry {
   close(): void {
     const all = [...this.#watches.values()];
     this.#watches.clear();
+    this.#countByLength.clear();
     for (const watches of all) {
       for (const watch of watches) watch.close(new KeyValueError("KV_CLOSED", { closed: "store" }));
     }
@@ -51,12 +59,21 @@ export class WatchRegistry {
     const watches = this.#watches.get(text);
     if (watches === undefined) return;
     this.#watches.delete(text);
+    this.#count(text, -1);
     for (const watch of watches) watch.fire();
   }
 
   #remove(text: string, watch: ArmedWatch): void {
     const watches = this.#watches.get(text);
-    if (watches?.delete(watch) && watches.size === 0) this.#watches.delete(text);
+    if (!watches?.delete(watch) || watches.size > 0) return;
+    this.#watches.delete(text);
+    this.#count(text, -1);
+  }
+
+  #count({ length }: string, delta: 1 | -1): void {
+    const count = (this.#countByLength.get(length) ?? 0) + delta;
+    if (count === 0) this.#countByLength.delete(length);
+    else this.#countByLength.set(length, count);
   }
 }
 

@@ -3,7 +3,7 @@
  * the entries; an entry always is newer than the clear around it.
  */
 import { assert } from "../base/index.ts";
-import { BEHIND_LAST_KEY, copyBytes, keyText } from "./key-bytes.ts";
+import { BEHIND_LAST_KEY, keyText } from "./key-bytes.ts";
 import { type AtomicOperation, applyAtomic, type Mutation } from "./mutation.ts";
 import { RangeSet } from "./range-set.ts";
 import { SortedMap } from "./sorted-map.ts";
@@ -94,12 +94,14 @@ export class WriteBuffer {
   /** `versionMin`: the commit's version will not be lower. */
   setStampedKey(key: VersionstampedBytes, value: Value, versionMin: number): void {
     this.#byteCount += key.bytes.length + value.length;
-    const own = { bytes: copyBytes(key.bytes), offset: key.offset };
+    const { offset } = key;
+    const text = keyText(key.bytes);
     const ownValue = this.#arena.copy(value);
-    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: own, value: ownValue });
-    const prefix = keyText(own.bytes.subarray(0, own.offset));
+    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: text, offset, value: ownValue });
     // Most of a transaction's differ in nothing but the user version behind.
-    if (prefix === this.#lastStampedPrefix) return;
+    const last = this.#lastStampedPrefix;
+    if (last?.length === offset && text.startsWith(last)) return;
+    const prefix = text.slice(0, offset);
     this.#lastStampedPrefix = prefix;
     const lowest = new Uint8Array(8);
     new DataView(lowest.buffer).setBigUint64(0, BigInt(versionMin));

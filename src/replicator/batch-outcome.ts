@@ -2,6 +2,13 @@
 import { parseWireDocument } from "../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "./endpoint.ts";
 import type { ArrivedRevisions, DocumentFailure, FailureLog } from "./failure-log.ts";
+import type { ReplicationStatistics } from "./replication-statistics.ts";
+
+export interface BatchObserver {
+  /** What a run adds up. */
+  count(more: Partial<ReplicationStatistics>): void;
+  readonly failures: FailureLog;
+}
 
 export class BatchOutcome {
   readonly #log: FailureLog;

@@ -3,7 +3,7 @@
  * servers write one (`{"id":…,"docs":[{"ok":{…}}]}`) is gone through once; any other is taken apart.
  */
 import { type JsonText, splitArray, splitObject } from "../base/index.ts";
-import { parseWireDocument } from "../protocol/index.ts";
+import { ProtocolError, parseWireDocument } from "../protocol/index.ts";
 import type { BulkReadResult, PlainDocument, RevisionRequest } from "./endpoint.ts";
 
 /** The answer's text, and what it says. */
@@ -67,9 +67,19 @@ function anyRow(row: JsonText, id: string): BulkReadResult | undefined {
   for (const item of splitArray(docs)) {
     const ok = splitObject(item).find(({ name }) => name === "ok");
     if (ok === undefined) return { kind: "separately" };
-    const document = parseWireDocument(ok.value);
-    if (document.id !== id || document.attachments.length > 0) return { kind: "separately" };
+    if (!isPlain(ok.value, id)) return { kind: "separately" };
     documents.push({ id, text: ok.value });
   }
   return documents.length === 0 ? { kind: "separately" } : { kind: "documents", documents };
+}
+
+function isPlain(text: JsonText, id: string): boolean {
+  try {
+    const document = parseWireDocument(text);
+    return document.id === id && document.attachments.length === 0;
+  } catch (error) {
+    // One that is no document to us shall not take the others with it.
+    if (error instanceof ProtocolError) return false;
+    throw error;
+  }
 }

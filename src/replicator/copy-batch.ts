@@ -4,58 +4,31 @@
  * Documents without attachments travel in bulk. Design documents and documents with attachments travel alone: the first so
  * that a refusal hits only them, the second so that their bytes stream through without being held.
  */
-import {
-  errorCode,
-  forEachConcurrent,
-  OperationalError,
-  type Runtime,
-  Semaphore,
-  utf8Encode,
-} from "../base/index.ts";
+import { forEachConcurrent, type Runtime, Semaphore, utf8Encode } from "../base/index.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
-import { BatchOutcome } from "./batch-outcome.ts";
+import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
+import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
+import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
   type Endpoint,
   EndpointError,
-  type PlainDocument,
   type RevisionRequest,
-  type StreamedDocument,
 } from "./endpoint.ts";
-import type { DocumentFailure, FailureLog } from "./failure-log.ts";
+import type { DocumentFailure } from "./failure-log.ts";
 import type { ReplicationOptions } from "./replication.ts";
-import type { ReplicationStatistics } from "./replication-statistics.ts";
 import type { CopyLimits } from "./replicator-config.ts";
 
-/** A write to the target holds at most so much text; CouchDB 3.5's figure. */
-const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
-const DOCUMENT_PAUSE_MS_FIRST = 1000;
-const DOCUMENT_PAUSE_MS_MAX = 300_000;
 /** A job that holds is no job that stands still. */
+const HOLD_PAUSE_MS_FIRST = 1000;
 const HOLD_PAUSE_MS_MAX = 60_000;
-
-export interface BatchObserver {
-  /** What a run adds up. */
-  count(more: Partial<ReplicationStatistics>): void;
-  readonly failures: FailureLog;
-}
-
-export interface BatchCopierParts {
-  readonly runtime: Runtime;
-  readonly source: Endpoint;
-  readonly target: Endpoint;
-  readonly options: ReplicationOptions;
-  /** Read at each use. */
-  readonly limits: CopyLimits;
-}
 
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
 
@@ -66,13 +39,14 @@ export class BatchCopier {
   readonly #options: ReplicationOptions;
   readonly #limits: CopyLimits;
   readonly #observer: BatchObserver;
+  readonly #alone: LoneCopier;
   /** What all workers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
 
-  constructor(parts: BatchCopierParts, observer: BatchObserver) {
+  constructor(parts: CopierParts, observer: BatchObserver) {
     const { runtime, source, target, options, limits } = parts;
     this.#runtime = runtime;
     this.#source = source;
@@ -80,6 +54,7 @@ export class BatchCopier {
     this.#options = options;
     this.#limits = limits;
     this.#observer = observer;
+    this.#alone = new LoneCopier(parts, observer);
     this.#connections = new Semaphore(options.httpConnections);
   }
 
@@ -90,7 +65,7 @@ export class BatchCopier {
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
     const { failurePolicy } = this.#options;
-    let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
+    let pauseMs = HOLD_PAUSE_MS_FIRST;
     let failures = await this.tryOnce(changes, signal);
     while (failures.length > 0 && failurePolicy !== "skip") {
       const { id, revision, error, reason } = failures[0] as DocumentFailure;
@@ -129,7 +104,7 @@ export class BatchCopier {
     // What is there does not wait for documents that may take hours.
     if (alone.length > 0) await writer.flush(signal);
     await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
-      this.#connections.run(() => this.#copyAlone(request, writer, outcome, signal)),
+      this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
     );
     await writer.flush(signal);
     await outcome.record(revisions);
@@ -236,145 +211,4 @@ export class BatchCopier {
     this.#bulkRowCount = Math.max(1, Math.min(BULK_ROWS_MAX, fitting));
     return alone;
   }
-
-  /** Reads one revision and passes it on; repeats both together, because an attachment's bytes cannot be read twice. */
-  async #copyAlone(
-    request: RevisionRequest,
-    writer: BulkWriter,
-    batch: BatchOutcome,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { clock } = this.#runtime;
-    let ancestors = request.ancestors;
-    let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
-    let missingCount = 0;
-    let failureCount = 0;
-    for (;;) {
-      const outcome = await this.#tryAlone({ ...request, ancestors }, writer, batch, signal);
-      if (outcome.kind === "copied") return;
-      // Neither side can be trusted about what the target has: send everything.
-      ancestors = [];
-      if (outcome.kind === "failed") {
-        if (++failureCount > this.#options.retriesPerRequest) throw outcome.error;
-        await clock.sleep(pauseMs, signal);
-        pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
-        continue;
-      }
-      if (++missingCount > 1) {
-        const { id, revision } = request;
-        if (outcome.kind === "missing-stub") {
-          throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
-        }
-        // CouchDB stops the job here, and at every start again: one document holds up all others.
-        const reason = "the source announced the revision and does not have it";
-        batch.failed("read", [{ id, revision, status: 404, error: "not_found", reason }]);
-        this.#observer.count({ docWriteFailures: 1 });
-        return;
-      }
-      if (outcome.kind === "missing")
-        await clock.sleep(this.#limits.missingDocumentPauseMs, signal);
-    }
-  }
-
-  async #tryAlone(
-    request: RevisionRequest,
-    writer: BulkWriter,
-    batch: BatchOutcome,
-    signal: AbortSignal,
-  ): Promise<
-    | { readonly kind: "copied" | "missing" | "missing-stub" }
-    | { readonly kind: "failed"; readonly error: unknown }
-  > {
-    let missingStub = false;
-    try {
-      const found = await this.#source.readRevision(
-        request,
-        async (document) => {
-          if (isPlain(document)) {
-            await writer.add({ id: document.id, text: document.text }, signal);
-            this.#observer.count({ docsRead: 1 });
-          } else if (!(await this.#writeAlone(document, batch, signal))) missingStub = true;
-        },
-        signal,
-      );
-      if (missingStub) return { kind: "missing-stub" };
-      return { kind: found ? "copied" : "missing" };
-    } catch (error) {
-      signal.throwIfAborted();
-      const isOperational = error instanceof OperationalError;
-      if (!isOperational || errorCode(error) === "JOBS_HALTED") throw error;
-      return { kind: "failed", error };
-    }
-  }
-
-  /** False when the target lacks an attachment that was not sent. */
-  async #writeAlone(
-    document: StreamedDocument,
-    batch: BatchOutcome,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const result = await this.#target.writeDocument(document, signal);
-    if (result.kind === "missing-stub") return false;
-    if (result.kind === "refused") {
-      batch.failed("write", [result.failure]);
-      this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
-    } else {
-      batch.written(document);
-      this.#observer.count({ docsRead: 1, docsWritten: 1 });
-    }
-    return true;
-  }
-}
-
-/** Collects documents without attachments and writes them when there is enough. */
-class BulkWriter {
-  readonly #target: Endpoint;
-  readonly #observer: BatchObserver;
-  readonly #outcome: BatchOutcome;
-  #documents: PlainDocument[] = [];
-  #length = 0;
-
-  constructor(target: Endpoint, observer: BatchObserver, outcome: BatchOutcome) {
-    this.#target = target;
-    this.#observer = observer;
-    this.#outcome = outcome;
-  }
-
-  /** Takes the document if it fits into the next write; false: it was not taken. */
-  tryAdd(document: PlainDocument): boolean {
-    const isFirst = this.#documents.length === 0;
-    if (!isFirst && this.#length + document.text.length > WRITE_BYTES_MAX) return false;
-    this.#documents.push(document);
-    this.#length += document.text.length;
-    return true;
-  }
-
-  async add(document: PlainDocument, signal: AbortSignal): Promise<void> {
-    while (!this.tryAdd(document)) await this.flush(signal);
-  }
-
-  async flush(signal: AbortSignal): Promise<void> {
-    const documents = this.#documents;
-    this.#documents = [];
-    this.#length = 0;
-    if (documents.length === 0) return;
-    const failures = await this.#target.writeDocuments(documents, signal);
-    this.#outcome.failed("write", failures);
-    const refused = new Set(failures.map(({ id }) => id));
-    for (const document of documents)
-      if (!refused.has(document.id)) this.#outcome.written(document);
-    this.#observer.count({
-      docsWritten: documents.length - failures.length,
-      docWriteFailures: failures.length,
-    });
-  }
-}
-
-/** Whether a document can travel in bulk: it has no attachments, and is not refused with others. */
-function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
-  return outline.length === 0 && !hasStubs && !isDesignDocument(id);
-}
-
-function isDesignDocument(id: string): boolean {
-  return id.startsWith("_design/");
 }

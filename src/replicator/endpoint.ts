@@ -182,3 +182,16 @@ export class EndpointError extends OperationalError {
     this.reason = reason;
   }
 }
+
+/** What a source has as a document is none by the protocol: to ask again changes nothing. */
+export class InvalidDocumentError extends OperationalError {
+  override readonly name = "InvalidDocumentError";
+  readonly error: string;
+  readonly reason: string;
+
+  constructor(error: string, reason: string, options?: ErrorOptions) {
+    super("REPLICATOR_DOCUMENT_INVALID", "A document is none", { error, reason }, options);
+    this.error = error;
+    this.reason = reason;
+  }
+}

@@ -11,7 +11,8 @@ import {
 import type { MultipartParser } from "../protocol/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
-import { LocalEndpoint, type LocalEndpointParts } from "./local-endpoint.ts";
+import type { LocalEndpointParts } from "./local-access.ts";
+import { LocalEndpoint } from "./local-endpoint.ts";
 import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 

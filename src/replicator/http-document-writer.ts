@@ -1,11 +1,12 @@
 /** Documents to a server: many at once by `_bulk_docs`, or one with its attachments; and what it says of those it does not take. */
 import type { Random } from "../base/index.ts";
 import { readText } from "../http-client/index.ts";
-import { encodeDocumentId, parseWireDocument } from "../protocol/index.ts";
+import { encodeDocumentId } from "../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "./endpoint.ts";
 import { documentUpload } from "./http-document-upload.ts";
 import type { HttpRequests } from "./http-requests.ts";
 import { parseObject } from "./json-answer.ts";
+import { namedRevision } from "./named-revision.ts";
 import { refusalStatus } from "./refusal-status.ts";
 
 /** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
@@ -75,12 +76,11 @@ export class HttpDocumentWriter {
         text,
       );
     }
-    const { revision = "" } = parseWireDocument(document.text);
     return {
       kind: "refused",
       failure: {
         id: document.id,
-        revision,
+        revision: namedRevision(document.text),
         status: response.status,
         error: typeof error === "string" ? error : `http_${response.status}`,
         reason: typeof reason === "string" ? reason : "",
@@ -97,12 +97,11 @@ export class HttpDocumentWriter {
   ): Promise<readonly WriteFailure[]> {
     const [only] = documents;
     if (documents.length === 1 && only !== undefined) {
-      const { revision = "" } = parseWireDocument(only.text);
       const { error, reason } = parseObject(answer) ?? {};
       return [
         {
           id: only.id,
-          revision,
+          revision: namedRevision(only.text),
           status,
           error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
           reason: typeof reason === "string" ? reason : "",
@@ -128,9 +127,8 @@ function bulkFailures(
   );
   if (rows.length === 0) return [];
   const sent = new Map<unknown, string[]>();
-  for (const { id, text: sentText } of documents) {
-    const { revision = "" } = parseWireDocument(sentText);
-    sent.set(id, [...(sent.get(id) ?? []), revision]);
+  for (const { id, text } of documents) {
+    sent.set(id, [...(sent.get(id) ?? []), namedRevision(text)]);
   }
   const failures: WriteFailure[] = [];
   for (const row of rows) {

@@ -18,8 +18,9 @@ import {
   parseMediaType,
   parseWireDocument,
   type WireAttachment,
+  type WireDocument,
 } from "../protocol/index.ts";
-import type { AttachmentStream, StreamedDocument } from "./endpoint.ts";
+import { type AttachmentStream, InvalidDocumentError, type StreamedDocument } from "./endpoint.ts";
 
 export interface OpenRevisionsAnswer {
   readonly response: FetchResponse;
@@ -81,7 +82,7 @@ async function consumeRelated(
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
   const text = await partText(first.value);
   checkJson(text);
-  const { id, attachments } = parseWireDocument(text);
+  const { id, attachments } = parseDocument(text);
   const following = attachments.filter(({ content }) => content.kind === "follows");
   const outline = following.map(describe);
   await consume({
@@ -116,14 +117,14 @@ async function* followingParts(
 }
 
 function withoutAttachments(text: string): StreamedDocument {
-  const { id, attachments } = parseWireDocument(text);
+  const { id, attachments } = parseDocument(text);
   const hasStubs = attachments.length > 0;
   return { id: idOf(id), text, hasStubs, outline: [], attachments: none() };
 }
 
 /** A document from a server that sends no multipart. What it has as stubs is asked for one by one. */
 function streamed(answer: OpenRevisionsAnswer, text: string): StreamedDocument {
-  const { id, revision, attachments } = parseWireDocument(text);
+  const { id, revision, attachments } = parseDocument(text);
   const stubs = attachments.filter(({ content }) => content.kind === "stub");
   if (stubs.length === 0) return withoutAttachments(text);
   return {
@@ -168,6 +169,15 @@ function checkJson(text: string): void {
     validateJson(text);
   } catch (error) {
     throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
+  }
+}
+
+function parseDocument(text: string): WireDocument {
+  try {
+    return parseWireDocument(text);
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new InvalidDocumentError(error.error, error.reason, { cause: error });
   }
 }
 

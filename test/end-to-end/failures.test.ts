@@ -299,6 +299,43 @@ test.each([true, false])(
   60_000,
 );
 
+test.each([
+  ["without attachments", {}],
+  ["with attachments", { _attachments: { flag: { content_type: "image/png", data: "AAEC" } } }],
+])(
+  "a document that nobody could write is listed, and holds up no others, %s",
+  async (kind, attachments) => {
+    const database = `strange-${kind.replace(" ", "-")}`;
+    await load(there, database, [
+      '{"_id":"good"}',
+      JSON.stringify({ _id: "strange", known: true, ...attachments }),
+    ]);
+    const source = await proxyTo(there);
+    source.intercept(async (request, forward) => {
+      const answer = await forward(request);
+      const text = Buffer.from(answer.body).toString("latin1").replace('"known":', '"_unknown":');
+      return { ...answer, body: Buffer.from(text, "latin1") };
+    });
+    const { status, body } = await here.call("POST", "/_replicate", {
+      source: `${source.url}/${database}`,
+      target: database,
+      create_target: true,
+    });
+    expect([status, body.history?.[0]]).toMatchObject([
+      200,
+      { docs_written: 1, doc_write_failures: 1 },
+    ]);
+    const { body: all } = await here.call("GET", "/_tandem/jobs?limit=1000");
+    const { id } = all.jobs.find((job: { target: string }) => job.target.includes(database));
+    const { body: listed } = await here.call("GET", pathOf(id));
+    expect(listed).toMatchObject({
+      total_rows: 1,
+      failures: [{ id: "strange", reason: expect.stringContaining("_unknown") }],
+    });
+    expect(listed.failures[0].rev).toMatch(/^1-[0-9a-f]{32}$/);
+  },
+);
+
 test("a source that takes no checkpoint is not read from the start again", async () => {
   await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
   const source = await proxyTo(there);

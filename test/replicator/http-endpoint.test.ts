@@ -104,7 +104,7 @@ test("a server that goes on answering 429 is one for later", async () => {
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "max_backoff" });
 });
 
-test.each(["", '[{"ok":{"_id":"a","_rev"', "{}", '[{"ok":[]}]'])(
+test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
   "an answer with a document's revisions that is %j can be asked for again",
   async (body) => {
     const endpoint = open(() => ({ status: 200, body }));

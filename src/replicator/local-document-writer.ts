@@ -1,0 +1,223 @@
+/** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
+import { errorCode, exceedsBytes, OperationalError, validateJson } from "../base/index.ts";
+import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
+import {
+  ProtocolError,
+  parseWireDocument,
+  type WireAttachment,
+  type WireDocument,
+} from "../protocol/index.ts";
+import { transactValidated } from "./document-validation.ts";
+import {
+  type AttachmentStream,
+  EndpointError,
+  type PlainDocument,
+  type StreamedDocument,
+  type WriteFailure,
+  type WriteResult,
+} from "./endpoint.ts";
+import type { LocalAccess } from "./local-access.ts";
+import { namedRevision } from "./named-revision.ts";
+import { refusalStatus } from "./refusal-status.ts";
+import { replicatedEdit, stubEdit } from "./stored-document.ts";
+
+/** What is written in one transaction, as by `_bulk_docs`: a usual batch waits for the disk once. */
+const DOCUMENTS_MAX = 500;
+const LENGTH_MAX = 1_000_000;
+
+export class LocalDocumentWriter {
+  readonly #access: LocalAccess;
+
+  constructor(access: LocalAccess) {
+    this.#access = access;
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    const failures: WriteFailure[] = [];
+    let edits: DocumentEdit[] = [];
+    let length = 0;
+    const flush = async (): Promise<void> => {
+      const batch = edits;
+      edits = [];
+      length = 0;
+      if (batch.length > 0) failures.push(...(await this.#writeBatch(batch)));
+    };
+    for (const document of documents) {
+      signal.throwIfAborted();
+      const parsed = this.#parse(document);
+      if (parsed.kind === "refused") {
+        failures.push(parsed.failure);
+        continue;
+      }
+      edits.push(replicatedEdit(parsed.wire, parsed.wire.attachments.map(stubEdit)));
+      length += document.text.length;
+      if (edits.length >= DOCUMENTS_MAX || length >= LENGTH_MAX) await flush();
+    }
+    await flush();
+    return failures;
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    const { kv, functions } = this.#access.parts;
+    const user = await this.#access.user();
+    const database = await this.#access.read(async (_, opened) => opened);
+    validateJson(document.text);
+    const parsed = this.#parse(document);
+    if (parsed.kind === "refused") return parsed;
+    const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
+    const edit = replicatedEdit(parsed.wire, attachments);
+    try {
+      const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
+        const opened = await this.#access.open(tx, user);
+        return opened.write(tx, edit, { ...user, validation });
+      });
+      if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
+      const failure = writeFailure(edit, outcome);
+      return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
+    } catch (error) {
+      if (!isRefusal(error)) throw this.#access.shown(error);
+      return { kind: "refused", failure: refusal(edit, error) };
+    }
+  }
+
+  /** What can be written: a document by the protocol, and not too large. */
+  #parse({
+    id,
+    text,
+  }: PlainDocument):
+    | { readonly kind: "document"; readonly wire: WireDocument }
+    | { readonly kind: "refused"; readonly failure: WriteFailure } {
+    try {
+      const wire = parseWireDocument(text);
+      const edit = replicatedEdit(wire, []);
+      if (this.#isTooLarge(edit)) return { kind: "refused", failure: tooLarge(edit) };
+      return { kind: "document", wire };
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      const { status, error: name, reason } = error;
+      const revision = namedRevision(text);
+      return { kind: "refused", failure: { id, revision, status, error: name, reason } };
+    }
+  }
+
+  /** Stores the bytes that follow; stubs stay stubs. */
+  async #stage(
+    database: Database,
+    wire: WireDocument,
+    streams: AsyncIterable<AttachmentStream>,
+    signal: AbortSignal,
+  ): Promise<AttachmentEdit[]> {
+    const edits = new Map<string, AttachmentEdit>();
+    const following = new Map<string, WireAttachment>();
+    for (const attachment of wire.attachments) {
+      if (attachment.content.kind === "follows") following.set(attachment.name, attachment);
+      else edits.set(attachment.name, stubEdit(attachment));
+    }
+    for await (const { name, body } of streams) {
+      const attachment = following.get(name);
+      if (attachment === undefined) continue;
+      const { digest, contentType, revisionPosition } = attachment;
+      const content = await this.#access.parts.attachments.stage(
+        database,
+        body,
+        {
+          ...(attachment.encoding === "gzip" ? { encoding: "gzip" } : {}),
+          ...(digest === undefined ? {} : { expectedDigest: digest }),
+        },
+        signal,
+      );
+      edits.set(name, {
+        kind: "staged",
+        name,
+        contentType: contentType ?? "application/octet-stream",
+        content,
+        ...(revisionPosition === undefined ? {} : { revisionPosition }),
+      });
+    }
+    return [...edits.values()];
+  }
+
+  /** One transaction for all; if the store refuses one of them, one for each half, down to that one. */
+  async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
+    const { kv, functions } = this.#access.parts;
+    const user = await this.#access.user();
+    const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
+      transactValidated(kv, functions, {}, async (tx, validation) => {
+        const database = await this.#access.open(tx, user);
+        return database.writeMany(tx, batch, { ...user, validation });
+      });
+    try {
+      return failuresOf(edits, await write(edits));
+    } catch (error) {
+      if (!isRefusal(error)) throw this.#access.shown(error);
+      if (edits.length === 1) return edits.map((edit) => refusal(edit, error));
+      const middle = Math.floor(edits.length / 2);
+      return [
+        ...(await this.#writeBatch(edits.slice(0, middle))),
+        ...(await this.#writeBatch(edits.slice(middle))),
+      ];
+    }
+  }
+
+  #isTooLarge({ body }: DocumentEdit): boolean {
+    return exceedsBytes(body, this.#access.parts.limits.documentBytesMax);
+  }
+}
+
+/** The store's own refusals of one document; anything else concerns the store. */
+function isRefusal(error: unknown): boolean {
+  const code = errorCode(error) ?? "";
+  return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
+}
+
+function failuresOf(
+  edits: readonly DocumentEdit[],
+  outcomes: readonly WriteOutcome[],
+): WriteFailure[] {
+  return outcomes.flatMap((outcome, index) => {
+    const failure = writeFailure(edits[index] as DocumentEdit, outcome);
+    return failure === undefined ? [] : [failure];
+  });
+}
+
+function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {
+  switch (outcome.kind) {
+    case "written":
+    case "known":
+      return undefined;
+    case "rejected":
+      return failureOf(edit, outcome.error, outcome.reason);
+    case "conflict":
+      return failureOf(edit, "conflict", "Document update conflict.");
+    case "missing-stub":
+      return failureOf(
+        edit,
+        "missing_stub",
+        `Invalid attachment stub in ${edit.id} for ${outcome.name}`,
+      );
+  }
+}
+
+function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
+  if (!(error instanceof OperationalError) || error instanceof EndpointError) throw error;
+  const { reason } = error.details;
+  return failureOf(edit, error.code, typeof reason === "string" ? reason : error.message);
+}
+
+function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFailure {
+  const revision = revisionOf(edit);
+  return { id: edit.id, revision, status: refusalStatus(error), error, reason };
+}
+
+/** As `_bulk_docs` tells it. */
+function tooLarge(edit: DocumentEdit): WriteFailure {
+  return failureOf(edit, "document_too_large", edit.id);
+}
+
+function revisionOf(edit: DocumentEdit): string {
+  if (edit.mode !== "replicated") return "";
+  return `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
+}
