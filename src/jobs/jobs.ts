@@ -5,7 +5,7 @@
  * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same transaction. A holder that lost
  * its job gets a JobHaltedError, which aborts the whole transaction, and with it whatever else stood in it.
  */
-import { assert, EMPTY_BYTES, type Page, type Runtime, randomHex } from "../base/index.ts";
+import { assert, type Page, type Runtime, randomHex } from "../base/index.ts";
 import {
   keyAfter,
   type ReadTransaction,
@@ -63,6 +63,9 @@ export interface AcceptOptions extends Wanted {
   /** Who holds what is accepted; undefined for a processor that only the activity monitor watches over. */
   readonly worker?: WorkerId;
 }
+
+/** So many random bytes tell a call of a holder from the one before. */
+const CALL_BYTES = 8;
 
 export class Jobs {
   readonly #runtime: Runtime;
@@ -236,7 +239,7 @@ export class Jobs {
     const lock = randomHex(this.#runtime.random);
     const { scheduledAtSec, group } = facts;
     this.#markActive(tx, name, { lock, scheduledAtSec, group, resubmitted: false, worker });
-    if (worker !== undefined) tx.set(this.#keys.held(worker, name), EMPTY_BYTES);
+    this.#call(tx, name, worker);
     this.counts.change(tx, name.type, facts, { state: "running", group });
     return {
       held: { ...name, lock },
@@ -306,6 +309,15 @@ export class Jobs {
     return tx.watch(this.#keys.job(job));
   }
 
+  /**
+   * For the holder: fires when the job is taken away or asked for once more, and not when the holder itself shows that it lives.
+   * Without a worker it fires at that, too.
+   */
+  async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
+    const { worker } = await this.#heldFacts(tx, held);
+    return tx.watch(worker === undefined ? this.#keys.job(held) : this.#keys.held(worker, held));
+  }
+
   /** Every type with its timeout in seconds. */
   async types(tx: ReadTransaction): Promise<{ type: JobType; timeoutSec: number }[]> {
     const page = await tx.snapshot.getRangePage(this.#keys.typeTimeouts());
@@ -373,7 +385,14 @@ export class Jobs {
   /** A running job that goes on running. */
   #write(tx: Transaction, job: JobName, from: RunningFacts, to: RunningFacts): void {
     tx.set(this.#keys.job(job), encodeStillRunning(to));
+    this.#call(tx, job, to.worker);
     this.counts.change(tx, job.type, from, to);
+  }
+
+  /** Writes the job into its worker's list, in a way that differs each time: who holds it watches that. */
+  #call(tx: Transaction, job: JobName, worker: WorkerId | undefined): void {
+    if (worker === undefined) return;
+    tx.set(this.#keys.held(worker, job), this.#runtime.random.bytes(CALL_BYTES));
   }
 
   #markActive(tx: Transaction, job: JobName, facts: RunningFactsAtCommit): void {

@@ -5,7 +5,7 @@
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Jobs } from "../jobs/index.ts";
-import type { KeyValueStore, ReadTransaction, Transaction } from "../kv/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../kv/index.ts";
 import type { Endpoints } from "./endpoints.ts";
 import type { FailureList } from "./failure-list.ts";
 import { type JobControl, type JobControls, NEVER_SEC, UNTOUCHED } from "./job-control.ts";
@@ -54,15 +54,24 @@ export class HeldReplication {
   /** What an operator had decided when this run began. */
   #control: JobControl = UNTOUCHED;
   #hasCheckpoint = false;
+  #stored: ReplicationJobData;
+  #storedAtMs: number;
 
   constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
     this.parts = parts;
     this.held = held;
     this.data = data;
+    this.#stored = data;
+    this.#storedAtMs = parts.runtime.clock.monotonicMs();
   }
 
   verify(tx: ReadTransaction): Promise<void> {
     return this.parts.jobs.verify(tx, this.held);
+  }
+
+  /** Throws when the job was taken away: before something is written that the store cannot fence. */
+  verifyNow(): Promise<void> {
+    return this.parts.kv.read((tx) => this.verify(tx));
   }
 
   /** What an operator wants of this run. Called once, before it begins. */
@@ -72,14 +81,19 @@ export class HeldReplication {
     return this.#control;
   }
 
-  /** Throws a StopRequest when an operator decided anew since the run began. */
-  async obeyControl(): Promise<void> {
-    const { kv, controls } = this.parts;
-    const { decision } = await kv.read(async (tx) => {
-      await this.verify(tx);
-      return controls.get(tx, this.held.id);
-    });
-    if (decision !== this.#control.decision) throw new StopRequest();
+  /**
+   * Fires when the job is taken away, or when somebody wants something else of it. Throws a StopRequest when an operator
+   * decided anew since the run began.
+   */
+  async watch(): Promise<Watch> {
+    const { kv, jobs, controls } = this.parts;
+    const { watch, decision } = await kv.transact(async (tx) => ({
+      watch: await jobs.watchHeld(tx, this.held),
+      decision: (await controls.get(tx, this.held.id)).decision,
+    }));
+    if (decision === this.#control.decision) return watch;
+    watch.cancel();
+    throw new StopRequest();
   }
 
   /** Where an operator wants the run to begin, whatever its checkpoints say. */
@@ -92,16 +106,41 @@ export class HeldReplication {
     this.#hasCheckpoint = true;
   }
 
+  /** Whether the figures are others than those stored last. */
+  get hasNews(): boolean {
+    const { statistics, checkpointedSequence } = this.data;
+    if (
+      statistics === this.#stored.statistics &&
+      checkpointedSequence === this.#stored.checkpointedSequence
+    ) {
+      return false;
+    }
+    return figuresOf(this.data) !== figuresOf(this.#stored);
+  }
+
+  /** How long ago the job showed last that it lives. */
+  get silentMs(): number {
+    return this.parts.runtime.clock.monotonicMs() - this.#storedAtMs;
+  }
+
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
     const { kv, jobs } = this.parts;
     const endsRestart = this.#hasCheckpoint;
+    const stored = this.data;
     await kv.transact(async (tx) => {
-      await jobs.update(tx, this.held, toJobData(this.data));
+      await jobs.update(tx, this.held, toJobData(stored));
       if (endsRestart) await this.#endRestart(tx);
     });
+    this.noteStored(stored);
     // From now on it need not be looked at again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
+  }
+
+  /** What every other node sees of the job from now on. */
+  noteStored(data: ReplicationJobData): void {
+    this.#stored = data;
+    this.#storedAtMs = this.parts.runtime.clock.monotonicMs();
   }
 
   /** Ends as the job had ended before; due again after a pause if one is given. */
@@ -297,6 +336,10 @@ export class HeldReplication {
 
 export function hasEnded(state: ReplicationJobData["state"]): boolean {
   return state === "completed" || state === "failed";
+}
+
+function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): string {
+  return JSON.stringify([statistics, checkpointedSequence]);
 }
 
 function reasonOf({ error, reason }: ReplicationFailure): string {

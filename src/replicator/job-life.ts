@@ -11,38 +11,31 @@ const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** Updates the job while it runs, sooner when it copies or has written a checkpoint, and notices at once when it was taken away, or is to stop. */
+/**
+ * Updates the job while it runs: when nothing was stored for a while, and after `intervalMs` when its figures are others, for those
+ * who look. Notices at once when the job was taken away, or is to stop.
+ */
 export async function showLife(
   job: HeldReplication,
   run: ReplicationRun | undefined,
+  intervalMs: () => number,
   ended: AbortSignal,
 ): Promise<void> {
-  const { kv, jobs, config } = job.parts;
-  const { clock } = job.parts.runtime;
-  const intervalMs = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
-  // The figures of a job that copies are stored sooner, for those who look.
-  const busyIntervalMs = config.statisticsIntervalSec * 1000;
+  const { config, runtime } = job.parts;
+  const silentMsMax = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   while (!ended.aborted) {
-    if (run !== undefined) observe(job, run);
-    await job.update();
-    const updatedAtMs = clock.monotonicMs();
-    const { statistics, checkpointedSequence } = job.data;
-    const watch = await kv.transact(async (tx) => {
-      await job.verify(tx);
-      return jobs.watch(tx, job.held);
-    });
-    let isQuiet = true;
-    while (isQuiet && !ended.aborted) {
-      const wait = (over: AbortSignal) => watch.fired(over);
-      const jobChanged = await waitAtMost(clock, busyIntervalMs, ended, wait);
-      const isDue = clock.monotonicMs() - updatedAtMs >= intervalMs;
-      const current = run?.progress ?? job.data;
-      const isSame =
-        current.statistics === statistics && current.checkpointedSequence === checkpointedSequence;
-      isQuiet = !jobChanged && !isDue && isSame;
+    const watch = await job.watch();
+    const called = (over: AbortSignal): Promise<void> => watch.fired(over);
+    const pause = (): Promise<boolean> =>
+      waitAtMost(runtime.clock, Math.min(intervalMs(), silentMsMax), ended, called);
+    try {
+      while (!(await pause()) && !ended.aborted) {
+        if (run !== undefined) observe(job, run);
+        if (job.hasNews || job.silentMs >= silentMsMax) await job.update();
+      }
+    } finally {
+      watch.cancel();
     }
-    watch.cancel();
-    if (!ended.aborted) await job.obeyControl();
   }
 }
 

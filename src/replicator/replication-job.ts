@@ -37,16 +37,22 @@ import { watchRun, workersAfter } from "./watchdog.ts";
 
 /** When a job that has ended looks again whether the one that runs the same replication has tried their failures. */
 const RETRY_PAUSE_SEC = 5;
+/** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
+const FIGURES_PER_SEC_MAX = 100;
 
 export class ReplicationJob {
   readonly #job: HeldReplication;
+  readonly #runningCount: () => number;
 
-  constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
+  /** `runningCount` tells how many jobs the node runs, this one among them. */
+  constructor(
+    parts: ReplicationJobParts,
+    held: HeldJob,
+    data: ReplicationJobData,
+    runningCount: () => number,
+  ) {
     this.#job = new HeldReplication(parts, held, data);
-  }
-
-  get isContinuous(): boolean {
-    return this.#job.data.replication?.continuous === true;
+    this.#runningCount = runningCount;
   }
 
   /** Runs the job and gives it back. Rejects only when the store fails; the job is then found by its silence. */
@@ -172,6 +178,7 @@ export class ReplicationJob {
     });
     if (claim.kind === "owner") {
       this.#job.data = started;
+      this.#job.noteStored(started);
       runtime.trace.event("replication.started", { id, jobId: this.#job.held.id });
       return true;
     }
@@ -204,10 +211,7 @@ export class ReplicationJob {
       target: this.#open(replication, "target", connections),
       replication: { ...replication, options: { ...replication.options, workerProcesses } },
       ids,
-      mayWrite: () => {
-        observe(this.#job, run);
-        return this.#job.update();
-      },
+      mayWrite: () => this.#job.verifyNow(),
       failures: await this.#openFailures(ids.baseId),
       ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
@@ -225,12 +229,19 @@ export class ReplicationJob {
           ended.abort();
         }
       },
-      () => showLife(this.#job, run, ended.signal),
+      () => this.#showLife(run, ended.signal),
       () => askPending(this.#job, run, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
+  }
+
+  #showLife(run: ReplicationRun | undefined, ended: AbortSignal): Promise<void> {
+    const { statisticsIntervalSec } = this.#job.parts.config;
+    const intervalMs = (): number =>
+      Math.max(statisticsIntervalSec, this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
+    return showLife(this.#job, run, intervalMs, ended);
   }
 
   /** Ends the run when the filter is another: the next one has another id, and begins anew. */
@@ -290,7 +301,7 @@ export class ReplicationJob {
       await runTogether(signal, [
         (taskSignal) =>
           retryFailures(copier, failures, request, taskSignal).finally(() => over.abort()),
-        () => showLife(this.#job, undefined, over.signal),
+        () => this.#showLife(undefined, over.signal),
       ]);
     } catch (error) {
       const code = errorCode(error);

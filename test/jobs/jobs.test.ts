@@ -167,6 +167,43 @@ test("a holder that lost its job cannot write anything else in the same transact
   expect(await kv.read((tx) => tx.get(key))).toBeUndefined();
 });
 
+test("a holder is called when somebody wants something of its job, and not by its own signs of life", async () => {
+  const ring = await transact(async (tx) => {
+    const types = [TYPE];
+    return jobs.workers.register(tx, { node: "n", processId: "1", types, leaseMs: 1000 });
+  });
+  const acceptAs = () =>
+    transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 2 ** 36, countMax: 1, worker: ring.id }));
+  const calls: readonly [string, (tx: Transaction) => Promise<unknown>][] = [
+    ["resubmitted", (tx) => jobs.resubmit(tx, J1, 5)],
+    ["resubmitted again", (tx) => jobs.resubmit(tx, J1, 6)],
+    ["added anew", (tx) => jobs.add(tx, J1, { n: 2 })],
+    ["requeued", (tx) => jobs.requeueHeldBy(tx, ring.id, 10)],
+    ["removed", (tx) => jobs.remove(tx, J1)],
+  ];
+  await transact((tx) => jobs.add(tx, J1, { n: 1 }));
+  let acceptance = await acceptAs();
+  for (const [what, call] of calls) {
+    if (acceptance.kind === "none-due") throw new Error("No job is due");
+    const [held] = acceptance.held as [HeldJob];
+    const watch = await transact((tx) => jobs.watchHeld(tx, held));
+    let fired = false;
+    const waiting = watch.fired().then(() => {
+      fired = true;
+    });
+    await transact((tx) => jobs.update(tx, held, { alive: true }));
+    // Watches are served in the order of commits: this one fires after the other would have.
+    const other = await transact(async (tx) => jobs.watch(tx, J2));
+    await transact((tx) => jobs.add(tx, J2, {}));
+    await other.fired();
+    expect(fired, what).toBe(false);
+    await transact((tx) => jobs.remove(tx, J2));
+    await transact(call);
+    await waiting;
+    if (what === "requeued") acceptance = await acceptAs();
+  }
+});
+
 test("a job whose processor went silent is pending again, and the former holder is halted", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held } = await acceptOne();
