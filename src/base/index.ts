@@ -21,6 +21,7 @@ export type { JsonMember, JsonText } from "./json-text.ts";
 export {
   joinObject,
   jsonKind,
+  partObject,
   repeatedName,
   splitArray,
   splitObject,
