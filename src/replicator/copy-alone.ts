@@ -9,6 +9,7 @@ import {
   type Endpoint,
   EndpointError,
   InvalidDocumentError,
+  type PlainDocument,
   type RevisionRequest,
   type StreamedDocument,
   type WriteFailure,
@@ -19,6 +20,12 @@ import type { CopyLimits } from "./replicator-config.ts";
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 const DOCUMENT_PAUSE_MS_MAX = 300_000;
+
+/** What came of reading a document once. `plain`: what of it is to be written in bulk. */
+type Attempt =
+  | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
+  | { readonly kind: "missing" | "missing-stub" }
+  | { readonly kind: "failed"; readonly error: unknown };
 
 export interface CopierParts {
   readonly runtime: Runtime;
@@ -51,8 +58,13 @@ export class LoneCopier {
     let missingCount = 0;
     let failureCount = 0;
     for (;;) {
-      const outcome = await this.#tryAlone({ ...request, ancestors }, writer, batch, signal);
-      if (outcome.kind === "copied") return;
+      const outcome = await this.#tryAlone({ ...request, ancestors }, batch, signal);
+      if (outcome.kind === "copied") {
+        // Not while it is read: a bulk write that fails is no failure of this document, and takes others with it.
+        for (const document of outcome.plain) await writer.add(document, signal);
+        this.#observer.count({ docsRead: outcome.plain.length });
+        return;
+      }
       // Neither side can be trusted about what the target has: send everything.
       ancestors = [];
       if (outcome.kind === "failed") {
@@ -93,27 +105,22 @@ export class LoneCopier {
 
   async #tryAlone(
     request: RevisionRequest,
-    writer: BulkWriter,
     batch: BatchOutcome,
     signal: AbortSignal,
-  ): Promise<
-    | { readonly kind: "copied" | "missing" | "missing-stub" }
-    | { readonly kind: "failed"; readonly error: unknown }
-  > {
+  ): Promise<Attempt> {
+    const plain: PlainDocument[] = [];
     let missingStub = false;
     try {
       const found = await this.#parts.source.readRevision(
         request,
         async (document) => {
-          if (isPlain(document)) {
-            await writer.add({ id: document.id, text: document.text }, signal);
-            this.#observer.count({ docsRead: 1 });
-          } else if (!(await this.#writeAlone(document, batch, signal))) missingStub = true;
+          if (isPlain(document)) plain.push({ id: document.id, text: document.text });
+          else if (!(await this.#writeAlone(document, batch, signal))) missingStub = true;
         },
         signal,
       );
       if (missingStub) return { kind: "missing-stub" };
-      return { kind: found ? "copied" : "missing" };
+      return found ? { kind: "copied", plain } : { kind: "missing" };
     } catch (error) {
       signal.throwIfAborted();
       const isOperational = error instanceof OperationalError;
