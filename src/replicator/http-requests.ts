@@ -30,7 +30,7 @@ import {
 } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
-import { isBroken, parseJson, parseObject } from "./json-answer.ts";
+import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 import type { ClientSettings } from "./replicator-config.ts";
 
@@ -59,6 +59,8 @@ export type Method = "GET" | "PUT" | "POST";
 export interface RequestParts {
   readonly body?: FetchRequest["body"];
   readonly headers?: Readonly<Record<string, string>>;
+  /** An answer that says "later" is not waited for. */
+  readonly once?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -150,7 +152,9 @@ export class HttpRequests {
       }
       return response;
     };
-    const { runtime, retry } = this.#parts;
+    const { runtime } = this.#parts;
+    const retry =
+      parts.once === true ? { ...this.#parts.retry, retryCountMax: 0 } : this.#parts.retry;
     const request = this.#request(method, path, parts);
     const { status } = await withRetry(runtime, fetchWhole, retry)(request);
     this.#checkRate(status);
@@ -202,7 +206,8 @@ export class HttpRequests {
   ): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
     const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
-    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath(path)}${said}`);
+    const shown = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
+    return new EndpointError(error, shown, { answer: serverAnswer(status, text) });
   }
 }
 
