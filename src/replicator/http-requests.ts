@@ -105,9 +105,12 @@ export class HttpRequests {
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     const watched = activity === undefined ? parts.fetch : withActivity(parts.fetch, activity);
-    const connected = withConnection(watched, () => this.#connection);
-    const redirected = withRedirects(connected, { secretHeaders });
-    const limited = withTimeLimit(parts.runtime, redirected, ({ url }) =>
+    const redirected = withRedirects(watched, { secretHeaders });
+    const feedConnection = { ...this.#connection, isFeed: true };
+    const connected = withConnection(redirected, ({ url }) =>
+      this.#isFeed(url) ? feedConnection : this.#connection,
+    );
+    const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
       // A feed may be silent for long, and go on for ever.
       this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
     );
