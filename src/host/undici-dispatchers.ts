@@ -5,7 +5,10 @@ import { Agent, type buildConnector, type Dispatcher, ProxyAgent, Socks5ProxyAge
 import { OperationalError } from "../base/index.ts";
 import type { Connection, TlsSettings } from "../http-client/index.ts";
 
-/** Connections to one origin, shared by all jobs of the process. */
+/**
+ * Connections to one origin, shared by all jobs of the process. Feeds have others, without a limit: those of continuous jobs rest in
+ * the server, and would keep the answers of all others from coming.
+ */
 const CONNECTIONS_MAX = 200;
 /** Ways that nobody went for so long are given up; those used longer are opened anew, with certificates read again. */
 const UNUSED_MS_MAX = 10 * 60_000;
@@ -55,10 +58,10 @@ export class UndiciDispatchers {
   }
 }
 
-function openDispatcher({ proxyUrl, tls }: Connection, idleMsMax: number): Dispatcher {
+function openDispatcher({ proxyUrl, tls, isFeed }: Connection, idleMsMax: number): Dispatcher {
   const connect = tls === undefined ? {} : tlsOptions(tls);
   const pool = {
-    connections: CONNECTIONS_MAX,
+    connections: isFeed ? null : CONNECTIONS_MAX,
     keepAliveTimeout: idleMsMax,
     keepAliveMaxTimeout: idleMsMax,
     pipelining: 1,

@@ -1,5 +1,5 @@
 /** How a server is reached: through which proxy, and with which certificates. */
-import type { Fetch } from "./fetch.ts";
+import type { Fetch, FetchRequest } from "./fetch.ts";
 
 /** Files are PEM, read on the machine that sends the request. */
 export interface TlsSettings {
@@ -23,6 +23,8 @@ export interface Connection {
   readonly tls?: TlsSettings;
   /** A higher number asks for connections that are new: the old ones may be dead without a word. */
   readonly generation?: number;
+  /** For requests that the server may hold back as long as nothing changes: as many connections as there are of them. */
+  readonly isFeed?: boolean;
 }
 
 /** The same way to a host that is not to learn who we are. */
@@ -32,7 +34,7 @@ export function withoutIdentity({ tls, ...connection }: Connection): Connection 
   return { ...connection, tls: kept };
 }
 
-/** Sends every request over connections of this kind. */
-export function withConnection(fetch: Fetch, connection: () => Connection): Fetch {
-  return (request) => fetch({ ...request, connection: connection() });
+/** Sends every request over connections of the kind that is chosen for it. */
+export function withConnection(fetch: Fetch, choose: (request: FetchRequest) => Connection): Fetch {
+  return (request) => fetch({ ...request, connection: choose(request) });
 }

@@ -1,19 +1,37 @@
-/** What goes to the target in bulk: documents without attachments, until there are enough for one write. */
+/**
+ * What goes to the target in bulk: documents without attachments, until there are enough for one write.
+ *
+ * A target may fail as a whole over one of them, as a CouchDB does whose validation function takes too long for it. So a batch that
+ * is answered with an error of the server's is sent in halves, down to the documents for which the target fails.
+ */
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
-import type { Endpoint, PlainDocument } from "./endpoint.ts";
+import type { Blame } from "./copy-blame.ts";
+import { type Endpoint, EndpointError, type PlainDocument, type WriteFailure } from "./endpoint.ts";
+import { namedRevision } from "./named-revision.ts";
 
 /** A write to the target holds at most so much text; CouchDB 3.5's figure. */
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
+export interface BulkWriterParts {
+  readonly target: Endpoint;
+  readonly blame: Blame;
+}
+
+/** Documents for which the target answered with an error of its own. */
+interface Unwritten {
+  readonly documents: readonly PlainDocument[];
+  readonly error: EndpointError;
+}
+
 export class BulkWriter {
-  readonly #target: Endpoint;
+  readonly #parts: BulkWriterParts;
   readonly #observer: BatchObserver;
   readonly #outcome: BatchOutcome;
   #documents: PlainDocument[] = [];
   #length = 0;
 
-  constructor(target: Endpoint, observer: BatchObserver, outcome: BatchOutcome) {
-    this.#target = target;
+  constructor(parts: BulkWriterParts, observer: BatchObserver, outcome: BatchOutcome) {
+    this.#parts = parts;
     this.#observer = observer;
     this.#outcome = outcome;
   }
@@ -36,14 +54,83 @@ export class BulkWriter {
     this.#documents = [];
     this.#length = 0;
     if (documents.length === 0) return;
-    const failures = await this.#target.writeDocuments(documents, signal);
-    this.#outcome.failed("write", failures);
-    const refused = new Set(failures.map(({ id }) => id));
-    for (const document of documents)
-      if (!refused.has(document.id)) this.#outcome.written(document);
-    this.#observer.count({
-      docsWritten: documents.length - failures.length,
-      docWriteFailures: failures.length,
-    });
+    for (const unwritten of await this.#write(documents, signal)) {
+      await this.#writeApart(unwritten, signal);
+    }
   }
+
+  /** Writes documents, and settles what the target took or refused; returns the others. */
+  async #write(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+    options?: { readonly once: boolean },
+  ): Promise<readonly Unwritten[]> {
+    const { target, blame } = this.#parts;
+    let failures: readonly WriteFailure[];
+    try {
+      failures = await target.writeDocuments(documents, signal, options);
+    } catch (error) {
+      if (!(error instanceof EndpointError) || !isServerFault(error.answer?.status)) throw error;
+      return [{ documents, error }];
+    }
+    const unwritten = failures.map((failure) => unwrittenOf(failure, documents));
+    const refused = failures.filter((_, index) => unwritten[index] === undefined);
+    this.#outcome.failed("write", refused);
+    const failedIds = new Set(failures.map(({ id }) => id));
+    for (const document of documents)
+      if (!failedIds.has(document.id)) this.#outcome.written(document);
+    const writtenCount = documents.length - failures.length;
+    this.#observer.count({ docsWritten: writtenCount, docWriteFailures: refused.length });
+    blame.succeeded(writtenCount + refused.length);
+    return unwritten.filter((part) => part !== undefined);
+  }
+
+  /** Both halves are tried before either is looked into: what succeeds tells a target that takes some from one that takes none. */
+  async #writeApart({ documents, error }: Unwritten, signal: AbortSignal): Promise<void> {
+    const [only] = documents;
+    if (documents.length === 1 && only !== undefined) {
+      await this.#writeLast(only, error, signal);
+      return;
+    }
+    const middle = Math.ceil(documents.length / 2);
+    const unwritten: Unwritten[] = [];
+    for (const half of [documents.slice(0, middle), documents.slice(middle)]) {
+      unwritten.push(...(await this.#write(half, signal, { once: true })));
+    }
+    for (const part of unwritten) await this.#writeApart(part, signal);
+  }
+
+  async #writeLast(
+    document: PlainDocument,
+    error: EndpointError,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { id, text } = document;
+    const isListed = this.#observer.failures.has(id);
+    const answer = await this.#parts.blame.passOver(error, isListed, signal);
+    // The target works at this moment, so this try tells; earlier ones may have met it in a bad one.
+    const isGuilty = isListed || (await this.#write([document], signal, { once: true })).length > 0;
+    if (!isGuilty) return;
+    this.#outcome.failed("write", [{ id, revision: namedRevision(text), ...answer }]);
+    this.#observer.count({ docWriteFailures: 1 });
+  }
+}
+
+function isServerFault(status: number | undefined): boolean {
+  return status !== undefined && status >= 500;
+}
+
+/** The document of a row that tells of the server's own trouble; undefined for a refusal. */
+function unwrittenOf(
+  { id, revision, status, error, reason }: WriteFailure,
+  documents: readonly PlainDocument[],
+): Unwritten | undefined {
+  if (status === undefined || !isServerFault(status)) return undefined;
+  const named = documents.filter(
+    (document) => document.id === id && namedRevision(document.text) === revision,
+  );
+  if (named.length === 0) return undefined;
+  const shown = `${status} for ${revision} of ${id}: ${error}: ${reason}`;
+  const answer = { status, error, reason };
+  return { documents: named, error: new EndpointError("bulk_docs_failed", shown, { answer }) };
 }

@@ -5,20 +5,33 @@
 import { errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
+import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
+import { answerAboutDocument, type Blame } from "./copy-blame.ts";
 import {
   type Endpoint,
   EndpointError,
   InvalidDocumentError,
+  type PlainDocument,
   type RevisionRequest,
   type StreamedDocument,
   type WriteFailure,
+  type WriteResult,
 } from "./endpoint.ts";
+import { namedRevision } from "./named-revision.ts";
 import type { ReplicationOptions } from "./replication.ts";
 import type { CopyLimits } from "./replicator-config.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 const DOCUMENT_PAUSE_MS_MAX = 300_000;
+/** How often a document is read again for which a server answers with an error; what can be repeated by itself has been. */
+const ANSWERED_REPEATS_MAX = 2;
+
+/** What came of reading a document once. `plain`: what of it is to be written in bulk. */
+type Attempt =
+  | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
+  | { readonly kind: "missing" | "missing-stub" }
+  | { readonly kind: "failed"; readonly side: "source" | "target"; readonly error: unknown };
 
 export interface CopierParts {
   readonly runtime: Runtime;
@@ -29,11 +42,25 @@ export interface CopierParts {
   readonly limits: CopyLimits;
 }
 
+export interface LoneCopierParts extends CopierParts {
+  readonly sourceBlame: Blame;
+  readonly targetBlame: Blame;
+}
+
+/** The document on its way, and what may become of it. */
+interface Journey {
+  readonly request: RevisionRequest;
+  readonly batch: BatchOutcome;
+  readonly isListed: boolean;
+  /** Whether it has been tried often enough to be passed over. */
+  readonly isLast: boolean;
+}
+
 export class LoneCopier {
-  readonly #parts: CopierParts;
+  readonly #parts: LoneCopierParts;
   readonly #observer: BatchObserver;
 
-  constructor(parts: CopierParts, observer: BatchObserver) {
+  constructor(parts: LoneCopierParts, observer: BatchObserver) {
     this.#parts = parts;
     this.#observer = observer;
   }
@@ -45,29 +72,47 @@ export class LoneCopier {
     batch: BatchOutcome,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock } = this.#parts.runtime;
+    const { runtime, options, limits, sourceBlame } = this.#parts;
+    const isListed = this.#observer.failures.has(request.id);
+    const answeredMax = isListed ? 0 : Math.min(ANSWERED_REPEATS_MAX, options.retriesPerRequest);
     let ancestors = request.ancestors;
     let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
     let missingCount = 0;
+    let answeredCount = 0;
     let failureCount = 0;
     for (;;) {
-      const outcome = await this.#tryAlone({ ...request, ancestors }, writer, batch, signal);
-      if (outcome.kind === "copied") return;
+      const isLast = answeredCount >= answeredMax;
+      const journey = { request: { ...request, ancestors }, batch, isListed, isLast };
+      const attempt = await this.#tryAlone(journey, signal);
+      if (attempt.kind === "copied") {
+        // Not while it is read: a bulk write that fails is no failure of this document, and takes others with it.
+        for (const document of attempt.plain) await writer.add(document, signal);
+        this.#observer.count({ docsRead: attempt.plain.length });
+        return;
+      }
       // Neither side can be trusted about what the target has: send everything.
       ancestors = [];
-      if (outcome.kind === "failed") {
-        if (outcome.error instanceof InvalidDocumentError) {
-          const { error, reason } = outcome.error;
-          this.#failRead(request, { status: undefined, error, reason }, batch);
+      if (attempt.kind === "failed") {
+        const { side, error } = attempt;
+        if (error instanceof InvalidDocumentError) {
+          const { error: name, reason } = error;
+          this.#failRead(request, { status: undefined, error: name, reason }, batch);
           return;
         }
-        if (++failureCount > this.#parts.options.retriesPerRequest) throw outcome.error;
-        await clock.sleep(pauseMs, signal);
+        if (answerAboutDocument(error) === undefined) failureCount++;
+        else if (!isLast) answeredCount++;
+        else if (side === "target") throw error;
+        else {
+          this.#failRead(request, await sourceBlame.passOver(error, isListed, signal), batch);
+          return;
+        }
+        if (failureCount > options.retriesPerRequest) throw error;
+        await runtime.clock.sleep(pauseMs, signal);
         pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
         continue;
       }
       if (++missingCount > 1) {
-        if (outcome.kind === "missing-stub") {
+        if (attempt.kind === "missing-stub") {
           const { id, revision } = request;
           throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
         }
@@ -76,8 +121,8 @@ export class LoneCopier {
         this.#failRead(request, { status: 404, error: "not_found", reason }, batch);
         return;
       }
-      if (outcome.kind === "missing")
-        await clock.sleep(this.#parts.limits.missingDocumentPauseMs, signal);
+      if (attempt.kind === "missing")
+        await runtime.clock.sleep(limits.missingDocumentPauseMs, signal);
     }
   }
 
@@ -91,49 +136,66 @@ export class LoneCopier {
     this.#observer.count({ docWriteFailures: 1 });
   }
 
-  async #tryAlone(
-    request: RevisionRequest,
-    writer: BulkWriter,
-    batch: BatchOutcome,
-    signal: AbortSignal,
-  ): Promise<
-    | { readonly kind: "copied" | "missing" | "missing-stub" }
-    | { readonly kind: "failed"; readonly error: unknown }
-  > {
+  async #tryAlone(journey: Journey, signal: AbortSignal): Promise<Attempt> {
+    const { source, sourceBlame } = this.#parts;
+    const plain: PlainDocument[] = [];
     let missingStub = false;
+    let side: "source" | "target" = "source";
     try {
-      const found = await this.#parts.source.readRevision(
-        request,
+      const found = await source.readRevision(
+        journey.request,
         async (document) => {
           if (isPlain(document)) {
-            await writer.add({ id: document.id, text: document.text }, signal);
-            this.#observer.count({ docsRead: 1 });
-          } else if (!(await this.#writeAlone(document, batch, signal))) missingStub = true;
+            plain.push({ id: document.id, text: document.text });
+            return;
+          }
+          side = "target";
+          if (!(await this.#writeAlone(document, journey, signal))) missingStub = true;
+          side = "source";
         },
         signal,
       );
       if (missingStub) return { kind: "missing-stub" };
-      return { kind: found ? "copied" : "missing" };
+      if (!found) return { kind: "missing" };
+      sourceBlame.succeeded(1);
+      return { kind: "copied", plain };
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof AttachmentsBroken) {
+        return { kind: "failed", side: "source", error: error.cause };
+      }
       const isOperational = error instanceof OperationalError;
       if (!isOperational || errorCode(error) === "JOBS_HALTED") throw error;
-      return { kind: "failed", error };
+      return { kind: "failed", side, error };
     }
   }
 
   /** False when the target lacks an attachment that was not sent. */
   async #writeAlone(
     document: StreamedDocument,
-    batch: BatchOutcome,
+    { batch, isListed, isLast }: Journey,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const result = await this.#parts.target.writeDocument(document, signal);
+    const { target, targetBlame } = this.#parts;
+    const { id, text } = document;
+    const reading = new AttachmentReading(document.attachments);
+    let result: WriteResult;
+    try {
+      result = await target.writeDocument({ ...document, attachments: reading }, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      // What the source did not deliver is no failure of the target's, whatever that made of it.
+      if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
+      if (!isLast || answerAboutDocument(error) === undefined) throw error;
+      const answer = await targetBlame.passOver(error, isListed, signal);
+      result = { kind: "refused", failure: { id, revision: namedRevision(text), ...answer } };
+    }
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
       batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
     } else {
+      targetBlame.succeeded(1);
       batch.written(document);
       this.#observer.count({ docsRead: 1, docsWritten: 1 });
     }

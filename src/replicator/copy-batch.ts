@@ -9,6 +9,7 @@ import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
+import { Blame } from "./copy-blame.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
@@ -39,6 +40,8 @@ export class BatchCopier {
   readonly #options: ReplicationOptions;
   readonly #limits: CopyLimits;
   readonly #observer: BatchObserver;
+  readonly #sourceBlame: Blame;
+  readonly #targetBlame: Blame;
   readonly #alone: LoneCopier;
   /** What all workers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
@@ -54,7 +57,10 @@ export class BatchCopier {
     this.#options = options;
     this.#limits = limits;
     this.#observer = observer;
-    this.#alone = new LoneCopier(parts, observer);
+    this.#sourceBlame = Blame.ofSource(source);
+    this.#targetBlame = Blame.ofTarget(target);
+    const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
+    this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
     this.#connections = new Semaphore(options.httpConnections);
   }
 
@@ -99,7 +105,11 @@ export class BatchCopier {
     if (revisions.size === 0 && outcome.failures.length === 0) return [];
     const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
     this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
-    const writer = new BulkWriter(this.#target, this.#observer, outcome);
+    const writer = new BulkWriter(
+      { target: this.#target, blame: this.#targetBlame },
+      this.#observer,
+      outcome,
+    );
     const alone = await this.#readInBulk(requests, writer, signal);
     // What is there does not wait for documents that may take hours.
     if (alone.length > 0) await writer.flush(signal);
@@ -199,6 +209,7 @@ export class BatchCopier {
       }
     }
     const readCount = page.length - alone.length;
+    this.#sourceBlame.succeeded(readCount);
     this.#bulkGet.record(page.length, readCount, this.#runtime.clock.monotonicMs());
     this.#observer.count({
       bulkGetAttempts: page.length,

@@ -148,10 +148,11 @@ export interface Endpoint {
   /** The winner of a document, as text; undefined when there is none. For the code of filters. */
   readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
-  /** Writes revisions made elsewhere; returns what was refused. */
+  /** Writes revisions made elsewhere; returns what was refused. `once`: an answer that says "later" is not waited for. */
   writeDocuments(
     documents: readonly PlainDocument[],
     signal: AbortSignal,
+    options?: { readonly once?: boolean },
   ): Promise<readonly WriteFailure[]>;
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
 
@@ -167,6 +168,13 @@ export interface Endpoint {
   commit(signal: AbortSignal): Promise<string>;
 }
 
+/** An answer that names an error, in the server's own words. */
+export interface ServerAnswer {
+  readonly status: number;
+  readonly error: string;
+  readonly reason: string;
+}
+
 /**
  * An endpoint did not do what was asked. `error` and `reason` are what `_scheduler` and `_replicate` show, in CouchDB's words;
  * neither holds a credential.
@@ -175,11 +183,18 @@ export class EndpointError extends OperationalError {
   override readonly name = "EndpointError";
   readonly error: string;
   readonly reason: string;
+  /** What the server answered, if that is why. */
+  readonly answer: ServerAnswer | undefined;
 
-  constructor(error: string, reason: string, options?: ErrorOptions) {
+  constructor(
+    error: string,
+    reason: string,
+    options: ErrorOptions & { readonly answer?: ServerAnswer } = {},
+  ) {
     super("REPLICATOR_ENDPOINT_FAILED", "An endpoint failed", { error, reason }, options);
     this.error = error;
     this.reason = reason;
+    this.answer = options.answer;
   }
 }
 

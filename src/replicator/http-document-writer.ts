@@ -4,10 +4,10 @@ import { readText } from "../http-client/index.ts";
 import { encodeDocumentId } from "../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "./endpoint.ts";
 import { documentUpload } from "./http-document-upload.ts";
-import type { HttpRequests } from "./http-requests.ts";
-import { parseObject } from "./json-answer.ts";
+import type { Answer, HttpRequests } from "./http-requests.ts";
+import { parseObject, serverAnswer } from "./json-answer.ts";
 import { namedRevision } from "./named-revision.ts";
-import { refusalStatus } from "./refusal-status.ts";
+import { mayConcernDocument, refusalStatus } from "./refusal-status.ts";
 
 /** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
@@ -18,9 +18,6 @@ const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
 
 /** Answers with a row for each document. A cluster says 202 while some of its nodes are away. */
 const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
-
-/** Answers to a PUT that say nothing of the document: the database is gone, or the server wants to be asked later. */
-const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
 
 export class HttpDocumentWriter {
   readonly #requests: HttpRequests;
@@ -34,6 +31,7 @@ export class HttpDocumentWriter {
   async writeDocuments(
     documents: readonly PlainDocument[],
     signal: AbortSignal,
+    { once = false }: { readonly once?: boolean } = {},
   ): Promise<readonly WriteFailure[]> {
     if (documents.length === 0) return [];
     const texts = documents.map(({ text }) => text).join(",");
@@ -41,11 +39,12 @@ export class HttpDocumentWriter {
     const response = await this.#requests.ask("POST", "_bulk_docs", {
       body,
       headers: { "x-couch-full-commit": "false" },
+      once,
       signal,
     });
     const { text } = response;
     if (BATCH_REFUSALS.has(response.status)) {
-      return this.#writeHalves(documents, response.status, text, signal);
+      return this.#writeHalves(documents, response, signal, { once });
     }
     if (!BATCH_TAKEN.has(response.status)) {
       throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
@@ -65,10 +64,9 @@ export class HttpDocumentWriter {
     });
     const text = await readText(response);
     if (response.status >= 200 && response.status < 300) return { kind: "written" };
-    const { error, reason } = parseObject(text) ?? {};
-    if (response.status === 412 && error === "missing_stub") return { kind: "missing-stub" };
-    const isRefusal = response.status >= 400 && response.status < 500;
-    if (!isRefusal || NOT_ABOUT_DOCUMENTS.has(response.status)) {
+    const answer = serverAnswer(response.status, text);
+    if (answer.status === 412 && answer.error === "missing_stub") return { kind: "missing-stub" };
+    if (answer.status >= 500 || !mayConcernDocument(answer.status)) {
       throw this.#requests.unexpected(
         "doc_write_failed",
         encodeDocumentId(document.id),
@@ -78,26 +76,20 @@ export class HttpDocumentWriter {
     }
     return {
       kind: "refused",
-      failure: {
-        id: document.id,
-        revision: namedRevision(document.text),
-        status: response.status,
-        error: typeof error === "string" ? error : `http_${response.status}`,
-        reason: typeof reason === "string" ? reason : "",
-      },
+      failure: { id: document.id, revision: namedRevision(document.text), ...answer },
     };
   }
 
   /** The target took none of them, because of some: sends halves, down to those that it does not take by themselves. */
   async #writeHalves(
     documents: readonly PlainDocument[],
-    status: number,
-    answer: string,
+    { status, text }: Answer,
     signal: AbortSignal,
+    options: { readonly once: boolean },
   ): Promise<readonly WriteFailure[]> {
     const [only] = documents;
     if (documents.length === 1 && only !== undefined) {
-      const { error, reason } = parseObject(answer) ?? {};
+      const { error, reason } = parseObject(text) ?? {};
       return [
         {
           id: only.id,
@@ -110,8 +102,8 @@ export class HttpDocumentWriter {
     }
     const middle = Math.floor(documents.length / 2);
     return [
-      ...(await this.writeDocuments(documents.slice(0, middle), signal)),
-      ...(await this.writeDocuments(documents.slice(middle), signal)),
+      ...(await this.writeDocuments(documents.slice(0, middle), signal, options)),
+      ...(await this.writeDocuments(documents.slice(middle), signal, options)),
     ];
   }
 }

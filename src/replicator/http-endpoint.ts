@@ -151,9 +151,10 @@ export class HttpEndpoint implements Endpoint {
   async writeDocuments(
     documents: readonly PlainDocument[],
     signal: AbortSignal,
+    options?: { readonly once?: boolean },
   ): Promise<readonly WriteFailure[]> {
     await this.#spending?.write.spend("documents", documents.length, signal);
-    return this.#writer.writeDocuments(documents, signal);
+    return this.#writer.writeDocuments(documents, signal, options);
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {

@@ -30,7 +30,7 @@ import {
 } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
-import { isBroken, parseJson, parseObject } from "./json-answer.ts";
+import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 import type { ClientSettings } from "./replicator-config.ts";
 
@@ -59,6 +59,8 @@ export type Method = "GET" | "PUT" | "POST";
 export interface RequestParts {
   readonly body?: FetchRequest["body"];
   readonly headers?: Readonly<Record<string, string>>;
+  /** An answer that says "later" is not waited for. */
+  readonly once?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -103,9 +105,12 @@ export class HttpRequests {
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
     const watched = activity === undefined ? parts.fetch : withActivity(parts.fetch, activity);
-    const connected = withConnection(watched, () => this.#connection);
-    const redirected = withRedirects(connected, { secretHeaders });
-    const limited = withTimeLimit(parts.runtime, redirected, ({ url }) =>
+    const redirected = withRedirects(watched, { secretHeaders });
+    const feedConnection = { ...this.#connection, isFeed: true };
+    const connected = withConnection(redirected, ({ url }) =>
+      this.#isFeed(url) ? feedConnection : this.#connection,
+    );
+    const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
       // A feed may be silent for long, and go on for ever.
       this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
     );
@@ -150,7 +155,9 @@ export class HttpRequests {
       }
       return response;
     };
-    const { runtime, retry } = this.#parts;
+    const { runtime } = this.#parts;
+    const retry =
+      parts.once === true ? { ...this.#parts.retry, retryCountMax: 0 } : this.#parts.retry;
     const request = this.#request(method, path, parts);
     const { status } = await withRetry(runtime, fetchWhole, retry)(request);
     this.#checkRate(status);
@@ -202,7 +209,8 @@ export class HttpRequests {
   ): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
     const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
-    return new EndpointError(error, `${status} from ${this.shownUrl}${shownPath(path)}${said}`);
+    const shown = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
+    return new EndpointError(error, shown, { answer: serverAnswer(status, text) });
   }
 }
 

@@ -1,4 +1,5 @@
 /** Answers as JSON, from servers that may send anything. */
+import type { ServerAnswer } from "./endpoint.ts";
 
 /** What an answer says; undefined for what is no JSON. */
 export function parseJson(text: string): unknown {
@@ -23,4 +24,14 @@ export function asObject(json: unknown): Record<string, unknown> | undefined {
 /** The same, of an answer's text. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   return asObject(parseJson(text));
+}
+
+/** An answer that names an error, with what can be said when it does not. */
+export function serverAnswer(status: number, text: string): ServerAnswer {
+  const { error, reason } = parseObject(text) ?? {};
+  return {
+    status,
+    error: typeof error === "string" ? error : `http_${status}`,
+    reason: typeof reason === "string" ? reason : "",
+  };
 }

@@ -1,3 +1,8 @@
+/** What statuses say of documents. */
+
+/** Answers that say nothing of the document that was asked about: the database is gone, or the server wants to be asked later. */
+const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);
+
 /** The HTTP status of a refusal that came without one: as a row of `_bulk_docs`, or from our own store. */
 const STATUSES: Readonly<Record<string, number>> = {
   bad_request: 400,
@@ -26,4 +31,9 @@ const STATUSES: Readonly<Record<string, number>> = {
 export function refusalStatus(error: string): number | undefined {
   if (error.startsWith("STORE_") && STATUSES[error] === undefined) return 400;
   return Object.hasOwn(STATUSES, error) ? STATUSES[error] : undefined;
+}
+
+/** Whether a server that answers like this to the request for one document may answer otherwise for another. */
+export function mayConcernDocument(status: number): boolean {
+  return status >= 400 && !NOT_ABOUT_DOCUMENTS.has(status);
 }

@@ -1,7 +1,7 @@
 /** Requests over TLS and through proxies, with real sockets. */
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, request as forward, type Server } from "node:http";
+import { createServer, request as forward, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
@@ -59,6 +59,38 @@ async function get(url: string, connection: Connection): Promise<string> {
   const request = { method: "GET", url, inactivityTimeoutMs: 5000, connection, signal } as const;
   return readText(await undici.fetch(request));
 }
+
+test("feeds that rest in a server keep no other request from its answer", async () => {
+  const feedCount = 300;
+  const resting: ServerResponse[] = [];
+  const allRest = new EventEmitter();
+  const port = await listen(
+    createServer((incoming, response) => {
+      if (incoming.url !== "/feed") response.end("answered");
+      else if (resting.push(response) === feedCount) allRest.emit("now");
+    }),
+  );
+  const undici = openUndiciFetch();
+  closing.push(() => undici.close());
+  const { signal } = new AbortController();
+  const ask = async (path: string, connection: Connection): Promise<string> => {
+    const url = `http://127.0.0.1:${port}${path}`;
+    const request = {
+      method: "GET",
+      url,
+      inactivityTimeoutMs: 60_000,
+      connection,
+      signal,
+    } as const;
+    return readText(await undici.fetch(request));
+  };
+  const rest = once(allRest, "now");
+  const feeds = Array.from({ length: feedCount }, () => ask("/feed", { isFeed: true }));
+  await rest;
+  expect(await ask("/", {})).toBe("answered");
+  for (const response of resting) response.end("changed");
+  expect(new Set(await Promise.all(feeds))).toEqual(new Set(["changed"]));
+});
 
 test("a server that cannot prove who it is gets no request", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;

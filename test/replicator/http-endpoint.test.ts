@@ -2,7 +2,12 @@
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { openClock, openServer, type Reply } from "../../src/http-client/fetch.fixture.ts";
-import { type FetchRequest, Grants, RateLimits } from "../../src/http-client/index.ts";
+import {
+  type FetchRequest,
+  Grants,
+  RateLimits,
+  type TlsSettings,
+} from "../../src/http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -12,8 +17,11 @@ import {
 
 const { signal } = new AbortController();
 
-function open(answer: (request: FetchRequest) => Reply): Endpoint {
-  const { tls, client, options } = REPLICATOR_CONFIG_DEFAULT;
+function open(
+  answer: (request: FetchRequest) => Reply,
+  tls: TlsSettings = REPLICATOR_CONFIG_DEFAULT.tls,
+): Endpoint {
+  const { client, options } = REPLICATOR_CONFIG_DEFAULT;
   const { source } = parseReplication({ source: "http://host/db", target: "b" });
   if (source.kind !== "http") throw new Error("It is a URL");
   const runtime = { ...createSystemRuntime(), clock: openClock() };
@@ -59,6 +67,23 @@ test("a revision that was removed is not asked for, nor is a row without an id",
     ["a", "1-a"],
     ["b", "2-c"],
   ]);
+});
+
+test("another host than the one that was named does not learn who we are from our certificate", async () => {
+  const asked: FetchRequest[] = [];
+  const endpoint = open(
+    (request) => {
+      asked.push(request);
+      const location = "http://elsewhere/db/_changes";
+      if (request.url.startsWith("http://host/")) return { status: 307, headers: { location } };
+      return { status: 200, body: page };
+    },
+    { ...REPLICATOR_CONFIG_DEFAULT.tls, certificateFile: "our.pem", keyFile: "our-key.pem" },
+  );
+  await changesOf(endpoint, { kind: "all" });
+  const [first, second] = asked.map(({ connection }) => connection?.tls);
+  expect(first).toMatchObject({ certificateFile: "our.pem", keyFile: "our-key.pem" });
+  expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
 });
 
 test("a server that knows no _doc_ids tells of all documents, and we choose", async () => {

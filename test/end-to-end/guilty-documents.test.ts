@@ -1,0 +1,346 @@
+/** A server that answers for all documents but one holds up no others; a server that answers for none is in trouble itself. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  ATTACHED,
+  documentJob,
+  documents,
+  openPair,
+  type Pair,
+} from "../couchdb-replicator/pair.fixture.ts";
+import type { Intercept, ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy.ts";
+import { until } from "../support/open-process.ts";
+
+let pair: Pair;
+beforeAll(async () => {
+  pair = await openPair(
+    "[replicator]\nretries_per_request = 1\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n",
+  );
+  for (const side of ["source", "target"] as const) {
+    pair[side].intercept((request, forward) => {
+      const fault = faults[side].get(request.path.split("/")[1] ?? "");
+      return fault === undefined ? forward(request) : fault(request, forward);
+    });
+  }
+});
+afterAll(() => pair.close());
+
+/** What happens to the requests for a database, on each side; all others pass. Tests run side by side, each with a database of its own. */
+const faults = { source: new Map<string, Intercept>(), target: new Map<string, Intercept>() };
+
+function heal(database: string): void {
+  for (const side of [faults.source, faults.target]) side.delete(database);
+}
+
+const BROKEN: ProxiedAnswer = {
+  status: 500,
+  body: JSON.stringify({ error: "internal_server_error", reason: "badmatch" }),
+};
+
+interface Row {
+  readonly id: string;
+}
+
+function docsOf({ body }: ProxiedRequest): readonly (Row & { readonly _id: string })[] {
+  return JSON.parse(body.toString("utf8")).docs;
+}
+
+const isBulkGet = ({ path }: ProxiedRequest): boolean => path.includes("/_bulk_get");
+const isBulkWrite = ({ path }: ProxiedRequest): boolean => path.endsWith("/_bulk_docs");
+const isReadOf = (id: string, { path }: ProxiedRequest): boolean =>
+  path.includes(`/${id}?`) && path.includes("open_revs");
+const isPutOf = (id: string, { method, path }: ProxiedRequest): boolean =>
+  method === "PUT" && path.includes(`/${id}?new_edits=false`);
+
+/** Answers what matches in the server's place. */
+function answering(matches: (request: ProxiedRequest) => boolean, answer = BROKEN): Intercept {
+  return async (request, forward) => (matches(request) ? answer : forward(request));
+}
+
+async function start(name: string, more: object = {}): Promise<void> {
+  await pair.here.call("PUT", `/_replicator/${name}`, { ...pair.body(name), ...more });
+}
+
+function pathOf(name: string): string {
+  return `/_tandem/jobs/${encodeURIComponent(`_replicator/${name}`)}/failures`;
+}
+
+/** What stands on the list, as `id phase status reason`. */
+async function listed(name: string): Promise<string[]> {
+  const { body } = await pair.here.call("GET", pathOf(name));
+  return body.failures.map(
+    ({ id, phase, status, reason }: Record<string, unknown>) =>
+      `${id} ${phase} ${status} ${reason}`,
+  );
+}
+
+/** Lets the job crash so often. */
+async function crashes(name: string, count: number): Promise<void> {
+  await until(
+    () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
+    ({ body }) => body.error_count >= count,
+  );
+}
+
+test.concurrent("a bulk write that fails while documents are read one by one loses none of them", async () => {
+  // Seven megabytes: the first write is sent before the last document is read.
+  await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
+  let failureCount = 2;
+  faults.target.set("large", async (request, forward) => {
+    if (!isBulkWrite(request) || failureCount === 0) return forward(request);
+    failureCount--;
+    return { status: 503, body: '{"error":"service_unavailable","reason":"not now"}' };
+  });
+  await start("large", { use_bulk_get: false, http_connections: 1 });
+  await documentJob(pair.here, "large", "completed");
+  expect(failureCount).toBe(0);
+  expect(await pair.ids("large")).toHaveLength(7);
+});
+
+/** Not compressed, so that servers which send attachments one by one say the digest of what they send. */
+const NOTED = {
+  _attachments: { note: { content_type: "image/png", data: btoa("note") } },
+};
+
+/** Ways in which one document makes its server fail; all else is answered. */
+const WAYS: Readonly<
+  Record<
+    string,
+    {
+      readonly side: "source" | "target";
+      readonly intercept: (id: string) => Intercept;
+      readonly shown: string;
+      readonly more?: object;
+    }
+  >
+> = {
+  "that cannot be read, also in bulk": {
+    side: "source",
+    intercept: (id) =>
+      answering(
+        (request) =>
+          isReadOf(id, request) ||
+          (isBulkGet(request) && docsOf(request).some((row) => row.id === id)),
+      ),
+    shown: "read 500 internal_server_error: badmatch",
+  },
+  "that is an error of a bulk read": {
+    side: "source",
+    intercept: (id) => async (request, forward) => {
+      if (isReadOf(id, request)) return BROKEN;
+      const answer = await forward(request);
+      if (!isBulkGet(request)) return answer;
+      const { results } = JSON.parse(String(answer.body));
+      const error = { id, rev: "undefined", error: "internal_server_error", reason: "badmatch" };
+      const rows = results.map((row: Row) => (row.id === id ? { id, docs: [{ error }] } : row));
+      return { ...answer, body: JSON.stringify({ results: rows }) };
+    },
+    shown: "read 500 internal_server_error: badmatch",
+  },
+  "that cannot be read, without words": {
+    side: "source",
+    intercept: (id) =>
+      answering((request) => isReadOf(id, request), { status: 500, body: "<html>Oh!</html>" }),
+    shown: "read 500 http_500",
+    more: { use_bulk_get: false },
+  },
+  "that the source forbids": {
+    side: "source",
+    intercept: (id) =>
+      answering((request) => isReadOf(id, request), {
+        status: 403,
+        body: '{"error":"forbidden","reason":"not yours"}',
+      }),
+    shown: "read 403 forbidden: not yours",
+    more: { use_bulk_get: false },
+  },
+  "that the target cannot write in bulk": {
+    side: "target",
+    intercept: (id) =>
+      answering((request) => isBulkWrite(request) && docsOf(request).some((doc) => doc._id === id)),
+    shown: "write 500 internal_server_error: badmatch",
+  },
+  "that is an error of a bulk write": {
+    side: "target",
+    intercept: (id) => async (request, forward) => {
+      if (!isBulkWrite(request)) return forward(request);
+      const docs = docsOf(request).filter((doc) => doc._id !== id);
+      const body = Buffer.from(JSON.stringify({ new_edits: false, docs }));
+      const answer = await forward({ ...request, body });
+      if (docs.length === docsOf(request).length) return answer;
+      const row = { id, error: "internal_server_error", reason: "badmatch" };
+      return { ...answer, status: 417, body: JSON.stringify([row]) };
+    },
+    shown: "write 500 internal_server_error: badmatch",
+  },
+};
+
+/** With attachments: each travels alone. */
+const LONE_WAYS: typeof WAYS = {
+  "that cannot be read with its attachments": {
+    side: "source",
+    intercept: (id) => answering((request) => isReadOf(id, request)),
+    shown: "read 500 internal_server_error: badmatch",
+  },
+  "that the target cannot write with its attachments": {
+    side: "target",
+    intercept: (id) => answering((request) => isPutOf(id, request)),
+    shown: "write 500 internal_server_error: badmatch",
+  },
+  "whose attachment cannot be read by itself": {
+    side: "source",
+    intercept: (id) => async (request, forward) => {
+      if (request.path.includes(`/${id}/note`)) return BROKEN;
+      // As a server that sends no multipart.
+      if (!request.path.includes("open_revs")) return forward(request);
+      return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
+    },
+    shown: "read 500 internal_server_error: badmatch",
+  },
+};
+
+/** `attached`: documents with attachments, each of which travels alone. */
+const CASES = [
+  ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
+  ...Object.entries(LONE_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
+];
+
+function databaseOf(...names: readonly string[]): string {
+  return names.join("-").replace(/[^a-z]+/g, "-");
+}
+
+test.concurrent.each(CASES)(
+  "a document $name is listed, the others arrive, and a retry delivers it when the cause is gone",
+  async ({ name, side, intercept, shown, more, attached }) => {
+    const database = databaseOf("skip", name);
+    await pair.fill(database, documents(40, attached));
+    faults[side].set(database, intercept("doc-23"));
+    await start(database, more);
+    const job = await documentJob(pair.here, database, "completed");
+    expect(job).toMatchObject({
+      error_count: 0,
+      info: { docs_written: 39, doc_write_failures: 1 },
+    });
+    expect(await listed(database)).toEqual([`doc-23 ${shown}`]);
+    expect(await pair.ids(database)).not.toContain("doc-23");
+    const path = `${pathOf(database)}/_retry`;
+    const inVain = await pair.here.call("POST", path, {});
+    expect(inVain).toEqual({ status: 200, body: { ok: true, tried: 1, total_rows: 1 } });
+    heal(database);
+    const delivered = await pair.here.call("POST", path, {});
+    expect(delivered).toEqual({ status: 200, body: { ok: true, tried: 1, total_rows: 0 } });
+    expect(await pair.ids(database)).toHaveLength(40);
+  },
+);
+
+test.concurrent.each(
+  CASES.flatMap((way) => [
+    { ...way, policy: "crash", state: "crashing" },
+    { ...way, policy: "hold", state: "running" },
+  ]),
+)(
+  "$policy: a document $name is not passed by",
+  async ({ name, side, intercept, shown, more, attached, policy, state }) => {
+    const database = databaseOf(policy, name);
+    await pair.fill(database, documents(20, attached));
+    faults[side].set(database, intercept("doc-7"));
+    await start(database, { ...more, failure_policy: policy, checkpoint_interval: 100 });
+    const { body } = await until(
+      () => pair.here.call("GET", pathOf(database)),
+      (answer) => answer.status === 200 && answer.body.failures[0]?.tries > 1,
+    );
+    expect(body.total_rows).toBe(1);
+    expect(await listed(database)).toEqual([`doc-7 ${shown}`]);
+    await documentJob(pair.here, database, state);
+    expect(await pair.ids(database)).toHaveLength(19);
+    heal(database);
+    await documentJob(pair.here, database, "completed");
+    expect(await pair.ids(database)).toHaveLength(20);
+    expect(await listed(database)).toEqual([]);
+  },
+);
+
+const isWrite = (request: ProxiedRequest): boolean =>
+  request.method === "PUT" || isBulkWrite(request);
+const isRead = (request: ProxiedRequest): boolean =>
+  isBulkGet(request) || request.path.includes("open_revs");
+
+/** Servers that answer `GET /db`, and nothing of a kind. */
+const TROUBLES = [
+  ["a target whose disk is full", "target", isWrite, 500],
+  ["a source that can read nothing", "source", isRead, 500],
+  ["a source that lets nobody read any more", "source", isRead, 401],
+] as const;
+
+test.concurrent.each(
+  TROUBLES.flatMap(([name, side, isTroubled, status]) =>
+    [3, 60].flatMap((count) =>
+      [{}, ATTACHED].map((more) => ({
+        name,
+        side,
+        isTroubled,
+        status,
+        count,
+        more,
+        kind: more === ATTACHED ? "attached" : "plain",
+      })),
+    ),
+  ),
+)(
+  "$name, $count $kind documents: the job crashes, nothing is listed, and all arrives afterwards",
+  async ({ name, side, isTroubled, status, count, more, kind }) => {
+    const database = databaseOf(name, kind, count < 10 ? "few" : "many");
+    await pair.fill(database, documents(count, more));
+    faults[side].set(database, answering(isTroubled, { ...BROKEN, status }));
+    await start(database);
+    await crashes(database, 2);
+    expect(await listed(database)).toEqual([]);
+    heal(database);
+    await documentJob(pair.here, database, "completed");
+    expect(await pair.ids(database)).toHaveLength(count);
+    expect(await listed(database)).toEqual([]);
+  },
+);
+
+test.concurrent.each([
+  ["in bulk", {}],
+  ["alone", ATTACHED],
+])("a target that takes checkpoints and no document %s ends the run", async (how, more) => {
+  const database = databaseOf("no-document", how);
+  await pair.fill(database, documents(40, more));
+  faults.target.set(
+    database,
+    answering((request) => isBulkWrite(request) || request.path.includes("new_edits=false")),
+  );
+  await start(database);
+  await crashes(database, 1);
+  expect(await listed(database)).toEqual([]);
+  heal(database);
+  await documentJob(pair.here, database, "completed");
+  expect(await pair.ids(database)).toHaveLength(40);
+});
+
+test.concurrent("documents that fail together are all listed, and retries in vain end no run", async () => {
+  await pair.fill("together", documents(60));
+  const isGuilty = (id: string): boolean => /^doc-1\d$/.test(id);
+  faults.target.set(
+    "together",
+    answering(
+      (request) => isBulkWrite(request) && docsOf(request).some((doc) => isGuilty(doc._id)),
+    ),
+  );
+  await start("together", { continuous: true });
+  await until(
+    () => listed("together"),
+    (rows) => rows.length === 10,
+  );
+  expect(await pair.ids("together")).toHaveLength(50);
+  const path = pathOf("together");
+  const inVain = await pair.here.call("POST", `${path}/_retry`, {});
+  expect(inVain).toEqual({ status: 200, body: { ok: true, tried: 10, total_rows: 10 } });
+  const { body: job } = await pair.here.call("GET", "/_scheduler/docs/_replicator/together");
+  expect(job).toMatchObject({ state: "running", error_count: 0 });
+  heal("together");
+  const delivered = await pair.here.call("POST", `${path}/_retry`, {});
+  expect(delivered).toEqual({ status: 200, body: { ok: true, tried: 10, total_rows: 0 } });
+  expect(await pair.ids("together")).toHaveLength(60);
+});
