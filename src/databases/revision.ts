@@ -4,9 +4,8 @@
  * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
  * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
  */
-import { compareBytes, OperationalError, utf8Encode } from "../base/index.ts";
+import { compareBytes, hexDecode, OperationalError, utf8Encode } from "../base/index.ts";
 import type { Revision, RevisionPath } from "./document.ts";
-import { hexDecode } from "./hex.ts";
 
 export interface RevisionParts {
   readonly generation: number;
