@@ -1,13 +1,11 @@
 /** `_revs_diff` and `_missing_revs`: which of a peer's revisions are not here. */
 import { jsonKind, splitObject } from "../base/index.ts";
-import type { Database, MissingRevisions } from "../databases/index.ts";
-import type { ReadTransaction } from "../kv/index.ts";
+import type { MissingRevisions } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";
-import { isStorableId } from "./document-request.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { isTextList } from "./query.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
@@ -50,7 +48,7 @@ async function compare(
   do {
     const page = asked.slice(start, start + PAGE_COUNT_MAX);
     const answers = await readDatabase(parts, call, (tx, database) =>
-      Promise.all(page.map(([id, revisions]) => missingOf(tx, database, id, revisions))),
+      database.missingRevisions(tx, page),
     );
     for (const [index, answer] of answers.entries()) {
       const [id] = page[index] as readonly [string, readonly string[]];
@@ -59,17 +57,6 @@ async function compare(
     start += PAGE_COUNT_MAX;
   } while (start < asked.length);
   return rows;
-}
-
-/** An id that no document here can have lacks everything; its write is what will be refused, with a reason. */
-function missingOf(
-  tx: ReadTransaction,
-  database: Database,
-  id: string,
-  revisions: readonly string[],
-): MissingRevisions | Promise<MissingRevisions> {
-  if (!isStorableId(id)) return { missing: revisions, possibleAncestors: [] };
-  return database.missingRevisions(tx, id, revisions);
 }
 
 /** A document that is named twice is asked for once. */

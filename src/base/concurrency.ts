@@ -48,6 +48,31 @@ export async function forEachConcurrent<Item>(
   if (failure !== undefined) throw failure.error;
 }
 
+/**
+ * The result of `work` for each item, all of them started before any is waited for. Results that are there at once cost no
+ * promise. The first item is waited for by itself: what it finds out for all, the others then know.
+ */
+export async function mapAtOnce<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item) => Result | Promise<Result>,
+): Promise<Result[]> {
+  const results: (Result | Promise<Result>)[] = [];
+  let isThere = true;
+  try {
+    for (const item of items) {
+      const result = work(item);
+      const isFirst = results.length === 0;
+      results.push(isFirst ? await result : result);
+      if (result instanceof Promise && !isFirst) isThere = false;
+    }
+  } catch (error) {
+    // Those that were started are heard to their end.
+    results.push(Promise.reject(error));
+    isThere = false;
+  }
+  return isThere ? (results as Result[]) : Promise.all(results);
+}
+
 /** Lets at most so many pieces of work run at once; the others wait their turn, first come, first served. */
 export class Semaphore {
   #free: number;

@@ -16,11 +16,12 @@ export {
   utf8Decode,
   utf8Encode,
 } from "./bytes.ts";
-export { forEachConcurrent, runTogether, Semaphore } from "./concurrency.ts";
+export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
 export type { JsonMember, JsonText } from "./json-text.ts";
 export {
   joinObject,
   jsonKind,
+  partObject,
   repeatedName,
   splitArray,
   splitObject,

@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { joinObject, jsonKind, repeatedName, splitArray, splitObject } from "./json-text.ts";
+import {
+  joinObject,
+  jsonKind,
+  partObject,
+  repeatedName,
+  splitArray,
+  splitObject,
+} from "./json-text.ts";
 
 /** JSON texts with white space where it may stand. */
 const spaced = fc
@@ -17,6 +24,30 @@ test("an object is the sum of its members, whatever is in them", () => {
         pairs.map(([, value]) => JSON.parse(value)),
       );
       expect(JSON.parse(joinObject(members))).toEqual(JSON.parse(text));
+    }),
+  );
+});
+
+test("an object without some of its members is what joining the others makes", () => {
+  const name = fc.tuple(fc.constantFrom("", "_", "x"), fc.string()).map((parts) => parts.join(""));
+  const space = fc.constantFrom("", "", "", " ", "\n");
+  const quoted = fc
+    .tuple(name, fc.boolean())
+    .map(([plain, isSpelled]) =>
+      isSpelled ? `"${[...plain].map(spell).join("")}"` : JSON.stringify(plain),
+    );
+  const member = fc.tuple(space, quoted, space, space, spaced, space).map((parts) => {
+    const [before, text, behind, inside, value, after] = parts;
+    return `${before}${text}${behind}:${inside}${value}${after}`;
+  });
+  fc.assert(
+    fc.property(fc.array(member), (members) => {
+      const text = `{${members.join(",")}}`;
+      const all = splitObject(text);
+      const others = all.filter((each) => !each.name.startsWith("_"));
+      const { taken, rest } = partObject(text, "_");
+      expect(taken).toEqual(all.filter((each) => each.name.startsWith("_")));
+      expect(rest).toBe(taken.length === 0 ? text : joinObject(others));
     }),
   );
 });

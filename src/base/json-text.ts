@@ -62,6 +62,61 @@ export function splitObject(text: JsonText): JsonMember[] {
   return members;
 }
 
+/**
+ * The members of an object whose names begin with `initial`, a character, and the object that the others make: as it stands when
+ * no member is taken, else as `joinObject` writes it. `text` must be valid JSON.
+ */
+export function partObject(
+  text: JsonText,
+  initial: string,
+): { readonly taken: readonly JsonMember[]; readonly rest: JsonText } {
+  const taken: JsonMember[] = [];
+  const rest: JsonText[] = [];
+  const initialCode = initial.charCodeAt(0);
+  const hasEscapes = text.includes("\\");
+  // Members that follow each other as `joinObject` would write them are copied together.
+  let runStart = 0;
+  let runEnd = -1;
+  const endRun = (): void => {
+    if (runEnd > 0) rest.push(text.slice(runStart, runEnd));
+    runEnd = -1;
+  };
+  let at = skipSpace(text, 0);
+  if (text.charCodeAt(at) !== OPEN_BRACE) throw new SyntaxError("The JSON text is not an object");
+  at = skipSpace(text, at + 1);
+  while (text.charCodeAt(at) !== CLOSE_BRACE) {
+    const nameStart = at;
+    const nameEnd = skipString(text, nameStart);
+    const valueStart = skipSpace(text, skipSpace(text, nameEnd) + 1);
+    const valueEnd = skipValue(text, valueStart);
+    const quoted = hasEscapes ? text.slice(nameStart, nameEnd) : "";
+    if (quoted.includes("\\") || valueStart > nameEnd + 1) {
+      endRun();
+      const member = {
+        name: unquote(text.slice(nameStart, nameEnd)),
+        value: text.slice(valueStart, valueEnd),
+      };
+      if (member.name.startsWith(initial)) taken.push(member);
+      else rest.push(memberText(member));
+    } else if (text.charCodeAt(nameStart + 1) === initialCode) {
+      taken.push({
+        name: text.slice(nameStart + 1, nameEnd - 1),
+        value: text.slice(valueStart, valueEnd),
+      });
+    } else {
+      if (nameStart !== runEnd + 1) {
+        endRun();
+        runStart = nameStart;
+      }
+      runEnd = valueEnd;
+    }
+    at = skipSpace(text, valueEnd);
+    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
+  }
+  endRun();
+  return { taken, rest: taken.length === 0 ? text : `{${rest.join(",")}}` };
+}
+
 /** The elements of the array that `text` holds, in order. `text` must be valid JSON. */
 export function splitArray(text: JsonText): JsonText[] {
   let at = skipSpace(text, 0);
@@ -104,11 +159,15 @@ export function repeatedName(text: JsonText): string | undefined {
 /** An object's text from its members, in order. */
 export function joinObject(members: Iterable<JsonMember>): JsonText {
   let text = "{";
-  for (const { name, value } of members) {
+  for (const member of members) {
     if (text.length > 1) text += ",";
-    text += `${JSON.stringify(name)}:${value}`;
+    text += memberText(member);
   }
   return `${text}}`;
+}
+
+function memberText({ name, value }: JsonMember): JsonText {
+  return `${JSON.stringify(name)}:${value}`;
 }
 
 function unquote(quoted: JsonText): string {

@@ -53,10 +53,11 @@ export class AllDocuments {
       ...(limit === undefined ? {} : { limit: limit + skip }),
     });
     const rows = page.entries.slice(skip);
-    const entries = withDocument
-      ? await Promise.all(rows.map((row) => this.#rowWithDocument(tx, row)))
-      : rows.map((row) => this.#row(row));
-    return { entries, stoppedBy: page.stoppedBy };
+    const entries = rows.map((row) => this.#row(row));
+    return {
+      entries: withDocument ? await this.#withDocuments(tx, entries) : entries,
+      stoppedBy: page.stoppedBy,
+    };
   }
 
   #range({
@@ -84,11 +85,17 @@ export class AllDocuments {
     };
   }
 
-  async #rowWithDocument(tx: ReadTransaction, keyValue: KeyValue): Promise<DocumentRow> {
-    const row = this.#row(keyValue);
-    const { tree } = await this.#reader.load(tx, row.id);
-    assert(tree.winner !== undefined, "A document of the index has a winner");
-    const document = await this.#reader.document(tx, row.id, tree.winner);
-    return document === undefined ? row : { ...row, document };
+  async #withDocuments(tx: ReadTransaction, rows: readonly DocumentRow[]): Promise<DocumentRow[]> {
+    const ids = rows.map(({ id }) => id);
+    const loaded = await this.#reader.loadMany(tx, ids);
+    const winners = loaded.map(({ tree: { winner } }, index) => {
+      assert(winner !== undefined, "A document of the index has a winner");
+      return { id: ids[index] as string, node: winner };
+    });
+    const documents = await this.#reader.documents(tx, winners);
+    return rows.map((row, index) => {
+      const document = documents[index];
+      return document === undefined ? row : { ...row, document };
+    });
   }
 }

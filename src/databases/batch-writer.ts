@@ -1,18 +1,21 @@
 /** Writing a batch of edits in one transaction, as if one after the other, but with their reads side by side. */
+import { mapAtOnce } from "../base/index.ts";
 import type { Key, Transaction, Versionstamp } from "../kv/index.ts";
 import type { ChangeCounts } from "./change-counts.ts";
 import { CounterDeltas } from "./counter-deltas.ts";
 import type { Database } from "./database.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { Document, DocumentEdit, WriteContext, WriteOutcome } from "./document.ts";
-import { type DocumentWriter, isStale, type Prepared } from "./document-writer.ts";
-import type { DatabaseHook } from "./hooks.ts";
+import type { DocumentReader } from "./document-reader.ts";
+import { type DocumentWriter, isStale, type Prepared, type Writable } from "./document-writer.ts";
+import type { DatabaseHook, Verdict } from "./hooks.ts";
 import type { LocalDocuments } from "./local-documents.ts";
 import { LOCAL_PREFIX } from "./names.ts";
-import type { TransactionState } from "./transaction-state.ts";
+import type { LoadedDocument, TransactionState } from "./transaction-state.ts";
 
 export interface BatchWriterParts {
   readonly keys: DatabaseKeys;
+  readonly reader: DocumentReader;
   readonly writer: DocumentWriter;
   readonly counts: ChangeCounts;
   readonly locals: LocalDocuments;
@@ -27,15 +30,20 @@ export interface Batch {
   readonly context: WriteContext;
 }
 
+/** What carrying an edit out needs, or what became of it without that. */
+type Preparation = Prepared | WriteOutcome;
+
 export class BatchWriter {
   readonly #keys: DatabaseKeys;
+  readonly #reader: DocumentReader;
   readonly #writer: DocumentWriter;
   readonly #counts: ChangeCounts;
   readonly #locals: LocalDocuments;
   readonly #hooks: readonly DatabaseHook[];
 
-  constructor({ keys, writer, counts, locals, hooks }: BatchWriterParts) {
+  constructor({ keys, reader, writer, counts, locals, hooks }: BatchWriterParts) {
     this.#keys = keys;
+    this.#reader = reader;
     this.#writer = writer;
     this.#counts = counts;
     this.#locals = locals;
@@ -76,7 +84,8 @@ export class BatchWriter {
     round: readonly { readonly edit: DocumentEdit }[],
   ): Promise<WriteOutcome[]> {
     const { tx, state } = batch;
-    const prepared = await Promise.all(round.map(({ edit }) => this.#prepare(batch, edit)));
+    const edits = round.map(({ edit }) => edit);
+    const prepared = await this.#prepareAll(batch, edits);
     let lefts: (Key | undefined)[];
     for (;;) {
       lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
@@ -86,8 +95,8 @@ export class BatchWriter {
       });
       if (stale.length === 0) break;
       for (const [index] of stale) {
-        const { edit } = round[index] as { readonly edit: DocumentEdit };
-        prepared[index] = await this.#prepare(batch, edit);
+        const again = await this.#prepareAll(batch, edits.slice(index, index + 1));
+        prepared[index] = again[0] as Preparation;
       }
     }
     const deltas = new CounterDeltas(this.#keys);
@@ -106,24 +115,35 @@ export class BatchWriter {
     return outcomes;
   }
 
-  async #prepare(
-    { tx, state, database, context }: Batch,
+  /** What is to be known of each edit before it is carried out; most of it is there once the documents are loaded. */
+  async #prepareAll(batch: Batch, edits: readonly DocumentEdit[]): Promise<Preparation[]> {
+    const { tx, state } = batch;
+    const ids = edits.flatMap(({ id }) => (id.startsWith(LOCAL_PREFIX) ? [] : [id]));
+    const loaded = await this.#reader.loadMany(tx, ids);
+    let next = 0;
+    return mapAtOnce(edits, (edit) => {
+      if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
+      const judged = this.#writer.judge(state, edit, loaded[next++] as LoadedDocument);
+      return judged.kind === "outcome" ? judged.outcome : this.#askHooks(batch, edit, judged);
+    });
+  }
+
+  /** The first of the hooks from `index` on, then the others. */
+  #askHooks(
+    batch: Batch,
     edit: DocumentEdit,
-  ): Promise<Prepared | WriteOutcome> {
-    if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
-    const judged = await this.#writer.judge(tx, state, edit);
-    if (judged.kind === "outcome") return judged.outcome;
-    let accepted = edit;
-    for (const hook of this.#hooks) {
-      const verdict = await hook.beforeWrite?.(tx, database, accepted, context);
-      if (verdict === undefined) continue;
-      if ("rejected" in verdict) {
-        const { rejected, reason } = verdict;
-        return { kind: "rejected", id: edit.id, error: rejected, reason } as const;
-      }
-      accepted = verdict.edit;
-    }
-    return this.#writer.prepare(tx, accepted, judged);
+    judged: Writable,
+    index = 0,
+  ): Preparation | Promise<Preparation> {
+    const { tx, database, context } = batch;
+    const hook = this.#hooks[index];
+    if (hook === undefined) return this.#writer.prepare(tx, edit, judged);
+    const goOn = (verdict: Verdict): Preparation | Promise<Preparation> => {
+      if ("edit" in verdict) return this.#askHooks(batch, verdict.edit, judged, index + 1);
+      return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
+    };
+    const verdict = hook.beforeWrite?.(tx, database, edit, context) ?? { edit };
+    return verdict instanceof Promise ? verdict.then(goOn) : goOn(verdict);
   }
 }
 
@@ -140,7 +160,7 @@ async function announce(
 }
 
 /** The place that a document leaves when it is written. */
-function storedPlace(entry: Prepared | WriteOutcome): Versionstamp | undefined {
+function storedPlace(entry: Preparation): Versionstamp | undefined {
   if ("kind" in entry) return undefined;
   const { place } = entry.judged.loaded;
   return place.kind === "stored" ? place.versionstamp : undefined;

@@ -212,8 +212,11 @@ describe("replicated edits", () => {
   test("missing revisions and their possible ancestors are told", async () => {
     const store = await openStore();
     await store.edit(replicated("a", ["3-c", "2-b", "1-a"]), replicated("a", ["2-x", "1-a"]));
-    const ask = (id: string, revisions: string[]) =>
-      store.read((tx, database) => database.missingRevisions(tx, id, revisions));
+    const ask = async (id: string, revisions: string[]) => {
+      const asked = [[id, revisions] as const];
+      const answers = await store.read((tx, database) => database.missingRevisions(tx, asked));
+      return answers[0];
+    };
     expect(await ask("a", ["2-b", "3-c"])).toEqual({ missing: [], possibleAncestors: [] });
     expect(await ask("a", ["4-d", "2-b"])).toEqual({
       missing: ["4-d"],

@@ -48,7 +48,12 @@ import type { LeafNode } from "./revision-tree.ts";
 import { readSecurity, writeSecurity } from "./security.ts";
 import { isDatabaseAdmin, type SecuritySubject } from "./security-object.ts";
 import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./sequence.ts";
-import { openState, stateOf, type TransactionState } from "./transaction-state.ts";
+import {
+  type LoadedDocument,
+  openState,
+  stateOf,
+  type TransactionState,
+} from "./transaction-state.ts";
 
 export interface DatabaseParts {
   readonly registryKeys: RegistryKeys;
@@ -99,7 +104,7 @@ export class Database {
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, indexes });
     this.#reader = reader;
     this.#counts = counts;
-    this.#batches = new BatchWriter({ keys, writer, counts, locals, hooks });
+    this.#batches = new BatchWriter({ keys, reader, writer, counts, locals, hooks });
     this.#purger = new DocumentPurger({ keys, reader, leaves, indexes, counts, hooks });
     this.#changes = new ChangesFeed(keys, reader);
     this.#allDocuments = new AllDocuments(keys, reader);
@@ -161,17 +166,34 @@ export class Database {
     revision: Revision,
     { latest = false }: { readonly latest?: boolean } = {},
   ): Promise<Document[]> {
-    const { tree } = await this.#reader.load(tx, id);
-    const parts = parseRevision(revision);
-    let leaves: readonly LeafNode[];
-    if (latest) {
-      const node = tree.find(parts);
-      leaves = node === undefined ? [] : tree.leavesBelow(node);
-    } else {
-      const leaf = tree.findLeaf(parts);
-      leaves = leaf === undefined ? [] : [leaf];
-    }
-    return this.#documents(tx, id, leaves);
+    const [documents] = await this.readRevisions(tx, [{ id, revision }], { latest });
+    return documents as Document[];
+  }
+
+  /** As `readRevision` of each, in one read of their trees and one of their bodies. */
+  async readRevisions(
+    tx: ReadTransaction,
+    wanted: readonly { readonly id: string; readonly revision: Revision }[],
+    { latest = false }: { readonly latest?: boolean } = {},
+  ): Promise<Document[][]> {
+    const ids = wanted.map(({ id }) => id);
+    const loaded = await this.#reader.loadMany(tx, ids);
+    const leavesOf = wanted.map(({ revision }, index) => {
+      const { tree } = loaded[index] as LoadedDocument;
+      const parts = parseRevision(revision);
+      const node = latest ? tree.find(parts) : tree.findLeaf(parts);
+      return node === undefined ? [] : tree.leavesBelow(node);
+    });
+    const leaves = leavesOf.flatMap((nodes, index) =>
+      nodes.map((node) => ({ id: ids[index] as string, node })),
+    );
+    const documents = await this.#reader.documents(tx, leaves);
+    let next = 0;
+    return leavesOf.map((nodes) => {
+      const found = documents.slice(next, next + nodes.length);
+      next += nodes.length;
+      return found.filter((document) => document !== undefined);
+    });
   }
 
   /** All leaves, winner first. */
@@ -185,8 +207,11 @@ export class Database {
     id: string,
     leaves: readonly LeafNode[],
   ): Promise<Document[]> {
-    const read = leaves.map((leaf) => this.#reader.document(tx, id, leaf));
-    return (await Promise.all(read)).filter((document) => document !== undefined);
+    const documents = await this.#reader.documents(
+      tx,
+      leaves.map((node) => ({ id, node })),
+    );
+    return documents.filter((document) => document !== undefined);
   }
 
   /** Winner first; empty for an unknown document. */
@@ -218,14 +243,18 @@ export class Database {
     return statusesBelow(tree, revision);
   }
 
-  /** Which of the revisions are not in the tree, and the leaves that may be their ancestors. */
+  /** Which revisions of each document are not in its tree, and the leaves that may be their ancestors. */
   async missingRevisions(
     tx: ReadTransaction,
-    id: string,
-    revisions: readonly Revision[],
-  ): Promise<MissingRevisions> {
-    const { tree } = await this.#reader.load(tx, id);
-    return missingFrom(tree, revisions);
+    asked: readonly (readonly [id: string, revisions: readonly Revision[]])[],
+  ): Promise<MissingRevisions[]> {
+    const loaded = await this.#reader.loadMany(
+      tx,
+      asked.map(([id]) => id),
+    );
+    return asked.map(([, revisions], index) =>
+      missingFrom((loaded[index] as LoadedDocument).tree, revisions),
+    );
   }
 
   /** Documents that are not deleted, in the byte order of their ids. */

@@ -1,5 +1,5 @@
 /** Reading one document's records: the tree, and what hangs on its leaves. */
-import { assert, type JsonText } from "../base/index.ts";
+import { assert } from "../base/index.ts";
 import type { Key, ReadTransaction, Value } from "../kv/index.ts";
 import { decodeAttachmentList, decodeBody } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
@@ -27,51 +27,108 @@ export class DocumentReader {
 
   /** The document as this transaction sees it; an empty tree for one that was never there. */
   async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
-    const written = stateOf(tx, this.#uuid)?.written.get(id);
-    if (written !== undefined) return written;
-    const first = isDocumentId(id) ? await tx.get(this.#keys.document(id, 0)) : undefined;
-    if (first === undefined) {
-      return { tree: new RevisionTree(), place: NO_PLACE, chunkCount: 0, writeCount: 0 };
+    const [loaded] = await this.loadMany(tx, [id]);
+    return loaded as LoadedDocument;
+  }
+
+  /** As `load` of each, in one read. */
+  async loadMany(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
+    const written = stateOf(tx, this.#uuid)?.written;
+    const loaded: LoadedDocument[] = [];
+    const askedIndexes: number[] = [];
+    const keys: Key[] = [];
+    for (const [index, id] of ids.entries()) {
+      const known = written?.get(id);
+      loaded.push(known ?? unknownDocument());
+      if (known !== undefined || !isDocumentId(id)) continue;
+      askedIndexes.push(index);
+      keys.push(this.#keys.document(id, 0));
     }
-    const storedCount = documentChunkCount(first);
-    const keyOf = (chunk: number): Key => this.#keys.document(id, chunk);
-    const chunks = storedCount === 1 ? [first] : await readRest(tx, first, storedCount, keyOf);
-    const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
-    return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
+    for (const [at, first] of (await tx.getMany(keys)).entries()) {
+      if (first === undefined) continue;
+      const index = askedIndexes[at] as number;
+      const chunks = this.#chunks(tx, ids[index] as string, first);
+      loaded[index] = storedDocument(chunks instanceof Promise ? await chunks : chunks);
+    }
+    return loaded;
+  }
+
+  #chunks(
+    tx: ReadTransaction,
+    id: string,
+    first: Value,
+  ): readonly Value[] | Promise<readonly Value[]> {
+    const chunkCount = documentChunkCount(first);
+    if (chunkCount === 1) return [first];
+    return readRest(tx, first, chunkCount, (chunk) => this.#keys.document(id, chunk));
   }
 
   /** As the reader may see it; undefined when it is hidden. */
   async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
-    const document = await this.#document(tx, id, node);
-    return this.#readRule === undefined ? document : this.#readRule(document);
+    const [document] = await this.documents(tx, [{ id, node }]);
+    return document;
   }
 
-  async #document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document> {
-    const [body, attachments] =
-      node.leaf.attachmentChunkCount === 0
-        ? [await this.#body(tx, id, node), []]
-        : await Promise.all([this.#body(tx, id, node), this.attachments(tx, id, node)]);
-    return {
-      id,
-      revision: formatRevision(node),
-      deleted: node.leaf.deleted,
-      body,
-      revisions: pathOf(node),
-      attachments,
+  /** As `document` of each, in one read. */
+  async documents(
+    tx: ReadTransaction,
+    leaves: readonly LeafOf[],
+  ): Promise<(Document | undefined)[]> {
+    const keys: Key[] = [];
+    for (const { id, node } of leaves) {
+      const { bodyChunkCount, attachmentChunkCount } = node.leaf;
+      for (let chunk = 0; chunk < bodyChunkCount; chunk++) {
+        keys.push(this.#keys.body(id, node, chunk));
+      }
+      for (let chunk = 0; chunk < attachmentChunkCount; chunk++) {
+        keys.push(this.#keys.attachments(id, node, chunk));
+      }
+    }
+    const values = await tx.getMany(keys);
+    let next = 0;
+    const take = (count: number): Value[] => {
+      const chunks = values.slice(next, next + count);
+      next += count;
+      return chunks.map(present);
     };
+    return leaves.map(({ id, node }) => {
+      const document = {
+        id,
+        revision: formatRevision(node),
+        deleted: node.leaf.deleted,
+        body: decodeBody(take(node.leaf.bodyChunkCount)),
+        revisions: pathOf(node),
+        attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
+      };
+      return this.#readRule === undefined ? document : this.#readRule(document);
+    });
   }
 
   async attachments(tx: ReadTransaction, id: string, node: LeafNode): Promise<Attachment[]> {
     const chunkCount = node.leaf.attachmentChunkCount;
     if (chunkCount === 0) return [];
     const keyOf = (chunk: number): Key => this.#keys.attachments(id, node, chunk);
-    return decodeAttachmentList(await readChunks(tx, chunkCount, keyOf));
+    return attachmentsOf(await readChunks(tx, chunkCount, keyOf));
   }
+}
 
-  async #body(tx: ReadTransaction, id: string, node: LeafNode): Promise<JsonText> {
-    const keyOf = (chunk: number): Key => this.#keys.body(id, node, chunk);
-    return decodeBody(await readChunks(tx, node.leaf.bodyChunkCount, keyOf));
-  }
+/** A leaf, and the document that has it. */
+export interface LeafOf {
+  readonly id: string;
+  readonly node: LeafNode;
+}
+
+function unknownDocument(): LoadedDocument {
+  return { tree: new RevisionTree(), place: NO_PLACE, chunkCount: 0, writeCount: 0 };
+}
+
+function storedDocument(chunks: readonly Value[]): LoadedDocument {
+  const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
+  return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
+}
+
+function attachmentsOf(chunks: readonly Value[]): Attachment[] {
+  return chunks.length === 0 ? [] : decodeAttachmentList(chunks);
 }
 
 const NO_PLACE: Place = { kind: "none" };
@@ -93,12 +150,11 @@ async function readChunks(
   chunkCount: number,
   keyOf: (chunk: number) => Key,
 ): Promise<Value[]> {
-  const values =
-    chunkCount === 1
-      ? [await tx.get(keyOf(0))]
-      : await Promise.all(Array.from({ length: chunkCount }, (_, chunk) => tx.get(keyOf(chunk))));
-  return values.map((value) => {
-    assert(value !== undefined, "Every chunk of a stored value is there");
-    return value;
-  });
+  const keys = Array.from({ length: chunkCount }, (_, chunk) => keyOf(chunk));
+  return (await tx.getMany(keys)).map(present);
+}
+
+function present(chunk: Value | undefined): Value {
+  assert(chunk !== undefined, "Every chunk of a stored value is there");
+  return chunk;
 }

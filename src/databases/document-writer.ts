@@ -34,7 +34,7 @@ export type Judged =
       readonly isKnown: boolean;
     };
 
-type Writable = Exclude<Judged, { kind: "outcome" }>;
+export type Writable = Exclude<Judged, { kind: "outcome" }>;
 
 /** All that carrying an edit out needs to know. */
 export interface Prepared {
@@ -70,8 +70,7 @@ export class DocumentWriter {
     this.#indexes = parts.indexes;
   }
 
-  async judge(tx: Transaction, state: TransactionState, edit: DocumentEdit): Promise<Judged> {
-    const loaded = await this.#reader.load(tx, edit.id);
+  judge(state: TransactionState, edit: DocumentEdit, loaded: LoadedDocument): Judged {
     if (edit.mode === "replicated") {
       const path = canonicalPath(edit.revisions);
       const verdict = loaded.tree.judge(path, state.database.revisionLimit);

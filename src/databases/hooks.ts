@@ -22,7 +22,7 @@ export interface WriteValidation {
     database: Database,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Promise<Verdict>;
+  ): Verdict | Promise<Verdict>;
 }
 
 export interface DatabaseHook {
@@ -37,7 +37,7 @@ export interface DatabaseHook {
     database: Database,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Promise<Verdict>;
+  ): Verdict | Promise<Verdict>;
   /** Runs once for each edit that was written, with the winner that it left. It may write documents here. */
   afterWrite?(
     tx: Transaction,

@@ -69,6 +69,10 @@ class FoundationDbReads implements ReadTransaction {
     return value && plainBytes(value);
   }
 
+  getMany(keys: readonly Key[]): Promise<(Value | undefined)[]> {
+    return Promise.all(keys.map((key) => this.get(key)));
+  }
+
   async getKey(selector: KeySelector): Promise<Key> {
     checkBound(selector.key);
     const key = await this.#read(() => this.#reads.getKey(fdbSelector(selector)));

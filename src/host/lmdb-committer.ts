@@ -48,14 +48,21 @@ const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 /** What a commit may spend on old records: more than one, so that a backlog shrinks. */
 const TRIM_COUNT_MAX = 4;
 
+/** How exactly it is known when a version was committed, to trim the log. */
+const SAMPLE_MS = 1_000;
+
 export class LmdbCommitter {
   readonly #database: LmdbDatabase;
   readonly #directory: string;
   #resolver: Resolver | undefined;
   /** The resolver knows every write up to here. */
   #knownVersion = 0;
-  /** Log records in the file that will be deleted when they are old, oldest first. */
-  #log: { readonly version: number; readonly committedAtMs: number }[] = [];
+  /** It began here, for nobody asked for what lies before; what the log has of that it can learn later. */
+  #begunVersion = 0;
+  /** No record of the log is older. */
+  #firstLogged = 0;
+  /** Which version was the last at some times of the past, oldest first. */
+  readonly #samples: { readonly version: number; readonly timeMs: number }[] = [];
 
   constructor(database: LmdbDatabase, directory: string) {
     this.#database = database;
@@ -70,7 +77,7 @@ export class LmdbCommitter {
     try {
       const committed = this.#database.transactionSync(() => {
         const nowMs = Date.now();
-        version = this.#catchUp(nowMs) + 1;
+        version = this.#catchUp(requests, nowMs) + 1;
         return this.#applyAll(requests, { version, committedAtMs: nowMs, mark }, outcomes);
       });
       if (committed) this.#knownVersion = version;
@@ -126,58 +133,77 @@ export class LmdbCommitter {
     const record = encodeLogRecord({ ...group, writes: writesOfAll });
     this.#database.putSync(logKey(version), record);
     this.#database.putSync(VERSION_KEY, encodeVersion(version));
-    this.#log.push({ version, committedAtMs });
-    this.#trimLog(committedAtMs);
+    this.#trimLog(version, committedAtMs);
     return true;
   }
 
-  /** Learns what others committed. Returns the last version. */
-  #catchUp(nowMs: number): number {
+  /**
+   * Learns what others committed since the earliest state that the requests have read; of what came before, a process that
+   * commits now and then learns nothing. Returns the last version.
+   */
+  #catchUp(requests: readonly PackedRequest[], nowMs: number): number {
     const lastVersion = readLastVersion(this.#database);
-    if (this.#resolver === undefined) this.#readLog();
-    const resolver = this.#resolver as Resolver;
+    const askedVersion = earliestRead(requests, lastVersion);
+    if (this.#resolver === undefined) this.#firstLogged = this.#oldestLogged();
+    const begunVersion = this.#resolver?.knownAfter === this.#begunVersion ? this.#begunVersion : 0;
+    if (
+      this.#resolver === undefined ||
+      askedVersion > this.#knownVersion ||
+      askedVersion < begunVersion
+    ) {
+      this.#beginAt(askedVersion);
+    }
     for (let version = this.#knownVersion + 1; version <= lastVersion; version++) {
       const bytes = this.#database.get(logKey(version));
       if (bytes === undefined) {
         // This process slept for longer than the log lasts.
-        this.#readLog();
-        break;
+        this.#beginAt(version);
+        continue;
       }
       const { committedAtMs, writes } = decodeLogRecord(bytes);
-      resolver.record(version, committedAtMs, writes);
-      this.#log.push({ version, committedAtMs });
+      (this.#resolver as Resolver).record(version, committedAtMs, writes);
     }
     this.#knownVersion = lastVersion;
     (this.#resolver as Resolver).forgetBefore(nowMs - HISTORY_MS);
     return lastVersion;
   }
 
-  /** Begins anew with all that the log has. */
-  #readLog(): void {
-    this.#log = [];
-    const lastVersion = readLastVersion(this.#database);
-    let resolver: Resolver | undefined;
-    const range = { start: logKey(0), end: logKey(Number.MAX_SAFE_INTEGER) };
-    for (const { key, value } of this.#database.getRange(range)) {
-      const version = logKeyVersion(key);
-      const { committedAtMs, writes } = decodeLogRecord(value);
-      resolver ??= new Resolver(version - 1);
-      resolver.record(version, committedAtMs, writes);
-      this.#log.push({ version, committedAtMs });
-    }
-    this.#resolver = resolver ?? new Resolver(lastVersion);
-    this.#knownVersion = lastVersion;
+  #beginAt(version: number): void {
+    this.#resolver = new Resolver(version);
+    this.#begunVersion = version;
+    this.#knownVersion = version;
   }
 
-  #trimLog(nowMs: number): void {
-    let count = 0;
-    for (const { version, committedAtMs } of this.#log) {
-      if (count >= TRIM_COUNT_MAX || committedAtMs >= nowMs - LOG_MS) break;
-      this.#database.removeSync(logKey(version));
-      count++;
-    }
-    this.#log.splice(0, count);
+  #oldestLogged(): number {
+    const range = { start: logKey(0), end: logKey(Number.MAX_SAFE_INTEGER), limit: 1 };
+    for (const key of this.#database.getKeys(range)) return logKeyVersion(key);
+    return readLastVersion(this.#database) + 1;
   }
+
+  /** Deletes records that are old, of whichever process. */
+  #trimLog(version: number, nowMs: number): void {
+    const samples = this.#samples;
+    const lastMs = samples.at(-1)?.timeMs ?? Number.NEGATIVE_INFINITY;
+    if (nowMs - lastMs >= SAMPLE_MS) samples.push({ version, timeMs: nowMs });
+    while ((samples[1]?.timeMs ?? nowMs) < nowMs - LOG_MS) samples.shift();
+    const oldest = samples[0] as { readonly version: number; readonly timeMs: number };
+    if (oldest.timeMs >= nowMs - LOG_MS) return;
+    for (let count = 0; count < TRIM_COUNT_MAX && this.#firstLogged <= oldest.version; count++) {
+      const isThere = this.#database.removeSync(logKey(this.#firstLogged));
+      // Where another process was here before, it may have come far.
+      this.#firstLogged = isThere ? this.#firstLogged + 1 : this.#oldestLogged();
+    }
+  }
+}
+
+/** The earliest version by which one of the requests is to be judged; `lastVersion` if none has read anything. */
+function earliestRead(requests: readonly PackedRequest[], lastVersion: number): number {
+  let earliest = lastVersion;
+  for (const { readVersion, reads } of requests) {
+    if (readVersion !== undefined && reads.length > 0 && readVersion < earliest)
+      earliest = readVersion;
+  }
+  return earliest;
 }
 
 /** Carries out one request's mutations inside the transaction of LMDB, and notes what they write. */

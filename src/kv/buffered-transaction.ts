@@ -87,6 +87,10 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     return this.read(key, true);
   }
 
+  getMany(keys: readonly Key[]): Promise<(Value | undefined)[]> {
+    return this.readMany(keys, true);
+  }
+
   getKey(selector: KeySelector): Promise<Key> {
     return this.readKey(selector, true);
   }
@@ -106,7 +110,16 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   async read(key: Key, remembered: boolean): Promise<Value | undefined> {
     checkKey(key);
+    return this.#valueIn(this.#readable() ?? (await this.#open()), key, remembered);
+  }
+
+  async readMany(keys: readonly Key[], remembered: boolean): Promise<(Value | undefined)[]> {
+    for (const key of keys) checkKey(key);
     const view = this.#readable() ?? (await this.#open());
+    return keys.map((key) => this.#valueIn(view, key, remembered));
+  }
+
+  #valueIn(view: ReadView, key: Key, remembered: boolean): Value | undefined {
     if (!remembered && this.#buffer.isEmpty) return view.snapshot.get(key);
     const text = keyText(key);
     const write = this.#buffer.isEmpty ? undefined : this.#buffer.find(text);
@@ -370,6 +383,10 @@ class SnapshotReads implements ReadTransaction {
 
   get(key: Key): Promise<Value | undefined> {
     return this.#transaction.read(key, false);
+  }
+
+  getMany(keys: readonly Key[]): Promise<(Value | undefined)[]> {
+    return this.#transaction.readMany(keys, false);
   }
 
   getKey(selector: KeySelector): Promise<Key> {

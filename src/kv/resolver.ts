@@ -13,11 +13,15 @@ export type Verdict = "free" | "conflict" | "too-old";
 export class Resolver {
   #elder = new Generation();
   #younger = new Generation();
-  /** All writes after this version are known. */
   #knownAfter: number;
 
   constructor(knownAfter: number) {
     this.#knownAfter = knownAfter;
+  }
+
+  /** All writes after this version are known. */
+  get knownAfter(): number {
+    return this.#knownAfter;
   }
 
   judge(readVersion: number, reads: readonly TextInterval[]): Verdict {

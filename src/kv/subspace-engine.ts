@@ -108,6 +108,10 @@ class PrefixedReads implements ReadTransaction {
     return this.#reads.get(this.bounds.wrap(key));
   }
 
+  getMany(keys: readonly Key[]): Promise<(Value | undefined)[]> {
+    return this.#reads.getMany(keys.map((key) => this.bounds.wrap(key)));
+  }
+
   async getKey(selector: KeySelector): Promise<Key> {
     return this.bounds.unwrap(await this.#reads.getKey(this.bounds.wrapSelector(selector)));
   }

@@ -7,6 +7,7 @@ import {
   type JsonText,
   joinObject,
   jsonKind,
+  partObject,
   splitObject,
 } from "../base/index.ts";
 import { ProtocolError } from "./protocol-error.ts";
@@ -59,22 +60,27 @@ export function parseWireDocument(text: JsonText): WireDocument {
   let deleted = false;
   let revisions: WireRevisions | undefined;
   let attachments: readonly WireAttachment[] = [];
-  const members = splitObject(text);
-  const body: JsonMember[] = [];
-  for (const member of members) {
-    const { name, value } = member;
-    if (!name.startsWith("_") || name.startsWith(KEPT_PREFIX)) body.push(member);
-    else if (name === "_id") id = parseId(value);
+  const { taken, rest } = partObject(text, "_");
+  let body = rest;
+  for (const { name, value } of taken) {
+    if (name === "_id") id = parseId(value);
     else if (name === "_rev") revision = parseRevMember(value);
     else if (name === "_deleted") deleted = parseDeleted(value);
     else if (name === "_revisions") revisions = parseRevisions(value);
     else if (name === "_attachments") attachments = parseAttachments(value);
+    else if (name.startsWith(KEPT_PREFIX)) body = bodyWithKept(text);
     else if (!IGNORED.has(name)) {
       throw new ProtocolError(400, "doc_validation", `Bad special document member: ${name}`);
     }
   }
-  const kept = body.length === members.length ? text : joinObject(body);
-  return { id, revision, deleted, revisions, attachments, body: kept };
+  return { id, revision, deleted, revisions, attachments, body };
+}
+
+/** The body of a document that has members which CouchDB keeps although they begin with an underscore. */
+function bodyWithKept(text: JsonText): JsonText {
+  const members = splitObject(text);
+  const kept = members.filter(({ name }) => !name.startsWith("_") || name.startsWith(KEPT_PREFIX));
+  return kept.length === members.length ? text : joinObject(kept);
 }
 
 function parseId(value: JsonText): string {

@@ -35,20 +35,28 @@ const ATTEMPT_COUNT_MAX = 20;
 /** Who writes a design document, and what validations say of all other documents. The last hook of every database, which sees what the others made of an edit. */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,
-  async beforeWrite(tx, database, edit, context) {
+  beforeWrite(tx, database, edit, context) {
     const { validation } = context;
     if (validation === undefined) return { edit };
-    if (isDesignDocument(edit)) {
-      if (!isDatabaseAdmin(await database.security(tx), context)) {
-        const rejected = context.userName === null ? "unauthorized" : "forbidden";
-        return { rejected, reason: "You are not a db or server admin." };
-      }
-      const fault = designDocumentFault(edit.body);
-      if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
-    }
+    if (isDesignDocument(edit)) return judgeDesign(tx, database, edit, { ...context, validation });
     return validation.judge(tx, database, edit, context);
   },
 };
+
+async function judgeDesign(
+  tx: Transaction,
+  database: Database,
+  edit: DocumentEdit,
+  context: WriteContext & { readonly validation: WriteValidation },
+): Promise<Verdict> {
+  if (!isDatabaseAdmin(await database.security(tx), context)) {
+    const rejected = context.userName === null ? "unauthorized" : "forbidden";
+    return { rejected, reason: "You are not a db or server admin." };
+  }
+  const fault = designDocumentFault(edit.body);
+  if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
+  return context.validation.judge(tx, database, edit, context);
+}
 
 /** Runs a transaction that writes a user's edits, with the verdicts that it needs. */
 export async function transactValidated<T>(
@@ -112,22 +120,40 @@ class VerdictsMissing extends Error {
 class DocumentValidation implements WriteValidation {
   readonly #functions: DesignFunctions;
   readonly #verdicts = new Map<string, Refusal | null>();
-  readonly #validators = new WeakMap<Transaction, Promise<readonly Validator[]>>();
+  /** As soon as they are read, not the promise of them: most databases have none, and then nothing is waited for. */
+  readonly #validators = new WeakMap<
+    Transaction,
+    readonly Validator[] | Promise<readonly Validator[]>
+  >();
   readonly #missing = new WeakMap<Transaction, Question[]>();
 
   constructor(functions: DesignFunctions) {
     this.#functions = functions;
   }
 
-  async judge(
+  judge(
+    tx: Transaction,
+    database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Verdict | Promise<Verdict> {
+    if (isDesignDocument(edit)) return this.#verdict(tx, edit, designQuestion(edit));
+    const validators = this.#validators.get(tx);
+    if (Array.isArray(validators) && validators.length === 0) return { edit };
+    return this.#judgeByValidators(tx, database, edit, context);
+  }
+
+  async #judgeByValidators(
     tx: Transaction,
     database: Database,
     edit: DocumentEdit,
     context: WriteContext,
   ): Promise<Verdict> {
-    const question = isDesignDocument(edit)
-      ? designQuestion(edit)
-      : await this.#editQuestion(tx, database, edit, context);
+    const question = await this.#editQuestion(tx, database, edit, context);
+    return this.#verdict(tx, edit, question);
+  }
+
+  #verdict(tx: Transaction, edit: DocumentEdit, question: Question | undefined): Verdict {
     if (question === undefined) return { edit };
     const verdict = this.#verdicts.get(question.id);
     if (verdict === undefined) {
@@ -144,14 +170,19 @@ class DocumentValidation implements WriteValidation {
     edit: DocumentEdit,
     context: WriteContext,
   ): Promise<EditQuestion | undefined> {
-    let reading = this.#validators.get(tx);
-    if (reading === undefined) {
-      reading = readValidators(tx, database, this.#functions.validationCodes);
-      this.#validators.set(tx, reading);
-    }
-    const validators = await reading;
+    const validators = await this.#validatorsOf(tx, database);
     if (validators.length === 0) return undefined;
     return editQuestion(tx, database, { edit, context, validators });
+  }
+
+  async #validatorsOf(tx: Transaction, database: Database): Promise<readonly Validator[]> {
+    const known = this.#validators.get(tx);
+    if (known !== undefined) return known;
+    const reading = readValidators(tx, database, this.#functions.validationCodes);
+    this.#validators.set(tx, reading);
+    const validators = await reading;
+    this.#validators.set(tx, validators);
+    return validators;
   }
 
   /** Throws VerdictsMissing when something was written that nobody has judged. */

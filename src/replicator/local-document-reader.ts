@@ -28,9 +28,7 @@ export class LocalDocumentReader {
       signal.throwIfAborted();
       const page = requests.slice(start, start + DOCUMENTS_MAX);
       const documents = await this.#access.read((tx, database) =>
-        Promise.all(
-          page.map(({ id, revision }) => database.readRevision(tx, id, revision, { latest: true })),
-        ),
+        database.readRevisions(tx, page, { latest: true }),
       );
       results.push(...documents.map(bulkReadResult));
     }

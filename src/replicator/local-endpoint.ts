@@ -66,14 +66,14 @@ export class LocalEndpoint implements Endpoint {
   async missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
-    const answer = await this.#access.read((tx, database) =>
-      Promise.all(
-        [...revisions].map(async ([id, asked]) => {
-          return [id, await database.missingRevisions(tx, id, asked)] as const;
-        }),
-      ),
-    );
-    return new Map(answer.filter(([, { missing }]) => missing.length > 0));
+    const asked = [...revisions];
+    const answers = await this.#access.read((tx, database) => database.missingRevisions(tx, asked));
+    const lacking = new Map<string, MissingRevisions>();
+    for (const [index, answer] of answers.entries()) {
+      const [id] = asked[index] as readonly [string, readonly string[]];
+      if (answer.missing.length > 0) lacking.set(id, answer);
+    }
+    return lacking;
   }
 
   readRevisions(

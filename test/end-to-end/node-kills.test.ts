@@ -2,6 +2,7 @@
  * Nodes that are killed again and again, under jobs between two other servers: every job goes on, and every document arrives. As an
  * operator's week in minutes: `TANDEM_JOBS=2000 TANDEM_KILLS=15 TANDEM_KILL_PAUSE_SEC=20`.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
@@ -11,6 +12,8 @@ const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 40);
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 2);
 const KILL_PAUSE_SEC = Number(process.env.TANDEM_KILL_PAUSE_SEC ?? 0);
 const RECOVERY_SEC_MAX = 15;
+/** Steady, so that what is measured is not how fast the machine is when it has more to do than it can. */
+const WRITES_PER_SEC = 50;
 const REQUESTS_AT_ONCE = 20;
 
 // Two nodes have room for all jobs, so a third one can die.
@@ -56,11 +59,17 @@ onSharedStores((openStore) => {
     );
   }
 
-  /** A document more in each source, until `over`. */
+  /** A document more in each source, again and again, until `over`; returns how many each has then. */
   async function write(over: AbortSignal): Promise<number> {
+    const startedAtMs = performance.now();
+    let count = 0;
     let round = 0;
     while (!over.aborted) {
-      await inEach((name) => sources.call("PUT", `/${name}/round-${round}`, { round }));
+      await inEach(async (name) => {
+        const dueAtMs = startedAtMs + (count++ / WRITES_PER_SEC) * 1000;
+        await sleep(dueAtMs - performance.now(), undefined, { signal: over }).catch(() => {});
+        await sources.call("PUT", `/${name}/round-${round}`, { round });
+      });
       round++;
     }
     return round;
@@ -84,7 +93,7 @@ onSharedStores((openStore) => {
       const written = write(over.signal);
       const recoveriesSec: number[] = [];
       for (let kill = 0; kill < KILL_COUNT; kill++) {
-        await new Promise((resolve) => setTimeout(resolve, KILL_PAUSE_SEC * 1000));
+        await sleep(KILL_PAUSE_SEC * 1000);
         const victim = nodes.pop() as TandemProcess;
         await victim.kill();
         const killedAtMs = performance.now();

@@ -6,6 +6,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+import { bytes } from "../conformance/kv/fixture.ts";
 import { Ledger } from "../support/kv/ledger.ts";
 
 /** `TANDEM_KILLS=200` for the whole loop. */
@@ -60,3 +63,34 @@ test(`what was acknowledged survives kill -9 of a writer, whole (${KILL_COUNT} k
     process.stdout.write(`${KILL_COUNT} kills: ${count}\n`);
   });
 }, 1_200_000);
+
+test("what a committer passed over, because nobody asked, it judges by when somebody does", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
+  const runtime = createSystemRuntime();
+  const quiet = await openLmdbEngine({ runtime, directory });
+  const busyKv = new KeyValueStore({
+    runtime,
+    engine: await openLmdbEngine({ runtime, directory }),
+  });
+  const write = (name: string) => busyKv.transact(async (tx) => tx.set(bytes(name), bytes(name)));
+  const begin = async (name: string) => {
+    const attempt = quiet.begin();
+    await attempt.transaction.get(bytes(name));
+    attempt.transaction.set(bytes(`${name} was read`), bytes(""));
+    return attempt;
+  };
+  try {
+    const outdated = await begin("changed");
+    const current = await begin("unchanged");
+    for (const name of ["a", "changed", "b"]) await write(name);
+    await (await begin("c")).commit();
+    await write("d");
+    await expect(outdated.commit()).rejects.toMatchObject({ code: "KV_CONFLICT" });
+    await current.commit();
+    await (await begin("changed")).commit();
+  } finally {
+    await busyKv.close();
+    await quiet.close();
+    await rm(directory, { recursive: true });
+  }
+});

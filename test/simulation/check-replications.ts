@@ -92,14 +92,13 @@ async function passedRevisions(
     source.changes(tx, { ...ALL, since: sequence }),
   ]);
   const ahead = new Set(after.entries.map(({ id }) => id));
-  const lacking: string[] = [];
-  for (const { id, leaves } of all.entries) {
-    if (ahead.has(id)) continue;
-    const revisions = leaves.map(({ revision }) => revision);
-    const { missing } = await target.missingRevisions(tx, id, revisions);
-    lacking.push(...missing.map((revision) => `${id} ${revision}`));
-  }
-  return lacking;
+  const asked = all.entries
+    .filter(({ id }) => !ahead.has(id))
+    .map(({ id, leaves }) => [id, leaves.map(({ revision }) => revision)] as const);
+  const answers = await target.missingRevisions(tx, asked);
+  return answers.flatMap(({ missing }, index) =>
+    missing.map((revision) => `${asked[index]?.[0]} ${revision}`),
+  );
 }
 
 /** Every document with its leaves, in one text. */

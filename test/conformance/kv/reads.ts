@@ -36,6 +36,34 @@ export function readTests(fixture: () => Fixture): void {
     }
   });
 
+  test("many keys are read at once, in the order asked, with the transaction's own writes", async () => {
+    await fill("a", "b", "c");
+    const keys = ["c", "x", "a", "b", "a"].map(bytes);
+    await fixture().kv.transact(async (tx) => {
+      tx.clear(bytes("b"));
+      put(tx, "x", "own");
+      for (const reads of [tx, tx.snapshot]) {
+        expect((await reads.getMany(keys)).map(text)).toEqual(["C", "own", "A", undefined, "A"]);
+        expect(await reads.getMany([])).toEqual([]);
+      }
+    });
+  });
+
+  test("a transaction that read many keys at once does not commit what another has changed", async () => {
+    await fill("a", "b");
+    const keys = ["a", "b"].map(bytes);
+    const { kv, peerKv } = fixture();
+    let isChanged = false;
+    const seen = await kv.transact(async (tx) => {
+      const values = (await tx.getMany(keys)).map(text);
+      if (!isChanged) await peerKv.transact(async (other) => put(other, "b", "changed"));
+      isChanged = true;
+      put(tx, "c", "written");
+      return values;
+    });
+    expect(seen).toEqual(["A", "changed"]);
+  });
+
   test("empty values are not absent ones, and the empty key is a key", async () => {
     await fixture().kv.transact(async (tx) => {
       put(tx, "empty", "");

@@ -110,6 +110,11 @@ class RemoteReads implements ReadTransaction {
     return this.#read("get", key);
   }
 
+  async getMany(keys: readonly Key[]): Promise<(Value | undefined)[]> {
+    for (const key of keys) checkKey(key);
+    return this.#read("getMany", keys);
+  }
+
   getKey(selector: KeySelector): Promise<Key> {
     return this.#read("getKey", selector);
   }
