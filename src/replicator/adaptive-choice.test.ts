@@ -23,8 +23,12 @@ test("a request that brings something is made again, whatever was before", () =>
 
 test("a request that is not answered is given up at once", () => {
   const choice = new AdaptiveChoice(BULK_GET);
+  expect(choice.isGivenUp).toBe(false);
   choice.giveUp(0);
   expect(choice.isWorthwhile(1)).toBe(false);
+  expect(choice.isGivenUp).toBe(true);
+  choice.record(10, 0, 2);
+  expect(choice.isGivenUp).toBe(false);
 });
 
 test("asking for nothing changes little", () => {

@@ -17,6 +17,7 @@ export class AdaptiveChoice {
   readonly #limits: AdaptiveChoiceLimits;
   #vainRatio = 0;
   #triedAtMs = Number.NEGATIVE_INFINITY;
+  #isGivenUp = false;
 
   constructor(limits: AdaptiveChoiceLimits) {
     this.#limits = limits;
@@ -32,11 +33,18 @@ export class AdaptiveChoice {
     const vainRatio = askedCount === 0 ? 0 : (askedCount - usedCount) / askedCount;
     this.#vainRatio += this.#limits.decay * (vainRatio - this.#vainRatio);
     this.#triedAtMs = nowMs;
+    this.#isGivenUp = false;
+  }
+
+  /** Whether the latest try was given up. */
+  get isGivenUp(): boolean {
+    return this.#isGivenUp;
   }
 
   /** The request is not answered at all: not again for a while. */
   giveUp(nowMs: number): void {
     this.#vainRatio = 1;
     this.#triedAtMs = nowMs;
+    this.#isGivenUp = true;
   }
 }

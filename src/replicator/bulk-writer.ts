@@ -1,11 +1,11 @@
 /**
  * What goes to the target in bulk: documents without attachments, until there are enough for one write.
  *
- * A target may fail as a whole over one of them, as a CouchDB does whose validation function takes too long for it. So a batch that
- * is answered with an error of the server's is sent in halves, down to the documents for which the target fails.
+ * A target may fail as a whole over one of them, as a CouchDB does whose validation function takes too long for it, or a proxy that
+ * breaks off what is too long. So a batch over which the target fails is sent in halves, down to the documents that are to blame.
  */
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
-import type { Blame } from "./copy-blame.ts";
+import { type Blame, suspicionOf } from "./copy-blame.ts";
 import { type Endpoint, EndpointError, type PlainDocument, type WriteFailure } from "./endpoint.ts";
 import { namedRevision } from "./named-revision.ts";
 
@@ -17,10 +17,10 @@ export interface BulkWriterParts {
   readonly blame: Blame;
 }
 
-/** Documents for which the target answered with an error of its own. */
+/** Documents over which the target failed. */
 interface Unwritten {
   readonly documents: readonly PlainDocument[];
-  readonly error: EndpointError;
+  readonly error: unknown;
 }
 
 export class BulkWriter {
@@ -55,6 +55,8 @@ export class BulkWriter {
     this.#length = 0;
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
+      // A target that is in trouble as a whole need not be asked again and again.
+      await this.#parts.blame.examine(unwritten.error, signal);
       await this.#writeApart(unwritten, signal);
     }
   }
@@ -70,7 +72,8 @@ export class BulkWriter {
     try {
       failures = await target.writeDocuments(documents, signal, options);
     } catch (error) {
-      if (!(error instanceof EndpointError) || !isServerFault(error.answer?.status)) throw error;
+      signal.throwIfAborted();
+      if (!mayConcernOne(error)) throw error;
       return [{ documents, error }];
     }
     const unwritten = failures.map((failure) => unwrittenOf(failure, documents));
@@ -100,20 +103,24 @@ export class BulkWriter {
     for (const part of unwritten) await this.#writeApart(part, signal);
   }
 
-  async #writeLast(
-    document: PlainDocument,
-    error: EndpointError,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #writeLast(document: PlainDocument, error: unknown, signal: AbortSignal): Promise<void> {
     const { id, text } = document;
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.blame.passOver(error, isListed, signal);
     // The target works at this moment, so this try tells; earlier ones may have met it in a bad one.
-    const isGuilty = isListed || (await this.#write([document], signal, { once: true })).length > 0;
+    const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(text), ...answer }]);
     this.#observer.count({ docWriteFailures: 1 });
   }
+}
+
+/** Whether a batch may have failed over one of its documents. */
+function mayConcernOne(error: unknown): boolean {
+  const suspicion = suspicionOf(error);
+  return suspicion?.kind === "answered"
+    ? isServerFault(suspicion.answer.status)
+    : suspicion !== undefined;
 }
 
 function isServerFault(status: number | undefined): boolean {

@@ -1,6 +1,6 @@
 /** The two replication logs of a run: found at its start, written as it goes on. */
 import { errorCode, type JsonText } from "../base/index.ts";
-import { type Endpoint, EndpointError } from "./endpoint.ts";
+import { type Endpoint, EndpointError, type EndpointInfo } from "./endpoint.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import type { ReplicationId } from "./replication-id.ts";
 import {
@@ -16,6 +16,12 @@ interface Side {
   readonly instanceStartTime: string;
   /** The revision of the log as it stands, to write over it. */
   revision: string | undefined;
+}
+
+/** A database that is there. */
+interface OpenSide {
+  readonly endpoint: Endpoint;
+  readonly info: EndpointInfo;
 }
 
 interface FoundRecord {
@@ -51,28 +57,28 @@ export class Checkpoints {
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 
-  /** Opens both sides, and reads what they remember of the replication. */
+  /** Reads what both sides remember of the replication. */
   static async find(
-    { source, target }: { readonly source: Endpoint; readonly target: Endpoint },
+    { source, target }: { readonly source: OpenSide; readonly target: OpenSide },
     ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
     own: OwnCheckpointStore,
     signal: AbortSignal,
   ): Promise<Checkpoints> {
-    const sourceInfo = await source.info(signal);
-    const targetInfo = await target.info(signal);
-    const sourceRecord = await findRecord(source, ids, signal);
-    const targetRecord = await findRecord(target, ids, signal);
+    const targetRecord = await findRecord(target.endpoint, ids, signal);
+    // Without a record on the target nothing is in common, whatever the source knows under older ids.
+    const sourceIds = targetRecord === undefined ? { ...ids, olderBaseIds: [] } : ids;
+    const sourceRecord = await findRecord(source.endpoint, sourceIds, signal);
     const sides: Side[] = [
       {
         name: "source",
-        endpoint: source,
-        instanceStartTime: sourceInfo.instanceStartTime,
+        endpoint: source.endpoint,
+        instanceStartTime: source.info.instanceStartTime,
         revision: sourceRecord?.revision,
       },
       {
         name: "target",
-        endpoint: target,
-        instanceStartTime: targetInfo.instanceStartTime,
+        endpoint: target.endpoint,
+        instanceStartTime: target.info.instanceStartTime,
         revision: targetRecord?.revision,
       },
     ];
@@ -82,7 +88,7 @@ export class Checkpoints {
     const isCurrent =
       ownCopy !== undefined &&
       ownCopy.log.session_id === targetLog?.session_id &&
-      sameStartTime(ownCopy.sourceStartTime, sourceInfo.instanceStartTime);
+      sameStartTime(ownCopy.sourceStartTime, source.info.instanceStartTime);
     const sourceLog = isCurrent ? ownCopy.log : parseLog(sourceRecord);
     return new Checkpoints(ids.baseId, sides, sourceLog, targetLog, own);
   }

@@ -6,10 +6,9 @@ import { errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
-import { answerAboutDocument, type Blame } from "./copy-blame.ts";
+import { type Blame, suspicionOf } from "./copy-blame.ts";
 import {
   type Endpoint,
-  EndpointError,
   InvalidDocumentError,
   type PlainDocument,
   type RevisionRequest,
@@ -17,15 +16,28 @@ import {
   type WriteFailure,
   type WriteResult,
 } from "./endpoint.ts";
+import type { DocumentFailure } from "./failure-log.ts";
 import { namedRevision } from "./named-revision.ts";
 import type { ReplicationOptions } from "./replication.ts";
 import type { CopyLimits } from "./replicator-config.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
-const DOCUMENT_PAUSE_MS_MAX = 300_000;
+/** CouchDB: five minutes, in which a run would count as one that stands still, and then as healthy. */
+const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /** How often a document is read again for which a server answers with an error; what can be repeated by itself has been. */
 const ANSWERED_REPEATS_MAX = 2;
+
+const MISSING = {
+  status: 404,
+  error: "not_found",
+  reason: "the source announced the revision and does not have it",
+};
+const MISSING_STUB = {
+  status: 412,
+  error: "missing_stub",
+  reason: "the target lacks an attachment that the source does not send",
+};
 
 /** What came of reading a document once. `plain`: what of it is to be written in bulk. */
 type Attempt =
@@ -72,7 +84,7 @@ export class LoneCopier {
     batch: BatchOutcome,
     signal: AbortSignal,
   ): Promise<void> {
-    const { runtime, options, limits, sourceBlame } = this.#parts;
+    const { runtime, options, limits, sourceBlame, targetBlame } = this.#parts;
     const isListed = this.#observer.failures.has(request.id);
     const answeredMax = isListed ? 0 : Math.min(ANSWERED_REPEATS_MAX, options.retriesPerRequest);
     let ancestors = request.ancestors;
@@ -96,29 +108,32 @@ export class LoneCopier {
         const { side, error } = attempt;
         if (error instanceof InvalidDocumentError) {
           const { error: name, reason } = error;
-          this.#failRead(request, { status: undefined, error: name, reason }, batch);
+          this.#fail("read", request, { status: undefined, error: name, reason }, batch);
           return;
         }
-        if (answerAboutDocument(error) === undefined) failureCount++;
-        else if (!isLast) answeredCount++;
-        else if (side === "target") throw error;
-        else {
-          this.#failRead(request, await sourceBlame.passOver(error, isListed, signal), batch);
+        const isAnswered = suspicionOf(error)?.kind === "answered";
+        if (isAnswered ? isLast : failureCount >= options.retriesPerRequest) {
+          // The target's answers have been judged while the document was at hand.
+          if (isAnswered && side === "target") throw error;
+          const blame = side === "target" ? targetBlame : sourceBlame;
+          const why = await blame.passOver(error, isListed, signal);
+          this.#fail(side === "target" ? "write" : "read", request, why, batch);
           return;
         }
-        if (failureCount > options.retriesPerRequest) throw error;
+        if (isAnswered) answeredCount++;
+        else failureCount++;
         await runtime.clock.sleep(pauseMs, signal);
         pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
         continue;
       }
       if (++missingCount > 1) {
-        if (attempt.kind === "missing-stub") {
-          const { id, revision } = request;
-          throw new EndpointError("missing_doc", `could not copy revision ${revision} of ${id}`);
+        // CouchDB stops the job here, and at every start again.
+        if (attempt.kind === "missing-stub") this.#fail("write", request, MISSING_STUB, batch);
+        else {
+          // A database that is gone lacks every document.
+          await sourceBlame.examine(undefined, signal);
+          this.#fail("read", request, MISSING, batch);
         }
-        // CouchDB stops the job here, and at every start again: one document holds up all others.
-        const reason = "the source announced the revision and does not have it";
-        this.#failRead(request, { status: 404, error: "not_found", reason }, batch);
         return;
       }
       if (attempt.kind === "missing")
@@ -127,12 +142,13 @@ export class LoneCopier {
   }
 
   /** One document holds up no others. */
-  #failRead(
+  #fail(
+    phase: DocumentFailure["phase"],
     { id, revision }: RevisionRequest,
     why: Pick<WriteFailure, "status" | "error" | "reason">,
     batch: BatchOutcome,
   ): void {
-    batch.failed("read", [{ id, revision, ...why }]);
+    batch.failed(phase, [{ id, revision, ...why }]);
     this.#observer.count({ docWriteFailures: 1 });
   }
 
@@ -161,12 +177,11 @@ export class LoneCopier {
       return { kind: "copied", plain };
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof AttachmentsBroken) {
-        return { kind: "failed", side: "source", error: error.cause };
-      }
-      const isOperational = error instanceof OperationalError;
-      if (!isOperational || errorCode(error) === "JOBS_HALTED") throw error;
-      return { kind: "failed", side, error };
+      const isSource = error instanceof AttachmentsBroken;
+      const cause = isSource ? error.cause : error;
+      const isOperational = cause instanceof OperationalError;
+      if (!isOperational || errorCode(cause) === "JOBS_HALTED") throw cause;
+      return { kind: "failed", side: isSource ? "source" : side, error: cause };
     }
   }
 
@@ -186,12 +201,15 @@ export class LoneCopier {
       signal.throwIfAborted();
       // What the source did not deliver is no failure of the target's, whatever that made of it.
       if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
-      if (!isLast || answerAboutDocument(error) === undefined) throw error;
+      if (!isLast || suspicionOf(error)?.kind !== "answered") throw error;
       const answer = await targetBlame.passOver(error, isListed, signal);
       result = { kind: "refused", failure: { id, revision: namedRevision(text), ...answer } };
     }
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
+      const { status } = result.failure;
+      // Who was let in for this run may have been locked out since.
+      if (status === 401 || status === 403) await targetBlame.examine(undefined, signal);
       batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
     } else {

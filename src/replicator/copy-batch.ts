@@ -178,7 +178,9 @@ export class BatchCopier {
     const alone = requests.filter(({ id }) => isDesignDocument(id));
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      const results = await this.#source.readRevisions(page, signal);
+      // A source that could not do it lately is not asked with patience.
+      const once = this.#bulkGet.isGivenUp;
+      const results = await this.#source.readRevisions(page, signal, { once });
       if (results === undefined) {
         this.#bulkGet.giveUp(clock.monotonicMs());
         return [...alone, ...inBulk.slice(start)];

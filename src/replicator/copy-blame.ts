@@ -1,5 +1,5 @@
 /**
- * Who is to blame when a server answers with an error: the document that it was asked about, or the server.
+ * Who is to blame when a server answers with an error, or breaks off: the document that it was asked about, or the server.
  *
  * The document is, when the server does work of the same kind that has nothing to do with it, asked right afterwards: the
  * control. There is trouble that no control shows, such as a server whose validation functions do not run. So each document that
@@ -7,7 +7,8 @@
  * in trouble as a whole, and the run ends as it does when a server is away.
  */
 import { errorCode, OperationalError } from "../base/index.ts";
-import { type Endpoint, EndpointError, type ServerAnswer } from "./endpoint.ts";
+import { type Endpoint, EndpointError, type ServerAnswer, type WriteFailure } from "./endpoint.ts";
+import { describeFailure } from "./failure.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
 /** Documents that may be passed over before any has succeeded: what a list of failures gets from a server in trouble, at each start. */
@@ -18,10 +19,39 @@ const ALLOWANCE_MAX = 100;
 /** What the control reads, and as a `_local` document writes. */
 const CONTROL_ID = "tandem-control";
 
-/** What a server answered that may be due to the document it was asked about; undefined for failures of any other kind. */
-export function answerAboutDocument(error: unknown): ServerAnswer | undefined {
-  const answer = error instanceof EndpointError ? error.answer : undefined;
-  return answer !== undefined && mayConcernDocument(answer.status) ? answer : undefined;
+/** Answers to who may not do what was asked. */
+const FORBIDDEN: ReadonlySet<number> = new Set([401, 403, 405]);
+
+/** Causes of failures before there was a connection: no document can be to blame for them. */
+const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
+  "EAI_AGAIN",
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "PROXY_FAILED",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+/** What of a failure may be due to the document that the server was asked about. */
+export type Suspicion =
+  /** It answered with an error. */
+  | { readonly kind: "answered"; readonly answer: ServerAnswer }
+  /** Its answer, or what was sent to it, broke off; or no answer came. */
+  | { readonly kind: "broken-off" };
+
+/** Undefined for failures that cannot be due to a document. */
+export function suspicionOf(error: unknown): Suspicion | undefined {
+  if (error instanceof EndpointError) {
+    const { answer } = error;
+    if (answer === undefined || !mayConcernDocument(answer.status)) return undefined;
+    return { kind: "answered", answer };
+  }
+  if (!(error instanceof OperationalError)) return undefined;
+  const isBroken =
+    error.code === "PROTOCOL_BAD_INPUT" ||
+    (error.code === "HTTP_REQUEST_FAILED" && !NEVER_CONNECTED.has(error.details.cause));
+  return isBroken ? { kind: "broken-off" } : undefined;
 }
 
 export class Blame {
@@ -36,6 +66,7 @@ export class Blame {
   static ofSource(source: Endpoint): Blame {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
     return new Blame(async (signal) => {
+      await source.info(signal);
       await source.readRevision(nothing, async () => {}, signal);
     });
   }
@@ -43,8 +74,15 @@ export class Blame {
   /** For documents that are written. A target that can write nothing, because its disk is full, writes no `_local` document. */
   static ofTarget(target: Endpoint): Blame {
     return new Blame(async (signal) => {
-      const known = await target.readLocal(CONTROL_ID, signal);
-      await target.writeLocal(CONTROL_ID, "{}", known?.revision, signal);
+      try {
+        const known = await target.readLocal(CONTROL_ID, signal);
+        await target.writeLocal(CONTROL_ID, "{}", known?.revision, signal);
+      } catch (error) {
+        const status = error instanceof EndpointError ? error.answer?.status : undefined;
+        if (status === undefined || !FORBIDDEN.has(status)) throw error;
+        // Who may write documents need not be allowed to write these.
+        await target.info(signal);
+      }
     });
   }
 
@@ -53,23 +91,33 @@ export class Blame {
     this.#allowance = Math.min(ALLOWANCE_MAX, this.#allowance + count);
   }
 
-  /**
-   * What is to be listed of a document for which the server failed; throws its `error` when the server is to blame. A document
-   * that is listed already makes no list longer.
-   */
-  async passOver(error: unknown, isListed: boolean, signal: AbortSignal): Promise<ServerAnswer> {
-    const answer = answerAboutDocument(error);
-    if (answer === undefined) throw error;
+  /** Throws `error`, or if there is none what the control met, when the server fails for the control, too. */
+  async examine(error: unknown, signal: AbortSignal): Promise<void> {
     try {
       await this.#control(signal);
     } catch (controlError) {
       signal.throwIfAborted();
       const isOperational = controlError instanceof OperationalError;
-      throw isOperational && errorCode(controlError) !== "JOBS_HALTED" ? error : controlError;
+      if (!isOperational || errorCode(controlError) === "JOBS_HALTED") throw controlError;
+      throw error ?? controlError;
     }
-    if (isListed) return answer;
-    if (this.#allowance === 0) throw error;
-    this.#allowance--;
-    return answer;
+  }
+
+  /**
+   * What is to be listed of a document for which the server failed; throws its `error` when the server is to blame. A document
+   * that is listed already makes no list longer.
+   */
+  async passOver(
+    error: unknown,
+    isListed: boolean,
+    signal: AbortSignal,
+  ): Promise<Pick<WriteFailure, "status" | "error" | "reason">> {
+    const suspicion = suspicionOf(error);
+    if (suspicion === undefined) throw error;
+    await this.examine(error, signal);
+    if (!isListed && this.#allowance === 0) throw error;
+    if (!isListed) this.#allowance--;
+    if (suspicion.kind === "answered") return suspicion.answer;
+    return { status: undefined, ...describeFailure(error) };
   }
 }

@@ -133,10 +133,11 @@ export interface Endpoint {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, MissingRevisions>>;
 
-  /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. */
+  /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. `once` as in `writeDocuments`. */
   readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
+    options?: { readonly once?: boolean },
   ): Promise<readonly BulkReadResult[] | undefined>;
   /** Reads one revision, or the leaves that descend from it, each handed to `consume`, with attachments. False: missing. */
   readRevision(

@@ -7,9 +7,10 @@ import {
   type WireAttachment,
 } from "../protocol/index.ts";
 import { parseBulkGet } from "./bulk-get-answer.ts";
+import { suspicionOf } from "./copy-blame.ts";
 import type { BulkReadResult, RevisionRequest, StreamedDocument } from "./endpoint.ts";
 import { readOpenRevisions } from "./http-open-revisions.ts";
-import type { HttpRequests } from "./http-requests.ts";
+import type { Answer, HttpRequests } from "./http-requests.ts";
 
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
@@ -26,14 +27,34 @@ export class HttpDocumentReader {
   async readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
+    { once = false }: { readonly once?: boolean } = {},
   ): Promise<readonly BulkReadResult[] | undefined> {
     const docs = requests.map(({ id, revision, ancestors }) =>
       ancestors.length === 0 ? { id, rev: revision } : { id, rev: revision, atts_since: ancestors },
     );
     const path = "_bulk_get?latest=true&revs=true&attachments=false";
     const body = JSON.stringify({ docs });
-    const response = await this.#requests.ask("POST", path, { body, signal });
-    return response.status === 200 ? parseBulkGet(response, requests) : undefined;
+    let answer: Answer;
+    try {
+      answer = await this.#requests.ask("POST", path, { body, once, signal });
+    } catch (error) {
+      if (!(await this.#isThere(error, signal))) throw error;
+      // It breaks off over one of them, or takes too long for all: each is to be asked for alone.
+      return undefined;
+    }
+    return answer.status === 200 ? parseBulkGet(answer, requests) : undefined;
+  }
+
+  /** Whether a server that did not answer something answers at all. */
+  async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted();
+    if (suspicionOf(error)?.kind !== "broken-off") return false;
+    try {
+      return (await this.#requests.ask("GET", "", { once: true, signal })).status === 200;
+    } catch {
+      signal.throwIfAborted();
+      return false;
+    }
   }
 
   async readRevision(

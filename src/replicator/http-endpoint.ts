@@ -124,9 +124,10 @@ export class HttpEndpoint implements Endpoint {
   async readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
+    options?: { readonly once?: boolean },
   ): Promise<readonly BulkReadResult[] | undefined> {
     await this.#spending?.read.spend("documents", requests.length, signal);
-    return this.#reader.readRevisions(requests, signal);
+    return this.#reader.readRevisions(requests, signal, options);
   }
 
   async readRevision(

@@ -16,7 +16,14 @@ import {
 } from "../base/index.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { BatchCopier } from "./copy-batch.ts";
-import type { ChangedDocument, ChangesItem, Endpoint, SourceSequence } from "./endpoint.ts";
+import {
+  type ChangedDocument,
+  type ChangesItem,
+  type Endpoint,
+  EndpointError,
+  type EndpointInfo,
+  type SourceSequence,
+} from "./endpoint.ts";
 import type { FailureLog } from "./failure-log.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { readChanges } from "./read-changes.ts";
@@ -118,13 +125,14 @@ export class ReplicationRun {
 
   /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
   async run(signal: AbortSignal): Promise<ReplicationEnding> {
-    const { source, target, replication, ids, ownCheckpoint } = this.#parts;
+    const { source, target, ids, ownCheckpoint } = this.#parts;
     let checkpoints: Checkpoints | undefined;
     try {
-      if (replication.createTarget) {
-        await target.create(replication.createTargetParameters, signal);
-      }
-      checkpoints = await Checkpoints.find({ source, target }, ids, ownCheckpoint, signal);
+      const sides = {
+        source: { endpoint: source, info: await source.info(signal) },
+        target: { endpoint: target, info: await this.#openTarget(signal) },
+      };
+      checkpoints = await Checkpoints.find(sides, ids, ownCheckpoint, signal);
       this.#begin(checkpoints);
       const found = checkpoints;
       const copied = new AbortController();
@@ -145,6 +153,19 @@ export class ReplicationRun {
     }
     await this.#checkpoint(checkpoints, signal);
     return { kind: "completed", result: this.#result(checkpoints) };
+  }
+
+  /** A target that is there already needs nobody who may create it. */
+  async #openTarget(signal: AbortSignal): Promise<EndpointInfo> {
+    const { target, replication } = this.#parts;
+    try {
+      return await target.info(signal);
+    } catch (error) {
+      const isMissing = error instanceof EndpointError && error.error === "db_not_found";
+      if (!isMissing || !replication.createTarget) throw error;
+    }
+    await target.create(replication.createTargetParameters, signal);
+    return target.info(signal);
   }
 
   #begin({ ancestry }: Checkpoints): void {

@@ -153,6 +153,25 @@ const WAYS: Readonly<
     shown: "read 403 forbidden: not yours",
     more: { use_bulk_get: false },
   },
+  "over which a bulk read breaks off": {
+    side: "source",
+    intercept: (id) => async (request, forward) => {
+      const isGuilty =
+        isReadOf(id, request) ||
+        (isBulkGet(request) && docsOf(request).some((row) => row.id === id));
+      return isGuilty ? CUT : forward(request);
+    },
+    shown: "read null http_request_failed: ",
+  },
+  "over which a bulk write breaks off": {
+    side: "target",
+    intercept: (id) =>
+      answering(
+        (request) => isBulkWrite(request) && docsOf(request).some((doc) => doc._id === id),
+        CUT,
+      ),
+    shown: "write null http_request_failed: ",
+  },
   "that the target cannot write in bulk": {
     side: "target",
     intercept: (id) =>
@@ -174,8 +193,38 @@ const WAYS: Readonly<
   },
 };
 
+/** The connection breaks within the answer. */
+const CUT: ProxiedAnswer = {
+  status: 200,
+  body: "x".repeat(100),
+  cut: { afterBytes: 10, how: "reset" },
+};
+
 /** With attachments: each travels alone. */
 const LONE_WAYS: typeof WAYS = {
+  "in whose answer the source breaks off": {
+    side: "source",
+    intercept: (id) => async (request, forward) => {
+      const answer = await forward(request);
+      if (!isReadOf(id, request)) return answer;
+      return { ...answer, cut: { afterBytes: answer.body.length - 50, how: "end" } };
+    },
+    shown: "read null bad_request: Malformed multipart body",
+  },
+  "in whose upload the target breaks off": {
+    side: "target",
+    intercept: (id) => answering((request) => isPutOf(id, request), CUT),
+    shown: "write null http_request_failed: ",
+  },
+  "whose stub no side has": {
+    side: "target",
+    intercept: (id) =>
+      answering((request) => isPutOf(id, request), {
+        status: 412,
+        body: '{"error":"missing_stub","reason":"Invalid attachment stub"}',
+      }),
+    shown: "write 412 missing_stub: the target lacks an attachment that the source does not send",
+  },
   "that cannot be read with its attachments": {
     side: "source",
     intercept: (id) => answering((request) => isReadOf(id, request)),
@@ -220,7 +269,7 @@ test.concurrent.each(CASES)(
       error_count: 0,
       info: { docs_written: 39, doc_write_failures: 1 },
     });
-    expect(await listed(database)).toEqual([`doc-23 ${shown}`]);
+    expect(await listed(database)).toEqual([expect.stringContaining(`doc-23 ${shown}`)]);
     expect(await pair.ids(database)).not.toContain("doc-23");
     const path = `${pathOf(database)}/_retry`;
     const inVain = await pair.here.call("POST", path, {});
@@ -232,8 +281,16 @@ test.concurrent.each(CASES)(
   },
 );
 
+/** Each kind of failure that decides about a document in a place of its own. */
+const HELD_UP: ReadonlySet<string> = new Set([
+  "that cannot be read, also in bulk",
+  "that the target cannot write in bulk",
+  "in whose answer the source breaks off",
+  "that the target cannot write with its attachments",
+]);
+
 test.concurrent.each(
-  CASES.flatMap((way) => [
+  CASES.filter(({ name }) => HELD_UP.has(name)).flatMap((way) => [
     { ...way, policy: "crash", state: "crashing" },
     { ...way, policy: "hold", state: "running" },
   ]),
@@ -249,7 +306,7 @@ test.concurrent.each(
       (answer) => answer.status === 200 && answer.body.failures[0]?.tries > 1,
     );
     expect(body.total_rows).toBe(1);
-    expect(await listed(database)).toEqual([`doc-7 ${shown}`]);
+    expect(await listed(database)).toEqual([expect.stringContaining(`doc-7 ${shown}`)]);
     await documentJob(pair.here, database, state);
     expect(await pair.ids(database)).toHaveLength(19);
     heal(database);
@@ -266,19 +323,21 @@ const isRead = (request: ProxiedRequest): boolean =>
 
 /** Servers that answer `GET /db`, and nothing of a kind. */
 const TROUBLES = [
-  ["a target whose disk is full", "target", isWrite, 500],
-  ["a source that can read nothing", "source", isRead, 500],
-  ["a source that lets nobody read any more", "source", isRead, 401],
+  ["a source that breaks off each answer", "source", isRead, CUT],
+  ["a target that breaks off each write", "target", isWrite, CUT],
+  ["a target whose disk is full", "target", isWrite, BROKEN],
+  ["a source that can read nothing", "source", isRead, BROKEN],
+  ["a source that lets nobody read any more", "source", isRead, { ...BROKEN, status: 401 }],
 ] as const;
 
 test.concurrent.each(
-  TROUBLES.flatMap(([name, side, isTroubled, status]) =>
+  TROUBLES.flatMap(([name, side, isTroubled, answer]) =>
     [3, 60].flatMap((count) =>
       [{}, ATTACHED].map((more) => ({
         name,
         side,
         isTroubled,
-        status,
+        answer,
         count,
         more,
         kind: more === ATTACHED ? "attached" : "plain",
@@ -287,16 +346,43 @@ test.concurrent.each(
   ),
 )(
   "$name, $count $kind documents: the job crashes, nothing is listed, and all arrives afterwards",
-  async ({ name, side, isTroubled, status, count, more, kind }) => {
+  async ({ name, side, isTroubled, answer, count, more, kind }) => {
     const database = databaseOf(name, kind, count < 10 ? "few" : "many");
     await pair.fill(database, documents(count, more));
-    faults[side].set(database, answering(isTroubled, { ...BROKEN, status }));
+    faults[side].set(database, answering(isTroubled, answer));
     await start(database);
     await crashes(database, 2);
     expect(await listed(database)).toEqual([]);
     heal(database);
     await documentJob(pair.here, database, "completed");
     expect(await pair.ids(database)).toHaveLength(count);
+    expect(await listed(database)).toEqual([]);
+  },
+);
+
+const GONE = { status: 404, body: '{"error":"not_found","reason":"Database does not exist."}' };
+const LOCKED = { status: 401, body: '{"error":"unauthorized","reason":"Who are you?"}' };
+
+test.concurrent.each([
+  ["a source that is deleted", "source", isRead, GONE, {}],
+  ["a source that lets nobody in any more", "source", isRead, LOCKED, ATTACHED],
+  ["a target that lets nobody in any more", "target", isWrite, LOCKED, ATTACHED],
+] as const)(
+  "%s during a run crashes the job, which lists no document",
+  async (name, side, isFirst, answer, more) => {
+    const database = databaseOf("during", name);
+    await pair.fill(database, documents(40, more));
+    let hasBegun = false;
+    faults[side].set(database, async (request, forward) => {
+      hasBegun ||= isFirst(request);
+      return hasBegun ? answer : forward(request);
+    });
+    await start(database);
+    await crashes(database, 1);
+    expect(await listed(database)).toEqual([]);
+    heal(database);
+    await documentJob(pair.here, database, "completed");
+    expect(await pair.ids(database)).toHaveLength(40);
     expect(await listed(database)).toEqual([]);
   },
 );

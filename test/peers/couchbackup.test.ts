@@ -55,7 +55,12 @@ async function pipe(
   input: string | undefined,
   output: string | undefined,
 ): Promise<void> {
-  const running = run(process.execPath, program, { maxBuffer: 1e9, encoding: "buffer" });
+  const running = run(process.execPath, program, {
+    maxBuffer: 1e9,
+    encoding: "buffer",
+    // It makes a folder there for a log, and leaves it.
+    env: { ...process.env, TMPDIR: processes.directory() },
+  });
   const { stdin, stdout } = running.child;
   if (stdin === null || stdout === null) throw new Error("The program has no pipes");
   const flows: Promise<void>[] = [];

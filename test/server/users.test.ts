@@ -263,12 +263,16 @@ describe("replications of users", () => {
       const members = { names: [name] };
       await ask("PUT", `/${name}-${database}/_security`, { as: ROOT, body: { members } });
     }
-    const replicate = (source: string, target: string) =>
+    const replicate = (source: string, target: string, more: object = {}) =>
       ask("POST", "/_replicate", {
         as: `${name}:pw`,
-        body: { source: `${name}-${source}`, target: `${name}-${target}` },
+        body: { source: `${name}-${source}`, target: `${name}-${target}`, ...more },
       });
     expect((await replicate("own", "target")).status).toBe(200);
+    const creating = { create_target: true };
+    expect((await replicate("own", "target", creating)).status).toBe(200);
+    expect((await replicate("own", "new", creating)).json.reason).toContain("not a server admin");
+    expect((await replicate("none", "new", creating)).json.reason).toContain("could not open");
     expect((await replicate("secret", "target")).json.reason).toContain("not allowed");
     expect((await replicate("own", "secret")).json.reason).toContain("not allowed");
     const body = { source: "_users", target: `${name}-target` };
