@@ -24,6 +24,7 @@ declare class AbortController {
 
 declare class TextEncoder {
   encode(text?: string): Uint8Array;
+  encodeInto(text: string, target: Uint8Array): { read: number; written: number };
 }
 
 declare class TextDecoder {

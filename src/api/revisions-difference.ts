@@ -24,8 +24,11 @@ export function revisionsDifferenceRoutes(parts: ApiParts): Route[] {
 
 async function revisionsDifference(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const members = (await compare(parts, call)).map(([id, { missing, possibleAncestors }]) => {
-    const ancestors = possibleAncestors.length > 0 ? { possible_ancestors: possibleAncestors } : {};
-    return `${JSON.stringify(id)}:${JSON.stringify({ missing, ...ancestors })}`;
+    const ancestors =
+      possibleAncestors.length === 0
+        ? ""
+        : `,"possible_ancestors":${JSON.stringify(possibleAncestors)}`;
+    return `${JSON.stringify(id)}:{"missing":${JSON.stringify(missing)}${ancestors}}`;
   });
   return jsonText(200, `{${members.join(",")}}`);
 }

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { base64Decode, base64Encode, compareBytes, hexDecode, hexEncode } from "./bytes.ts";
+import { cutBytes } from "./byte-slab.ts";
+import { base64Decode, base64Encode, compareBytes, utf8Decode, utf8Encode } from "./bytes.ts";
+import { hexDecode, hexEncode } from "./hex.ts";
 
 test("base64 and hexadecimal are those of the platform, both ways", () => {
   fc.assert(
@@ -9,6 +11,33 @@ test("base64 and hexadecimal are those of the platform, both ways", () => {
       expect(base64Decode(base64Encode(bytes))).toEqual(bytes);
       expect(hexEncode(bytes)).toBe(Buffer.from(bytes).toString("hex"));
       expect(hexDecode(hexEncode(bytes))).toEqual(bytes);
+    }),
+  );
+});
+
+test("texts have the bytes that the platform gives them, however long they are", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), fc.constantFrom(1, 10, 20_000), (part, count) => {
+      const text = part.repeat(count);
+      const bytes = utf8Encode(text);
+      expect(Buffer.from(text).equals(bytes)).toBe(true);
+      expect(utf8Decode(bytes)).toBe(Buffer.from(text).toString());
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("copies that share memory do not touch each other, nor what they were copied from", () => {
+  fc.assert(
+    fc.property(fc.array(fc.uint8Array({ maxLength: 5_000 })), (sources) => {
+      const copies = sources.map((source) => cutBytes(source, 0, source.length));
+      const kept = sources.map((source) => Uint8Array.from(source));
+      expect(copies).toEqual(kept);
+      for (const [index, copy] of copies.entries()) if (index % 2 === 0) copy.fill(0xaa);
+      expect(sources).toEqual(kept);
+      for (const [index, copy] of copies.entries()) {
+        if (index % 2 === 1) expect(copy).toEqual(kept[index]);
+      }
     }),
   );
 });

@@ -1,33 +1,25 @@
 /** Byte strings: order, joining, and their texts. */
+import { cutBytes } from "./byte-slab.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
-/** Up to so many characters, or bytes of ASCII, a loop is faster than the encoder. */
-const SHORT_TEXT_LENGTH = 64;
+/** What the encoder can write of a text that is no longer stands in its own place until it is copied. */
+const scratch = new Uint8Array(49_152);
+/** No character takes more than three bytes per unit of length. */
+const BYTES_PER_UNIT_MAX = 3;
 
 export function utf8Encode(text: string): Uint8Array {
-  const { length } = text;
-  if (length > SHORT_TEXT_LENGTH) return encoder.encode(text);
-  const bytes = new Uint8Array(length);
-  for (let index = 0; index < length; index++) {
-    const code = text.charCodeAt(index);
-    if (code >= 0x80) return encoder.encode(text);
-    bytes[index] = code;
-  }
-  return bytes;
+  // An encoder that makes the array itself takes ten times as long for a small text.
+  if (text.length * BYTES_PER_UNIT_MAX > scratch.length) return encoder.encode(text);
+  return cutBytes(scratch, 0, encoder.encodeInto(text, scratch).written);
 }
 
 /** Throws a TypeError when the bytes are not valid UTF-8. */
 export function utf8Decode(bytes: Uint8Array): string {
-  const { length } = bytes;
-  if (length > SHORT_TEXT_LENGTH) return decoder.decode(bytes);
-  for (let index = 0; index < length; index++) {
-    if ((bytes[index] as number) >= 0x80) return decoder.decode(bytes);
-  }
-  return String.fromCharCode.apply(null, bytes as unknown as number[]);
+  return decoder.decode(bytes);
 }
 
 /** Bytewise order, a prefix before what it begins: negative, zero or positive. */
@@ -62,25 +54,6 @@ export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
     offset += part.length;
   }
   return joined;
-}
-
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-
-/** Lower-case hexadecimal digits. */
-export function hexEncode(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += HEX[byte];
-  return text;
-}
-
-/** The bytes of an even number of hexadecimal digits, or undefined when `text` is anything else. */
-export function hexDecode(text: string): Uint8Array | undefined {
-  if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
-  const bytes = new Uint8Array(text.length / 2);
-  for (let index = 0; index < bytes.length; index++) {
-    bytes[index] = Number.parseInt(text.slice(index * 2, index * 2 + 2), 16);
-  }
-  return bytes;
 }
 
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -143,6 +116,5 @@ export function base64Decode(text: string): Uint8Array | undefined {
 
 /** Whether the text takes more bytes in UTF-8. Most texts are so far from the limit that they need not be measured. */
 export function exceedsBytes(text: string, byteCountMax: number): boolean {
-  // No character takes more than three bytes per unit of length.
-  return text.length * 3 > byteCountMax && utf8Encode(text).length > byteCountMax;
+  return text.length * BYTES_PER_UNIT_MAX > byteCountMax && utf8Encode(text).length > byteCountMax;
 }

@@ -2,6 +2,7 @@
 export { abortable, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
+export { cutBytes } from "./byte-slab.ts";
 export {
   base64Decode,
   base64Encode,
@@ -10,13 +11,12 @@ export {
   EMPTY_BYTES,
   equalBytes,
   exceedsBytes,
-  hexDecode,
-  hexEncode,
   startsWithBytes,
   utf8Decode,
   utf8Encode,
 } from "./bytes.ts";
 export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
+export { hexDecode, hexEncode, writeHex } from "./hex.ts";
 export type { JsonMember, JsonText } from "./json-text.ts";
 export {
   joinObject,

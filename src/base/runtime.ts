@@ -2,7 +2,7 @@
  * What a component may know of the world: time, chance, digests, and where to announce events. Made once, by `server/` or by
  * a simulator, and handed down; the core never reaches for the machine by itself.
  */
-import { hexEncode } from "./bytes.ts";
+import { hexEncode } from "./hex.ts";
 
 export interface Clock {
   /** Wall time in milliseconds since the epoch: for people and for CouchDB's fields. */

@@ -28,11 +28,14 @@ export interface TreeBefore {
   readonly wasDeleted: boolean | undefined;
 }
 
+const NO_TREE: TreeBefore = { leaves: new Map(), winner: undefined, wasDeleted: undefined };
+
 export function treeBefore({ leaves, winner }: RevisionTree): TreeBefore {
+  if (winner === undefined) return NO_TREE;
   return {
     leaves: new Map(leaves.map((leaf) => [leaf, leaf.leaf])),
     winner,
-    wasDeleted: winner?.leaf.deleted,
+    wasDeleted: winner.leaf.deleted,
   };
 }
 

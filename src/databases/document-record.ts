@@ -73,20 +73,20 @@ export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRec
 }
 
 function writeTree(writer: RecordWriter, tree: RevisionTree): void {
-  const places = new Map<RevisionNode, number>();
   writer.integer(tree.leaves.length);
+  // Only leaves that come later ask for a place.
+  const places = tree.leaves.length > 1 ? new Map<RevisionNode, number>() : undefined;
   for (const node of tree.leaves) {
     writeLeaf(writer, node);
     const chain: RevisionNode[] = [];
     let at: RevisionNode | undefined = node;
-    while (at !== undefined && !places.has(at)) {
+    while (at !== undefined && places?.has(at) !== true) {
       chain.push(at);
       at = at.parent;
     }
-    const joint = at === undefined ? undefined : places.get(at);
+    const joint = at === undefined ? undefined : places?.get(at);
     writer.integer(chain.length).integer(joint === undefined ? 0 : joint + 1);
-    // Only leaves that come later ask for the place.
-    if (tree.leaves.length > 1) for (const ancestor of chain) places.set(ancestor, places.size);
+    if (places !== undefined) for (const ancestor of chain) places.set(ancestor, places.size);
     writeHashes(writer, chain);
   }
 }
@@ -102,10 +102,10 @@ function decodeTree(reader: RecordReader): RevisionTree {
     const joint = reader.integer();
     const hashes = readHashes(reader, hashCount);
     let above: MutableNode | undefined;
-    for (const [depth, hash] of hashes.entries()) {
+    for (let depth = 0; depth < hashCount; depth++) {
       const node: MutableNode = {
         generation: generation - depth,
-        hash,
+        hash: hashes[depth] as string,
         parent: undefined,
         leaf: depth === 0 ? leaf : undefined,
       };
@@ -160,9 +160,9 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
   // A history is long: its digits are made at once, and cut.
   const digits = reader.hex(hashCount * DIGEST_BYTES);
   const width = DIGEST_BYTES * 2;
-  return Array.from({ length: hashCount }, (_, index) =>
-    digits.slice(index * width, (index + 1) * width),
-  );
+  const hashes: string[] = [];
+  for (let at = 0; at < digits.length; at += width) hashes.push(digits.slice(at, at + width));
+  return hashes;
 }
 
 /** Also for the records beside this one. */

@@ -2,8 +2,7 @@
  * The bytes of stored records: variable-length integers (7 bits a byte, low first), byte strings and texts with their length
  * before them. Denser and faster than tuples, whose order nobody needs inside a value.
  */
-import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
-import { hexEncode, writeHex } from "./hex.ts";
+import { assert, hexEncode, utf8Decode, utf8Encode, writeHex } from "../base/index.ts";
 
 const INITIAL_BYTES = 1_024;
 /** A larger one is not kept. */

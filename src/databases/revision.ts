@@ -4,9 +4,8 @@
  * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
  * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
  */
-import { compareBytes, OperationalError, utf8Encode } from "../base/index.ts";
+import { compareBytes, hexDecode, OperationalError, utf8Encode } from "../base/index.ts";
 import type { Revision, RevisionPath } from "./document.ts";
-import { hexDecode } from "./hex.ts";
 
 export interface RevisionParts {
   readonly generation: number;
@@ -16,7 +15,7 @@ export interface RevisionParts {
 /** Foreign hashes are free texts. The limit keeps keys that hold one, and a long document id, below the store's. */
 export const HASH_BYTES_MAX = 500;
 
-const REVISION = /^([1-9][0-9]{0,14})-(.+)$/s;
+const REVISION = /^[1-9][0-9]{0,14}-./s;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
 const STORED_DIGEST = /^[0-9a-f]{32}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
@@ -27,9 +26,12 @@ export function formatRevision({ generation, hash }: RevisionParts): Revision {
 
 /** Throws STORE_REVISION_INVALID. */
 export function parseRevision(revision: Revision): RevisionParts {
-  const match = REVISION.exec(revision);
-  if (match === null) throw revisionInvalid(revision);
-  return { generation: Number(match[1]), hash: canonicalHash(match[2] as string) };
+  if (!REVISION.test(revision)) throw revisionInvalid(revision);
+  const dash = revision.indexOf("-");
+  return {
+    generation: Number(revision.slice(0, dash)),
+    hash: canonicalHash(revision.slice(dash + 1)),
+  };
 }
 
 /** The path with its hashes in the form that is stored. Throws STORE_REVISION_INVALID. */
@@ -64,6 +66,7 @@ function hashBytes(hash: string): Uint8Array {
 }
 
 function canonicalHash(hash: string): string {
+  if (isDigest(hash)) return hash;
   if (HEX_HASH.test(hash)) return hash.toLowerCase();
   const isValid =
     hash.length > 0 && !LONE_SURROGATE.test(hash) && utf8Encode(hash).length <= HASH_BYTES_MAX;

@@ -3,9 +3,8 @@
  * second part counts; the number is for people, and for clients that look at what stands before the dash, as they do with
  * CouchDB's. "0" stands before everything.
  */
-import { hexDecode, OperationalError } from "../base/index.ts";
+import { hexDecode, hexEncode, OperationalError } from "../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "../kv/index.ts";
-import { hexEncode } from "./hex.ts";
 
 export const FIRST_SEQUENCE = "0";
 

@@ -24,6 +24,11 @@ import {
 
 /** Of a turn's requests; it grows when they are more. */
 const OUTBOX_BYTES = 32_768;
+/**
+ * So much is sent before the turn ends: a batch of documents has a commit worth its own while, and the thread works on it while the
+ * turn goes on with the next batch, which without anything to wait for can be long.
+ */
+const SENT_AT_ONCE_BYTES = 131_072;
 /** Memory that came back, for the next turns: as much as two transactions of an upload, or of a batch of documents. */
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
@@ -76,6 +81,7 @@ export class LmdbCommitQueue {
       process.nextTick(() => this.#send());
     }
     writeRequest(this.#outbox, request);
+    if (this.#outbox.length >= SENT_AT_ONCE_BYTES) this.#send();
     return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));
   }
 

@@ -4,15 +4,14 @@
  *
  * Keys lose the byte in front that the layout puts there (`lmdb-layout`).
  */
-
-type Bytes = Uint8Array<ArrayBuffer>;
+import { cutBytes } from "../base/index.ts";
 
 /** Copies out of the buffers that the library reads into: few, so the last one's plain view is kept. */
-function copier(): (source: Uint8Array, start: number, end: number) => Bytes {
+function copier(): (source: Uint8Array, start: number, end: number) => Uint8Array {
   let view: Uint8Array = new Uint8Array(0);
   return (source, start, end) => {
     if (view.buffer !== source.buffer) view = new Uint8Array(source.buffer);
-    return view.slice(source.byteOffset + start, source.byteOffset + end) as Bytes;
+    return cutBytes(view, source.byteOffset + start, source.byteOffset + end);
   };
 }
 

@@ -2,7 +2,7 @@
  * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item, and a tuple's bytes begin
  * the bytes of every longer tuple that starts with its items. Specification: FoundationDB's `design/tuple.md`.
  */
-import { assert, EMPTY_BYTES, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { assert, cutBytes, EMPTY_BYTES, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
@@ -109,7 +109,7 @@ export function packTuple(tuple: Tuple, prefix: Uint8Array = EMPTY_BYTES): Uint8
   packRaw(packBuffer, prefix);
   for (const item of tuple) packItem(packBuffer, item, false);
   assert(packBuffer.stampCount === 0, "A tuple without a commit holds no incomplete versionstamp");
-  return packBuffer.bytes.slice(0, packBuffer.length);
+  return cutBytes(packBuffer.bytes, 0, packBuffer.length);
 }
 
 /** Packs a tuple with exactly one incomplete versionstamp, which the commit completes. */
@@ -122,7 +122,7 @@ export function packTupleVersionstamped(
   for (const item of tuple) packItem(packBuffer, item, false);
   assert(packBuffer.stampCount === 1, "The tuple holds exactly one incomplete versionstamp");
   return {
-    bytes: packBuffer.bytes.slice(0, packBuffer.length),
+    bytes: cutBytes(packBuffer.bytes, 0, packBuffer.length),
     offset: packBuffer.stampOffset,
   };
 }

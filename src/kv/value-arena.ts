@@ -3,6 +3,7 @@
  * each is an object that the garbage collector has to find, and a large transaction makes thousands. So from a certain size on
  * they stand side by side in slabs, which go back to their pool once the commit has been handed over.
  */
+import { cutBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import type { Value } from "./transaction.ts";
 
@@ -48,7 +49,7 @@ export class ValueArena {
     if (this.#pool === undefined || length > SLAB_BYTES) return copyBytes(value);
     if (this.#plainBytes + length <= PLAIN_BYTES_MAX) {
       this.#plainBytes += length;
-      return copyBytes(value);
+      return cutBytes(value, 0, length);
     }
     if (this.#slab === undefined || this.#usedBytes + length > SLAB_BYTES) {
       this.#slab = this.#pool.take();

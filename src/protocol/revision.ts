@@ -5,11 +5,13 @@ export interface ParsedRevision {
   readonly hash: string;
 }
 
+const REVISION = /^(?:0|[1-9][0-9]{0,8})-./s;
+
 /** The parts of a revision, or undefined when `text` is none. */
 export function parseRevision(text: string): ParsedRevision | undefined {
-  const match = /^(0|[1-9][0-9]{0,8})-(.+)$/s.exec(text);
-  if (match === null) return undefined;
-  return { generation: Number(match[1]), hash: match[2] as string };
+  if (!REVISION.test(text)) return undefined;
+  const dash = text.indexOf("-");
+  return { generation: Number(text.slice(0, dash)), hash: text.slice(dash + 1) };
 }
 
 export function formatRevision(generation: number, hash: string): string {

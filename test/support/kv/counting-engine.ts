@@ -43,6 +43,11 @@ function countReads(reader: ReadTransaction, counts: KeyCounts): void {
     counts.readCount++;
     return get(key);
   };
+  const getMany = reader.getMany.bind(reader);
+  reader.getMany = (keys) => {
+    counts.readCount += keys.length;
+    return getMany(keys);
+  };
   const getRangePage = reader.getRangePage.bind(reader);
   reader.getRangePage = async (range, options) => {
     const page = await getRangePage(range, options);

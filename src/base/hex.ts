@@ -8,11 +8,11 @@ for (const [value, digit] of [...DIGITS].entries()) {
   VALUES[digit.toUpperCase().charCodeAt(0)] = value;
 }
 
-const decoder = new TextDecoder("latin1");
-/** Up to so many digits the decoder is slower; and a call takes not many more arguments. */
-const SHORT_DIGIT_COUNT = 256;
+const decoder = new TextDecoder();
+/** For the digits of a few bytes. */
+const scratch = new Uint8Array(1_024);
 
-/** The bytes of an even number of digits; undefined when one is none. */
+/** The bytes of an even number of digits, in either case; undefined when `text` is anything else. */
 export function hexDecode(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length >> 1);
   return writeHex(text, bytes, 0) ? bytes : undefined;
@@ -31,13 +31,13 @@ export function writeHex(text: string, bytes: Uint8Array, offset: number): boole
 
 /** Lower-case digits of the bytes from `begin` to before `end`. */
 export function hexEncode(bytes: Uint8Array, begin = 0, end = bytes.length): string {
-  const codes = new Uint8Array((end - begin) * 2);
+  const digitCount = (end - begin) * 2;
+  const isShort = digitCount <= scratch.length;
+  const codes = isShort ? scratch.subarray(0, digitCount) : new Uint8Array(digitCount);
   for (let index = 0; index < end - begin; index++) {
     const byte = bytes[begin + index] as number;
     codes[index * 2] = CODES[byte >> 4] as number;
     codes[index * 2 + 1] = CODES[byte & 15] as number;
   }
-  return codes.length <= SHORT_DIGIT_COUNT
-    ? String.fromCharCode.apply(null, codes as unknown as number[])
-    : decoder.decode(codes);
+  return decoder.decode(codes);
 }
