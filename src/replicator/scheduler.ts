@@ -16,8 +16,11 @@ import { StopRequest } from "./replication-run.ts";
 import type { Replicator } from "./replicator.ts";
 import { RunningJobs } from "./running-jobs.ts";
 
-/** Jobs accepted in one transaction. */
-const ACCEPT_ROWS_MAX = 20;
+/**
+ * Jobs accepted in one transaction: few, so that nodes with little room share what comes; more by a node with much room, because
+ * hundreds may wait when another one died, and each transaction is a journey to the store and back.
+ */
+const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
 /** How long a job that comes due by its time, which no watch announces, may be overlooked. */
 const IDLE_MS_MAX = 1000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
@@ -159,7 +162,7 @@ export class Scheduler {
     const acceptance = await this.#kv.transact((tx) =>
       this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
         dueBySec: this.#nowSec(),
-        countMax: Math.min(room, ACCEPT_ROWS_MAX),
+        countMax: acceptCountMax(room),
         worker,
       }),
     );
@@ -195,4 +198,9 @@ export class Scheduler {
   #nowSec(): number {
     return Math.floor(this.#runtime.clock.nowMs() / 1000);
   }
+}
+
+function acceptCountMax(room: number): number {
+  const { min, max, partOfRoom } = ACCEPT_ROWS;
+  return Math.min(room, max, Math.max(min, Math.ceil(room * partOfRoom)));
 }
