@@ -5,7 +5,7 @@
  * breaks off what is too long. So a batch over which the target fails is sent in halves, down to the documents that are to blame.
  */
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
-import { type Blame, suspicionOf } from "./copy-blame.ts";
+import { type Blame, mayConcernOne } from "./copy-blame.ts";
 import { type Endpoint, EndpointError, type PlainDocument, type WriteFailure } from "./endpoint.ts";
 import { namedRevision } from "./named-revision.ts";
 
@@ -115,24 +115,12 @@ export class BulkWriter {
   }
 }
 
-/** Whether a batch may have failed over one of its documents. */
-function mayConcernOne(error: unknown): boolean {
-  const suspicion = suspicionOf(error);
-  return suspicion?.kind === "answered"
-    ? isServerFault(suspicion.answer.status)
-    : suspicion !== undefined;
-}
-
-function isServerFault(status: number | undefined): boolean {
-  return status !== undefined && status >= 500;
-}
-
 /** The document of a row that tells of the server's own trouble; undefined for a refusal. */
 function unwrittenOf(
   { id, revision, status, error, reason }: WriteFailure,
   documents: readonly PlainDocument[],
 ): Unwritten | undefined {
-  if (status === undefined || !isServerFault(status)) return undefined;
+  if (status === undefined || status < 500) return undefined;
   const named = documents.filter(
     (document) => document.id === id && namedRevision(document.text) === revision,
   );

@@ -111,8 +111,11 @@ export class LoneCopier {
           this.#fail("read", request, { status: undefined, error: name, reason }, batch);
           return;
         }
-        const isAnswered = suspicionOf(error)?.kind === "answered";
-        if (isAnswered ? isLast : failureCount >= options.retriesPerRequest) {
+        const kind = suspicionOf(error)?.kind;
+        const isAnswered = kind === "answered";
+        // The question has been repeated for as long as a run may stand still.
+        const isHanging = kind === "unanswered" && side === "source";
+        if (isAnswered ? isLast : isHanging || failureCount >= options.retriesPerRequest) {
           // The target's answers have been judged while the document was at hand.
           if (isAnswered && side === "target") throw error;
           const blame = side === "target" ? targetBlame : sourceBlame;

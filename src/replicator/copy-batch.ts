@@ -9,12 +9,13 @@ import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
-import { Blame } from "./copy-blame.ts";
+import { Blame, mayConcernOne } from "./copy-blame.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
   type Endpoint,
   EndpointError,
+  type MissingRevisions,
   type RevisionRequest,
 } from "./endpoint.ts";
 import type { DocumentFailure } from "./failure-log.ts";
@@ -144,14 +145,14 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<readonly RevisionRequest[]> {
     const { clock } = this.#runtime;
+    const missing = await this.#askMissing(revisions, signal);
     const requests: RevisionRequest[] = [];
-    if (!this.#revisionsDifference.isWorthwhile(clock.monotonicMs())) {
+    if (missing === undefined) {
       for (const [id, changed] of revisions) {
         for (const revision of changed) requests.push({ id, revision, ancestors: [] });
       }
       return requests;
     }
-    const missing = await this.#target.missingRevisions(revisions, signal);
     let askedCount = 0;
     for (const { length } of revisions.values()) askedCount += length;
     let unknownCount = 0;
@@ -162,6 +163,26 @@ export class BatchCopier {
     // Ancestors spare attachments, so an answer that names some was of use.
     this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
     return requests;
+  }
+
+  /** Undefined when it is not worthwhile to ask, or when the target fails over the question, though it works. */
+  async #askMissing(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, MissingRevisions> | undefined> {
+    const { clock } = this.#runtime;
+    const choice = this.#revisionsDifference;
+    if (!choice.isWorthwhile(clock.monotonicMs())) return undefined;
+    try {
+      const once = choice.isGivenUp;
+      return await this.#target.missingRevisions(revisions, signal, { once });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!mayConcernOne(error)) throw error;
+      await this.#targetBlame.examine(error, signal);
+      choice.giveUp(clock.monotonicMs());
+      return undefined;
+    }
   }
 
   /** Reads what can be read in bulk; returns what must be read alone. */

@@ -38,7 +38,7 @@ export type Suspicion =
   /** It answered with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
   /** Its answer, or what was sent to it, broke off; or no answer came. */
-  | { readonly kind: "broken-off" };
+  | { readonly kind: "broken-off" | "unanswered" };
 
 /** Undefined for failures that cannot be due to a document. */
 export function suspicionOf(error: unknown): Suspicion | undefined {
@@ -48,10 +48,16 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
     return { kind: "answered", answer };
   }
   if (!(error instanceof OperationalError)) return undefined;
-  const isBroken =
-    error.code === "PROTOCOL_BAD_INPUT" ||
-    (error.code === "HTTP_REQUEST_FAILED" && !NEVER_CONNECTED.has(error.details.cause));
-  return isBroken ? { kind: "broken-off" } : undefined;
+  if (error.code === "PROTOCOL_BAD_INPUT") return { kind: "broken-off" };
+  const { cause } = error.details;
+  if (error.code !== "HTTP_REQUEST_FAILED" || NEVER_CONNECTED.has(cause)) return undefined;
+  return { kind: cause === "UND_ERR_HEADERS_TIMEOUT" ? "unanswered" : "broken-off" };
+}
+
+/** Whether a request for many documents may have failed over one of them: by an answer 5xx, or by breaking off. */
+export function mayConcernOne(error: unknown): boolean {
+  const suspicion = suspicionOf(error);
+  return suspicion?.kind === "answered" ? suspicion.answer.status >= 500 : suspicion !== undefined;
 }
 
 export class Blame {

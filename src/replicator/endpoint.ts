@@ -128,9 +128,11 @@ export interface Endpoint {
   /** How many changes stand behind `since`; undefined when the source cannot say. */
   pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
 
+  /** What the endpoint lacks. `once` as in `writeDocuments`. */
   missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
+    options?: { readonly once?: boolean },
   ): Promise<ReadonlyMap<string, MissingRevisions>>;
 
   /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. `once` as in `writeDocuments`. */

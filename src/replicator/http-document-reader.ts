@@ -48,7 +48,7 @@ export class HttpDocumentReader {
   /** Whether a server that did not answer something answers at all. */
   async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted();
-    if (suspicionOf(error)?.kind !== "broken-off") return false;
+    if (suspicionOf(error) === undefined) return false;
     try {
       return (await this.#requests.ask("GET", "", { once: true, signal })).status === 200;
     } catch {

@@ -106,9 +106,10 @@ export class HttpEndpoint implements Endpoint {
   async missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
+    { once = false }: { readonly once?: boolean } = {},
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const body = JSON.stringify(Object.fromEntries(revisions));
-    const response = await this.#requests.ask("POST", "_revs_diff", { body, signal });
+    const response = await this.#requests.ask("POST", "_revs_diff", { body, once, signal });
     const { text, json } = response;
     const answer = response.status === 200 ? asObject(json) : undefined;
     if (answer === undefined)

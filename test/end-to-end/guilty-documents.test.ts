@@ -153,6 +153,13 @@ const WAYS: Readonly<
     shown: "read 403 forbidden: not yours",
     more: { use_bulk_get: false },
   },
+  "over which the source hangs": {
+    side: "source",
+    intercept: (id) => (request, forward) =>
+      isReadOf(id, request) ? new Promise(() => {}) : forward(request),
+    shown: "read null http_request_failed: ",
+    more: { use_bulk_get: false, connection_timeout: 500 },
+  },
   "over which a bulk read breaks off": {
     side: "source",
     intercept: (id) => async (request, forward) => {
@@ -359,6 +366,25 @@ test.concurrent.each(
     expect(await listed(database)).toEqual([]);
   },
 );
+
+test.concurrent("a target that fails over what it is asked to lack gets it all the same", async () => {
+  await pair.fill("unasked", documents(40));
+  let askedCount = 0;
+  faults.target.set(
+    "unasked",
+    answering((request) => {
+      const isAsked = request.path.endsWith("/_revs_diff");
+      if (isAsked) askedCount++;
+      return isAsked;
+    }),
+  );
+  await start("unasked", { worker_batch_size: 10, worker_processes: 1 });
+  const job = await documentJob(pair.here, "unasked", "completed");
+  expect(job).toMatchObject({ error_count: 0, info: { docs_written: 40 } });
+  // Twice for the first batch; the others go without.
+  expect(askedCount).toBe(2);
+  expect(await listed("unasked")).toEqual([]);
+});
 
 const GONE = { status: 404, body: '{"error":"not_found","reason":"Database does not exist."}' };
 const LOCKED = { status: 401, body: '{"error":"unauthorized","reason":"Who are you?"}' };

@@ -20,6 +20,7 @@ const { signal } = new AbortController();
 function open(
   answer: (request: FetchRequest) => Reply,
   tls: TlsSettings = REPLICATOR_CONFIG_DEFAULT.tls,
+  retryCountMax = 0,
 ): Endpoint {
   const { client, options } = REPLICATOR_CONFIG_DEFAULT;
   const { source } = parseReplication({ source: "http://host/db", target: "b" });
@@ -29,7 +30,7 @@ function open(
     {
       runtime,
       fetch: openServer(answer).fetch,
-      retry: { retryCountMax: 0, failingMsMax: 1 },
+      retry: { retryCountMax, failingMsMax: 60_000 },
       rateLimits: new RateLimits(),
       grants: new Grants(),
       tls,
@@ -114,6 +115,38 @@ test("a bulk read in another order, or of another length, counts as none", async
 test("a cluster that says 202 has taken the documents", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
   expect(await endpoint.writeDocuments([{ id: "a", text: '{"_id":"a"}' }], signal)).toEqual([]);
+});
+
+test("a question that is asked once is not repeated, and its failure tells what the server answered", async () => {
+  const answer = { status: 503, error: "timeout", reason: "The request could not be processed" };
+  const { status, ...body } = answer;
+  let count = 0;
+  const endpoint = open(
+    () => {
+      count++;
+      return { status, body: JSON.stringify(body) };
+    },
+    undefined,
+    3,
+  );
+  const documents = [{ id: "a", text: '{"_id":"a"}' }];
+  for (const [once, requestCount] of [
+    [false, 4],
+    [true, 1],
+  ] as const) {
+    count = 0;
+    const writing = endpoint.writeDocuments(documents, signal, { once });
+    await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed", answer });
+    expect(count).toBe(requestCount);
+    count = 0;
+    const revisions = new Map([["a", ["1-a"]]]);
+    const asking = endpoint.missingRevisions(revisions, signal, { once });
+    await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed", answer });
+    expect(count).toBe(requestCount);
+    count = 0;
+    expect(await endpoint.readRevisions(asked, signal, { once })).toBeUndefined();
+    expect(count).toBe(requestCount);
+  }
 });
 
 test("a server that counts its changes is asked for its count", async () => {

@@ -6,8 +6,8 @@ import { ADMIN } from "../support/open-node.ts";
 import type { SeededRandom } from "./kernel/seeded-random.ts";
 
 const DOCUMENT_COUNT = 12;
-/** Names of which the cluster's targets refuse some. */
-const PREFIXES = ["doc", "doc", "doc", "refused"];
+/** Names of which the cluster's targets refuse some, and over which its server fails. */
+const PREFIXES = ["doc", "doc", "doc", "refused", "damaged"];
 
 export class RandomEditor {
   readonly #node: ReturnType<typeof composeNode>;

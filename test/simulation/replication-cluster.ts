@@ -89,6 +89,8 @@ export interface ReplicationOutcome {
   readonly checkpointCount: number;
   readonly takeoverCount: number;
   readonly refusedCount: number;
+  /** Documents that were listed because the server failed over them. */
+  readonly passedOverCount: number;
   /** Requests to which the network did something. */
   readonly faultCount: number;
 }
@@ -110,7 +112,7 @@ class ReplicationCluster {
   readonly #ended: Promise<unknown>[] = [];
   readonly #copiers: Copier[] = [];
   readonly #problems = new Set<string>();
-  readonly #counts = { checkpointCount: 0, takeoverCount: 0, refusedCount: 0 };
+  readonly #counts = { checkpointCount: 0, takeoverCount: 0, refusedCount: 0, passedOverCount: 0 };
   #server: SimulatedServer | undefined;
   #isRefusing = true;
 
@@ -119,9 +121,10 @@ class ReplicationCluster {
     this.#random = world.random.fork("cluster");
     this.#options = options;
     this.#pairs = this.#random.pick(TOPOLOGIES);
-    world.listeners.push((name) => {
+    world.listeners.push((name, fields) => {
       if (name === "replication.checkpoint") this.#counts.checkpointCount++;
       if (name === "replication.refused") this.#counts.refusedCount++;
+      if (name === "replication.refused" && fields?.status === 500) this.#counts.passedOverCount++;
       if (name === "jobs.worker-expelled") this.#counts.takeoverCount++;
     });
   }

@@ -1,5 +1,5 @@
 /**
- * Which node took a job and which copied into its target, in the order of the commits: stamped rows in the transactions that did it.
+ * Which node held a running job and which copied into its target, in the order of the commits: stamped rows in the transactions that did it.
  * Beside the ledger of the queue (`jobs-ledger.ts`), which has the writes that verify the lock; copies do not.
  */
 import type { DatabaseHook } from "../../src/databases/index.ts";
@@ -22,7 +22,7 @@ const COPIES = Subspace.fromTuple(["copies"]);
 /** Documents of this name ask for a replication that another one asks for, too. */
 export const TWIN = "twin";
 
-type Deed = "accept" | "copy";
+type Deed = "hold" | "copy";
 
 /** A node, and how often it was paused or cut off so far. */
 export interface Copier {
@@ -49,19 +49,17 @@ export class RecordedJobs extends Jobs {
     const acceptance = await super.accept(tx, type, options);
     if (acceptance.kind !== "accepted") return acceptance;
     for (const held of acceptance.held) enter(tx, held, "accept");
-    for (const { data } of acceptance.jobs) {
-      const { replication, document } = fromJobData(data);
-      const target = replication?.target;
-      // It ends at once when the other one runs, and then took nothing from it.
-      if (document?.id.startsWith(TWIN) === true) continue;
-      if (target?.kind === "local") note(tx, target.database, this.#copier, "accept");
-    }
     return acceptance;
   }
 
   override async update(tx: Transaction, held: HeldJob, data?: Parameters<Jobs["update"]>[2]) {
     await super.update(tx, held, data);
     enter(tx, held, "write");
+    // Not when it is accepted: of two that want the same replication, one finds that the other runs, and takes nothing from it.
+    const { state, replication } = fromJobData(data ?? {});
+    const target = replication?.target;
+    if (state === "running" && target?.kind === "local")
+      note(tx, target.database, this.#copier, "hold");
   }
 
   override async finish(tx: Transaction, held: HeldJob, data?: Parameters<Jobs["finish"]>[2]) {
@@ -88,16 +86,16 @@ export function recordCopies(copier: Copier): DatabaseHook {
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];
   const holders = new Map<string, string>();
-  const strikesAtAcceptance = new Map<string, number>();
+  const strikesWhenHeld = new Map<string, number>();
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
     const [deed, node, strikeCount] = unpackTuple(value) as [Deed, string, number];
-    if (deed === "accept") {
+    if (deed === "hold") {
       holders.set(database, node);
-      strikesAtAcceptance.set(`${database} ${node}`, strikeCount);
+      strikesWhenHeld.set(`${database} ${node}`, strikeCount);
     } else if (
       holders.get(database) !== node &&
-      strikesAtAcceptance.get(`${database} ${node}`) === strikeCount
+      strikesWhenHeld.get(`${database} ${node}`) === strikeCount
     ) {
       problems.push(`${node} copies into ${database}, which ${holders.get(database)} has taken`);
     }

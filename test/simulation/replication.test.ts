@@ -10,13 +10,20 @@ import { runReplicationCluster } from "./replication-cluster.ts";
 const [firstSeed = 0, lastSeed = 199] = (process.env.SEEDS ?? "0-99").split("-").map(Number);
 
 test("targets become what their sources are, no checkpoint passes what did not arrive, and one node at a time writes", async () => {
-  const counts = { checkpointCount: 0, takeoverCount: 0, refusedCount: 0, faultCount: 0 };
+  const counts = {
+    checkpointCount: 0,
+    takeoverCount: 0,
+    refusedCount: 0,
+    faultCount: 0,
+    passedOverCount: 0,
+  };
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const outcome = await runReplicationCluster(seed);
     counts.checkpointCount += outcome.checkpointCount;
     counts.takeoverCount += outcome.takeoverCount;
     counts.refusedCount += outcome.refusedCount;
     counts.faultCount += outcome.faultCount;
+    counts.passedOverCount += outcome.passedOverCount;
     const again = `SEEDS=${seed}-${seed} npx vitest run test/simulation/replication.test.ts`;
     expect(outcome.problems, `Again with: ${again}`).toEqual([]);
   }

@@ -1,6 +1,6 @@
 /**
  * A node that serves the API to the others, over a network that is slow, loses requests and answers, breaks answers off, and lets a
- * server take half of what it was sent. Client and server are the real code on both sides; what is between them is a function.
+ * server take half of what it was sent; and a server that fails over some documents, alone or with others. Client and server are the real code on both sides; what is between them is a function.
  */
 import { setMaxListeners } from "node:events";
 import { createApi } from "../../src/api/index.ts";
@@ -24,6 +24,8 @@ export const SERVER_URL = "http://server.test:5984";
 const FAULT_RATIO = 0.2;
 const FAULTS = ["lost", "unanswered", "broken off", "half taken", "503", "429"] as const;
 const LATENCY_MS_MAX = 40;
+/** Documents of this name make the server fail when they are read or written, until all is healed. */
+const DAMAGED = /^damaged-/;
 
 export class SimulatedServer {
   readonly #api;
@@ -81,6 +83,8 @@ export class SimulatedServer {
       await pause();
       if (fault === "lost") throw failed();
       if (fault === "503" || fault === "429") return answerOf(Number(fault), "{}");
+      if (this.#isBad && isOverDamaged(request))
+        return answerOf(500, '{"error":"internal_server_error","reason":"badmatch"}');
       const half = fault === "half taken" ? halfOf(request) : undefined;
       const { status, body } = await this.#serve(
         half === undefined ? request : { ...request, body: half },
@@ -120,6 +124,16 @@ export class SimulatedServer {
     const type = response.headers["Content-Type"] ?? response.headers["content-type"] ?? "";
     return { status: response.status, body: { type, bytes: Buffer.concat(chunks) } };
   }
+}
+
+/** Whether documents are read or written of which one is damaged. */
+function isOverDamaged({ url, body }: FetchRequest): boolean {
+  const { pathname, searchParams } = new URL(url);
+  const name = pathname.split("/").at(-1) ?? "";
+  if (searchParams.has("open_revs")) return DAMAGED.test(name);
+  if (name !== "_bulk_get" && name !== "_bulk_docs") return false;
+  const { docs } = JSON.parse(String(body)) as { docs: { id?: string; _id?: string }[] };
+  return docs.some(({ id, _id }) => DAMAGED.test(id ?? _id ?? ""));
 }
 
 async function bytesOf(body: FetchRequest["body"]): Promise<Uint8Array> {
