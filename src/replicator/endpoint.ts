@@ -5,6 +5,7 @@
  * Every call ends when its signal aborts. Failures are EndpointErrors; whether a job runs again is decided by their code.
  */
 import { type JsonText, OperationalError } from "../base/index.ts";
+import type { WireDocument } from "../protocol/index.ts";
 
 /** A place in the source's changes: opaque, any JSON value. Never compared, never parsed. 0 is before everything. */
 export type SourceSequence = unknown;
@@ -64,6 +65,8 @@ export interface RevisionRequest {
 export interface PlainDocument {
   readonly id: string;
   readonly text: JsonText;
+  /** What the text says, from a source that did not have to look: then the target need not either. */
+  readonly wire?: WireDocument;
 }
 
 /** What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. */

@@ -92,6 +92,7 @@ function bulkReadResult(documents: readonly Document[]): BulkReadResult {
     documents: documents.map((document) => ({
       id: document.id,
       text: renderStoredDocument(document, { revisions: true }),
+      wire: { ...document, attachments: [] },
     })),
   };
 }

@@ -87,11 +87,12 @@ export class LocalDocumentWriter {
   #parse({
     id,
     text,
+    wire: known,
   }: PlainDocument):
     | { readonly kind: "document"; readonly wire: WireDocument }
     | { readonly kind: "refused"; readonly failure: WriteFailure } {
     try {
-      const wire = parseWireDocument(text);
+      const wire = known ?? parseWireDocument(text);
       const edit = replicatedEdit(wire, []);
       if (this.#isTooLarge(edit)) return { kind: "refused", failure: tooLarge(edit) };
       return { kind: "document", wire };
