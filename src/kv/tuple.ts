@@ -4,6 +4,7 @@
  */
 import { assert, cutBytes, EMPTY_BYTES, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
+import { PackBuffer } from "./pack-buffer.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
 /** A 64-bit floating-point number that is packed as one even when it is an integer. */
@@ -72,42 +73,14 @@ const ESCAPE = 0xff;
 /** An integer of more bytes has no code: its length stands in one byte. */
 const INTEGER_BYTES_MAX = 255;
 
-/** Bytes that grow. One is kept for all packing, which never waits in between. */
-class PackBuffer {
-  bytes = new Uint8Array(1024);
-  length = 0;
-  /** Where the ten bytes of an incomplete versionstamp stand; negative when there is none. */
-  stampOffset = -1;
-  stampCount = 0;
-
-  reset(): void {
-    this.length = 0;
-    this.stampOffset = -1;
-    this.stampCount = 0;
-  }
-
-  reserve(byteCount: number): void {
-    if (this.length + byteCount <= this.bytes.length) return;
-    const grown = new Uint8Array(Math.max(this.bytes.length * 2, this.length + byteCount));
-    grown.set(this.bytes.subarray(0, this.length));
-    this.bytes = grown;
-  }
-
-  push(byte: number): void {
-    this.reserve(1);
-    this.bytes[this.length++] = byte;
-  }
-}
-
+/** One is kept for all packing, which never waits in between. */
 const packBuffer = new PackBuffer();
 const numberBytes = new Uint8Array(8);
 const numberView = new DataView(numberBytes.buffer);
 
 /** Packs a tuple, behind the prefix. Versionstamps in it must be complete. */
 export function packTuple(tuple: Tuple, prefix: Uint8Array = EMPTY_BYTES): Uint8Array {
-  packBuffer.reset();
-  packRaw(packBuffer, prefix);
-  for (const item of tuple) packItem(packBuffer, item, false);
+  packItems(tuple, prefix);
   assert(packBuffer.stampCount === 0, "A tuple without a commit holds no incomplete versionstamp");
   return cutBytes(packBuffer.bytes, 0, packBuffer.length);
 }
@@ -117,9 +90,7 @@ export function packTupleVersionstamped(
   tuple: Tuple,
   prefix: Uint8Array = EMPTY_BYTES,
 ): VersionstampedBytes {
-  packBuffer.reset();
-  packRaw(packBuffer, prefix);
-  for (const item of tuple) packItem(packBuffer, item, false);
+  packItems(tuple, prefix);
   assert(packBuffer.stampCount === 1, "The tuple holds exactly one incomplete versionstamp");
   return {
     bytes: cutBytes(packBuffer.bytes, 0, packBuffer.length),
@@ -138,6 +109,15 @@ export function unpackTuple(bytes: Uint8Array, offset = 0): TupleItem[] {
 /** The text of a packed tuple whose item at `offset` is one: for who reads many keys of one shape, and nothing else of them. */
 export function unpackText(bytes: Uint8Array, offset: number): string {
   return new TupleReader(bytes, offset).readText();
+}
+
+/** Into `packBuffer`. Here and below by index: an iterator would make an object for each item. */
+function packItems(tuple: Tuple, prefix: Uint8Array): void {
+  packBuffer.reset();
+  packRaw(packBuffer, prefix);
+  for (let index = 0; index < tuple.length; index++) {
+    packItem(packBuffer, tuple[index] as TupleItem, false);
+  }
 }
 
 function packItem(out: PackBuffer, item: TupleItem, nested: boolean): void {
@@ -191,7 +171,8 @@ function isWellFormed(text: string): boolean {
 
 function packEscaped(out: PackBuffer, bytes: Uint8Array): void {
   out.reserve(bytes.length * 2 + 1);
-  for (const byte of bytes) {
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index] as number;
     out.bytes[out.length++] = byte;
     if (byte === 0) out.bytes[out.length++] = ESCAPE;
   }
