@@ -74,12 +74,7 @@ async function prepareAll(
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
   for (const wire of wires) checkWire(parts, wire);
-  if (wires.every(({ attachments }) => attachments.length === 0)) {
-    return wires.map((wire) => ({ kind: "edit", edit: editOf(wire, [], "interactive") }));
-  }
-  return mapConcurrent(wires, async (wire) => {
-    return { kind: "edit", edit: await wireEdit(parts, call, wire, "interactive") };
-  });
+  return mapConcurrent(wires, (wire) => prepared(parts, call, wire, "interactive"));
 }
 
 /**
@@ -91,29 +86,49 @@ async function prepareEach(
   call: Call,
   texts: readonly JsonText[],
 ): Promise<Prepared[]> {
-  return mapConcurrent(texts, async (text) => {
+  return mapConcurrent(texts, (text) => {
     if (jsonKind(text) !== "object") throw badRequest("Document must be a JSON object");
+    const refused = (error: unknown): Prepared => {
+      if (!isRefusal(error)) throw error;
+      return { kind: "refused", text, error };
+    };
     try {
       const wire = parseWireDocument(text);
       const named = { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
-      return { kind: "edit", edit: await wireEdit(parts, call, named, "replicated") };
+      checkWire(parts, named);
+      const edit = prepared(parts, call, named, "replicated");
+      return edit instanceof Promise ? edit.catch(refused) : edit;
     } catch (error) {
-      if (!isRefusal(error)) throw error;
-      return { kind: "refused", text, error };
+      return refused(error);
     }
   });
+}
+
+/** There at once unless attachments have to be stored. */
+function prepared(
+  parts: ApiParts,
+  call: Call,
+  wire: NamedDocument,
+  mode: EditMode,
+): Prepared | Promise<Prepared> {
+  if (wire.attachments.length === 0) return { kind: "edit", edit: editOf(wire, [], mode) };
+  return wireEdit(parts, call, wire, mode).then((edit) => ({ kind: "edit", edit }));
 }
 
 /** Side by side, since inline attachments are stored on the way and each waits for its commit. */
 async function mapConcurrent<Item>(
   items: readonly Item[],
-  prepare: (item: Item) => Promise<Prepared>,
+  prepare: (item: Item) => Prepared | Promise<Prepared>,
 ): Promise<Prepared[]> {
-  const prepared: Prepared[] = new Array(items.length);
-  await forEachConcurrent([...items.entries()], PREPARED_COUNT_MAX, async ([index, item]) => {
-    prepared[index] = await prepare(item);
+  const results: Prepared[] = new Array(items.length);
+  await forEachConcurrent([...items.keys()], PREPARED_COUNT_MAX, (index) => {
+    const keep = (result: Prepared): void => {
+      results[index] = result;
+    };
+    const result = prepare(items[index] as Item);
+    return result instanceof Promise ? result.then(keep) : keep(result);
   });
-  return prepared;
+  return results;
 }
 
 function modeOf(text: JsonText | undefined): EditMode {

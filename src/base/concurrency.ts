@@ -26,11 +26,14 @@ export async function runTogether(
   if (failure !== undefined) throw failure.error;
 }
 
-/** Calls `visit` for each item, at most `countMax` at once. Stops handing out items after the first failure, and throws it. */
+/**
+ * Calls `visit` for each item, at most `countMax` at once. Stops handing out items after the first failure, and throws it. What needs
+ * no promise need not return one.
+ */
 export async function forEachConcurrent<Item>(
   items: readonly Item[],
   countMax: number,
-  visit: (item: Item) => Promise<void>,
+  visit: (item: Item) => void | Promise<void>,
 ): Promise<void> {
   let next = 0;
   let failure: { readonly error: unknown } | undefined;
@@ -38,7 +41,8 @@ export async function forEachConcurrent<Item>(
     while (next < items.length && failure === undefined) {
       const item = items[next++] as Item;
       try {
-        await visit(item);
+        const visited = visit(item);
+        if (visited instanceof Promise) await visited;
       } catch (error) {
         failure ??= { error };
       }
