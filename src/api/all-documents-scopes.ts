@@ -1,4 +1,5 @@
 /** What `_all_docs`, `_design_docs` and `_local_docs` list, and how their rows are read. */
+import { mapAtOnce } from "../base/index.ts";
 import type { Database, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { ProtocolError, renderWireDocument } from "../protocol/index.ts";
@@ -80,10 +81,8 @@ async function documentPage(
   if (!query.includeDocuments) {
     return page.entries.map(({ id, revision }) => ({ kind: "document", id, rev: revision }));
   }
-  return Promise.all(
-    page.entries.map(({ revision, id, document }) =>
-      documentRow(tx, database, { id, revision, document }, query),
-    ),
+  return mapAtOnce(page.entries, ({ revision, id, document }) =>
+    documentRow(tx, database, { id, revision, document }, query),
   );
 }
 
@@ -94,7 +93,7 @@ async function countDesignDocuments(tx: ReadTransaction, database: Database): Pr
   return page.entries.length;
 }
 
-async function documentRow(
+function documentRow(
   tx: ReadTransaction,
   database: Database,
   {
@@ -103,10 +102,11 @@ async function documentRow(
     document,
   }: { readonly id: string; readonly revision: string; readonly document: Document | undefined },
   query: AllDocumentsQuery,
-): Promise<Row> {
+): Row | Promise<Row> {
   if (document === undefined) return { kind: "document", id, rev: revision };
-  const view = await viewOf(tx, database, document, query.view);
-  return { kind: "document", id, rev: revision, view };
+  const rowWith = (view: DocumentView): Row => ({ kind: "document", id, rev: revision, view });
+  const view = viewOf(tx, database, document, query.view);
+  return view instanceof Promise ? view.then(rowWith) : rowWith(view);
 }
 
 async function documentById(

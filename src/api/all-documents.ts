@@ -94,9 +94,9 @@ async function* texts(
     let piece = "";
     for (const row of rows) {
       const document = query.includeDocuments
-        ? await documentText(parts, call, database, row, query)
+        ? documentText(parts, call, database, row, query)
         : undefined;
-      piece += separator + rowText(row, document);
+      piece += separator + rowText(row, document instanceof Promise ? await document : document);
       separator = ",\r\n";
       if (piece.length < PIECE_LENGTH) continue;
       yield piece;
@@ -200,13 +200,14 @@ function rowText(row: Row, document: string | undefined): string {
   return `{"id":${key},"key":${key},"value":${value}${member}}`;
 }
 
-async function documentText(
+/** There at once unless attachments have to be read. */
+function documentText(
   parts: ApiParts,
   call: Call,
   database: Database,
   row: Row,
   query: AllDocumentsQuery,
-): Promise<string> {
+): string | Promise<string> {
   if (row.kind === "text") return row.text;
   if (row.kind !== "document" || row.view === undefined) return "null";
   return viewText(parts, database, row.view, query.view, call.request.signal);

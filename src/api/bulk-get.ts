@@ -1,6 +1,7 @@
 /** `_bulk_get`: revisions of many documents in one answer, as JSON or, with the bytes of their attachments, as multipart. */
-import { randomHex } from "../base/index.ts";
+import { mapAtOnce, randomHex } from "../base/index.ts";
 import type { Database } from "../databases/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
 import {
   acceptsExplicitly,
   ProtocolError,
@@ -20,10 +21,10 @@ import type { DocumentOptions } from "./document-options.ts";
 import { type DocumentView, sentAttachments, viewText } from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
-import { type OpenRevision, readOpenRevisions } from "./open-revisions.ts";
+import { type OpenRevision, readOpenRevisions, readRevisionsAsked } from "./open-revisions.ts";
 import { PageSize } from "./page-size.ts";
 import { readJsonMembers } from "./request-body.ts";
-import { begun, inPieces, streamedJson } from "./responses.ts";
+import { begun, inPieces, PIECE_LENGTH, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 /** A document that was found, or why it was not. */
@@ -75,23 +76,39 @@ async function* answerPages(
   let start = 0;
   do {
     const page = requests.slice(start, start + size.count);
-    const answers = await readDatabase(parts, call, (tx, database) =>
-      Promise.all(
-        page.map(async (request): Promise<Answer> => {
-          const own = { ...options, attachmentsSince: request.attachmentsSince };
-          const { id, revision } = request;
-          const fault = requestFault(request);
-          const revisions = revision === undefined ? "all" : [revision];
-          const found =
-            fault ?? (await readOpenRevisions(tx, database, { id, revisions, options }));
-          return { database, request, options: own, results: resultsOf(request, found) };
-        }),
-      ),
-    );
+    const answers = await readDatabase(parts, call, async (tx, database) => {
+      const found = await readPage(tx, database, page, options);
+      return page.map((request, index): Answer => {
+        const own = { ...options, attachmentsSince: request.attachmentsSince };
+        const results = resultsOf(request, found[index] as OpenRevision[] | ProtocolError);
+        return { database, request, options: own, results };
+      });
+    });
     yield answers;
     size.learn(page.length, lengthOf(answers));
     start += page.length;
   } while (start < requests.length);
+}
+
+/** What there is of each request, or what is wrong with it. */
+async function readPage(
+  tx: ReadTransaction,
+  database: Database,
+  page: readonly BulkGetRequest[],
+  options: DocumentOptions,
+): Promise<(readonly OpenRevision[] | ProtocolError)[]> {
+  const faults = page.map(requestFault);
+  const asked = page.flatMap(({ id, revision }, index) =>
+    faults[index] === undefined && revision !== undefined ? [{ id, revision }] : [],
+  );
+  const found = await readRevisionsAsked(tx, database, asked, options);
+  let next = 0;
+  return mapAtOnce(page, ({ id, revision }, index) => {
+    const fault = faults[index];
+    if (fault !== undefined) return fault;
+    if (revision !== undefined) return found[next++] as readonly OpenRevision[];
+    return readOpenRevisions(tx, database, { id, revisions: "all", options });
+  });
 }
 
 function resultsOf(
@@ -126,30 +143,40 @@ async function* jsonTexts(
 ): AsyncGenerator<string, void, undefined> {
   let opening = '{"results":[';
   for await (const answers of answerPages(parts, call, requests, options)) {
-    yield opening;
+    let piece = opening;
     for (const [index, answer] of answers.entries()) {
-      if (index > 0) yield ",";
-      yield await answerText(parts, call, answer);
+      const text = answerText(parts, call, answer);
+      if (index > 0) piece += ",";
+      piece += typeof text === "string" ? text : await text;
+      if (piece.length < PIECE_LENGTH) continue;
+      yield piece;
+      piece = "";
     }
+    yield piece;
     opening = ",";
   }
   yield "]}\n";
 }
 
-async function answerText(
+/** There at once unless attachments have to be read. */
+function answerText(
   parts: ApiParts,
   call: Call,
   { database, request, options, results }: Answer,
-): Promise<string> {
-  const texts: string[] = [];
-  for (const result of results) {
-    if (result.kind === "failed") texts.push(JSON.stringify({ error: result.error }));
-    else {
-      const text = await viewText(parts, database, result.view, options, call.request.signal);
-      texts.push(`{"ok":${text}}`);
-    }
-  }
-  return `{"id":${JSON.stringify(request.id)},"docs":[${texts.join(",")}]}`;
+): string | Promise<string> {
+  const asText = (views: readonly string[]): string => {
+    const docs = results.map((result, index) =>
+      result.kind === "failed" ? JSON.stringify({ error: result.error }) : `{"ok":${views[index]}}`,
+    );
+    return `{"id":${JSON.stringify(request.id)},"docs":[${docs.join(",")}]}`;
+  };
+  const views = results.map((result) =>
+    result.kind === "failed"
+      ? ""
+      : viewText(parts, database, result.view, options, call.request.signal),
+  );
+  const areThere = views.every((view) => typeof view === "string");
+  return areThere ? asText(views) : Promise.all(views).then(asText);
 }
 
 async function* multipartParts(

@@ -17,7 +17,19 @@ export interface DocumentView {
   readonly extras: readonly JsonMember[];
 }
 
-export async function viewOf(
+/** There at once unless something beside the document is asked for. */
+export function viewOf(
+  tx: ReadTransaction,
+  database: Database,
+  document: Document,
+  options: ViewOptions,
+): DocumentView | Promise<DocumentView> {
+  const { revisionsInfo, conflicts, deletedConflicts, localSequence } = options;
+  const isPlain = !revisionsInfo && !conflicts && !deletedConflicts && !localSequence;
+  return isPlain ? { document, extras: [] } : viewWithExtras(tx, database, document, options);
+}
+
+async function viewWithExtras(
   tx: ReadTransaction,
   database: Database,
   document: Document,
@@ -59,16 +71,28 @@ export function sentAttachments(document: Document, options: ViewOptions): reado
   return document.attachments.filter(({ name }) => names.has(name));
 }
 
-/** The document's JSON text, with the bytes of attachments in base64 where they were asked for. */
-export async function viewText(
-  { attachments: store }: ApiParts,
+/** The document's JSON text, with the bytes of attachments in base64 where they were asked for; there at once without them. */
+export function viewText(
+  parts: ApiParts,
   database: Database,
-  { document, extras }: DocumentView,
+  view: DocumentView,
   options: ViewOptions,
   signal: AbortSignal,
-): Promise<string> {
+): string | Promise<string> {
+  const sent = sentAttachments(view.document, options);
+  if (sent.length === 0) return textWith(NO_DATA, view, options);
+  return inlineData(parts, database, sent, signal).then((data) => textWith(data, view, options));
+}
+
+/** The bytes of attachments in base64, by name. */
+async function inlineData(
+  { attachments: store }: ApiParts,
+  database: Database,
+  attachments: readonly Attachment[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
   const data = new Map<string, string>();
-  for (const attachment of sentAttachments(document, options)) {
+  for (const attachment of attachments) {
     if (attachment.length > INLINE_BYTES_MAX) {
       const reason = `Attachment "${attachment.name}" is too large for JSON; accept multipart/related`;
       throw new ProtocolError(413, "too_large", reason);
@@ -77,6 +101,16 @@ export async function viewText(
     const chunks = store.read(database, attachment, { decoded: true }, signal);
     data.set(attachment.name, base64Encode(await readBytes(chunks, INLINE_BYTES_MAX)));
   }
+  return data;
+}
+
+const NO_DATA: ReadonlyMap<string, string> = new Map();
+
+function textWith(
+  data: ReadonlyMap<string, string>,
+  { document, extras }: DocumentView,
+  options: ViewOptions,
+): string {
   return renderStoredDocument(document, {
     revisions: options.revisions,
     extras,

@@ -1,5 +1,5 @@
 /** `open_revs`: several revisions of one document, as multipart/mixed or as a JSON array. */
-import { randomHex } from "../base/index.ts";
+import { mapAtOnce, randomHex } from "../base/index.ts";
 import type { Database } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { acceptsExplicitly, writeMultipart } from "../protocol/index.ts";
@@ -46,29 +46,34 @@ export async function readOpenRevisions(
   database: Database,
   { id, revisions, options }: Wanted,
 ): Promise<OpenRevision[]> {
-  if (revisions === "all") {
-    const leaves = await database.readLeaves(tx, id);
-    return Promise.all(
-      leaves.map(async (document) => ({
-        kind: "found" as const,
-        view: await viewOf(tx, database, document, options),
-      })),
-    );
+  if (revisions !== "all") {
+    const asked = revisions.map((revision) => ({ id, revision }));
+    const rows = await readRevisionsAsked(tx, database, asked, options);
+    return withoutRepetition(rows.flat());
   }
+  const leaves = await database.readLeaves(tx, id);
+  const views = await mapAtOnce(leaves, (document) => viewOf(tx, database, document, options));
+  return views.map((view) => ({ kind: "found", view }));
+}
+
+/** What came of each of the revisions, which may be of many documents, in one read. */
+export async function readRevisionsAsked(
+  tx: ReadTransaction,
+  database: Database,
+  asked: readonly { readonly id: string; readonly revision: string }[],
+  options: DocumentOptions,
+): Promise<OpenRevision[][]> {
   const { latest } = options;
-  const rows = await Promise.all(
-    revisions.map(async (revision): Promise<OpenRevision[]> => {
-      const documents = await database.readRevision(tx, id, revision, { latest });
-      if (documents.length === 0) return [{ kind: "missing", revision }];
-      return Promise.all(
-        documents.map(async (document) => ({
-          kind: "found" as const,
-          view: await viewOf(tx, database, document, options),
-        })),
-      );
-    }),
+  const found = await database.readRevisions(tx, asked, { latest });
+  const views = await mapAtOnce(found.flat(), (document) =>
+    viewOf(tx, database, document, options),
   );
-  return withoutRepetition(rows.flat());
+  let next = 0;
+  return found.map((documents, index) => {
+    const revision = asked[index]?.revision ?? "";
+    if (documents.length === 0) return [{ kind: "missing", revision }];
+    return documents.map(() => ({ kind: "found", view: views[next++] as DocumentView }));
+  });
 }
 
 /** Two revisions may have the same latest leaf; it is sent once. */

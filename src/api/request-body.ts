@@ -30,10 +30,10 @@ export async function readJsonBody(
 /** Throws a ProtocolError when an object of `text` has two members of one name. */
 export function refuseRepeatedNames(text: JsonText): void {
   const name = repeatedName(text);
-  if (name !== undefined) throw repeated(name);
+  if (name !== undefined) throw repeatedMember(name);
 }
 
-function repeated(name: string): ProtocolError {
+export function repeatedMember(name: string): ProtocolError {
   return badRequest(`The member "${name}" stands twice in one object`);
 }
 
@@ -69,7 +69,7 @@ export async function readJsonMembers(
   if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
   const members = new Map<string, JsonText>();
   for (const { name, value } of splitObject(text)) {
-    if (members.has(name)) throw repeated(name);
+    if (members.has(name)) throw repeatedMember(name);
     members.set(name, value);
   }
   return members;

@@ -8,7 +8,7 @@ import { readDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { isTextList } from "./query.ts";
-import { readJsonBody, requireJsonType } from "./request-body.ts";
+import { readJsonBody, repeatedMember, requireJsonType } from "./request-body.ts";
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -45,7 +45,7 @@ async function compare(
   call: Call,
 ): Promise<(readonly [id: string, MissingRevisions])[]> {
   requireJsonType(call);
-  const asked = [...askedRevisions(await readJsonBody(call))];
+  const asked = [...askedRevisions(await readJsonBody(call, "any"))];
   const rows: (readonly [string, MissingRevisions])[] = [];
   let start = 0;
   do {
@@ -62,7 +62,7 @@ async function compare(
   return rows;
 }
 
-/** A document that is named twice is asked for once. */
+/** Throws a ProtocolError when a document is named twice. */
 function askedRevisions(text: string): Map<string, readonly string[]> {
   if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
   const asked = new Map<string, readonly string[]>();
@@ -72,9 +72,8 @@ function askedRevisions(text: string): Map<string, readonly string[]> {
       throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
     }
     revisions.forEach(checkRevision);
-    const known = asked.get(name);
-    const isPlain = known === undefined && revisions.length === 1;
-    asked.set(name, isPlain ? revisions : [...new Set([...(known ?? []), ...revisions])]);
+    if (asked.has(name)) throw repeatedMember(name);
+    asked.set(name, revisions.length === 1 ? revisions : [...new Set(revisions)]);
   }
   return asked;
 }

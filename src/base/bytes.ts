@@ -8,6 +8,7 @@ export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
 /** What the encoder can write of a text that is no longer stands in its own place until it is copied. */
 const scratch = new Uint8Array(49_152);
+const briefBytes = new Uint8Array(49_152);
 /** No character takes more than three bytes per unit of length. */
 const BYTES_PER_UNIT_MAX = 3;
 
@@ -15,6 +16,12 @@ export function utf8Encode(text: string): Uint8Array {
   // An encoder that makes the array itself takes ten times as long for a small text.
   if (text.length * BYTES_PER_UNIT_MAX > scratch.length) return encoder.encode(text);
   return cutBytes(scratch, 0, encoder.encodeInto(text, scratch).written);
+}
+
+/** The bytes of the text until another one is encoded so: for who copies them at once. */
+export function utf8EncodeBriefly(text: string): Uint8Array {
+  if (text.length * BYTES_PER_UNIT_MAX > briefBytes.length) return encoder.encode(text);
+  return briefBytes.subarray(0, encoder.encodeInto(text, briefBytes).written);
 }
 
 /** Throws a TypeError when the bytes are not valid UTF-8. */

@@ -54,13 +54,13 @@ export async function forEachConcurrent<Item>(
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
-  work: (item: Item) => Result | Promise<Result>,
+  work: (item: Item, index: number) => Result | Promise<Result>,
 ): Promise<Result[]> {
   const results: (Result | Promise<Result>)[] = [];
   let isThere = true;
   try {
     for (const item of items) {
-      const result = work(item);
+      const result = work(item, results.length);
       const isFirst = results.length === 0;
       results.push(isFirst ? await result : result);
       if (result instanceof Promise && !isFirst) isThere = false;

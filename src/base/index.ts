@@ -14,6 +14,7 @@ export {
   startsWithBytes,
   utf8Decode,
   utf8Encode,
+  utf8EncodeBriefly,
 } from "./bytes.ts";
 export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
 export { hexDecode, hexEncode, writeHex } from "./hex.ts";

@@ -32,6 +32,8 @@ export interface DigestStream {
 
 export interface Digests {
   md5(bytes: Uint8Array): Uint8Array;
+  /** As lower-case hexadecimal digits. */
+  md5Hex(bytes: Uint8Array): string;
   createMd5(): DigestStream;
 }
 

@@ -5,6 +5,7 @@ import {
   type KeyShape,
   type Subspace,
   type TupleItem,
+  unpackText,
   Versionstamp,
   type VersionstampedBytes,
 } from "../kv/index.ts";
@@ -182,9 +183,12 @@ function revisionItems({ generation, hash }: RevisionParts): [number, TupleItem]
 
 export class DatabaseKeys {
   readonly #database: Subspace;
+  /** Where the id stands in a key of the all-docs index. */
+  readonly #winnerIdOffset: number;
 
   constructor(database: Subspace) {
     this.#database = database;
+    this.#winnerIdOffset = database.pack([WINNER]).length;
   }
 
   /** Every key of the database. */
@@ -230,7 +234,8 @@ export class DatabaseKeys {
   }
 
   winnerId(key: Key): string {
-    return this.#database.unpack(key)[1] as string;
+    // Each row of the index asks.
+    return unpackText(key, this.#winnerIdOffset);
   }
 
   changed(): Key {

@@ -13,7 +13,7 @@ export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
 export interface NewLeaf {
   readonly edit: DocumentEdit;
-  /** That of the edit, in UTF-8. */
+  /** That of the edit, in UTF-8; copied at once. */
   readonly body: Uint8Array;
   readonly revision: RevisionParts;
   readonly attachments: readonly Attachment[];
@@ -42,8 +42,8 @@ export class LeafWriter {
       tx.set(this.#keys.body(edit.id, revision, chunk), bodyChunks[chunk] as Uint8Array);
     }
     const listChunks = attachments.length === 0 ? NO_CHUNKS : encodeAttachmentList(attachments);
-    for (const [chunk, bytes] of listChunks.entries()) {
-      tx.set(this.#keys.attachments(edit.id, revision, chunk), bytes);
+    for (let chunk = 0; chunk < listChunks.length; chunk++) {
+      tx.set(this.#keys.attachments(edit.id, revision, chunk), listChunks[chunk] as Uint8Array);
     }
     for (const { name, contentId } of attachments) {
       tx.set(this.#keys.reference(contentId, edit.id, revision, name), NOTHING);

@@ -5,7 +5,7 @@
  * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never changes:
  * a new form would make equal edits conflict between old and new nodes.
  */
-import { type Digests, hexEncode } from "../base/index.ts";
+import type { Digests } from "../base/index.ts";
 import { digestBytes } from "./body-record.ts";
 import type { Attachment } from "./document.ts";
 import { RecordWriter } from "./record-bytes.ts";
@@ -36,5 +36,5 @@ export function newRevisionHash(digests: Digests, revision: NewRevision): string
       .raw(digestBytes(digest))
       .text(encoding ?? "");
   }
-  return hexEncode(digests.md5(writer.finishBriefly()));
+  return digests.md5Hex(writer.finishBriefly());
 }

@@ -4,6 +4,7 @@ import type { Digests } from "../base/index.ts";
 
 export const systemDigests: Digests = {
   md5: (bytes) => new Uint8Array(hash("md5", bytes, "buffer")),
+  md5Hex: (bytes) => hash("md5", bytes, "hex"),
   createMd5() {
     const stream = createHash("md5");
     return {

@@ -67,6 +67,7 @@ export {
   packTuple,
   packTupleVersionstamped,
   Uuid,
+  unpackText,
   unpackTuple,
 } from "./tuple.ts";
 export { SlabPool } from "./value-arena.ts";

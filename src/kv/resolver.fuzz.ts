@@ -13,6 +13,13 @@ const interval: fc.Arbitrary<TextInterval> = fc.oneof(
   }),
 );
 const intervals = fc.array(interval, { maxLength: 4 });
+/** Keys that nobody asks for, so many that the resolver does not put them in order before somebody has searched them often. */
+const others = Array.from({ length: 70 }, (_, n): TextInterval => {
+  return { begin: `other ${n * 7919}`, end: undefined };
+});
+const commit = fc
+  .tuple(intervals, fc.boolean())
+  .map(([writes, isLarge]) => (isLarge ? [...others, ...writes] : writes));
 
 function overlap(one: TextInterval, other: TextInterval): boolean {
   return [..."abcdefghij"].some((key) => contains(one, key) && contains(other, key));
@@ -25,11 +32,12 @@ function contains({ begin, end }: TextInterval, key: string): boolean {
 test("a transaction conflicts exactly if something it read was written since", () => {
   fc.assert(
     fc.property(
-      fc.array(intervals, { maxLength: 24 }),
+      fc.array(commit, { maxLength: 24 }),
       intervals,
       fc.nat(24),
       fc.nat(12),
-      (commits, reads, readVersion, windowMs) => {
+      fc.constantFrom(0, 100, 1_000),
+      (commits, reads, readVersion, windowMs, searchCount) => {
         const resolver = new Resolver(0);
         // One millisecond for each version, so that times and versions are the same numbers.
         for (const [index, writes] of commits.entries()) {
@@ -37,6 +45,8 @@ test("a transaction conflicts exactly if something it read was written since", (
           resolver.forgetBefore(version - windowMs);
           resolver.record(version, version, writes);
         }
+        const unwritten = [{ begin: "z", end: undefined }];
+        for (let count = 0; count < searchCount; count++) resolver.judge(readVersion, unwritten);
         const verdict = resolver.judge(readVersion, reads);
         if (verdict === "too-old") {
           expect(readVersion).toBeLessThan(commits.length - windowMs);

@@ -135,6 +135,11 @@ export function unpackTuple(bytes: Uint8Array, offset = 0): TupleItem[] {
   return new TupleReader(bytes, offset).readAll();
 }
 
+/** The text of a packed tuple whose item at `offset` is one: for who reads many keys of one shape, and nothing else of them. */
+export function unpackText(bytes: Uint8Array, offset: number): string {
+  return new TupleReader(bytes, offset).readText();
+}
+
 function packItem(out: PackBuffer, item: TupleItem, nested: boolean): void {
   if (typeof item === "string") packString(out, item);
   else if (typeof item === "number") packNumber(out, item);
@@ -280,6 +285,11 @@ class TupleReader {
     const items: TupleItem[] = [];
     while (this.#at < this.#bytes.length) items.push(this.#readItem());
     return items;
+  }
+
+  readText(): string {
+    assert(this.#bytes[this.#at++] === STRING, "The item of a packed tuple is a text");
+    return utf8Decode(this.#readEscaped());
   }
 
   #readItem(): TupleItem {

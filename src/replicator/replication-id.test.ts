@@ -4,11 +4,13 @@ import { describe, expect, test } from "vitest";
 import { parseReplication } from "./parse-replication.ts";
 import { baseIdOf, replicationId, transientJobId } from "./replication-id.ts";
 
+const unused = (): never => {
+  throw new Error("Not needed here");
+};
 const digests = {
-  md5: (bytes: Uint8Array) => new Uint8Array(createHash("md5").update(bytes).digest()),
-  createMd5: () => {
-    throw new Error("Not needed here");
-  },
+  md5: unused,
+  md5Hex: (bytes: Uint8Array) => createHash("md5").update(bytes).digest("hex"),
+  createMd5: unused,
 };
 
 const context = (serverUuid: string) => ({

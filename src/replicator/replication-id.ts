@@ -5,7 +5,7 @@
  * `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is never part of an id; a user's
  * name is, as CouchDB has it.
  */
-import { type Digests, hexEncode } from "../base/index.ts";
+import type { Digests } from "../base/index.ts";
 import { normalizeSelector } from "../protocol/index.ts";
 import type { Selection } from "./endpoint.ts";
 import {
@@ -52,7 +52,7 @@ export function replicationId(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
   const hash = (...prefix: readonly Term[]): string =>
-    hexEncode(context.digests.md5(encodeTerm(list([...prefix, ...selection]))));
+    context.digests.md5Hex(encodeTerm(list([...prefix, ...selection])));
   const endpoints = (encode: EndpointEncoding): [Term, Term] => [
     encode(context, replication.source),
     encode(context, replication.target),
@@ -94,7 +94,7 @@ export function transientJobId(
   ];
   if (replication.winningRevisionsOnly) terms.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) terms.push(jsonTerm(replication.sinceSequence));
-  return hexEncode(context.digests.md5(encodeTerm(list(terms))));
+  return context.digests.md5Hex(encodeTerm(list(terms)));
 }
 
 /** The name and function of a user filter, `undefined` for anything that needs no code. */

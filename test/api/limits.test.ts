@@ -120,6 +120,13 @@ describe("bodies", () => {
       differs: LAST_COUNTS,
     },
     {
+      name: "nor may a question name a document twice",
+      ask: "POST /films/_revs_diff",
+      body: '{"twice":["1-a"],"\\u0074wice":["2-a"]}',
+      ...refusal(400, "bad_request", 'The member "twice" stands twice in one object'),
+      differs: LAST_COUNTS,
+    },
+    {
       name: "nor a local document",
       ask: "PUT /films/_local/twice",
       body: '{"a":1,"a":2}',

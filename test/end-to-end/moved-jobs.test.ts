@@ -1,6 +1,6 @@
 /** A replication that a CouchDB did before goes on where that one stopped, whatever its version. */
-import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
 import { parseReplication, replicationId } from "../../src/replicator/index.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
@@ -30,12 +30,7 @@ test.each([
     create_target: true,
   };
   const context = {
-    digests: {
-      md5: (bytes: Uint8Array) => new Uint8Array(createHash("md5").update(bytes).digest()),
-      createMd5: () => {
-        throw new Error("Not needed here");
-      },
-    },
+    digests: createSystemRuntime().digests,
     serverUuid: UUID,
     hostName: "old-host",
     port: 0,
