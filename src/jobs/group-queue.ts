@@ -78,26 +78,27 @@ export class GroupQueue {
     return [];
   }
 
-  /** How many jobs of groups are due at `dueBySec`, counted up to `limit`. */
-  async dueCount(
+  /** Jobs of groups that are due at `dueBySec`, up to `limit`. */
+  async due(
     tx: ReadTransaction,
     type: JobType,
     { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
-  ): Promise<number> {
-    let count = 0;
+  ): Promise<JobName[]> {
+    const names: JobName[] = [];
     const visit = async (group: string): Promise<void> => {
       const range = this.#keys.groupPendingUntil(type, group, dueBySec);
-      count += (await tx.getRangePage(range, { limit: limit - count })).entries.length;
+      const { entries } = await tx.getRangePage(range, { limit: limit - names.length });
+      for (const { key } of entries) names.push({ type, id: this.#keys.queued(key).id });
     };
     for await (const { key } of tx.getRange(this.#keys.readyGroups(type))) {
-      if (count >= limit) return count;
+      if (names.length >= limit) return names;
       await visit(this.#keys.readyGroup(key).group);
     }
     for await (const { key } of tx.getRange(this.#keys.laterGroupsUntil(type, dueBySec))) {
-      if (count >= limit) return count;
+      if (names.length >= limit) return names;
       await visit(this.#keys.laterGroup(key).group);
     }
-    return count;
+    return names;
   }
 
   /** When the next group comes due that is not due yet; undefined when all are, or there is none. */

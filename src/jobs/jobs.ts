@@ -200,8 +200,17 @@ export class Jobs {
     type: JobType,
     due?: { readonly dueBySec: number; readonly limit: number },
   ): Promise<number> {
-    if (due !== undefined) return this.#queue.dueCount(tx, type, due);
+    if (due !== undefined) return (await this.due(tx, type, due)).length;
     return (await this.counts.read(tx, type)).pending;
+  }
+
+  /** Jobs that are pending and due at `dueBySec`, up to `limit`, in no particular order. A snapshot. */
+  due(
+    tx: ReadTransaction,
+    type: JobType,
+    wanted: { readonly dueBySec: number; readonly limit: number },
+  ): Promise<readonly JobName[]> {
+    return this.#queue.due(tx, type, wanted);
   }
 
   /**

@@ -60,16 +60,17 @@ export class PendingQueue {
     return this.#takeGrouped(tx, type, wanted);
   }
 
-  /** How many jobs are due at `dueBySec`, counted up to `limit`. A snapshot: nothing conflicts with it. */
-  async dueCount(
+  /** Jobs that are due at `dueBySec`, up to `limit`. A snapshot: nothing conflicts with it. */
+  async due(
     tx: ReadTransaction,
     type: JobType,
     { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
-  ): Promise<number> {
+  ): Promise<JobName[]> {
     const range = this.#keys.pendingUntil(type, dueBySec);
-    const plainCount = (await tx.snapshot.getRangePage(range, { limit })).entries.length;
-    const rest = { dueBySec, limit: limit - plainCount };
-    return plainCount + (await this.#groups.dueCount(tx.snapshot, type, rest));
+    const { entries } = await tx.snapshot.getRangePage(range, { limit });
+    const plain = entries.map(({ key }) => ({ type, id: this.#keys.queued(key).id }));
+    const rest = { dueBySec, limit: limit - plain.length };
+    return [...plain, ...(await this.#groups.due(tx.snapshot, type, rest))];
   }
 
   /** When the first job of all is due, past or future. */

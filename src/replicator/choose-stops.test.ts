@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { chooseStops, type RunningJob, waitingCountMax } from "./choose-stops.ts";
+import {
+  chooseStops,
+  type DueJobs,
+  type RunningJob,
+  waitingCount,
+  waitingCountMax,
+} from "./choose-stops.ts";
 
 const NOW_MS = 1_000_000;
 const SLOTS = { jobsMax: 3, churnMax: 2, cycleMs: 60_000, runMsMin: 60_000, nowMs: NOW_MS };
@@ -113,4 +119,16 @@ test.each<
   // As many as matter need be counted, and no more.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
+});
+
+const due = (ids: string, isPart = false): DueJobs => ({ ids: new Set(ids), isPart });
+
+test.each<[string, DueJobs, DueJobs, number]>([
+  ["nobody looked before, or nobody waited", due(""), due("abc"), 0],
+  ["others found a slot elsewhere, and others came", due("abc"), due("cde"), 1],
+  ["all still wait", due("abc"), due("abc"), 3],
+  ["more waited than were looked at", due("abc", true), due("def", true), 3],
+  ["more came than are looked at", due("ab"), due("bcd", true), 1],
+])("who waits for a slot: %s", (_, before, now, expected) => {
+  expect(waitingCount(before, now)).toBe(expected);
 });

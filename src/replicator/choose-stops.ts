@@ -33,7 +33,7 @@ export interface Slots {
 
 /** Who wants the slots. */
 export interface Waiting {
-  /** Jobs that are due and not running, counted up to `waitingCountMax`. */
+  /** Of `waitingCount`. */
   readonly count: number;
   /** Groups that do not stand below all of those jobs' groups, highest first: theirs is what gives way. */
   readonly givingWay: readonly string[];
@@ -42,6 +42,26 @@ export interface Waiting {
 /** More jobs than so many may wait: it does not change what is stopped, so nobody need count them. */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
+}
+
+/** Jobs that are due and not running, as one look at the queue found them. */
+export interface DueJobs {
+  readonly ids: ReadonlySet<string>;
+  /** There may be more than these. */
+  readonly isPart: boolean;
+}
+
+export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
+
+/**
+ * How many jobs wait: those that were due at a look before, and are now. Another node had room for the others, or has; they are
+ * no reason to stop anything here. Where the look before did not see all, those that it did not see may have waited, too.
+ */
+export function waitingCount(before: DueJobs, now: DueJobs): number {
+  if (before.isPart) return now.ids.size;
+  let count = 0;
+  for (const id of now.ids) if (before.ids.has(id)) count++;
+  return count;
 }
 
 export function chooseStops<Job extends RunningJob>(

@@ -9,7 +9,13 @@
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { chooseStops, type Waiting, waitingCountMax } from "./choose-stops.ts";
+import {
+  chooseStops,
+  type DueJobs,
+  NOBODY,
+  waitingCount,
+  waitingCountMax,
+} from "./choose-stops.ts";
 import type { ReplicationJobParts } from "./held-replication.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { StopRequest } from "./replication-run.ts";
@@ -31,6 +37,11 @@ const CLEANUP_INTERVAL_MS = 10 * 60_000;
 const SWEPT_GROUPS_MAX = 200;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
 const CYCLE_JITTER = 1 / 3;
+/**
+ * A node that is full looks twice for jobs that wait, this part of a cycle before it and then: who waits at both looks found no
+ * room on any node. Who came between is not yet a reason to stop anything.
+ */
+const LOOK_AHEAD = 1 / 3;
 
 export class Scheduler {
   readonly name = "replicator.scheduler";
@@ -44,6 +55,8 @@ export class Scheduler {
   #chargedAtMs = 0;
   #cleanedAtMs = 0;
   #cycleAtMs = 0;
+  /** Who waited shortly before the cycle, while there was no room here; undefined when nobody looked. */
+  #waitedBefore: DueJobs | undefined;
   #sweptGroup: string | undefined;
 
   constructor(parts: ReplicationJobParts, replicator: Replicator, worker: JobWorker) {
@@ -93,43 +106,56 @@ export class Scheduler {
     const { clock, random } = this.#runtime;
     const jitter = 1 + random.ratio() * CYCLE_JITTER;
     this.#cycleAtMs = clock.monotonicMs() + this.#parts.config.intervalSec * 1000 * jitter;
+    this.#waitedBefore = undefined;
+  }
+
+  /** When the next look at those who wait is due. */
+  get #lookAtMs(): number {
+    if (this.#waitedBefore !== undefined) return this.#cycleAtMs;
+    return this.#cycleAtMs - this.#parts.config.intervalSec * 1000 * LOOK_AHEAD;
   }
 
   /** When it is time: stops what has had its turn, or is too much. */
   async #cycle(): Promise<void> {
     const { clock, trace } = this.#runtime;
-    if (clock.monotonicMs() < this.#cycleAtMs) return;
-    this.#planCycle();
+    const nowMs = clock.monotonicMs();
+    if (nowMs < this.#lookAtMs) return;
     const { jobsMax, churnMax, intervalSec, runSecMin } = this.#parts.config;
     const slots = {
       jobsMax,
       churnMax,
       cycleMs: intervalSec * 1000,
       runMsMin: runSecMin * 1000,
-      nowMs: clock.monotonicMs(),
+      nowMs,
     };
     const running = this.#running.list();
-    const isFull = running.length >= jobsMax;
-    const waiting = isFull
-      ? await this.#waiting(waitingCountMax(running, slots))
-      : { count: 0, givingWay: [] };
-    const stops = chooseStops(running, slots, waiting);
+    const limit = waitingCountMax(running, slots);
+    const waiting = running.length >= jobsMax ? await this.#waiting(limit) : NOBODY;
+    const before = this.#waitedBefore ?? NOBODY;
+    if (nowMs < this.#cycleAtMs) {
+      this.#waitedBefore = waiting;
+      return;
+    }
+    this.#planCycle();
+    const count = waitingCount(before, waiting);
+    const givingWay = count === 0 ? [] : await this.#givingWay();
+    const stops = chooseStops(running, slots, { count, givingWay });
     if (stops.length === 0) return;
     this.#running.stop(stops);
-    trace.event("replication.rotated", { stopped: stops.length, waiting: waiting.count });
+    trace.event("replication.rotated", { stopped: stops.length, waiting: count });
   }
 
-  #waiting(limit: number): Promise<Waiting> {
+  async #waiting(limit: number): Promise<DueJobs> {
+    const wanted = { dueBySec: this.#nowSec(), limit };
+    const due = await this.#kv.read((tx) => this.#jobs.due(tx, REPLICATION_JOB_TYPE, wanted));
+    return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
+  }
+
+  #givingWay(): Promise<readonly string[]> {
     const dueBySec = this.#nowSec();
-    return this.#kv.read(async (tx) => ({
-      count: await this.#jobs.pendingCount(tx, REPLICATION_JOB_TYPE, { dueBySec, limit }),
-      givingWay: await this.#jobs.groups.givingWay(
-        tx,
-        REPLICATION_JOB_TYPE,
-        this.#running.meter.groups(),
-        dueBySec,
-      ),
-    }));
+    return this.#kv.read((tx) =>
+      this.#jobs.groups.givingWay(tx, REPLICATION_JOB_TYPE, this.#running.meter.groups(), dueBySec),
+    );
   }
 
   /** Charges groups for what their jobs ran here: when one has ended, and once in an instalment. */
@@ -152,8 +178,8 @@ export class Scheduler {
   /** One step: starts what is due and fits, or waits for a reason to look again. */
   async #acceptDue(worker: WorkerId, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
-    const untilCycleMs = Math.max(0, this.#cycleAtMs - clock.monotonicMs());
-    const idleMs = Math.min(IDLE_MS_MAX, untilCycleMs);
+    const untilLookMs = Math.max(0, this.#lookAtMs - clock.monotonicMs());
+    const idleMs = Math.min(IDLE_MS_MAX, untilLookMs);
     const room = this.#parts.config.jobsMax - this.#running.count;
     if (room <= 0) {
       await waitAtMost(clock, idleMs, signal, () => this.#running.anyEnded());
