@@ -2,6 +2,7 @@
  * Nodes that are killed again and again, under jobs between two other servers: every job goes on, and every document arrives. As an
  * operator's week in minutes: `TANDEM_JOBS=2000 TANDEM_KILLS=15 TANDEM_KILL_PAUSE_SEC=20`.
  */
+import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
@@ -61,6 +62,7 @@ onSharedStores((openStore) => {
 
   /** A document more in each source, again and again, until `over`; returns how many each has then. */
   async function write(over: AbortSignal): Promise<number> {
+    setMaxListeners(REQUESTS_AT_ONCE, over);
     const startedAtMs = performance.now();
     let count = 0;
     let round = 0;
