@@ -1,5 +1,4 @@
 /** What a job shows while it runs: that it lives, how far it is, and how much is still to come. */
-import { waitAtMost } from "../base/index.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { HeldReplication } from "./held-replication.ts";
 import type { ReplicationRun } from "./replication-run.ts";
@@ -25,15 +24,24 @@ export async function showLife(
   const silentMsMax = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   while (!ended.aborted) {
     const watch = await job.watch();
-    const called = (over: AbortSignal): Promise<void> => watch.fired(over);
-    const pause = (): Promise<boolean> =>
-      waitAtMost(runtime.clock, Math.min(intervalMs(), silentMsMax), ended, called);
+    const over = new AbortController();
+    const end = (): void => over.abort(new Error("The waiting is over"));
+    ended.addEventListener("abort", end, { once: true });
+    if (ended.aborted) end();
+    // One wait for all pauses: each leaves something behind in the watch as long as that lasts.
+    const called = watch.fired(over.signal).then(end, end);
     try {
-      while (!(await pause()) && !ended.aborted) {
+      while (!over.signal.aborted) {
+        const pauseMs = Math.min(intervalMs(), silentMsMax);
+        await runtime.clock.sleep(pauseMs, over.signal).catch(() => {});
+        if (over.signal.aborted) break;
         if (run !== undefined) observe(job, run);
         if (job.hasNews || job.silentMs >= silentMsMax) await job.update();
       }
     } finally {
+      ended.removeEventListener("abort", end);
+      end();
+      await called;
       watch.cancel();
     }
   }
