@@ -64,7 +64,11 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "(format)",
     note: "a worker that was struck off and whose jobs are not all back in the queue",
   },
-  { key: "(12, worker, type, id)", value: '""', note: "running jobs by their worker" },
+  {
+    key: "(12, worker, type, id)",
+    value: "8 random bytes",
+    note: "running jobs by their worker; written anew when the holder is called, and watched by it",
+  },
   {
     key: "(13, type, group, scheduledAtSec, id)",
     value: '""',
@@ -285,6 +289,7 @@ export class JobKeys {
     return this.#jobs.range([EXPULSION]);
   }
 
+  /** A job in its worker's list. Its value says nothing; it is another one each time the holder is called. */
   held(worker: WorkerId, { type, id }: JobName): Key {
     return this.#jobs.pack([HELD, worker, type, id]);
   }
