@@ -19,6 +19,8 @@ const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
 /** Jobs that are worked off before the clock runs: the compiler of a process that works for days is done with its code. */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 const WAKE_COUNT = Number(process.env.WAKE_COUNT ?? 300);
+/** The same for wake-ups, which run other code than a full queue does: so long for each, however many that makes. */
+const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /** Jobs of a process that is killed: as many as it runs at once. */
 const RESCUED_COUNT = 64;
 /** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
@@ -94,13 +96,16 @@ async function wakeUps(name, location, queue) {
   waiting.send({ work: true });
   await warm;
   await sleep(1500);
-  const latencies = [];
-  for (let count = 0; count < WAKE_COUNT; count++) {
+  const wakeUp = async () => {
     const started = latencyOf(waiting);
     await queue.add({ addedMs: nowMs() });
-    latencies.push(await started);
+    const latencyMs = await started;
     await sleep(Math.random() * 20);
-  }
+    return latencyMs;
+  };
+  for (const startedMs = nowMs(); nowMs() - startedMs < WAKE_WARM_SEC * 1000; ) await wakeUp();
+  const latencies = [];
+  for (let count = 0; count < WAKE_COUNT; count++) latencies.push(await wakeUp());
   await stopAll([waiting]);
   return latencies;
 }

@@ -7,8 +7,10 @@
  * The file holds one document a line; the bundled films when none is named. With COUCHDB_URL, the URL of a CouchDB with an
  * administrator's name and password, its own replicator copies the same documents between two of its databases, over HTTP.
  *
- * Prints for each row documents per second, and processor seconds and peak memory of both nodes and, in the rows of others, of this
- * process, which does the work there. What a CouchDB uses is not seen from here.
+ * Everything is done ROUNDS times (3), in turn, between the same two nodes, each time into new databases: the first round shows
+ * processes that have just been started, the last ones that serve already. Prints for each row documents per second, and processor
+ * seconds and peak memory of both nodes and, in the rows of others, of this process, which does the work there. What a CouchDB
+ * uses is not seen from here. The ratios are those of the medians.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,43 +21,62 @@ import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
 const PouchDB = createRequire(import.meta.url)("pouchdb");
 const BUNDLED = fileURLToPath(new URL("../../demo/data/films.ndjson.gz", import.meta.url));
 const COUCHDB_URL = process.env.COUCHDB_URL;
+const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const BATCH_ROWS = 1000;
 const LANES = 4;
+
+const LOCAL = "local → local";
+const PUSH = "here → there";
+const PULL = "there ← here";
+const POUCH_LOCAL = "PouchDB, here → here";
+const POUCH_REMOTE = "PouchDB, here → there";
+const FEWEST = "fewest requests";
+const COUCH = "CouchDB → CouchDB";
+const COUCH_PREFIX = "tandem-bench";
 
 const lines = gunzipSync(readFileSync(process.argv[2] ?? BUNDLED))
   .toString("utf8")
   .trimEnd()
   .split("\n");
 
+/** The seconds of each row, round for round. */
+const secondsOf = new Map();
+
 await withNodes(["here", "there"], async (here, there) => {
   await load(here, "films");
+  const couch = COUCHDB_URL && (await openCouch({ url: COUCHDB_URL }));
   print(`${lines.length} documents`);
+  for (let round = 1; round <= ROUNDS; round++) {
+    print(`round ${round}`);
+    await runRound(here, there, round);
+    if (couch) await measureCouch(couch, round);
+  }
+  if (couch) await couch.close();
+  const ratio = (theirs, ours) => (median(theirs) / median(ours)).toFixed(2);
+  print(`local → local is ${ratio(POUCH_LOCAL, LOCAL)} times PouchDB's speed`);
+  print(`here → there is ${ratio(POUCH_REMOTE, PUSH)} times PouchDB's speed,`);
+  print(`  ${ratio(FEWEST, PUSH)} times that of the fewest requests`);
+  print(`there ← here is ${ratio(POUCH_REMOTE, PULL)} times PouchDB's speed`);
+  if (couch) print(`here → there is ${ratio(COUCH, PUSH)} times CouchDB's speed`);
+});
+
+async function runRound(here, there, round) {
   const nodes = [here.pid, there.pid];
   const all = [...nodes, process.pid];
-
-  const local = { source: "films", target: "local", create_target: true };
-  const copied = await measure("local → local", nodes, () => replicate(here, local));
-  await call(here, "PUT", "/pouch");
-  const pouchLocal = await measure("PouchDB, here → here", all, () =>
-    pouch(`${here.url}/films`, `${here.url}/pouch`),
-  );
-  const push = { source: "films", target: `${there.url}/pushed`, create_target: true };
-  const pushed = await measure("here → there", nodes, () => replicate(here, push));
-  const pull = { source: `${here.url}/films`, target: "pulled", create_target: true };
-  await measure("there ← here", nodes, () => replicate(there, pull));
-  await call(there, "PUT", "/pouch");
-  const pouched = await measure("PouchDB, here → there", all, () =>
-    pouch(`${here.url}/films`, `${there.url}/pouch`),
-  );
-  await call(there, "PUT", "/limit");
-  const limit = await measure("fewest requests", all, () => fewestRequests(here, there));
-  print(`local → local is ${(pouchLocal / copied).toFixed(2)} times PouchDB's speed`);
-  print(`here → there is ${(pouched / pushed).toFixed(2)} times PouchDB's speed,`);
-  print(`  ${(limit / pushed).toFixed(2)} times that of the fewest requests`);
-  if (COUCHDB_URL === undefined) return;
-  const couch = await measureCouch({ url: COUCHDB_URL });
-  print(`here → there is ${(couch / pushed).toFixed(2)} times CouchDB's speed`);
-});
+  const target = { create_target: true };
+  const local = { ...target, source: "films", target: `local-${round}` };
+  await measure(LOCAL, nodes, () => replicate(here, local));
+  const push = { ...target, source: "films", target: `${there.url}/pushed-${round}` };
+  await measure(PUSH, nodes, () => replicate(here, push));
+  const pull = { ...target, source: `${here.url}/films`, target: `pulled-${round}` };
+  await measure(PULL, nodes, () => replicate(there, pull));
+  await call(here, "PUT", `/pouch-${round}`);
+  await measure(POUCH_LOCAL, all, () => pouch(`${here.url}/films`, `${here.url}/pouch-${round}`));
+  await call(there, "PUT", `/pouch-${round}`);
+  await measure(POUCH_REMOTE, all, () => pouch(`${here.url}/films`, `${there.url}/pouch-${round}`));
+  await call(there, "PUT", `/fewest-${round}`);
+  await measure(FEWEST, all, () => fewestRequests(here, there, `fewest-${round}`));
+}
 
 function print(line) {
   process.stdout.write(`${line}\n`);
@@ -79,9 +100,14 @@ async function pouch(source, target) {
   if (result.docs_written !== lines.length) throw new Error(JSON.stringify(result));
 }
 
-/** Runs once; returns the seconds that it took. */
+function median(label) {
+  const sorted = secondsOf.get(label).toSorted((left, right) => left - right);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
 async function measure(label, pids, run) {
   const { seconds, cpuSeconds, peakBytes } = await measureUse(pids, run);
+  secondsOf.set(label, [...(secondsOf.get(label) ?? []), seconds]);
   const figures = [
     `${seconds.toFixed(1)} s`.padStart(8),
     `${Math.round(lines.length / seconds)} documents/s`.padStart(18),
@@ -90,25 +116,38 @@ async function measure(label, pids, run) {
       : [`${cpuSeconds.toFixed(1)} s CPU`.padStart(12), `${Math.round(peakBytes / MEBIBYTE)} MiB`]),
   ];
   print(`${label.padEnd(24)} ${figures.join("  ")}`);
-  return seconds;
 }
 
-async function measureCouch(couch) {
-  const names = ["tandem-bench-source", "tandem-bench-target"];
-  const [source, target] = names.map((name) => `${couch.url.replace(/\/$/, "")}/${name}`);
-  const existing = await call(couch, "GET", "/_all_dbs");
-  for (const name of names.filter((one) => existing.includes(one))) {
-    await call(couch, "DELETE", `/${name}`);
-  }
-  await load(couch, names[0]);
-  const seconds = await measure("CouchDB → CouchDB", [], () =>
-    replicate(couch, { source, target, create_target: true }),
+/** With the films in a database, and without what an earlier run may have left. */
+async function openCouch(server) {
+  const url = server.url.replace(/\/$/, "");
+  const names = (await call(server, "GET", "/_all_dbs")).filter((name) =>
+    name.startsWith(COUCH_PREFIX),
   );
-  for (const name of names) await call(couch, "DELETE", `/${name}`);
-  return seconds;
+  for (const name of names) await call(server, "DELETE", `/${name}`);
+  const source = `${COUCH_PREFIX}-source`;
+  await load(server, source);
+  const made = [source];
+  return {
+    server,
+    source: `${url}/${source}`,
+    target(round) {
+      const name = `${COUCH_PREFIX}-target-${round}`;
+      made.push(name);
+      return `${url}/${name}`;
+    },
+    async close() {
+      for (const name of made) await call(server, "DELETE", `/${name}`);
+    },
+  };
 }
 
-async function fewestRequests(here, there) {
+async function measureCouch({ server, source, target }, round) {
+  const body = { source, target: target(round), create_target: true };
+  await measure(COUCH, [], () => replicate(server, body));
+}
+
+async function fewestRequests(here, there, target) {
   const running = new Set();
   let since = "0";
   for (let isLast = false; !isLast; ) {
@@ -116,18 +155,20 @@ async function fewestRequests(here, there) {
     const page = await call(here, "GET", `/films/_changes?${query}`);
     since = page.last_seq;
     isLast = page.results.length < BATCH_ROWS;
-    const copying = copyPage(here, there, page.results).finally(() => running.delete(copying));
+    const copying = copyPage(here, there, target, page.results).finally(() =>
+      running.delete(copying),
+    );
     running.add(copying);
     if (running.size >= LANES) await Promise.race(running);
   }
   await Promise.all(running);
 }
 
-async function copyPage(here, there, rows) {
+async function copyPage(here, there, target, rows) {
   const docs = rows.flatMap(({ id, changes }) => changes.map(({ rev }) => ({ id, rev })));
   const path = "/films/_bulk_get?revs=true&latest=true";
   const read = await call(here, "POST", path, JSON.stringify({ docs }));
   const found = read.results.flatMap((row) => row.docs.map(({ ok }) => ok));
   const body = JSON.stringify({ new_edits: false, docs: found });
-  await call(there, "POST", "/limit/_bulk_docs", body);
+  await call(there, "POST", `/${target}/_bulk_docs`, body);
 }
