@@ -55,9 +55,9 @@ export interface StoreCommit extends Commit {
 export class BufferedTransaction implements EngineTransaction, Transaction {
   readonly effects: CommitEffect[] = [];
   readonly #store: BufferedStore;
-  readonly #buffer: WriteBuffer;
-  readonly #reads: TextInterval[] = [];
-  readonly #writes: TextInterval[] = [];
+  #buffer: WriteBuffer;
+  #reads: TextInterval[] = [];
+  #writes: TextInterval[] = [];
   readonly #watches: PendingWatch[] = [];
   #conflictByteCount = 0;
   #userVersion = 0;
@@ -262,27 +262,20 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   async commit(): Promise<Commit> {
     this.#assertOpen();
+    const readVersion = this.#view?.snapshot.version;
+    const ownWatches = this.#watches.filter(
+      ({ key }) => this.#buffer.find(keyText(key)) !== undefined,
+    );
     try {
       if (this.#buffer.isEmpty && this.#writes.length === 0) {
-        this.#armWatches(undefined);
+        this.#armWatches(this.#watches, readVersion);
         return { versionstamp: undefined };
       }
-      const byteCount = this.#buffer.byteCount + this.#conflictByteCount;
-      if (byteCount > TRANSACTION_BYTES_MAX) {
-        throw new KeyValueError("KV_TOO_LARGE", { byteCount, max: TRANSACTION_BYTES_MAX });
-      }
-      const request: CommitRequest = {
-        readVersion: this.#view?.snapshot.version,
-        reads: this.#reads,
-        writes: this.#writes,
-        mutations: this.#buffer.mutations(),
-      };
-      if (this.#reads.length > 0) this.#checkAge();
-      this.#end();
-      const committing = this.#store.commit(request);
-      this.#buffer.release();
-      const commit = await committing;
-      this.#armWatches(commit);
+      const commit = await this.#handOver(readVersion);
+      // Its own write is no news to the transaction; what others wrote between its read and its commit is.
+      this.#armWatches(ownWatches, commit.version);
+      const others = this.#watches.filter((watch) => !ownWatches.includes(watch));
+      this.#armWatches(others, readVersion);
       return commit;
     } catch (error) {
       for (const watch of this.#watches) watch.void();
@@ -290,6 +283,32 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     } finally {
       this.#end();
     }
+  }
+
+  /**
+   * To the store. Nothing of what was written is kept while it commits: it is much, and the garbage collector would carry it from one
+   * place to the next.
+   */
+  #handOver(readVersion: number | undefined): Promise<StoreCommit> {
+    const byteCount = this.#buffer.byteCount + this.#conflictByteCount;
+    if (byteCount > TRANSACTION_BYTES_MAX) {
+      throw new KeyValueError("KV_TOO_LARGE", { byteCount, max: TRANSACTION_BYTES_MAX });
+    }
+    if (this.#reads.length > 0) this.#checkAge();
+    const buffer = this.#buffer;
+    const committing = this.#store.commit({
+      readVersion,
+      reads: this.#reads,
+      writes: this.#writes,
+      mutations: buffer.mutations(),
+    });
+    this.#end();
+    buffer.release();
+    this.#view = undefined;
+    this.#buffer = new WriteBuffer();
+    this.#reads = [];
+    this.#writes = [];
+    return committing;
   }
 
   abandon(): void {
@@ -304,15 +323,9 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     this.#view?.snapshot.release();
   }
 
-  #armWatches(commit: StoreCommit | undefined): void {
-    for (const watch of this.#watches) {
-      const readVersion = (this.#view as ReadView).snapshot.version;
-      // Its own write is no news to the transaction; what others wrote between its read and its commit is.
-      const isOwnWrite =
-        commit !== undefined && this.#buffer.find(keyText(watch.key)) !== undefined;
-      const version = isOwnWrite ? commit.version : readVersion;
-      watch.arm(this.#store.watch(watch.key, version));
-    }
+  #armWatches(watches: readonly PendingWatch[], version: number | undefined): void {
+    // Who watches has a view.
+    for (const watch of watches) watch.arm(this.#store.watch(watch.key, version as number));
   }
 
   #assertOpen(): void {
