@@ -1,13 +1,7 @@
 /** `_bulk_docs`: many documents in one request, users' edits or revisions that were made elsewhere. */
-import {
-  forEachConcurrent,
-  type JsonText,
-  jsonKind,
-  randomHex,
-  splitArray,
-} from "../base/index.ts";
+import { forEachConcurrent, type JsonValue, randomHex } from "../base/index.ts";
 import type { DocumentEdit } from "../databases/index.ts";
-import { badRequest, formatRevision, parseWireDocument } from "../protocol/index.ts";
+import { badRequest, formatRevision, wireDocumentOf } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
@@ -15,7 +9,7 @@ import { type EditResult, writeAll } from "./document-writes.ts";
 import { checkWire, type EditMode, editOf, type NamedDocument, wireEdit } from "./edits.ts";
 import { errorAnswer, isRefusal } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
-import { readJsonMembers, refuseRepeatedNames } from "./request-body.ts";
+import { readJsonValues, refuseRepeatedNames } from "./request-body.ts";
 import { json, jsonText } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -29,34 +23,34 @@ export function bulkDocumentsRoutes(parts: ApiParts): Route[] {
 /** A document that can be written, or why it cannot. */
 type Prepared =
   | { readonly kind: "edit"; readonly edit: DocumentEdit }
-  | { readonly kind: "refused"; readonly text: JsonText; readonly error: unknown };
+  | { readonly kind: "refused"; readonly document: JsonValue; readonly error: unknown };
 
 async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
-  const members = await readJsonMembers(call, "any");
-  const mode = modeOf(members.get("new_edits"));
-  const texts = documentsOf(members.get("docs"));
-  if (mode === "interactive") for (const text of texts) refuseRepeatedNames(text);
+  const members = await readJsonValues(call, Number.POSITIVE_INFINITY);
+  const mode = modeOf(members.get("new_edits")?.text);
+  const documents = documentsOf(members.get("docs"));
+  if (mode === "interactive") for (const document of documents) refuseRepeatedNames(document);
   await readDatabase(parts, call, async () => undefined);
-  if (members.get("all_or_nothing") === "true") return refuseAll(texts);
+  if (members.get("all_or_nothing")?.text === "true") return refuseAll(documents);
   const prepared =
     mode === "interactive"
-      ? await prepareAll(parts, call, texts)
-      : await prepareEach(parts, call, texts);
+      ? await prepareAll(parts, call, documents)
+      : await prepareEach(parts, call, documents);
   const edits = prepared.flatMap((entry) => (entry.kind === "edit" ? [entry.edit] : []));
   const results = await writeAll(parts, call, edits);
   let next = 0;
   const rows = prepared.flatMap((entry) =>
     entry.kind === "edit"
       ? rowOf(results[next++] as EditResult, entry.edit)
-      : refusedRow(entry.text, entry.error),
+      : refusedRow(entry.document, entry.error),
   );
   return jsonText(201, `[${rows.join(",")}]`);
 }
 
 /** CouchDB: each of them is told, and nothing is written. */
-function refuseAll(texts: readonly JsonText[]): ApiResponse {
-  const rows = texts.map((text) => {
-    const { id, revision } = parseWireDocument(text);
+function refuseAll(documents: readonly JsonValue[]): ApiResponse {
+  const rows = documents.map((document) => {
+    const { id, revision } = wireDocumentOf(document);
     const error = "not_implemented";
     return { id, rev: revision ?? "0-", error, reason: "all_or_nothing is not supported" };
   });
@@ -67,10 +61,10 @@ function refuseAll(texts: readonly JsonText[]): ApiResponse {
 async function prepareAll(
   parts: ApiParts,
   call: Call,
-  texts: readonly JsonText[],
+  documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
-  const wires = texts.map((text): NamedDocument => {
-    const wire = parseWireDocument(text);
+  const wires = documents.map((document): NamedDocument => {
+    const wire = wireDocumentOf(document);
     return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
   });
   for (const wire of wires) checkWire(parts, wire);
@@ -84,16 +78,16 @@ async function prepareAll(
 async function prepareEach(
   parts: ApiParts,
   call: Call,
-  texts: readonly JsonText[],
+  documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
-  return mapConcurrent(texts, (text) => {
-    if (jsonKind(text) !== "object") throw badRequest("Document must be a JSON object");
+  return mapConcurrent(documents, (document) => {
+    if (!document.isObject) throw badRequest("Document must be a JSON object");
     const refused = (error: unknown): Prepared => {
       if (!isRefusal(error)) throw error;
-      return { kind: "refused", text, error };
+      return { kind: "refused", document, error };
     };
     try {
-      const wire = parseWireDocument(text);
+      const wire = wireDocumentOf(document);
       const named = { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
       checkWire(parts, named);
       const edit = prepared(parts, call, named, "replicated");
@@ -131,16 +125,16 @@ async function mapConcurrent<Item>(
   return results;
 }
 
-function modeOf(text: JsonText | undefined): EditMode {
+function modeOf(text: string | undefined): EditMode {
   if (text === undefined || text === "true") return "interactive";
   if (text === "false") return "replicated";
   throw badRequest("`new_edits` parameter must be a boolean.");
 }
 
-function documentsOf(text: JsonText | undefined): JsonText[] {
-  if (text === undefined) throw badRequest("POST body must include `docs` parameter.");
-  if (jsonKind(text) !== "array") throw badRequest("`docs` parameter must be an array.");
-  return splitArray(text);
+function documentsOf(docs: JsonValue | undefined): JsonValue[] {
+  if (docs === undefined) throw badRequest("POST body must include `docs` parameter.");
+  if (!docs.isArray) throw badRequest("`docs` parameter must be an array.");
+  return docs.elements();
 }
 
 /** CouchDB: of revisions that were made elsewhere only failures are told. */
@@ -158,8 +152,8 @@ function rowOf(result: EditResult, edit: DocumentEdit): string[] {
   return [JSON.stringify({ id, ...revision, error, reason })];
 }
 
-function refusedRow(text: JsonText, cause: unknown): string[] {
-  const { _id: id, _rev: rev }: Record<string, unknown> = JSON.parse(text);
+function refusedRow(document: JsonValue, cause: unknown): string[] {
+  const { _id: id, _rev: rev }: Record<string, unknown> = JSON.parse(document.text);
   const { error, reason } = errorAnswer(cause);
   return [JSON.stringify({ id, rev, error, reason })];
 }

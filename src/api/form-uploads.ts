@@ -18,7 +18,7 @@ import { documentId } from "./document-request.ts";
 import { writeOne } from "./document-writes.ts";
 import { CONTENT_TYPE_DEFAULT, editOf, stageAttachment, wireEdit } from "./edits.ts";
 import type { ApiResponse } from "./exchange.ts";
-import { checkJson, readBytes, refuseRepeatedNames } from "./request-body.ts";
+import { checkJson, readBytes } from "./request-body.ts";
 import { json } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
@@ -96,7 +96,7 @@ async function readForm(
       continue;
     }
     const bytes = await readBytes(part.body, FIELD_BYTES_MAX);
-    if (field === "_doc") document = checkJson(bytes);
+    if (field === "_doc") document = checkJson(bytes, "unique");
     if (field === "_rev") revision = new TextDecoder().decode(bytes).trim();
   }
   return { document, revision, files };
@@ -130,7 +130,6 @@ async function formEdit(
   { document, revision }: Form,
 ): ReturnType<typeof wireEdit> {
   if (document !== undefined) {
-    refuseRepeatedNames(document);
     return wireEdit(parts, call, { ...parseWireDocument(document), id }, "interactive");
   }
   if (revision === undefined) throw badRequest("The form has neither a field `_doc` nor `_rev`");

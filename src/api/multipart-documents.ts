@@ -28,7 +28,7 @@ import {
   stageAttachment,
 } from "./edits.ts";
 import type { ApiResponse } from "./exchange.ts";
-import { checkJson, readBytes, refuseRepeatedNames } from "./request-body.ts";
+import { checkJson, readBytes } from "./request-body.ts";
 import type { Headers } from "./responses.ts";
 
 interface MultipartDocument {
@@ -136,8 +136,8 @@ export async function readMultipartEdit(
   try {
     const first = await iterator.next();
     if (first.done === true) throw badRequest("The multipart body has no parts");
-    const text = checkJson(await readBytes(first.value.body));
-    if (mode === "interactive") refuseRepeatedNames(text);
+    const memberNames = mode === "interactive" ? "unique" : "any";
+    const text = checkJson(await readBytes(first.value.body), memberNames);
     const wire = withRevision(call, id, text);
     checkWire(parts, wire);
     const database = await openDatabase(parts, call);

@@ -2,16 +2,14 @@
 import {
   concatBytes,
   type JsonText,
-  jsonKind,
-  repeatedName,
-  splitObject,
+  type JsonValue,
+  outlineJson,
   utf8Decode,
-  validateJson,
 } from "../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../protocol/index.ts";
 import type { Call } from "./call.ts";
 
-/** Of a body that is held whole, and looked at by `JSON.parse`, which may take many times its size. Streams have no limit. */
+/** Of a body that is held whole, and some of it parsed, which may take many times its size. Streams have no limit. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 /** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
@@ -22,14 +20,12 @@ export async function readJsonBody(
   call: Call,
   memberNames: MemberNames = "unique",
 ): Promise<JsonText> {
-  const text = checkJson(await readBody(call));
-  if (memberNames === "unique") refuseRepeatedNames(text);
-  return text;
+  return checkJson(await readBody(call), memberNames);
 }
 
-/** Throws a ProtocolError when an object of `text` has two members of one name. */
-export function refuseRepeatedNames(text: JsonText): void {
-  const name = repeatedName(text);
+/** Throws a ProtocolError when an object in `value` has two members of one name. */
+export function refuseRepeatedNames(value: JsonValue): void {
+  const name = value.repeatedName();
   if (name !== undefined) throw repeatedMember(name);
 }
 
@@ -64,11 +60,21 @@ export async function readJsonMembers(
   call: Call,
   memberNames?: MemberNames,
 ): Promise<ReadonlyMap<string, JsonText>> {
+  const members = await readJsonValues(call, Number.POSITIVE_INFINITY);
+  if (memberNames !== "any") for (const value of members.values()) refuseRepeatedNames(value);
+  return new Map([...members].map(([name, value]) => [name, value.text]));
+}
+
+/** As `readJsonMembers`, to be cut to pieces that `depthMax` brackets enclose. What is inside of them is not checked for names. */
+export async function readJsonValues(
+  call: Call,
+  depthMax: number,
+): Promise<ReadonlyMap<string, JsonValue>> {
   requireJsonType(call);
-  const text = await readJsonBody(call, memberNames);
-  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
-  const members = new Map<string, JsonText>();
-  for (const { name, value } of splitObject(text)) {
+  const body = outlineBody(await readBody(call), depthMax);
+  if (!body.isObject) throw badRequest("Request body must be a JSON object");
+  const members = new Map<string, JsonValue>();
+  for (const { name, value } of body.values()) {
     if (members.has(name)) throw repeatedMember(name);
     members.set(name, value);
   }
@@ -82,23 +88,21 @@ export function requireJsonType(call: Call): void {
   throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
 }
 
-export function checkJson(bytes: Uint8Array): JsonText {
+/** The text as it came, with the space around it. Throws as `readJsonBody`. */
+export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
+  if (memberNames === "any") return outlineBody(bytes, 0).whole;
+  const value = outlineBody(bytes, Number.POSITIVE_INFINITY);
+  refuseRepeatedNames(value);
+  return value.whole;
+}
+
+/** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
+function outlineBody(bytes: Uint8Array, depthMax: number): JsonValue {
   try {
-    const text = utf8Decode(bytes);
-    validateJson(text);
-    if (hasLoneSurrogate(text)) throw new SyntaxError("An escape is half of a character");
-    return text;
+    return outlineJson(utf8Decode(bytes), { depthMax, wholeCharacters: true });
   } catch (error) {
     throw new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
   }
-}
-
-/** Whether an escape stands for half of a character: CouchDB takes no such text, nor could it be sent on to one. */
-function hasLoneSurrogate(text: string): boolean {
-  if (!/\\u[dD][89a-fA-F]/.test(text)) return false;
-  const pairsOrOthers =
-    /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u(?![dD][89a-fA-F])/g;
-  return /\\u[dD][89a-fA-F]/.test(text.replace(pairsOrOthers, ""));
 }
 
 /** All bytes of a stream. Throws a ProtocolError 413 when there are more than `byteCountMax`. */

@@ -18,12 +18,11 @@ export {
 } from "./bytes.ts";
 export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
 export { hexDecode, hexEncode, writeHex } from "./hex.ts";
-export type { JsonMember, JsonText } from "./json-text.ts";
+export type { JsonMember, JsonText, JsonValue } from "./json-text.ts";
 export {
   joinObject,
   jsonKind,
-  partObject,
-  repeatedName,
+  outlineJson,
   splitArray,
   splitObject,
   validateJson,

@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
+  type JsonValue,
   joinObject,
   jsonKind,
-  partObject,
-  repeatedName,
+  outlineJson,
   splitArray,
   splitObject,
+  validateJson,
 } from "./json-text.ts";
 
 /** JSON texts with white space where it may stand. */
@@ -45,7 +46,7 @@ test("an object without some of its members is what joining the others makes", (
       const text = `{${members.join(",")}}`;
       const all = splitObject(text);
       const others = all.filter((each) => !each.name.startsWith("_"));
-      const { taken, rest } = partObject(text, "_");
+      const { taken, rest } = outlineJson(text, { depthMax: 1 }).part("_");
       expect(taken).toEqual(all.filter((each) => each.name.startsWith("_")));
       expect(rest).toBe(taken.length === 0 ? text : joinObject(others));
     }),
@@ -70,7 +71,7 @@ test("a repeated name is found, however deep it stands and however it is spelled
       fc.string(),
       fc.array(fc.boolean(), { maxLength: 5 }),
       (value, name, nest) => {
-        expect(repeatedName(value)).toBeUndefined();
+        expect(outlineJson(value).repeatedName()).toBeUndefined();
         const quoted = JSON.stringify(name);
         const escaped = `"${[...name].map((char) => spell(char)).join("")}"`;
         const repeating = `{${quoted}: ${value}, ${escaped} :1}`;
@@ -78,11 +79,11 @@ test("a repeated name is found, however deep it stands and however it is spelled
           (inner, inArray) => (inArray ? `[${value},${inner}]` : `{"x" : ${value},"y":${inner}}`),
           repeating,
         );
-        expect(repeatedName(text)).toBe(name);
+        expect(outlineJson(text).repeatedName()).toBe(name);
       },
     ),
   );
-  expect(repeatedName('{"a":{"a":["a",{"a":"a"}]}}')).toBeUndefined();
+  expect(outlineJson('{"a":{"a":["a",{"a":"a"}]}}').repeatedName()).toBeUndefined();
 });
 
 /** As JSON may spell any character. */
@@ -90,6 +91,66 @@ function spell(char: string): string {
   return [...Array(char.length).keys()]
     .map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`)
     .join("");
+}
+
+/** JSON, and what becomes of it when a character is lost, comes in or changes. */
+const damaged = fc
+  .tuple(
+    spaced,
+    fc.nat(),
+    fc.constantFrom(0, 1),
+    fc.constantFrom("", ...'"\\{}[]:,0-+.eEu\u0001\n ftn/\ud83d\ud800'),
+  )
+  .map(([text, place, lost, added]) => {
+    const at = place % (text.length + 1);
+    return text.slice(0, at) + added + text.slice(at + lost);
+  });
+
+test("a text is JSON when JSON.parse says so", () => {
+  const letter = fc.constantFrom(...'-+0123.eE"\\u/bfnrtdD8cC \u0000\u001f\t\u007f');
+  const numberOrString = fc.array(letter, { maxLength: 12 }).map((letters) => letters.join(""));
+  fc.assert(
+    fc.property(fc.oneof(damaged, numberOrString, spaced, fc.string()), (text) => {
+      expect(isTaken(() => validateJson(text))).toBe(isTaken(() => JSON.parse(text)));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+test("an escape that is half of a character is no error unless asked for", () => {
+  const unit = fc.constantFrom("d800", "DBFF", "dc00", "DfFf", "0041", "d7ff", "e000");
+  fc.assert(
+    fc.property(fc.array(unit, { maxLength: 5 }), (units) => {
+      const text = `"${units.map((hex) => `\\u${hex}`).join("")}"`;
+      const isWhole = !/\p{Surrogate}/u.test(JSON.parse(text));
+      expect(isTaken(() => outlineJson(text, { wholeCharacters: true }))).toBe(isWhole);
+      expect(isTaken(() => outlineJson(text))).toBe(true);
+    }),
+  );
+});
+
+test("values are cut out down to the depth that was asked for", () => {
+  fc.assert(
+    fc.property(spaced, (text) => {
+      const cut = (value: JsonValue): unknown => {
+        if (value.isArray) return value.elements().map(cut);
+        if (!value.isObject) return JSON.parse(value.text);
+        const entries = value.values().map((each) => [each.name, cut(each.value)]);
+        return Object.fromEntries(entries);
+      };
+      expect(cut(outlineJson(text))).toEqual(JSON.parse(text));
+    }),
+  );
+});
+
+function isTaken(parse: () => unknown): boolean {
+  try {
+    parse();
+    return true;
+  } catch (error) {
+    expect(error).toBeInstanceOf(SyntaxError);
+    return false;
+  }
 }
 
 test("values come out as the text that went in", () => {

@@ -2,9 +2,19 @@
  * JSON as the text that came.
  *
  * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0` becomes `1`, a member named
- * `__proto__` may vanish. So a document's body travels and is stored as text; these functions cut a text that `JSON.parse`
- * has already accepted (`validateJson`) into its members or elements without touching a byte of them.
+ * `__proto__` may vanish. So a document's body travels and is stored as text; what is here cuts a text into its members or
+ * elements without touching a byte of them.
  */
+import {
+  NAME_END,
+  NAME_START,
+  NEXT,
+  ROW_LENGTH,
+  type ScanOptions,
+  scanJson,
+  VALUE_END,
+  VALUE_START,
+} from "./json-scan.ts";
 
 /** A JSON text, known to be valid. */
 export type JsonText = string;
@@ -16,19 +26,15 @@ export interface JsonMember {
 }
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
+const BACKSLASH = 0x5c;
+const OPEN_BRACE = 0x7b;
 
 /** The kind of the value that a valid JSON text holds. */
 export function jsonKind(
   text: JsonText,
 ): "object" | "array" | "string" | "number" | "boolean" | "null" {
-  const code = text.charCodeAt(skipSpace(text, 0));
+  const code = text.charCodeAt(text.search(/\S/));
   if (code === OPEN_BRACE) return "object";
   if (code === OPEN_BRACKET) return "array";
   if (code === QUOTE) return "string";
@@ -39,121 +45,188 @@ export function jsonKind(
 
 /** Throws a SyntaxError when `text` is not JSON. */
 export function validateJson(text: string): void {
-  JSON.parse(text);
+  scanJson(text, { ...SCAN_OPTIONS, depthMax: 0 });
 }
 
-/** The members of the object that `text` holds, in order, repeated names included. `text` must be valid JSON. */
+/** The members of the object that `text` holds, in order, repeated names included. Throws a SyntaxError for any other text. */
 export function splitObject(text: JsonText): JsonMember[] {
-  let at = skipSpace(text, 0);
-  if (text.charCodeAt(at) !== OPEN_BRACE) throw new SyntaxError("The JSON text is not an object");
-  const members: JsonMember[] = [];
-  at = skipSpace(text, at + 1);
-  while (text.charCodeAt(at) !== CLOSE_BRACE) {
-    const nameEnd = skipString(text, at);
-    const name = unquote(text.slice(at, nameEnd));
-    at = skipSpace(text, nameEnd);
-    if (text.charCodeAt(at) !== COLON) throw new SyntaxError("The JSON object lacks a colon");
-    const valueStart = skipSpace(text, at + 1);
-    const valueEnd = skipValue(text, valueStart);
-    members.push({ name, value: text.slice(valueStart, valueEnd) });
-    at = skipSpace(text, valueEnd);
-    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
-  }
-  return members;
+  return outlineJson(text, { depthMax: 1 }).members();
 }
 
-/**
- * The members of an object whose names begin with `initial`, a character, and the object that the others make: as it stands when
- * no member is taken, else as `joinObject` writes it. `text` must be valid JSON.
- */
-export function partObject(
-  text: JsonText,
-  initial: string,
-): { readonly taken: readonly JsonMember[]; readonly rest: JsonText } {
-  const taken: JsonMember[] = [];
-  const rest: JsonText[] = [];
-  const initialCode = initial.charCodeAt(0);
-  const hasEscapes = text.includes("\\");
-  // Members that follow each other as `joinObject` would write them are copied together.
-  let runStart = 0;
-  let runEnd = -1;
-  const endRun = (): void => {
-    if (runEnd > 0) rest.push(text.slice(runStart, runEnd));
-    runEnd = -1;
-  };
-  let at = skipSpace(text, 0);
-  if (text.charCodeAt(at) !== OPEN_BRACE) throw new SyntaxError("The JSON text is not an object");
-  at = skipSpace(text, at + 1);
-  while (text.charCodeAt(at) !== CLOSE_BRACE) {
-    const nameStart = at;
-    const nameEnd = skipString(text, nameStart);
-    const valueStart = skipSpace(text, skipSpace(text, nameEnd) + 1);
-    const valueEnd = skipValue(text, valueStart);
-    const quoted = hasEscapes ? text.slice(nameStart, nameEnd) : "";
-    if (quoted.includes("\\") || valueStart > nameEnd + 1) {
-      endRun();
-      const member = {
-        name: unquote(text.slice(nameStart, nameEnd)),
-        value: text.slice(valueStart, valueEnd),
-      };
-      if (member.name.startsWith(initial)) taken.push(member);
-      else rest.push(memberText(member));
-    } else if (text.charCodeAt(nameStart + 1) === initialCode) {
-      taken.push({
-        name: text.slice(nameStart + 1, nameEnd - 1),
-        value: text.slice(valueStart, valueEnd),
-      });
-    } else {
-      if (nameStart !== runEnd + 1) {
-        endRun();
-        runStart = nameStart;
-      }
-      runEnd = valueEnd;
-    }
-    at = skipSpace(text, valueEnd);
-    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
-  }
-  endRun();
-  return { taken, rest: taken.length === 0 ? text : `{${rest.join(",")}}` };
-}
-
-/** The elements of the array that `text` holds, in order. `text` must be valid JSON. */
+/** The elements of the array that `text` holds, in order. Throws a SyntaxError for any other text. */
 export function splitArray(text: JsonText): JsonText[] {
-  let at = skipSpace(text, 0);
-  if (text.charCodeAt(at) !== OPEN_BRACKET) throw new SyntaxError("The JSON text is not an array");
-  const elements: JsonText[] = [];
-  at = skipSpace(text, at + 1);
-  while (text.charCodeAt(at) !== CLOSE_BRACKET) {
-    const end = skipValue(text, at);
-    elements.push(text.slice(at, end));
-    at = skipSpace(text, end);
-    if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
-  }
-  return elements;
+  return outlineJson(text, { depthMax: 1 })
+    .elements()
+    .map((element) => element.text);
 }
 
-/** The first name that stands twice in one object of `text`, at whatever depth. `text` must be valid JSON. */
-export function repeatedName(text: JsonText): string | undefined {
-  /** Of the objects that are open; undefined for an array. */
-  const open: (Set<string> | undefined)[] = [];
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === OPEN_BRACE) open.push(new Set());
-    else if (code === OPEN_BRACKET) open.push(undefined);
-    else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) open.pop();
-    else if (code === QUOTE) {
-      const end = skipString(text, at);
-      const names = open.at(-1);
-      // Only a name has a colon behind it.
-      if (names !== undefined && text.charCodeAt(skipSpace(text, end)) === COLON) {
-        const name = unquote(text.slice(at, end));
+/** The value that `text` holds, to be cut to pieces. Throws a SyntaxError when it is not JSON. */
+export function outlineJson(text: string, options: Partial<ScanOptions> = {}): JsonValue {
+  return new JsonValue(text, scanJson(text, { ...SCAN_OPTIONS, ...options }), 0);
+}
+
+const SCAN_OPTIONS: ScanOptions = {
+  depthMax: Number.POSITIVE_INFINITY,
+  wholeCharacters: false,
+};
+
+/** A value in a JSON text that was looked through once. What lies deeper than that look went cannot be cut out. */
+export class JsonValue {
+  readonly #whole: JsonText;
+  readonly #rows: Int32Array;
+  readonly #row: number;
+
+  /** Use `outlineJson`. */
+  constructor(whole: JsonText, rows: Int32Array, row: number) {
+    this.#whole = whole;
+    this.#rows = rows;
+    this.#row = row;
+  }
+
+  get text(): JsonText {
+    return this.#valueText(this.#row);
+  }
+
+  /** The whole text, with what stands around the value. */
+  get whole(): JsonText {
+    return this.#whole;
+  }
+
+  get isObject(): boolean {
+    return this.#whole.startsWith("{", this.#rows[this.#row + VALUE_START]);
+  }
+
+  get isArray(): boolean {
+    return this.#whole.startsWith("[", this.#rows[this.#row + VALUE_START]);
+  }
+
+  /** In order. Throws a SyntaxError when it is no array. */
+  elements(): JsonValue[] {
+    if (!this.isArray) throw new SyntaxError("The JSON text is not an array");
+    return this.#inside().map((row) => new JsonValue(this.#whole, this.#rows, row));
+  }
+
+  /** In order, repeated names included. Throws a SyntaxError when it is no object. */
+  members(): JsonMember[] {
+    return this.values().map(({ name, value }) => ({ name, value: value.text }));
+  }
+
+  /** As `members`, to be cut further. */
+  values(): { readonly name: string; readonly value: JsonValue }[] {
+    if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
+    return this.#inside().map((row) => {
+      return { name: this.#name(row), value: new JsonValue(this.#whole, this.#rows, row) };
+    });
+  }
+
+  /** The last member of that name, as `JSON.parse` has it; undefined when there is none, or when it is no object. */
+  member(name: string): JsonValue | undefined {
+    if (!this.isObject) return undefined;
+    const row = this.#inside().findLast((each) => this.#isNamed(each, name));
+    return row === undefined ? undefined : new JsonValue(this.#whole, this.#rows, row);
+  }
+
+  /**
+   * The members of an object whose names begin with `initial`, a character, and the object that the others make: as it stands when
+   * no member is taken, else as `joinObject` writes it.
+   */
+  part(initial: string): { readonly taken: readonly JsonMember[]; readonly rest: JsonText } {
+    if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
+    const text = this.#whole;
+    const rows = this.#rows;
+    const initialCode = initial.charCodeAt(0);
+    const taken: JsonMember[] = [];
+    let rest = "{";
+    const add = (piece: string): void => {
+      rest += rest.length > 1 ? `,${piece}` : piece;
+    };
+    // Members that follow each other as `joinObject` would write them are copied together.
+    let runStart = 0;
+    let runEnd = -1;
+    const endRun = (): void => {
+      if (runEnd > 0) add(text.slice(runStart, runEnd));
+      runEnd = -1;
+    };
+    const end = rows[this.#row + NEXT] as number;
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+      const nameStart = rows[row + NAME_START] as number;
+      const nameEnd = rows[row + NAME_END] as number;
+      const valueStart = rows[row + VALUE_START] as number;
+      const code = text.charCodeAt(nameStart + 1);
+      const isSpelled = code === BACKSLASH || this.#isSpelled(nameStart, nameEnd);
+      const isTaken = isSpelled ? this.#name(row).startsWith(initial) : code === initialCode;
+      if (isTaken) {
+        taken.push({ name: this.#name(row), value: this.#valueText(row) });
+      } else if (isSpelled || valueStart > nameEnd + 1) {
+        endRun();
+        add(memberText({ name: this.#name(row), value: this.#valueText(row) }));
+      } else {
+        if (nameStart !== runEnd + 1) {
+          endRun();
+          runStart = nameStart;
+        }
+        runEnd = rows[row + VALUE_END] as number;
+      }
+    }
+    if (taken.length === 0) return { taken, rest: this.text };
+    endRun();
+    return { taken, rest: `${rest}}` };
+  }
+
+  /** The first name that stands twice in one object, at whatever depth. */
+  repeatedName(): string | undefined {
+    const rows = this.#rows;
+    const end = rows[this.#row + NEXT] as number;
+    for (let row = this.#row; row < end; row += ROW_LENGTH) {
+      if (rows[row + NEXT] === row + ROW_LENGTH) continue;
+      if (this.#whole.charCodeAt(rows[row + VALUE_START] as number) !== OPEN_BRACE) continue;
+      const names = new Set<string>();
+      for (
+        let at = row + ROW_LENGTH;
+        at < (rows[row + NEXT] as number);
+        at = rows[at + NEXT] as number
+      ) {
+        const name = this.#name(at);
         if (names.has(name)) return name;
         names.add(name);
       }
-      at = end - 1;
     }
+    return undefined;
   }
-  return undefined;
+
+  #inside(): number[] {
+    const found: number[] = [];
+    const end = this.#rows[this.#row + NEXT] as number;
+    let row = this.#row + ROW_LENGTH;
+    for (; row < end; row = this.#rows[row + NEXT] as number) found.push(row);
+    return found;
+  }
+
+  #valueText(row: number): JsonText {
+    return this.#whole.slice(this.#rows[row + VALUE_START], this.#rows[row + VALUE_END]);
+  }
+
+  #name(row: number): string {
+    const start = this.#rows[row + NAME_START] as number;
+    const end = this.#rows[row + NAME_END] as number;
+    if (this.#isSpelled(start, end)) return JSON.parse(this.#whole.slice(start, end));
+    return this.#whole.slice(start + 1, end - 1);
+  }
+
+  #isNamed(row: number, name: string): boolean {
+    const start = this.#rows[row + NAME_START] as number;
+    const end = this.#rows[row + NAME_END] as number;
+    if (this.#isSpelled(start, end)) return this.#name(row) === name;
+    return end - start === name.length + 2 && this.#whole.startsWith(name, start + 1);
+  }
+
+  /** Whether there are escapes in a name. */
+  #isSpelled(start: number, end: number): boolean {
+    for (let at = start; at < end; at++) {
+      if (this.#whole.charCodeAt(at) === BACKSLASH) return true;
+    }
+    return false;
+  }
 }
 
 /** An object's text from its members, in order. */
@@ -168,62 +241,4 @@ export function joinObject(members: Iterable<JsonMember>): JsonText {
 
 function memberText({ name, value }: JsonMember): JsonText {
   return `${JSON.stringify(name)}:${value}`;
-}
-
-function unquote(quoted: JsonText): string {
-  return quoted.includes("\\") ? JSON.parse(quoted) : quoted.slice(1, -1);
-}
-
-function skipSpace(text: string, start: number): number {
-  let at = start;
-  for (;;) {
-    const code = text.charCodeAt(at);
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return at;
-    at++;
-  }
-}
-
-/** The index behind the string that starts at `start`. */
-function skipString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (end > 0) {
-    let slashes = 0;
-    while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++;
-    if (slashes % 2 === 0) return end + 1;
-    end = text.indexOf('"', end + 1);
-  }
-  throw new SyntaxError("The JSON text ends inside a string");
-}
-
-/** The index behind the value that starts at `start`. */
-function skipValue(text: string, start: number): number {
-  const first = text.charCodeAt(start);
-  if (first === QUOTE) return skipString(text, start);
-  if (first !== OPEN_BRACE && first !== OPEN_BRACKET) return skipScalar(text, start);
-  let depth = 0;
-  let at = start;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) {
-      at = skipString(text, at);
-      continue;
-    }
-    if (code === OPEN_BRACE || code === OPEN_BRACKET) depth++;
-    else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
-      depth--;
-      if (depth === 0) return at + 1;
-    }
-    at++;
-  }
-  throw new SyntaxError("The JSON text ends inside a value");
-}
-
-function skipScalar(text: string, start: number): number {
-  let at = start;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20) break;
-    at++;
-  }
-  return at;
 }

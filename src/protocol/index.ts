@@ -23,4 +23,4 @@ export type {
   WireDocument,
   WireRevisions,
 } from "./wire-document.ts";
-export { parseWireDocument, renderWireDocument } from "./wire-document.ts";
+export { parseWireDocument, renderWireDocument, wireDocumentOf } from "./wire-document.ts";

@@ -5,9 +5,9 @@
 import {
   type JsonMember,
   type JsonText,
+  type JsonValue,
   joinObject,
-  jsonKind,
-  partObject,
+  outlineJson,
   splitObject,
 } from "../base/index.ts";
 import { ProtocolError } from "./protocol-error.ts";
@@ -52,7 +52,12 @@ const KEPT_PREFIX = "_replication_";
 
 /** Parses one document. `text` must be valid JSON; throws a ProtocolError that names the member. */
 export function parseWireDocument(text: JsonText): WireDocument {
-  if (jsonKind(text) !== "object") {
+  return wireDocumentOf(outlineJson(text, { depthMax: 1 }));
+}
+
+/** As `parseWireDocument`, of a text that was looked through before. */
+export function wireDocumentOf(document: JsonValue): WireDocument {
+  if (!document.isObject) {
     throw new ProtocolError(400, "bad_request", "Document must be a JSON object");
   }
   let id: string | undefined;
@@ -60,7 +65,7 @@ export function parseWireDocument(text: JsonText): WireDocument {
   let deleted = false;
   let revisions: WireRevisions | undefined;
   let attachments: readonly WireAttachment[] = [];
-  const { taken, rest } = partObject(text, "_");
+  const { taken, rest } = document.part("_");
   let body = rest;
   for (const { name, value } of taken) {
     if (name === "_id") id = parseId(value);
@@ -68,7 +73,7 @@ export function parseWireDocument(text: JsonText): WireDocument {
     else if (name === "_deleted") deleted = parseDeleted(value);
     else if (name === "_revisions") revisions = parseRevisions(value);
     else if (name === "_attachments") attachments = parseAttachments(value);
-    else if (name.startsWith(KEPT_PREFIX)) body = bodyWithKept(text);
+    else if (name.startsWith(KEPT_PREFIX)) body = bodyWithKept(document);
     else if (!IGNORED.has(name)) {
       throw new ProtocolError(400, "doc_validation", `Bad special document member: ${name}`);
     }
@@ -77,14 +82,19 @@ export function parseWireDocument(text: JsonText): WireDocument {
 }
 
 /** The body of a document that has members which CouchDB keeps although they begin with an underscore. */
-function bodyWithKept(text: JsonText): JsonText {
-  const members = splitObject(text);
+function bodyWithKept(document: JsonValue): JsonText {
+  const members = document.members();
   const kept = members.filter(({ name }) => !name.startsWith("_") || name.startsWith(KEPT_PREFIX));
-  return kept.length === members.length ? text : joinObject(kept);
+  return kept.length === members.length ? document.text : joinObject(kept);
+}
+
+/** A string without escapes; undefined for anything else. */
+function plainString(value: JsonText): string | undefined {
+  return value.startsWith('"') && !value.includes("\\") ? value.slice(1, -1) : undefined;
 }
 
 function parseId(value: JsonText): string {
-  const id: unknown = JSON.parse(value);
+  const id = plainString(value) ?? (JSON.parse(value) as unknown);
   if (typeof id !== "string") {
     throw new ProtocolError(400, "illegal_docid", "Document id must be a string");
   }
@@ -92,7 +102,7 @@ function parseId(value: JsonText): string {
 }
 
 function parseRevMember(value: JsonText): string | undefined {
-  const revision: unknown = JSON.parse(value);
+  const revision = plainString(value) ?? (JSON.parse(value) as unknown);
   if (revision === "" || revision === null) return undefined;
   if (typeof revision !== "string" || parseRevision(revision) === undefined) {
     throw new ProtocolError(400, "bad_request", "Invalid rev format");

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { parseBulkGet } from "./bulk-get-answer.ts";
+import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
 
 const DOC = '{"_id":"a","_rev":"1-a","n":1.0,"_revisions":{"start":1,"ids":["a"]}}';
 const requests = (...ids: string[]) => ids.map((id) => ({ id, revision: "1-a", ancestors: [] }));
 const parse = (text: string, ...ids: string[]) =>
-  parseBulkGet({ text, json: JSON.parse(text) }, requests(...ids));
+  parseBulkGet(outlineBulkGet(text), requests(...ids));
 
 test.each([
   ["as servers write it", `{"results":[{"id":"a","docs":[{"ok":${DOC}}]}]}`],
@@ -14,7 +14,7 @@ test.each([
   ["without the row's id", `{"results":[{"docs":[{"ok":${DOC}}]}]}`],
 ])("a document comes as its text, %s", (_, text) => {
   const documents = [{ id: "a", text: DOC }];
-  expect(parse(text, "a")).toEqual([{ kind: "documents", documents }]);
+  expect(parse(text, "a")).toMatchObject([{ kind: "documents", documents }]);
 });
 
 test("a text in a body that looks like another row is part of the body", async () => {
@@ -36,6 +36,9 @@ test.each([
     '[{"ok":{"_id":"a","_\\u0061ttachments":{"x":{"stub":true}}}}]',
   ],
   ["another document", '[{"ok":{"_id":"b"}}]'],
+  ["no object for a document", '[{"ok":7}]'],
+  ["no object for a result", "[null]"],
+  ["no list of results", '{"ok":{"_id":"a"}}'],
 ])("a row with %s is asked for alone", (_, docs) => {
   const text = `{"results":[{"id":"a","docs":${docs}}]}`;
   expect(parse(text, "a")).toEqual([{ kind: "separately" }]);
@@ -48,6 +51,9 @@ test.each([
   ['{"results":[{"id":"b","docs":[]}]}', ["a"]],
   ['{"results":[{"id":"b","docs":[]},{"id":"a","docs":[]}]}', ["a", "b"]],
   ["[1]", ["a"]],
+  ['{"results":[7]}', ["a"]],
+  ['{"results":[{"id":"a","docs":[]}]', ["a"]],
+  ['{"results":[{"id":"\\\\","docs":[{"ok":{"_id":"\\\\"}}]}]}', ["\\\\"]],
 ])("%s is no answer", (text, ids) => {
   expect(parse(text, ...ids)).toBeUndefined();
 });

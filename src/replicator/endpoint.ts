@@ -64,9 +64,16 @@ export interface RevisionRequest {
 /** A document without attachments, whole: `_id`, `_rev`, `_revisions` and the body as the text that came. */
 export interface PlainDocument {
   readonly id: string;
+  /** Characters of the text, or nearly: what a write holds is bounded by it. */
+  readonly length: number;
+  /** May be made anew each time. */
   readonly text: JsonText;
   /** What the text says, from a source that did not have to look: then the target need not either. */
   readonly wire?: WireDocument;
+}
+
+export function plainDocument(id: string, text: JsonText): PlainDocument {
+  return { id, length: text.length, text };
 }
 
 /** What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. */

@@ -1,4 +1,5 @@
 /** Documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
+import type { JsonValue } from "../base/index.ts";
 import { readText } from "../http-client/index.ts";
 import {
   encodeAttachmentName,
@@ -6,7 +7,7 @@ import {
   type MultipartParser,
   type WireAttachment,
 } from "../protocol/index.ts";
-import { parseBulkGet } from "./bulk-get-answer.ts";
+import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
 import { suspicionOf } from "./copy-blame.ts";
 import type { BulkReadResult, RevisionRequest, StreamedDocument } from "./endpoint.ts";
 import { readOpenRevisions } from "./http-open-revisions.ts";
@@ -34,15 +35,16 @@ export class HttpDocumentReader {
     );
     const path = "_bulk_get?latest=true&revs=true&attachments=false";
     const body = JSON.stringify({ docs });
-    let answer: Answer;
+    let answer: Answer<JsonValue>;
     try {
-      answer = await this.#requests.ask("POST", path, { body, once, signal });
+      const parse = outlineBulkGet;
+      answer = await this.#requests.ask("POST", path, { body, parse, once, signal });
     } catch (error) {
       if (!(await this.#isThere(error, signal))) throw error;
       // It breaks off over one of them, or takes too long for all: each is to be asked for alone.
       return undefined;
     }
-    return answer.status === 200 ? parseBulkGet(answer, requests) : undefined;
+    return answer.status === 200 ? parseBulkGet(answer.json, requests) : undefined;
   }
 
   /** Whether a server that did not answer something answers at all. */

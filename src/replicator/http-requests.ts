@@ -65,11 +65,16 @@ export interface RequestParts {
 }
 
 /** A whole answer. */
-export interface Answer {
+export interface Answer<Json = unknown> {
   readonly status: number;
   readonly text: string;
   /** What the text says; undefined for what is no JSON. */
-  readonly json: unknown;
+  readonly json: Json | undefined;
+}
+
+/** How an answer's text is looked at; undefined for what is no JSON. `JSON.parse` when absent. */
+interface Parsing<Json> {
+  readonly parse?: (text: string) => Json | undefined;
 }
 
 export class HttpRequests {
@@ -142,13 +147,18 @@ export class HttpRequests {
   }
 
   /** A whole answer: one that breaks off is asked for again, like one that does not come. */
-  async ask(method: Method, path: string, parts: RequestParts): Promise<Answer> {
+  async ask<Json = unknown>(
+    method: Method,
+    path: string,
+    parts: RequestParts & Parsing<Json>,
+  ): Promise<Answer<Json>> {
+    const parse = parts.parse ?? (parseJson as (text: string) => Json | undefined);
     let text = "";
-    let json: unknown;
+    let json: Json | undefined;
     const fetchWhole: Fetch = async (request) => {
       const response = await this.#once(request);
       text = await readText(response);
-      json = parseJson(text);
+      json = parse(text);
       if (response.status < 300 && json === undefined && isBroken(text)) {
         const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
         throw new RequestFailedError(details);

@@ -53,7 +53,7 @@ export class LocalDocumentWriter {
         continue;
       }
       edits.push(replicatedEdit(parsed.wire, parsed.wire.attachments.map(stubEdit)));
-      length += document.text.length;
+      length += document.length;
       if (edits.length >= DOCUMENTS_MAX || length >= LENGTH_MAX) await flush();
     }
     await flush();
@@ -84,22 +84,22 @@ export class LocalDocumentWriter {
   }
 
   /** What can be written: a document by the protocol, and not too large. */
-  #parse({
-    id,
-    text,
-    wire: known,
-  }: PlainDocument):
+  #parse(
+    document: PlainDocument | StreamedDocument,
+  ):
     | { readonly kind: "document"; readonly wire: WireDocument }
     | { readonly kind: "refused"; readonly failure: WriteFailure } {
     try {
-      const wire = known ?? parseWireDocument(text);
+      const known = "wire" in document ? document.wire : undefined;
+      const wire = known ?? parseWireDocument(document.text);
       const edit = replicatedEdit(wire, []);
       if (this.#isTooLarge(edit)) return { kind: "refused", failure: tooLarge(edit) };
       return { kind: "document", wire };
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       const { status, error: name, reason } = error;
-      const revision = namedRevision(text);
+      const revision = namedRevision(document.text);
+      const { id } = document;
       return { kind: "refused", failure: { id, revision, status, error: name, reason } };
     }
   }
