@@ -24,9 +24,10 @@ export class BatchOutcome {
   }
 
   /** The document is on the target, and with it every revision that it descends from. */
-  written({ id, text }: Pick<PlainDocument | StreamedDocument, "id" | "text">): void {
+  written(document: Pick<PlainDocument | StreamedDocument, "id" | "text">): void {
+    const { id } = document;
     if (!this.#log.has(id)) return;
-    const { revisions } = parseWireDocument(text);
+    const { revisions } = parseWireDocument(document.text);
     if (revisions === undefined) return;
     const { start, hashes } = revisions;
     this.#arrived.push({ id, revisions: hashes.map((hash, index) => `${start - index}-${hash}`) });

@@ -39,9 +39,9 @@ export class BulkWriter {
   /** Takes the document if it fits into the next write; false: it was not taken. */
   tryAdd(document: PlainDocument): boolean {
     const isFirst = this.#documents.length === 0;
-    if (!isFirst && this.#length + document.text.length > WRITE_BYTES_MAX) return false;
+    if (!isFirst && this.#length + document.length > WRITE_BYTES_MAX) return false;
     this.#documents.push(document);
-    this.#length += document.text.length;
+    this.#length += document.length;
     return true;
   }
 
@@ -104,13 +104,13 @@ export class BulkWriter {
   }
 
   async #writeLast(document: PlainDocument, error: unknown, signal: AbortSignal): Promise<void> {
-    const { id, text } = document;
+    const { id } = document;
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.blame.passOver(error, isListed, signal);
     // The target works at this moment, so this try tells; earlier ones may have met it in a bad one.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
-    this.#outcome.failed("write", [{ id, revision: namedRevision(text), ...answer }]);
+    this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);
     this.#observer.count({ docWriteFailures: 1 });
   }
 }

@@ -11,6 +11,7 @@ import {
   type Endpoint,
   InvalidDocumentError,
   type PlainDocument,
+  plainDocument,
   type RevisionRequest,
   type StreamedDocument,
   type WriteFailure,
@@ -165,7 +166,7 @@ export class LoneCopier {
         journey.request,
         async (document) => {
           if (isPlain(document)) {
-            plain.push({ id: document.id, text: document.text });
+            plain.push(plainDocument(document.id, document.text));
             return;
           }
           side = "target";

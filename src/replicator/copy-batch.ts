@@ -227,7 +227,7 @@ export class BatchCopier {
         continue;
       }
       for (const document of result.documents) {
-        length += document.text.length;
+        length += document.length;
         if (!writer.tryAdd(document)) await writer.add(document, signal);
       }
     }

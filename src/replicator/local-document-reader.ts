@@ -1,8 +1,11 @@
 /** Documents of a database of our own, as the text that would have gone over the wire; attachments are read while they are sent. */
+import type { JsonText } from "../base/index.ts";
 import type { Database, Document } from "../databases/index.ts";
+import type { WireDocument } from "../protocol/index.ts";
 import type {
   AttachmentStream,
   BulkReadResult,
+  PlainDocument,
   RevisionRequest,
   StreamedDocument,
 } from "./endpoint.ts";
@@ -89,10 +92,35 @@ function bulkReadResult(documents: readonly Document[]): BulkReadResult {
   if (documents.length === 0 || separately) return { kind: "separately" };
   return {
     kind: "documents",
-    documents: documents.map((document) => ({
-      id: document.id,
-      text: renderStoredDocument(document, { revisions: true }),
-      wire: { ...document, attachments: [] },
-    })),
+    documents: documents.map((document) => new StoredPlainDocument(document)),
   };
 }
+
+/** Its text is made when it is asked for: a target of our own takes what it says instead, and another needs it for a moment. */
+class StoredPlainDocument implements PlainDocument {
+  readonly #document: Document;
+
+  constructor(document: Document) {
+    this.#document = document;
+  }
+
+  get id(): string {
+    return this.#document.id;
+  }
+
+  get length(): number {
+    const { id, body, revisions } = this.#document;
+    return id.length + body.length + revisions.hashes.length * REVISION_CHARACTERS;
+  }
+
+  get text(): JsonText {
+    return renderStoredDocument(this.#document, { revisions: true });
+  }
+
+  get wire(): WireDocument {
+    return { ...this.#document, attachments: [] };
+  }
+}
+
+/** Of a hash in a list. */
+const REVISION_CHARACTERS = 35;

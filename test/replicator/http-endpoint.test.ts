@@ -12,6 +12,7 @@ import {
   type Endpoint,
   HttpEndpoint,
   parseReplication,
+  plainDocument,
   REPLICATOR_CONFIG_DEFAULT,
 } from "../../src/replicator/index.ts";
 
@@ -114,7 +115,8 @@ test("a bulk read in another order, or of another length, counts as none", async
 
 test("a cluster that says 202 has taken the documents", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
-  expect(await endpoint.writeDocuments([{ id: "a", text: '{"_id":"a"}' }], signal)).toEqual([]);
+  const documents = [plainDocument("a", '{"_id":"a"}')];
+  expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
 });
 
 test("a question that is asked once is not repeated, and its failure tells what the server answered", async () => {
@@ -129,7 +131,7 @@ test("a question that is asked once is not repeated, and its failure tells what 
     undefined,
     3,
   );
-  const documents = [{ id: "a", text: '{"_id":"a"}' }];
+  const documents = [plainDocument("a", '{"_id":"a"}')];
   for (const [once, requestCount] of [
     [false, 4],
     [true, 1],

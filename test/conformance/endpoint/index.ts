@@ -1,6 +1,10 @@
 /** What the replicator takes for granted of an endpoint, whatever stands behind it. */
 import { expect, test } from "vitest";
-import type { Endpoint, StreamedDocument } from "../../../src/replicator/index.ts";
+import {
+  type Endpoint,
+  plainDocument,
+  type StreamedDocument,
+} from "../../../src/replicator/index.ts";
 
 const FOREVER = new AbortController().signal;
 const ALL = {
@@ -13,7 +17,7 @@ const ALL = {
 function plain(id: string, start: number, hashes: readonly string[], more = "") {
   const revisions = JSON.stringify({ start, ids: hashes });
   const rev = `${start}-${hashes[0]}`;
-  return { id, text: `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}` };
+  return plainDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
