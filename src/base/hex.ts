@@ -8,6 +8,9 @@ for (const [value, digit] of [...DIGITS].entries()) {
   VALUES[digit.toUpperCase().charCodeAt(0)] = value;
 }
 
+const UPPER_A = 0x41;
+const UPPER_F = 0x46;
+
 const decoder = new TextDecoder();
 /** For the digits of a few bytes. */
 const scratch = new Uint8Array(1_024);
@@ -25,6 +28,15 @@ export function writeHex(text: string, bytes: Uint8Array, offset: number): boole
     const low = VALUES[text.charCodeAt(index + 1)] ?? -1;
     if (high < 0 || low < 0) return false;
     bytes[offset + (index >> 1)] = high * 16 + low;
+  }
+  return true;
+}
+
+/** Whether the text is nothing but lower-case digits. */
+export function isLowerCaseHex(text: string): boolean {
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if ((VALUES[code] ?? -1) < 0 || (code >= UPPER_A && code <= UPPER_F)) return false;
   }
   return true;
 }

@@ -4,7 +4,13 @@
  * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
  * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
  */
-import { compareBytes, hexDecode, OperationalError, utf8Encode } from "../base/index.ts";
+import {
+  compareBytes,
+  hexDecode,
+  isLowerCaseHex,
+  OperationalError,
+  utf8Encode,
+} from "../base/index.ts";
 import type { Revision, RevisionPath } from "./document.ts";
 
 export interface RevisionParts {
@@ -17,7 +23,6 @@ export const HASH_BYTES_MAX = 500;
 
 const REVISION = /^[1-9][0-9]{0,14}-./s;
 const HEX_HASH = /^[0-9a-fA-F]{32}$/;
-const STORED_DIGEST = /^[0-9a-f]{32}$/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 export function formatRevision({ generation, hash }: RevisionParts): Revision {
@@ -45,7 +50,7 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
 
 /** Whether a hash, in the form that is stored, is one of the usual 16 bytes. */
 export function isDigest(hash: string): boolean {
-  return hash.length === 32 && STORED_DIGEST.test(hash);
+  return hash.length === 32 && isLowerCaseHex(hash);
 }
 
 /** The 16 bytes of a hash of the usual form; undefined for a foreign one. */
