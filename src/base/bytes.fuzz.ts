@@ -1,8 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { cutBytes } from "./byte-slab.ts";
-import { base64Decode, base64Encode, compareBytes, utf8Decode, utf8Encode } from "./bytes.ts";
-import { hexDecode, hexEncode } from "./hex.ts";
+import {
+  base64Decode,
+  base64Encode,
+  compareBytes,
+  Utf8Writer,
+  utf8Decode,
+  utf8Encode,
+} from "./bytes.ts";
+import { hexDecode, hexEncode, isLowerCaseHex } from "./hex.ts";
 
 test("base64 and hexadecimal are those of the platform, both ways", () => {
   fc.assert(
@@ -24,6 +31,31 @@ test("texts have the bytes that the platform gives them, however long they are",
       expect(utf8Decode(bytes)).toBe(Buffer.from(text).toString());
     }),
     { numRuns: 200 },
+  );
+});
+
+test("a writer's texts and bytes stand behind each other, however little room was expected", () => {
+  const piece = fc.oneof(fc.string({ unit: "binary" }), fc.uint8Array());
+  fc.assert(
+    fc.property(fc.array(piece), fc.nat({ max: 100 }), (pieces, byteCountExpected) => {
+      const writer = new Utf8Writer(byteCountExpected);
+      for (const each of pieces) {
+        if (typeof each === "string") writer.text(each);
+        else writer.bytes(each);
+      }
+      const parts = pieces.map((each) => Buffer.from(each as string));
+      expect(Buffer.concat(parts).equals(writer.finish())).toBe(true);
+    }),
+  );
+});
+
+test("lower-case digits are told from others", () => {
+  const letter = fc.constantFrom(..."0123456789abcdefABFG/:@`g\u00e9");
+  fc.assert(
+    fc.property(fc.array(letter), (letters) => {
+      const text = letters.join("");
+      expect(isLowerCaseHex(text)).toBe(/^[0-9a-f]*$/.test(text));
+    }),
   );
 });
 

@@ -24,6 +24,43 @@ export function utf8EncodeBriefly(text: string): Uint8Array {
   return briefBytes.subarray(0, encoder.encodeInto(text, briefBytes).written);
 }
 
+/** Texts and bytes one behind the other, in UTF-8. */
+export class Utf8Writer {
+  #bytes: Uint8Array<ArrayBuffer>;
+  #length = 0;
+
+  constructor(byteCountExpected: number) {
+    this.#bytes = new Uint8Array(byteCountExpected);
+  }
+
+  text(text: string): void {
+    const { read, written } = encoder.encodeInto(text, this.#bytes.subarray(this.#length));
+    this.#length += written;
+    if (read === text.length) return;
+    this.#reserve((text.length - read) * BYTES_PER_UNIT_MAX);
+    this.text(text.slice(read));
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  /** What was written; shares the writer's memory. */
+  finish(): Uint8Array<ArrayBuffer> {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  #reserve(byteCount: number): void {
+    const needed = this.#length + byteCount;
+    if (needed <= this.#bytes.length) return;
+    const grown = new Uint8Array(Math.max(this.#bytes.length * 2, needed));
+    grown.set(this.finish());
+    this.#bytes = grown;
+  }
+}
+
 /** Throws a TypeError when the bytes are not valid UTF-8. */
 export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);

@@ -12,12 +12,13 @@ export {
   equalBytes,
   exceedsBytes,
   startsWithBytes,
+  Utf8Writer,
   utf8Decode,
   utf8Encode,
   utf8EncodeBriefly,
 } from "./bytes.ts";
 export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
-export { hexDecode, hexEncode, writeHex } from "./hex.ts";
+export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export type { JsonMember, JsonText, JsonValue } from "./json-text.ts";
 export {
   joinObject,

@@ -122,8 +122,22 @@ export class JsonValue {
   /** The last member of that name, as `JSON.parse` has it; undefined when there is none, or when it is no object. */
   member(name: string): JsonValue | undefined {
     if (!this.isObject) return undefined;
-    const row = this.#inside().findLast((each) => this.#isNamed(each, name));
-    return row === undefined ? undefined : new JsonValue(this.#whole, this.#rows, row);
+    const rows = this.#rows;
+    const end = rows[this.#row + NEXT] as number;
+    let found = -1;
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+      if (this.#isNamed(row, name)) found = row;
+    }
+    return found < 0 ? undefined : new JsonValue(this.#whole, rows, found);
+  }
+
+  /** Whether it is this string. */
+  isString(text: string): boolean {
+    const start = this.#rows[this.#row + VALUE_START] as number;
+    const end = this.#rows[this.#row + VALUE_END] as number;
+    if (this.#whole.charCodeAt(start) !== QUOTE) return false;
+    if (this.#isSpelled(start, end)) return JSON.parse(this.text) === text;
+    return end - start === text.length + 2 && this.#whole.startsWith(text, start + 1);
   }
 
   /**
@@ -220,7 +234,7 @@ export class JsonValue {
     return end - start === name.length + 2 && this.#whole.startsWith(name, start + 1);
   }
 
-  /** Whether there are escapes in a name. */
+  /** Whether there are escapes in a string. */
   #isSpelled(start: number, end: number): boolean {
     for (let at = start; at < end; at++) {
       if (this.#whole.charCodeAt(at) === BACKSLASH) return true;

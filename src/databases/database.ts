@@ -25,13 +25,14 @@ import type {
   DocumentEdit,
   Leaf,
   LocalDocument,
+  RawDocument,
   Revision,
   WriteContext,
   WriteOutcome,
 } from "./document.ts";
 import { DocumentIndexes } from "./document-indexes.ts";
 import { DocumentPurger, type Purge } from "./document-purger.ts";
-import { DocumentReader, type ReadRule } from "./document-reader.ts";
+import { DocumentReader, type LeafOf, type ReadRule } from "./document-reader.ts";
 import { DocumentWriter } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { LeafWriter } from "./leaf-writer.ts";
@@ -54,6 +55,17 @@ import {
   stateOf,
   type TransactionState,
 } from "./transaction-state.ts";
+
+/** A revision that is asked for. */
+export interface WantedRevision {
+  readonly id: string;
+  readonly revision: Revision;
+}
+
+export interface ReadRevisionOptions {
+  /** The leaves that descend from it instead. */
+  readonly latest?: boolean;
+}
 
 export interface DatabaseParts {
   readonly registryKeys: RegistryKeys;
@@ -164,18 +176,37 @@ export class Database {
     tx: ReadTransaction,
     id: string,
     revision: Revision,
-    { latest = false }: { readonly latest?: boolean } = {},
+    options: ReadRevisionOptions = {},
   ): Promise<Document[]> {
-    const [documents] = await this.readRevisions(tx, [{ id, revision }], { latest });
+    const [documents] = await this.readRevisions(tx, [{ id, revision }], options);
     return documents as Document[];
   }
 
   /** As `readRevision` of each, in one read of their trees and one of their bodies. */
-  async readRevisions(
+  readRevisions(
     tx: ReadTransaction,
-    wanted: readonly { readonly id: string; readonly revision: Revision }[],
-    { latest = false }: { readonly latest?: boolean } = {},
+    wanted: readonly WantedRevision[],
+    options: ReadRevisionOptions = {},
   ): Promise<Document[][]> {
+    return this.#readRevisions(tx, wanted, options, (leaves) => this.#reader.documents(tx, leaves));
+  }
+
+  /** As `readRevisions`, with the bodies as they are stored. */
+  readRawRevisions(
+    tx: ReadTransaction,
+    wanted: readonly WantedRevision[],
+    options: ReadRevisionOptions = {},
+  ): Promise<RawDocument[][]> {
+    const read = (leaves: readonly LeafOf[]) => this.#reader.rawDocuments(tx, leaves);
+    return this.#readRevisions(tx, wanted, options, read);
+  }
+
+  async #readRevisions<Read>(
+    tx: ReadTransaction,
+    wanted: readonly WantedRevision[],
+    { latest = false }: ReadRevisionOptions,
+    read: (leaves: readonly LeafOf[]) => Promise<(Read | undefined)[]>,
+  ): Promise<Read[][]> {
     const ids = wanted.map(({ id }) => id);
     const loaded = await this.#reader.loadMany(tx, ids);
     const leavesOf = wanted.map(({ revision }, index) => {
@@ -187,7 +218,7 @@ export class Database {
     const leaves = leavesOf.flatMap((nodes, index) =>
       nodes.map((node) => ({ id: ids[index] as string, node })),
     );
-    const documents = await this.#reader.documents(tx, leaves);
+    const documents = await read(leaves);
     let next = 0;
     return leavesOf.map((nodes) => {
       const found = documents.slice(next, next + nodes.length);

@@ -1,9 +1,9 @@
 /** Reading one document's records: the tree, and what hangs on its leaves. */
-import { assert } from "../base/index.ts";
+import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { Key, ReadTransaction, Value } from "../kv/index.ts";
-import { decodeAttachmentList, decodeBody } from "./body-record.ts";
+import { decodeAttachmentList, rawBody } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
-import type { Attachment, Document } from "./document.ts";
+import type { Attachment, Document, RawDocument } from "./document.ts";
 import { decodeDocumentRecord, documentChunkCount } from "./document-record.ts";
 import { isDocumentId } from "./names.ts";
 import { formatRevision } from "./revision.ts";
@@ -74,6 +74,26 @@ export class DocumentReader {
     tx: ReadTransaction,
     leaves: readonly LeafOf[],
   ): Promise<(Document | undefined)[]> {
+    const raw = await this.#rawDocuments(tx, leaves);
+    return raw.map((document) => {
+      const decoded = { ...document, body: utf8Decode(document.body) };
+      return this.#readRule === undefined ? decoded : this.#readRule(decoded);
+    });
+  }
+
+  /** As `documents`, with their bodies as they are stored. */
+  async rawDocuments(
+    tx: ReadTransaction,
+    leaves: readonly LeafOf[],
+  ): Promise<(RawDocument | undefined)[]> {
+    if (this.#readRule === undefined) return this.#rawDocuments(tx, leaves);
+    const documents = await this.documents(tx, leaves);
+    return documents.map(
+      (document) => document && { ...document, body: utf8Encode(document.body) },
+    );
+  }
+
+  async #rawDocuments(tx: ReadTransaction, leaves: readonly LeafOf[]): Promise<RawDocument[]> {
     const keys: Key[] = [];
     for (const { id, node } of leaves) {
       const { bodyChunkCount, attachmentChunkCount } = node.leaf;
@@ -91,17 +111,14 @@ export class DocumentReader {
       next += count;
       return chunks.map(present);
     };
-    return leaves.map(({ id, node }) => {
-      const document = {
-        id,
-        revision: formatRevision(node),
-        deleted: node.leaf.deleted,
-        body: decodeBody(take(node.leaf.bodyChunkCount)),
-        revisions: pathOf(node),
-        attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
-      };
-      return this.#readRule === undefined ? document : this.#readRule(document);
-    });
+    return leaves.map(({ id, node }) => ({
+      id,
+      revision: formatRevision(node),
+      deleted: node.leaf.deleted,
+      body: rawBody(take(node.leaf.bodyChunkCount)),
+      revisions: pathOf(node),
+      attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
+    }));
   }
 
   async attachments(tx: ReadTransaction, id: string, node: LeafNode): Promise<Attachment[]> {

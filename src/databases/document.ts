@@ -45,6 +45,11 @@ export interface Document {
   readonly attachments: readonly Attachment[];
 }
 
+/** A document whose body is still as it is stored, in UTF-8: for who passes it on without a look at it. */
+export interface RawDocument extends Omit<Document, "body"> {
+  readonly body: Uint8Array;
+}
+
 /** An attachment in a write: kept from the parent by name, or bytes that were staged before. */
 export type AttachmentEdit =
   | {

@@ -37,6 +37,7 @@ export type {
   DocumentEdit,
   Leaf,
   LocalDocument,
+  RawDocument,
   Revision,
   RevisionPath,
   StagedContent,

@@ -23,4 +23,9 @@ export type {
   WireDocument,
   WireRevisions,
 } from "./wire-document.ts";
-export { parseWireDocument, renderWireDocument, wireDocumentOf } from "./wire-document.ts";
+export {
+  parseWireDocument,
+  renderWireDocument,
+  wireDocumentOf,
+  writeWireDocument,
+} from "./wire-document.ts";

@@ -9,6 +9,7 @@ import {
   joinObject,
   outlineJson,
   splitObject,
+  type Utf8Writer,
 } from "../base/index.ts";
 import { ProtocolError } from "./protocol-error.ts";
 import { parseRevision } from "./revision.ts";
@@ -200,26 +201,66 @@ export interface RenderedDocument {
 
 /** The document's text. The body's members stand in it as they came. */
 export function renderWireDocument(document: RenderedDocument): JsonText {
-  let text = `{"_id":${JSON.stringify(document.id)}`;
-  if (document.revision !== undefined) text += `,"_rev":${JSON.stringify(document.revision)}`;
+  const { head, tail } = renderAround(document);
   const inner = innerText(document.body);
-  if (inner !== "") text += `,${inner}`;
-  if (document.deleted) text += `,"_deleted":true`;
-  const { revisions, extras, attachments } = document;
+  return inner === "" ? head + tail : `${head},${inner}${tail}`;
+}
+
+/** The document's text, for a body in UTF-8 that need not become a text for it. */
+export function writeWireDocument(
+  writer: Utf8Writer,
+  document: Omit<RenderedDocument, "body"> & { readonly body: Uint8Array },
+): void {
+  const { head, tail } = renderAround(document);
+  const inner = innerBytes(document.body);
+  writer.text(inner.length === 0 ? head : `${head},`);
+  writer.bytes(inner);
+  writer.text(tail);
+}
+
+/** What stands before and behind the body's members. */
+function renderAround({
+  id,
+  revision,
+  deleted,
+  revisions,
+  extras,
+  attachments,
+}: Omit<RenderedDocument, "body">): { readonly head: string; readonly tail: string } {
+  let head = `{"_id":${JSON.stringify(id)}`;
+  if (revision !== undefined) head += `,"_rev":${JSON.stringify(revision)}`;
+  let tail = deleted ? `,"_deleted":true` : "";
   if (revisions !== undefined) {
-    text += `,"_revisions":{"start":${revisions.start},"ids":${JSON.stringify(revisions.hashes)}}`;
+    tail += `,"_revisions":{"start":${revisions.start},"ids":${JSON.stringify(revisions.hashes)}}`;
   }
-  for (const { name, value } of extras ?? []) text += `,${JSON.stringify(name)}:${value}`;
+  for (const { name, value } of extras ?? []) tail += `,${JSON.stringify(name)}:${value}`;
   if (attachments !== undefined && attachments.length > 0) {
-    text += `,"_attachments":${renderAttachments(attachments)}`;
+    tail += `,"_attachments":${renderAttachments(attachments)}`;
   }
-  return `${text}}`;
+  return { head, tail: `${tail}}` };
 }
 
 /** What stands between an object's braces, without the space around it. */
 function innerText(body: JsonText): string {
   const trimmed = body.trim();
   return trimmed.slice(1, -1).trim();
+}
+
+/** The same, of an object in UTF-8. */
+function innerBytes(body: Uint8Array): Uint8Array {
+  let begin = 0;
+  let end = body.length;
+  while (isSpace(body[begin])) begin++;
+  while (isSpace(body[end - 1])) end--;
+  begin++;
+  end--;
+  while (isSpace(body[begin])) begin++;
+  while (begin < end && isSpace(body[end - 1])) end--;
+  return body.subarray(begin, Math.max(begin, end));
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
 function renderAttachments(attachments: readonly WireAttachment[]): JsonText {

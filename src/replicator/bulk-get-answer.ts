@@ -1,7 +1,12 @@
 /** The answer to `_bulk_get`, cut into the documents' texts. Nearly all of a first replication passes here, so it is gone through once. */
 import { type JsonValue, outlineJson } from "../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../protocol/index.ts";
-import type { BulkReadResult, PlainDocument, RevisionRequest } from "./endpoint.ts";
+import {
+  type BulkReadResult,
+  type PlainDocument,
+  type RevisionRequest,
+  TextDocument,
+} from "./endpoint.ts";
 
 /** The members of a document are in a list of documents, in a row, in the list of rows. */
 const MEMBERS_DEPTH = 6;
@@ -34,7 +39,7 @@ export function parseBulkGet(
 
 function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
   const named = row.member("id");
-  if (!row.isObject || (named !== undefined && !isText(named, id))) return undefined;
+  if (!row.isObject || (named !== undefined && !named.isString(id))) return undefined;
   const documents: PlainDocument[] = [];
   for (const item of elementsOf(row.member("docs")) ?? []) {
     const document = item.member("ok");
@@ -45,31 +50,20 @@ function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
 }
 
 function isPlain(document: JsonValue, id: string): boolean {
-  const named = document.member("_id");
-  return named !== undefined && isText(named, id) && document.member("_attachments") === undefined;
+  const isNamed = document.member("_id")?.isString(id) ?? false;
+  return isNamed && document.member("_attachments") === undefined;
 }
 
 function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {
   return value?.isArray === true ? value.elements() : undefined;
 }
 
-function isText(value: JsonValue, text: string): boolean {
-  return value.text === JSON.stringify(text) || JSON.parse(value.text) === text;
-}
-
-class ReadDocument implements PlainDocument {
-  readonly id: string;
-  readonly text: string;
+class ReadDocument extends TextDocument {
   readonly #value: JsonValue;
 
   constructor(id: string, value: JsonValue) {
-    this.id = id;
-    this.text = value.text;
+    super(id, value.text);
     this.#value = value;
-  }
-
-  get length(): number {
-    return this.text.length;
   }
 
   get wire(): WireDocument {

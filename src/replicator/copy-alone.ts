@@ -11,9 +11,9 @@ import {
   type Endpoint,
   InvalidDocumentError,
   type PlainDocument,
-  plainDocument,
   type RevisionRequest,
   type StreamedDocument,
+  TextDocument,
   type WriteFailure,
   type WriteResult,
 } from "./endpoint.ts";
@@ -166,7 +166,7 @@ export class LoneCopier {
         journey.request,
         async (document) => {
           if (isPlain(document)) {
-            plain.push(plainDocument(document.id, document.text));
+            plain.push(new TextDocument(document.id, document.text));
             return;
           }
           side = "target";

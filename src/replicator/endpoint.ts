@@ -4,7 +4,7 @@
  *
  * Every call ends when its signal aborts. Failures are EndpointErrors; whether a job runs again is decided by their code.
  */
-import { type JsonText, OperationalError } from "../base/index.ts";
+import { type JsonText, OperationalError, type Utf8Writer } from "../base/index.ts";
 import type { WireDocument } from "../protocol/index.ts";
 
 /** A place in the source's changes: opaque, any JSON value. Never compared, never parsed. 0 is before everything. */
@@ -68,12 +68,29 @@ export interface PlainDocument {
   readonly length: number;
   /** May be made anew each time. */
   readonly text: JsonText;
+  /** Writes the text, where that can be done without making it. */
+  writeTo(writer: Utf8Writer): void;
   /** What the text says, from a source that did not have to look: then the target need not either. */
   readonly wire?: WireDocument;
 }
 
-export function plainDocument(id: string, text: JsonText): PlainDocument {
-  return { id, length: text.length, text };
+/** One whose text is at hand. */
+export class TextDocument implements PlainDocument {
+  readonly id: string;
+  readonly text: JsonText;
+
+  constructor(id: string, text: JsonText) {
+    this.id = id;
+    this.text = text;
+  }
+
+  get length(): number {
+    return this.text.length;
+  }
+
+  writeTo(writer: Utf8Writer): void {
+    writer.text(this.text);
+  }
 }
 
 /** What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. */

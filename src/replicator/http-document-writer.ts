@@ -1,5 +1,5 @@
 /** Documents to a server: many at once by `_bulk_docs`, or one with its attachments; and what it says of those it does not take. */
-import type { Random } from "../base/index.ts";
+import { type Random, Utf8Writer } from "../base/index.ts";
 import { readText } from "../http-client/index.ts";
 import { encodeDocumentId } from "../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "./endpoint.ts";
@@ -34,8 +34,7 @@ export class HttpDocumentWriter {
     { once = false }: { readonly once?: boolean } = {},
   ): Promise<readonly WriteFailure[]> {
     if (documents.length === 0) return [];
-    const texts = documents.map(({ text }) => text).join(",");
-    const body = `{"new_edits":false,"docs":[${texts}]}`;
+    const body = bulkBody(documents);
     const response = await this.#requests.ask("POST", "_bulk_docs", {
       body,
       headers: { "x-couch-full-commit": "false" },
@@ -107,6 +106,23 @@ export class HttpDocumentWriter {
     ];
   }
 }
+
+function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
+  let length = 0;
+  for (const document of documents) length += document.length + MARGIN_CHARACTERS;
+  const writer = new Utf8Writer(length);
+  let before = '{"new_edits":false,"docs":[';
+  for (const document of documents) {
+    writer.text(before);
+    document.writeTo(writer);
+    before = ",";
+  }
+  writer.text("]}");
+  return writer.finish();
+}
+
+/** For what a document's length leaves out, and for a few characters that take more than a byte. */
+const MARGIN_CHARACTERS = 256;
 
 /** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
 function bulkFailures(

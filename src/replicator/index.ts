@@ -21,7 +21,7 @@ export type {
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { Endpoint, EndpointInfo, StreamedDocument, WriteFailure } from "./endpoint.ts";
-export { EndpointError, plainDocument } from "./endpoint.ts";
+export { EndpointError, TextDocument } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";
 export { Endpoints } from "./endpoints.ts";
 export { describeFailure } from "./failure.ts";

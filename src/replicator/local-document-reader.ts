@@ -1,7 +1,7 @@
 /** Documents of a database of our own, as the text that would have gone over the wire; attachments are read while they are sent. */
-import type { JsonText } from "../base/index.ts";
-import type { Database, Document } from "../databases/index.ts";
-import type { WireDocument } from "../protocol/index.ts";
+import { type JsonText, type Utf8Writer, utf8Decode } from "../base/index.ts";
+import type { Database, Document, RawDocument } from "../databases/index.ts";
+import { renderWireDocument, type WireDocument, writeWireDocument } from "../protocol/index.ts";
 import type {
   AttachmentStream,
   BulkReadResult,
@@ -31,7 +31,7 @@ export class LocalDocumentReader {
       signal.throwIfAborted();
       const page = requests.slice(start, start + DOCUMENTS_MAX);
       const documents = await this.#access.read((tx, database) =>
-        database.readRevisions(tx, page, { latest: true }),
+        database.readRawRevisions(tx, page, { latest: true }),
       );
       results.push(...documents.map(bulkReadResult));
     }
@@ -87,7 +87,7 @@ export class LocalDocumentReader {
   }
 }
 
-function bulkReadResult(documents: readonly Document[]): BulkReadResult {
+function bulkReadResult(documents: readonly RawDocument[]): BulkReadResult {
   const separately = documents.some(({ attachments }) => attachments.length > 0);
   if (documents.length === 0 || separately) return { kind: "separately" };
   return {
@@ -96,11 +96,11 @@ function bulkReadResult(documents: readonly Document[]): BulkReadResult {
   };
 }
 
-/** Its text is made when it is asked for: a target of our own takes what it says instead, and another needs it for a moment. */
+/** It stays as it is stored: a target of our own takes what it says, and another its bytes. */
 class StoredPlainDocument implements PlainDocument {
-  readonly #document: Document;
+  readonly #document: RawDocument;
 
-  constructor(document: Document) {
+  constructor(document: RawDocument) {
     this.#document = document;
   }
 
@@ -114,11 +114,16 @@ class StoredPlainDocument implements PlainDocument {
   }
 
   get text(): JsonText {
-    return renderStoredDocument(this.#document, { revisions: true });
+    const { body } = this.#document;
+    return renderWireDocument({ ...this.#document, body: utf8Decode(body), attachments: [] });
   }
 
   get wire(): WireDocument {
-    return { ...this.#document, attachments: [] };
+    return { ...this.#document, body: utf8Decode(this.#document.body), attachments: [] };
+  }
+
+  writeTo(writer: Utf8Writer): void {
+    writeWireDocument(writer, { ...this.#document, attachments: [] });
   }
 }
 

@@ -12,8 +12,8 @@ import {
   type Endpoint,
   HttpEndpoint,
   parseReplication,
-  plainDocument,
   REPLICATOR_CONFIG_DEFAULT,
+  TextDocument,
 } from "../../src/replicator/index.ts";
 
 const { signal } = new AbortController();
@@ -115,7 +115,7 @@ test("a bulk read in another order, or of another length, counts as none", async
 
 test("a cluster that says 202 has taken the documents", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
-  const documents = [plainDocument("a", '{"_id":"a"}')];
+  const documents = [new TextDocument("a", '{"_id":"a"}')];
   expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
 });
 
@@ -131,7 +131,7 @@ test("a question that is asked once is not repeated, and its failure tells what 
     undefined,
     3,
   );
-  const documents = [plainDocument("a", '{"_id":"a"}')];
+  const documents = [new TextDocument("a", '{"_id":"a"}')];
   for (const [once, requestCount] of [
     [false, 4],
     [true, 1],

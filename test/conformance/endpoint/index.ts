@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import {
   type Endpoint,
-  plainDocument,
   type StreamedDocument,
+  TextDocument,
 } from "../../../src/replicator/index.ts";
 
 const FOREVER = new AbortController().signal;
@@ -17,7 +17,7 @@ const ALL = {
 function plain(id: string, start: number, hashes: readonly string[], more = "") {
   const revisions = JSON.stringify({ start, ids: hashes });
   const rev = `${start}-${hashes[0]}`;
-  return plainDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
+  return new TextDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { Utf8Writer, utf8Decode, utf8Encode } from "../base/index.ts";
+import { parseWireDocument, renderWireDocument, writeWireDocument } from "./wire-document.ts";
+
+/** Objects without members of the protocol's, with white space where it may stand. */
+const body = fc
+  .tuple(
+    fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue()),
+    fc.constantFrom(undefined, 1, "\t"),
+    fc.constantFrom("", " ", "\n\t", "\r\n"),
+  )
+  .filter(([members]) => !Object.keys(members).some((name) => name.startsWith("_")))
+  .map(([members, space, around]) => around + JSON.stringify(members, null, space) + around);
+
+const rendered = fc.record({
+  id: fc.string({ unit: "grapheme", minLength: 1 }),
+  revision: fc.constant("2-b"),
+  deleted: fc.boolean(),
+  body,
+  revisions: fc.constant({ start: 2, hashes: ["b", "a"] }),
+});
+
+test("a document that is written from its bytes is the one that is rendered from its text", () => {
+  fc.assert(
+    fc.property(rendered, (document) => {
+      const writer = new Utf8Writer(0);
+      writeWireDocument(writer, { ...document, body: utf8Encode(document.body) });
+      expect(utf8Decode(writer.finish())).toBe(renderWireDocument(document));
+    }),
+  );
+});
+
+test("what is rendered is parsed as what it was", () => {
+  fc.assert(
+    fc.property(rendered, (document) => {
+      const parsed = parseWireDocument(renderWireDocument(document));
+      expect(JSON.parse(parsed.body)).toEqual(JSON.parse(document.body));
+      const { body: _, ...others } = document;
+      expect(parsed).toMatchObject(others);
+    }),
+  );
+});
