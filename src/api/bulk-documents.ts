@@ -16,6 +16,9 @@ import { defineRoute, type Route } from "./router.ts";
 /** Documents whose inline attachments are stored at once. */
 const PREPARED_COUNT_MAX = 8;
 
+/** The members of a document are in a list of documents, in the body. */
+const MEMBERS_DEPTH = 3;
+
 export function bulkDocumentsRoutes(parts: ApiParts): Route[] {
   return [defineRoute("POST", "/{database}/_bulk_docs", (call) => writeBulk(parts, call))];
 }
@@ -26,7 +29,7 @@ type Prepared =
   | { readonly kind: "refused"; readonly document: JsonValue; readonly error: unknown };
 
 async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
-  const members = await readJsonValues(call, Number.POSITIVE_INFINITY);
+  const members = await readJsonValues(call, MEMBERS_DEPTH);
   const mode = modeOf(members.get("new_edits")?.text);
   const documents = documentsOf(members.get("docs"));
   if (mode === "interactive") for (const document of documents) refuseRepeatedNames(document);

@@ -60,12 +60,12 @@ export async function readJsonMembers(
   call: Call,
   memberNames?: MemberNames,
 ): Promise<ReadonlyMap<string, JsonText>> {
-  const members = await readJsonValues(call, Number.POSITIVE_INFINITY);
+  const members = await readJsonValues(call, 1);
   if (memberNames !== "any") for (const value of members.values()) refuseRepeatedNames(value);
   return new Map([...members].map(([name, value]) => [name, value.text]));
 }
 
-/** As `readJsonMembers`, to be cut to pieces that `depthMax` brackets enclose. What is inside of them is not checked for names. */
+/** As `readJsonMembers`, to be cut to pieces that `depthMax` brackets enclose. Names inside of them are the caller's to check. */
 export async function readJsonValues(
   call: Call,
   depthMax: number,
@@ -91,7 +91,7 @@ export function requireJsonType(call: Call): void {
 /** The text as it came, with the space around it. Throws as `readJsonBody`. */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
   if (memberNames === "any") return outlineBody(bytes, 0).whole;
-  const value = outlineBody(bytes, Number.POSITIVE_INFINITY);
+  const value = outlineBody(bytes, 0);
   refuseRepeatedNames(value);
   return value.whole;
 }
@@ -99,7 +99,11 @@ export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): 
 /** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
 function outlineBody(bytes: Uint8Array, depthMax: number): JsonValue {
   try {
-    return outlineJson(utf8Decode(bytes), { depthMax, wholeCharacters: true });
+    return outlineJson(utf8Decode(bytes), {
+      depthMax,
+      allNames: true,
+      wholeCharacters: true,
+    });
   } catch (error) {
     throw new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
   }

@@ -16,11 +16,14 @@ export const NEXT = 4;
 export interface ScanOptions {
   /** Values that so many brackets enclose, or fewer, have rows. */
   readonly depthMax: number;
+  /** So do all objects and their members, however deep: for who looks for names. */
+  readonly allNames: boolean;
   /** Whether an escape that is half of a character is an error; `JSON.parse` takes it. */
   readonly wholeCharacters: boolean;
 }
 
 const ROWS_FIRST = 64;
+const DEPTH_FIRST = 16;
 const NO_ROW = -1;
 
 const TAB = 0x09;
@@ -51,19 +54,21 @@ class Scanner {
   rows = new Int32Array(ROWS_FIRST * ROW_LENGTH);
   readonly #text: string;
   readonly #depthMax: number;
+  readonly #allNames: boolean;
   readonly #wholeCharacters: boolean;
-  /** Of brackets that are open: whether it is a brace, and where the row of its value is. */
-  readonly #isObject: boolean[] = [];
-  readonly #openRows: number[] = [];
+  /** Of each bracket that is open, twice where the row of its value is, and one more for a brace. */
+  #open = new Int32Array(DEPTH_FIRST);
+  #depth = 0;
   #rowsEnd = 0;
   /** The first backslash that has not been passed; none: behind the text. */
   #backslash: number;
-  /** Then strings have to be looked at for them, character by character. */
+  /** Whether strings have to be looked at for characters that JSON forbids in them. */
   readonly #hasControls: boolean;
 
-  constructor(text: string, { depthMax, wholeCharacters }: ScanOptions) {
+  constructor(text: string, { depthMax, allNames, wholeCharacters }: ScanOptions) {
     this.#text = text;
     this.#depthMax = depthMax;
+    this.#allNames = allNames;
     this.#wholeCharacters = wholeCharacters;
     this.#backslash = indexOr(text.indexOf("\\"), text.length);
     this.#hasControls = CONTROLS.test(text);
@@ -74,9 +79,9 @@ class Scanner {
     let at = skipSpace(text, 0);
     for (;;) {
       // A value begins here. Of an object, behind its name.
-      const depth = this.#isObject.length;
-      const row = depth <= this.#depthMax ? this.#addRow() : NO_ROW;
-      if (depth > 0 && this.#isObject[depth - 1] === true) {
+      const isMember = this.#depth > 0 && this.#isInObject();
+      const row = this.#hasRow(isMember, text.charCodeAt(at)) ? this.#addRow() : NO_ROW;
+      if (isMember) {
         if (text.charCodeAt(at) !== QUOTE) throw unexpected(text, at);
         const nameEnd = this.#stringEnd(at);
         if (row !== NO_ROW) {
@@ -92,8 +97,7 @@ class Scanner {
       if (code === OPEN_BRACE || code === OPEN_BRACKET) {
         const inside = skipSpace(text, at + 1);
         if (text.charCodeAt(inside) !== code + 2) {
-          this.#isObject.push(code === OPEN_BRACE);
-          this.#openRows.push(row);
+          this.#push(row, code === OPEN_BRACE);
           at = inside;
           continue;
         }
@@ -105,8 +109,7 @@ class Scanner {
       at = skipSpace(text, at);
       // And the values that end with it.
       for (;;) {
-        const open = this.#isObject.length;
-        if (open === 0) {
+        if (this.#depth === 0) {
           if (at !== text.length) throw unexpected(text, at);
           return;
         }
@@ -115,25 +118,36 @@ class Scanner {
           at = skipSpace(text, at + 1);
           break;
         }
-        if (next !== (this.#isObject[open - 1] === true ? CLOSE_BRACE : CLOSE_BRACKET)) {
+        if (next !== (this.#isInObject() ? CLOSE_BRACE : CLOSE_BRACKET)) {
           throw unexpected(text, at);
         }
-        this.#isObject.pop();
         at++;
-        this.#endValue(this.#openRows.pop() as number, at);
+        this.#depth--;
+        this.#endValue((this.#open[this.#depth] as number) >> 1, at);
         at = skipSpace(text, at);
       }
     }
   }
 
+  #isInObject(): boolean {
+    return ((this.#open[this.#depth - 1] as number) & 1) === 1;
+  }
+
+  #push(row: number, isObject: boolean): void {
+    if (this.#depth === this.#open.length) this.#open = doubled(this.#open);
+    this.#open[this.#depth++] = row * 2 + (isObject ? 1 : 0);
+  }
+
+  /** `code` begins the value, or the name of a member. */
+  #hasRow(isMember: boolean, code: number): boolean {
+    if (this.#depth <= this.#depthMax) return true;
+    return this.#allNames && (isMember || code === OPEN_BRACE);
+  }
+
   #addRow(): number {
     const row = this.#rowsEnd;
     this.#rowsEnd += ROW_LENGTH;
-    if (this.#rowsEnd > this.rows.length) {
-      const grown = new Int32Array(this.rows.length * 2);
-      grown.set(this.rows);
-      this.rows = grown;
-    }
+    if (this.#rowsEnd > this.rows.length) this.rows = doubled(this.rows);
     return row;
   }
 
@@ -227,6 +241,12 @@ function skipSpace(text: string, start: number): number {
     if (code !== SPACE && code !== LINE_FEED && code !== RETURN && code !== TAB) return at;
     at++;
   }
+}
+
+function doubled(numbers: Int32Array): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(numbers.length * 2);
+  grown.set(numbers);
+  return grown;
 }
 
 function indexOr(index: number, missing: number): number {

@@ -80,6 +80,7 @@ test("a repeated name is found, however deep it stands and however it is spelled
           repeating,
         );
         expect(outlineJson(text).repeatedName()).toBe(name);
+        expect(outlineJson(text, { depthMax: 0, allNames: true }).repeatedName()).toBe(name);
       },
     ),
   );

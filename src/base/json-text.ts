@@ -67,6 +67,7 @@ export function outlineJson(text: string, options: Partial<ScanOptions> = {}): J
 
 const SCAN_OPTIONS: ScanOptions = {
   depthMax: Number.POSITIVE_INFINITY,
+  allNames: false,
   wholeCharacters: false,
 };
 
@@ -187,7 +188,7 @@ export class JsonValue {
     return { taken, rest: `${rest}}` };
   }
 
-  /** The first name that stands twice in one object, at whatever depth. */
+  /** The first name that stands twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
   repeatedName(): string | undefined {
     const rows = this.#rows;
     const end = rows[this.#row + NEXT] as number;
