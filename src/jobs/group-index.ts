@@ -26,6 +26,8 @@ export type Candidate = Order & { readonly group: string };
 
 export class GroupIndex {
   readonly #keys: JobKeys;
+  /** By transaction and group, the end of the last change that was begun. */
+  readonly #changes = new WeakMap<Transaction, Map<string, Promise<void>>>();
 
   constructor(keys: JobKeys) {
     this.#keys = keys;
@@ -65,6 +67,33 @@ export class GroupIndex {
   async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
     const { entries } = await tx.getRangePage(this.#keys.laterGroups(type), { limit: 1 });
     return entries[0] && this.#keys.laterGroup(entries[0].key).dueAtSec;
+  }
+
+  /**
+   * Gives a group the place that `decide` makes of the one it has, or leaves it where it is. Who requeues many jobs does it side by
+   * side in one transaction, so the changes of a group wait for each other: else two would begin from the same place, and what the
+   * first wrote would stay in the index.
+   */
+  change(
+    tx: Transaction,
+    type: JobType,
+    group: string,
+    decide: (place: Place) => Place | undefined | Promise<Place | undefined>,
+  ): Promise<void> {
+    const change = async (): Promise<void> => {
+      const place = await this.place(tx, type, group);
+      const next = await decide(place);
+      if (next !== undefined) await this.move(tx, type, group, place, next);
+    };
+    let ofTransaction = this.#changes.get(tx);
+    if (ofTransaction === undefined) {
+      ofTransaction = new Map();
+      this.#changes.set(tx, ofTransaction);
+    }
+    const name = JSON.stringify([type, group]);
+    const changed = ofTransaction.get(name)?.then(change, change) ?? change();
+    ofTransaction.set(name, changed);
+    return changed;
   }
 
   async move(tx: Transaction, type: JobType, group: string, from: Place, to: Place): Promise<void> {

@@ -38,22 +38,23 @@ export class GroupQueue {
   /** Puts a job into its group's queue. */
   async enter(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
     tx.set(this.#keys.groupPending(job, group, scheduledAtSec), EMPTY_BYTES);
-    const place = await this.#index.place(tx, job.type, group);
-    if (place.kind === "ready") return;
-    if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return;
-    await this.#index.move(tx, job.type, group, place, { kind: "later", dueAtSec: scheduledAtSec });
+    await this.#index.change(tx, job.type, group, (place) => {
+      if (place.kind === "ready") return undefined;
+      if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return undefined;
+      return { kind: "later", dueAtSec: scheduledAtSec };
+    });
   }
 
   /** Takes a job out of its group's queue that nobody accepts. */
   async leave(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
     const { type } = job;
     tx.clear(this.#keys.groupPending(job, group, scheduledAtSec));
-    const place = await this.#index.place(tx, type, group);
-    const { entries } = await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 });
-    const next = this.#index.placeFor(entries[0]);
-    const isDue = next.kind === "later" && next.dueAtSec <= this.#nowSec();
-    if (place.kind === "ready" && isDue) return;
-    await this.#index.move(tx, type, group, place, next);
+    await this.#index.change(tx, type, group, async (place) => {
+      const { entries } = await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 });
+      const next = this.#index.placeFor(entries[0]);
+      const isDue = next.kind === "later" && next.dueAtSec <= this.#nowSec();
+      return place.kind === "ready" && isDue ? undefined : next;
+    });
   }
 
   /** Takes up to `countMax` jobs that are due at `dueBySec` from the group that is next; none when no group has any. */

@@ -395,3 +395,27 @@ test("a group that gets a job while it is looked at keeps its counters", async (
   });
   expect((await kv.read((tx) => jobs.counts.read(tx, TYPE, "back"))).pending).toBe(1);
 });
+
+test("jobs that come and go side by side in one transaction leave the group where its first job is due", async () => {
+  const due = [300, 100, 200];
+  const name = (index: number) => ({ type: TYPE, id: `j${index}` });
+  await transact((tx) =>
+    Promise.all(
+      due.map((scheduledAtSec, index) =>
+        jobs.add(tx, name(index), {}, { group: "g", scheduledAtSec }),
+      ),
+    ),
+  );
+  expect(await firstDueSec()).toBe(100);
+  await transact((tx) => Promise.all([jobs.remove(tx, name(0)), jobs.remove(tx, name(1))]));
+  expect(await firstDueSec()).toBe(200);
+  await transact((tx) =>
+    Promise.all([
+      jobs.remove(tx, name(2)),
+      jobs.add(tx, name(3), {}, { group: "g", scheduledAtSec: 400 }),
+    ]),
+  );
+  expect(await firstDueSec()).toBe(400);
+  await remove("j3");
+  expect(await firstDueSec()).toBeUndefined();
+});
