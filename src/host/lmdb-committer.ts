@@ -45,8 +45,10 @@ const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 /** The file keeps the log longer, for processes that lag behind with their watches. */
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
-/** What a commit may spend on old records: more than one, so that a backlog shrinks. */
-const TRIM_COUNT_MAX = 4;
+/** Old records are deleted by one commit in so many: they lie on a page that a commit does not touch otherwise. */
+const TRIM_PERIOD = 16;
+/** What such a commit may spend on them: more than one for each that did not, so that a backlog shrinks. */
+const TRIM_COUNT_MAX = 64;
 
 /** How exactly it is known when a version was committed, to trim the log. */
 const SAMPLE_MS = 1_000;
@@ -187,7 +189,7 @@ export class LmdbCommitter {
     if (nowMs - lastMs >= SAMPLE_MS) samples.push({ version, timeMs: nowMs });
     while ((samples[1]?.timeMs ?? nowMs) < nowMs - LOG_MS) samples.shift();
     const oldest = samples[0] as { readonly version: number; readonly timeMs: number };
-    if (oldest.timeMs >= nowMs - LOG_MS) return;
+    if (oldest.timeMs >= nowMs - LOG_MS || version % TRIM_PERIOD !== 0) return;
     for (let count = 0; count < TRIM_COUNT_MAX && this.#firstLogged <= oldest.version; count++) {
       const isThere = this.#database.removeSync(logKey(this.#firstLogged));
       // Where another process was here before, it may have come far.
