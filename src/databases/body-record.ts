@@ -34,12 +34,8 @@ export function encodeBody(text: Uint8Array): Uint8Array[] {
   return splitChunks(new RecordWriter().byte(FORMAT).raw(text).finishBriefly());
 }
 
-export function decodeBody(chunks: readonly Uint8Array[]): JsonText {
-  return utf8Decode(rawBody(chunks));
-}
-
 /** The text in UTF-8, in the memory of the chunks if there is but one. */
-export function rawBody(chunks: readonly Uint8Array[]): Uint8Array {
+export function decodeBody(chunks: readonly Uint8Array[]): Uint8Array {
   const reader = new RecordReader(joinChunks(chunks));
   assert(reader.byte() === FORMAT, "The body record has a format of this version");
   return reader.rest();

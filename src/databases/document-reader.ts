@@ -1,7 +1,7 @@
 /** Reading one document's records: the tree, and what hangs on its leaves. */
 import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { Key, ReadTransaction, Value } from "../kv/index.ts";
-import { decodeAttachmentList, rawBody } from "./body-record.ts";
+import { decodeAttachmentList, decodeBody } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { Attachment, Document, RawDocument } from "./document.ts";
 import { decodeDocumentRecord, documentChunkCount } from "./document-record.ts";
@@ -115,7 +115,7 @@ export class DocumentReader {
       id,
       revision: formatRevision(node),
       deleted: node.leaf.deleted,
-      body: rawBody(take(node.leaf.bodyChunkCount)),
+      body: decodeBody(take(node.leaf.bodyChunkCount)),
       revisions: pathOf(node),
       attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
     }));

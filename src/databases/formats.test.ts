@@ -3,7 +3,7 @@
  * format byte and a reader of the old one.
  */
 import { expect, test } from "vitest";
-import { hexDecode, hexEncode, utf8Encode } from "../base/index.ts";
+import { hexDecode, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
 import { Versionstamp } from "../kv/index.ts";
 import {
   decodeAttachmentList,
@@ -91,7 +91,7 @@ const ROWS = [
     "BodyRecord",
     '{"é":1}',
     (body) => one(encodeBody(utf8Encode(body))),
-    (bytes) => decodeBody([bytes]),
+    (bytes) => utf8Decode(decodeBody([bytes])),
     "017b22c3a9223a317d",
   ),
   row(
