@@ -263,19 +263,17 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   async commit(): Promise<Commit> {
     this.#assertOpen();
     const readVersion = this.#view?.snapshot.version;
-    const ownWatches = this.#watches.filter(
-      ({ key }) => this.#buffer.find(keyText(key)) !== undefined,
-    );
     try {
       if (this.#buffer.isEmpty && this.#writes.length === 0) {
-        this.#armWatches(this.#watches, readVersion);
+        this.#armWatches(() => readVersion);
         return { versionstamp: undefined };
       }
+      const written = this.#watches.filter(
+        ({ key }) => this.#buffer.find(keyText(key)) !== undefined,
+      );
       const commit = await this.#handOver(readVersion);
       // Its own write is no news to the transaction; what others wrote between its read and its commit is.
-      this.#armWatches(ownWatches, commit.version);
-      const others = this.#watches.filter((watch) => !ownWatches.includes(watch));
-      this.#armWatches(others, readVersion);
+      this.#armWatches((watch) => (written.includes(watch) ? commit.version : readVersion));
       return commit;
     } catch (error) {
       for (const watch of this.#watches) watch.void();
@@ -323,9 +321,11 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     this.#view?.snapshot.release();
   }
 
-  #armWatches(watches: readonly PendingWatch[], version: number | undefined): void {
-    // Who watches has a view.
-    for (const watch of watches) watch.arm(this.#store.watch(watch.key, version as number));
+  #armWatches(versionFor: (watch: PendingWatch) => number | undefined): void {
+    for (const watch of this.#watches) {
+      // Who watches has read, so there is a version.
+      watch.arm(this.#store.watch(watch.key, versionFor(watch) as number));
+    }
   }
 
   #assertOpen(): void {
