@@ -55,13 +55,10 @@ export async function readBody(call: Call): Promise<Uint8Array> {
   }
 }
 
-/** The members of a body that has to be a JSON object, by name. `memberNames` is what holds inside of them. */
-export async function readJsonMembers(
-  call: Call,
-  memberNames?: MemberNames,
-): Promise<ReadonlyMap<string, JsonText>> {
+/** The members of a body that has to be a JSON object, by name. No object in it may have two of one name. */
+export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
   const members = await readJsonValues(call, 1);
-  if (memberNames !== "any") for (const value of members.values()) refuseRepeatedNames(value);
+  for (const value of members.values()) refuseRepeatedNames(value);
   return new Map([...members].map(([name, value]) => [name, value.text]));
 }
 
@@ -105,6 +102,8 @@ function outlineBody(bytes: Uint8Array, depthMax: number): JsonValue {
       wholeCharacters: true,
     });
   } catch (error) {
+    // Memory that cannot be had is not the sender's mistake.
+    if (error instanceof RangeError) throw error;
     throw new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
   }
 }

@@ -15,8 +15,9 @@ const MEMBERS_DEPTH = 6;
 export function outlineBulkGet(text: string): JsonValue | undefined {
   try {
     return outlineJson(text, { depthMax: MEMBERS_DEPTH });
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 

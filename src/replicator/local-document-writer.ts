@@ -1,5 +1,5 @@
 /** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
-import { errorCode, exceedsBytes, OperationalError, validateJson } from "../base/index.ts";
+import { errorCode, exceedsBytes, OperationalError } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import {
   ProtocolError,
@@ -64,7 +64,6 @@ export class LocalDocumentWriter {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
     const database = await this.#access.read(async (_, opened) => opened);
-    validateJson(document.text);
     const parsed = this.#parse(document);
     if (parsed.kind === "refused") return parsed;
     const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
