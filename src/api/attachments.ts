@@ -1,6 +1,6 @@
 /** Attachments as resources: their bytes, read and written as streams. */
 
-import { EMPTY_BYTES } from "../base/index.ts";
+import { EMPTY_BYTES, Utf8Text } from "../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, Document } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
@@ -134,7 +134,7 @@ async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
     mode: "interactive",
     id,
     deleted: false,
-    body: document?.body ?? "{}",
+    body: document?.body ?? Utf8Text.of("{}"),
     attachments,
     parent,
   });

@@ -1,5 +1,5 @@
 /** From a document on the wire to an edit of the store. The bytes of its attachments are stored on the way. */
-import { base64Decode, exceedsBytes, type JsonText } from "../base/index.ts";
+import { base64Decode, type JsonText } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
 import {
@@ -52,7 +52,7 @@ export function checkWire(
 ): void {
   checkDocumentId(id);
   const byteCountMax = Math.min(settings.documentBytesMax, BODY_BYTES_MAX);
-  if (exceedsBytes(body, byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
+  if (body.exceedsBytes(byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
 
 /** Undefined for a type that is stored as it comes. */

@@ -1,5 +1,5 @@
 /** Local documents: checkpoints and whatever else is not to be replicated. */
-import { base64Encode, utf8Encode } from "../base/index.ts";
+import { base64Encode, Utf8Text, utf8Encode } from "../base/index.ts";
 import { badRequest, parseWireDocument, renderWireDocument } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import { type Call, parameter } from "./call.ts";
@@ -24,7 +24,7 @@ export function localDocumentRoutes(parts: ApiParts): Route[] {
 export async function readLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
   const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
   if (found === undefined) throw notFound("missing");
-  const text = renderWireDocument({ ...found, deleted: false });
+  const text = renderWireDocument({ ...found, body: Utf8Text.of(found.body), deleted: false });
   // A local document that was removed and made again has its old revision, so that is no tag.
   const tag = `"${base64Encode(parts.runtime.digests.md5(utf8Encode(text)))}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
@@ -44,7 +44,7 @@ export async function writeLocal(parts: ApiParts, call: Call, id: string): Promi
     (tx, database) =>
       wire.deleted
         ? database.deleteLocal(tx, id, parent)
-        : database.writeLocal(tx, { id, parent, body: wire.body }),
+        : database.writeLocal(tx, { id, parent, body: wire.body.text }),
     { whenUnknown: wire.deleted ? "check" : "retry" },
   );
   if (outcome.kind !== "written") throw notFound("missing");

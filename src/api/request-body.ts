@@ -87,20 +87,15 @@ export function requireJsonType(call: Call): void {
 
 /** The text as it came, with the space around it. Throws as `readJsonBody`. */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
-  if (memberNames === "any") return outlineBody(bytes, 0).whole;
   const value = outlineBody(bytes, 0);
-  refuseRepeatedNames(value);
-  return value.whole;
+  if (memberNames === "unique") refuseRepeatedNames(value);
+  return utf8Decode(bytes);
 }
 
 /** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
 function outlineBody(bytes: Uint8Array, depthMax: number): JsonValue {
   try {
-    return outlineJson(utf8Decode(bytes), {
-      depthMax,
-      allNames: true,
-      wholeCharacters: true,
-    });
+    return outlineJson(bytes, { depthMax, allNames: true, wholeCharacters: true });
   } catch (error) {
     // Memory that cannot be had is not the sender's mistake.
     if (error instanceof RangeError) throw error;

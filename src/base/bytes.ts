@@ -8,7 +8,6 @@ export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
 /** What the encoder can write of a text that is no longer stands in its own place until it is copied. */
 const scratch = new Uint8Array(49_152);
-const briefBytes = new Uint8Array(49_152);
 /** No character takes more than three bytes per unit of length. */
 const BYTES_PER_UNIT_MAX = 3;
 
@@ -18,12 +17,6 @@ export function utf8Encode(text: string): Uint8Array {
   return cutBytes(scratch, 0, encoder.encodeInto(text, scratch).written);
 }
 
-/** The bytes of the text until another one is encoded so: for who copies them at once. */
-export function utf8EncodeBriefly(text: string): Uint8Array {
-  if (text.length * BYTES_PER_UNIT_MAX > briefBytes.length) return encoder.encode(text);
-  return briefBytes.subarray(0, encoder.encodeInto(text, briefBytes).written);
-}
-
 /** Texts and bytes one behind the other, in UTF-8. */
 export class Utf8Writer {
   #bytes: Uint8Array<ArrayBuffer>;
@@ -31,6 +24,11 @@ export class Utf8Writer {
 
   constructor(byteCountExpected: number) {
     this.#bytes = new Uint8Array(byteCountExpected);
+  }
+
+  /** Of what was written. */
+  get length(): number {
+    return this.#length;
   }
 
   text(text: string): void {
@@ -65,6 +63,29 @@ export class Utf8Writer {
 export function utf8Decode(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
+
+/** What the platform has beyond its standard, several times as fast for the small texts that keys and names are. */
+const slices = globalThis.Buffer?.prototype;
+
+/** The text from `begin` to before `end` of bytes that are known to be valid UTF-8. */
+export function utf8Slice(bytes: Uint8Array, begin: number, end: number): string {
+  if (slices === undefined) return decoder.decode(bytes.subarray(begin, end));
+  return slices.utf8Slice.call(bytes, begin, end);
+}
+
+/** A string with one character per byte, up to U+00FF: it compares, hashes and sorts as the bytes do. */
+export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): string {
+  if (slices !== undefined) return slices.latin1Slice.call(bytes, begin, end);
+  let text = "";
+  for (let at = begin; at < end; at += PIECE_LENGTH) {
+    const piece = bytes.subarray(at, Math.min(end, at + PIECE_LENGTH));
+    text += String.fromCharCode.apply(null, piece as unknown as number[]);
+  }
+  return text;
+}
+
+/** Far from how many arguments a call may have. */
+const PIECE_LENGTH = 4_096;
 
 /** Bytewise order, a prefix before what it begins: negative, zero or positive. */
 export function compareBytes(left: Uint8Array, right: Uint8Array): number {
@@ -106,8 +127,6 @@ const BASE64_VALUES = new Int8Array(256).fill(-1);
 for (let value = 0; value < 64; value++) BASE64_VALUES[BASE64_CODES[value] as number] = value;
 const PAD = 0x3d;
 
-const latin1 = new TextDecoder("latin1");
-
 /** Base64 with padding (RFC 4648, section 4). */
 export function base64Encode(bytes: Uint8Array): string {
   const codes = new Uint8Array(Math.ceil(bytes.length / 3) * 4);
@@ -121,7 +140,7 @@ export function base64Encode(bytes: Uint8Array): string {
     codes[out++] = left > 1 ? (BASE64_CODES[(word >> 6) & 63] as number) : PAD;
     codes[out++] = left > 2 ? (BASE64_CODES[word & 63] as number) : PAD;
   }
-  return latin1.decode(codes);
+  return byteText(codes);
 }
 
 /** The bytes of a base64 text, padding optional, white space ignored; undefined when it is not base64. */
@@ -156,9 +175,4 @@ export function base64Decode(text: string): Uint8Array | undefined {
     bytes[out++] = (word >> 2) & 255;
   }
   return bytes.subarray(0, out);
-}
-
-/** Whether the text takes more bytes in UTF-8. Most texts are so far from the limit that they need not be measured. */
-export function exceedsBytes(text: string, byteCountMax: number): boolean {
-  return text.length * BYTES_PER_UNIT_MAX > byteCountMax && utf8Encode(text).length > byteCountMax;
 }

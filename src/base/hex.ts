@@ -1,4 +1,5 @@
 /** Hexadecimal digits at the speed that every key of a leaf and every revision of a history asks for. */
+import { byteText } from "./bytes.ts";
 
 const DIGITS = "0123456789abcdef";
 const CODES = Uint8Array.from(DIGITS, (digit) => digit.charCodeAt(0));
@@ -11,7 +12,6 @@ for (const [value, digit] of [...DIGITS].entries()) {
 const UPPER_A = 0x41;
 const UPPER_F = 0x46;
 
-const decoder = new TextDecoder();
 /** For the digits of a few bytes. */
 const scratch = new Uint8Array(1_024);
 
@@ -44,12 +44,11 @@ export function isLowerCaseHex(text: string): boolean {
 /** Lower-case digits of the bytes from `begin` to before `end`. */
 export function hexEncode(bytes: Uint8Array, begin = 0, end = bytes.length): string {
   const digitCount = (end - begin) * 2;
-  const isShort = digitCount <= scratch.length;
-  const codes = isShort ? scratch.subarray(0, digitCount) : new Uint8Array(digitCount);
+  const codes = digitCount <= scratch.length ? scratch : new Uint8Array(digitCount);
   for (let index = 0; index < end - begin; index++) {
     const byte = bytes[begin + index] as number;
     codes[index * 2] = CODES[byte >> 4] as number;
     codes[index * 2 + 1] = CODES[byte & 15] as number;
   }
-  return decoder.decode(codes);
+  return byteText(codes, 0, digitCount);
 }

@@ -2,20 +2,20 @@
 export { abortable, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
-export { cutBytes } from "./byte-slab.ts";
+export { cutBytes, takeBytes } from "./byte-slab.ts";
 export {
   base64Decode,
   base64Encode,
+  byteText,
   compareBytes,
   concatBytes,
   EMPTY_BYTES,
   equalBytes,
-  exceedsBytes,
   startsWithBytes,
   Utf8Writer,
   utf8Decode,
   utf8Encode,
-  utf8EncodeBriefly,
+  utf8Slice,
 } from "./bytes.ts";
 export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
@@ -41,3 +41,4 @@ export type {
   Trace,
 } from "./runtime.ts";
 export { randomHex } from "./runtime.ts";
+export { Utf8Text } from "./utf8-text.ts";

@@ -1,7 +1,9 @@
 /**
- * One pass over a JSON text: whether it is one, as `JSON.parse` would say, and where its values down to some depth begin and end.
- * No object is made for anything in it.
+ * One pass over a JSON text in UTF-8 (RFC 8259, RFC 3629): whether it is one, as `JSON.parse` would say of what it decodes to, and
+ * where its values down to some depth begin and end. No object is made for anything in it.
  */
+
+import { utf8Encode } from "./bytes.ts";
 
 /** A value is a row of numbers. The rows of what it holds follow, in order. */
 export const ROW_LENGTH = 5;
@@ -38,21 +40,25 @@ const POINT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 const COLON = 0x3a;
+const UPPER_E = 0x45;
 const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
+const LOWER_E = 0x65;
+const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** The rows, in the order of the text. Throws a SyntaxError when `text` is not JSON. */
-export function scanJson(text: string, options: ScanOptions): Int32Array {
-  const scanner = new Scanner(text, options);
+/** The rows, in the order of the text. Throws a SyntaxError when `bytes` are not JSON in UTF-8. */
+export function scanJson(bytes: Uint8Array, options: ScanOptions): Int32Array {
+  const scanner = new Scanner(bytes, options);
   scanner.scan();
   return scanner.rows;
 }
 
 class Scanner {
   rows = new Int32Array(ROWS_FIRST * ROW_LENGTH);
-  readonly #text: string;
+  readonly #bytes: Uint8Array;
   readonly #depthMax: number;
   readonly #allNames: boolean;
   readonly #wholeCharacters: boolean;
@@ -60,71 +66,65 @@ class Scanner {
   #open = new Int32Array(DEPTH_FIRST);
   #depth = 0;
   #rowsEnd = 0;
-  /** The first backslash that has not been passed; none: behind the text. */
-  #backslash: number;
-  /** Whether strings have to be looked at for characters that JSON forbids in them. */
-  readonly #hasControls: boolean;
 
-  constructor(text: string, { depthMax, allNames, wholeCharacters }: ScanOptions) {
-    this.#text = text;
+  constructor(bytes: Uint8Array, { depthMax, allNames, wholeCharacters }: ScanOptions) {
+    this.#bytes = bytes;
     this.#depthMax = depthMax;
     this.#allNames = allNames;
     this.#wholeCharacters = wholeCharacters;
-    this.#backslash = indexOr(text.indexOf("\\"), text.length);
-    this.#hasControls = CONTROLS.test(text);
   }
 
   scan(): void {
-    const text = this.#text;
-    let at = skipSpace(text, 0);
+    const bytes = this.#bytes;
+    let at = skipSpace(bytes, 0);
     for (;;) {
       // A value begins here. Of an object, behind its name.
       const isMember = this.#depth > 0 && this.#isInObject();
-      const row = this.#hasRow(isMember, text.charCodeAt(at)) ? this.#addRow() : NO_ROW;
+      const row = this.#hasRow(isMember, bytes[at]) ? this.#addRow() : NO_ROW;
       if (isMember) {
-        if (text.charCodeAt(at) !== QUOTE) throw unexpected(text, at);
+        if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
         const nameEnd = this.#stringEnd(at);
         if (row !== NO_ROW) {
           this.rows[row + NAME_START] = at;
           this.rows[row + NAME_END] = nameEnd;
         }
-        at = skipSpace(text, nameEnd);
-        if (text.charCodeAt(at) !== COLON) throw unexpected(text, at);
-        at = skipSpace(text, at + 1);
+        at = skipSpace(bytes, nameEnd);
+        if (bytes[at] !== COLON) throw unexpected(bytes, at);
+        at = skipSpace(bytes, at + 1);
       }
       if (row !== NO_ROW) this.rows[row + VALUE_START] = at;
-      const code = text.charCodeAt(at);
+      const code = bytes[at];
       if (code === OPEN_BRACE || code === OPEN_BRACKET) {
-        const inside = skipSpace(text, at + 1);
-        if (text.charCodeAt(inside) !== code + 2) {
+        const inside = skipSpace(bytes, at + 1);
+        if (bytes[inside] !== code + 2) {
           this.#push(row, code === OPEN_BRACE);
           at = inside;
           continue;
         }
         at = inside + 1;
       } else {
-        at = code === QUOTE ? this.#stringEnd(at) : scalarEnd(text, at, code);
+        at = code === QUOTE ? this.#stringEnd(at) : scalarEnd(bytes, at);
       }
       this.#endValue(row, at);
-      at = skipSpace(text, at);
+      at = skipSpace(bytes, at);
       // And the values that end with it.
       for (;;) {
         if (this.#depth === 0) {
-          if (at !== text.length) throw unexpected(text, at);
+          if (at !== bytes.length) throw unexpected(bytes, at);
           return;
         }
-        const next = text.charCodeAt(at);
+        const next = bytes[at];
         if (next === COMMA) {
-          at = skipSpace(text, at + 1);
+          at = skipSpace(bytes, at + 1);
           break;
         }
         if (next !== (this.#isInObject() ? CLOSE_BRACE : CLOSE_BRACKET)) {
-          throw unexpected(text, at);
+          throw unexpected(bytes, at);
         }
         at++;
         this.#depth--;
         this.#endValue((this.#open[this.#depth] as number) >> 1, at);
-        at = skipSpace(text, at);
+        at = skipSpace(bytes, at);
       }
     }
   }
@@ -139,7 +139,7 @@ class Scanner {
   }
 
   /** `code` begins the value, or the name of a member. */
-  #hasRow(isMember: boolean, code: number): boolean {
+  #hasRow(isMember: boolean, code: number | undefined): boolean {
     if (this.#depth <= this.#depthMax) return true;
     return this.#allNames && (isMember || code === OPEN_BRACE);
   }
@@ -159,85 +159,109 @@ class Scanner {
 
   /** Behind the string that begins at `start`. */
   #stringEnd(start: number): number {
-    const text = this.#text;
-    let end = text.indexOf('"', start + 1);
-    while (this.#backslash < end) {
-      const behind = escapeEnd(text, this.#backslash, this.#wholeCharacters);
-      this.#backslash = indexOr(text.indexOf("\\", behind), text.length);
-      if (behind > end) end = text.indexOf('"', behind);
+    const bytes = this.#bytes;
+    let at = start + 1;
+    for (;;) {
+      const byte = bytes[at];
+      if (byte === undefined) throw unexpected(bytes, at);
+      if (byte === QUOTE) return at + 1;
+      if (byte === BACKSLASH) at = escapeEnd(bytes, at, this.#wholeCharacters);
+      else if (byte >= 0x80) at = characterEnd(bytes, at, byte);
+      else if (byte >= SPACE) at++;
+      else throw unexpected(bytes, at);
     }
-    if (end < 0) throw new SyntaxError("The JSON text ends inside a string");
-    if (this.#hasControls) {
-      for (let at = start + 1; at < end; at++) {
-        if (text.charCodeAt(at) < SPACE) throw unexpected(text, at);
-      }
-    }
-    return end + 1;
   }
 }
 
-/** What stands before the space. */
-const CONTROLS = /[^ -\uffff]/;
-const FOUR_HEX_DIGITS = /^[0-9a-fA-F]{4}$/;
-const SIMPLE_ESCAPES = new Set('"\\/bfnrt');
+/** Behind the character of several bytes that begins at `start` with `first`. */
+function characterEnd(bytes: Uint8Array, start: number, first: number): number {
+  const second = bytes[start + 1] ?? 0;
+  if (first >= 0xc2 && first <= 0xdf && isContinuation(second)) return start + 2;
+  if (first >= 0xe0 && first <= 0xef && isSecondOfThree(first, second)) {
+    if (isContinuation(bytes[start + 2])) return start + 3;
+  } else if (first >= 0xf0 && first <= 0xf4 && isSecondOfFour(first, second)) {
+    if (isContinuation(bytes[start + 2]) && isContinuation(bytes[start + 3])) return start + 4;
+  }
+  throw new SyntaxError(`The JSON text is not valid UTF-8 at ${start}`);
+}
+
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80;
+}
+
+/** Neither a longer form than needed nor half of a surrogate pair. */
+function isSecondOfThree(first: number, second: number): boolean {
+  return second >= (first === 0xe0 ? 0xa0 : 0x80) && second <= (first === 0xed ? 0x9f : 0xbf);
+}
+
+/** Neither a longer form than needed nor beyond the last character. */
+function isSecondOfFour(first: number, second: number): boolean {
+  return second >= (first === 0xf0 ? 0x90 : 0x80) && second <= (first === 0xf4 ? 0x8f : 0xbf);
+}
+
+/** What may stand behind a backslash by itself. */
+const SIMPLE_ESCAPES = new Set(utf8Encode('"\\/bfnrt'));
 
 /** Behind the escape that begins at `start`, or behind both halves of a character. */
-function escapeEnd(text: string, start: number, wholeCharacters: boolean): number {
-  const letter = text[start + 1] ?? "";
-  if (SIMPLE_ESCAPES.has(letter)) return start + 2;
-  const unit = codeUnit(text, start);
+function escapeEnd(bytes: Uint8Array, start: number, wholeCharacters: boolean): number {
+  if (SIMPLE_ESCAPES.has(bytes[start + 1] as number)) return start + 2;
+  const unit = codeUnit(bytes, start);
   if (!wholeCharacters || unit < 0xd800 || unit > 0xdfff) return start + 6;
-  const low = unit < 0xdc00 ? codeUnit(text, start + 6) : 0;
+  const low = unit < 0xdc00 ? codeUnit(bytes, start + 6) : 0;
   if (low >= 0xdc00 && low <= 0xdfff) return start + 12;
   throw new SyntaxError(`The escape at ${start} of the JSON text is half of a character`);
 }
 
-function codeUnit(text: string, start: number): number {
-  const digits = text.slice(start + 2, start + 6);
-  if (!text.startsWith("\\u", start) || !FOUR_HEX_DIGITS.test(digits)) {
-    throw unexpected(text, start);
-  }
+/** Of the four digits behind a backslash and a `u`. */
+function codeUnit(bytes: Uint8Array, start: number): number {
+  const digits = String.fromCharCode(...bytes.subarray(start + 2, start + 6));
+  const isEscape = bytes[start] === BACKSLASH && bytes[start + 1] === LETTER_U;
+  if (!isEscape || !FOUR_HEX_DIGITS.test(digits)) throw unexpected(bytes, start);
   return Number.parseInt(digits, 16);
 }
 
+const FOUR_HEX_DIGITS = /^[0-9a-fA-F]{4}$/;
+
+const WORDS = ["true", "false", "null"].map(utf8Encode);
+
 /** Behind a number, `true`, `false` or `null`. */
-function scalarEnd(text: string, start: number, code: number): number {
-  if (code === MINUS || isDigit(code)) return numberEnd(text, start);
-  for (const word of ["true", "false", "null"]) {
-    if (text.startsWith(word, start)) return start + word.length;
+function scalarEnd(bytes: Uint8Array, start: number): number {
+  const first = bytes[start];
+  if (first === MINUS || isDigit(first)) return numberEnd(bytes, start);
+  for (const word of WORDS) {
+    if (word.every((byte, index) => bytes[start + index] === byte)) return start + word.length;
   }
-  throw unexpected(text, start);
+  throw unexpected(bytes, start);
 }
 
-function numberEnd(text: string, start: number): number {
+function numberEnd(bytes: Uint8Array, start: number): number {
   let at = start;
-  if (text.charCodeAt(at) === MINUS) at++;
-  at = text.charCodeAt(at) === ZERO ? at + 1 : digitsEnd(text, at);
-  if (text.charCodeAt(at) === POINT) at = digitsEnd(text, at + 1);
-  const code = text.charCodeAt(at);
-  if (code === 0x65 || code === 0x45) {
-    const sign = text.charCodeAt(at + 1);
-    at = digitsEnd(text, sign === PLUS || sign === MINUS ? at + 2 : at + 1);
+  if (bytes[at] === MINUS) at++;
+  at = bytes[at] === ZERO ? at + 1 : digitsEnd(bytes, at);
+  if (bytes[at] === POINT) at = digitsEnd(bytes, at + 1);
+  if (bytes[at] === LOWER_E || bytes[at] === UPPER_E) {
+    const sign = bytes[at + 1];
+    at = digitsEnd(bytes, sign === PLUS || sign === MINUS ? at + 2 : at + 1);
   }
   return at;
 }
 
 /** Behind one digit or more. */
-function digitsEnd(text: string, start: number): number {
+function digitsEnd(bytes: Uint8Array, start: number): number {
   let at = start;
-  while (isDigit(text.charCodeAt(at))) at++;
-  if (at === start) throw unexpected(text, at);
+  while (isDigit(bytes[at])) at++;
+  if (at === start) throw unexpected(bytes, at);
   return at;
 }
 
-function isDigit(code: number): boolean {
-  return code >= ZERO && code <= NINE;
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= ZERO && byte <= NINE;
 }
 
-function skipSpace(text: string, start: number): number {
+function skipSpace(bytes: Uint8Array, start: number): number {
   let at = start;
   for (;;) {
-    const code = text.charCodeAt(at);
+    const code = bytes[at];
     if (code !== SPACE && code !== LINE_FEED && code !== RETURN && code !== TAB) return at;
     at++;
   }
@@ -249,11 +273,8 @@ function doubled(numbers: Int32Array): Int32Array<ArrayBuffer> {
   return grown;
 }
 
-function indexOr(index: number, missing: number): number {
-  return index < 0 ? missing : index;
-}
-
-function unexpected(text: string, at: number): SyntaxError {
-  if (at >= text.length) return new SyntaxError("The JSON text ends inside a value");
-  return new SyntaxError(`Unexpected ${JSON.stringify(text[at])} at ${at} of the JSON text`);
+function unexpected(bytes: Uint8Array, at: number): SyntaxError {
+  if (at >= bytes.length) return new SyntaxError("The JSON text ends inside a value");
+  const found = JSON.stringify(String.fromCharCode(bytes[at] as number));
+  return new SyntaxError(`Unexpected ${found} at ${at} of the JSON text`);
 }

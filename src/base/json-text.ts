@@ -2,9 +2,11 @@
  * JSON as the text that came.
  *
  * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0` becomes `1`, a member named
- * `__proto__` may vanish. So a document's body travels and is stored as text; what is here cuts a text into its members or
- * elements without touching a byte of them.
+ * `__proto__` may vanish. So a document's body travels and is stored as text; what is here cuts a text, or its UTF-8, into its
+ * members or elements without touching a byte of them.
  */
+import { takeBytes } from "./byte-slab.ts";
+import { concatBytes, utf8Encode, utf8Slice } from "./bytes.ts";
 import {
   NAME_END,
   NAME_START,
@@ -26,9 +28,11 @@ export interface JsonMember {
 }
 
 const QUOTE = 0x22;
+const COMMA = 0x2c;
 const OPEN_BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
 
 /** The kind of the value that a valid JSON text holds. */
 export function jsonKind(
@@ -45,7 +49,7 @@ export function jsonKind(
 
 /** Throws a SyntaxError when `text` is not JSON. */
 export function validateJson(text: string): void {
-  scanJson(text, { ...SCAN_OPTIONS, depthMax: 0 });
+  outlineJson(text, { depthMax: 0 });
 }
 
 /** The members of the object that `text` holds, in order, repeated names included. Throws a SyntaxError for any other text. */
@@ -60,9 +64,13 @@ export function splitArray(text: JsonText): JsonText[] {
     .map((element) => element.text);
 }
 
-/** The value that `text` holds, to be cut to pieces. Throws a SyntaxError when it is not JSON. */
-export function outlineJson(text: string, options: Partial<ScanOptions> = {}): JsonValue {
-  return new JsonValue(text, scanJson(text, { ...SCAN_OPTIONS, ...options }), 0);
+/** The value that `json`, a text or its UTF-8, holds, to be cut to pieces. Throws a SyntaxError when it is not JSON. */
+export function outlineJson(
+  json: string | Uint8Array,
+  options: Partial<ScanOptions> = {},
+): JsonValue {
+  const bytes = typeof json === "string" ? utf8Encode(json) : json;
+  return new JsonValue(bytes, scanJson(bytes, { ...SCAN_OPTIONS, ...options }), 0);
 }
 
 const SCAN_OPTIONS: ScanOptions = {
@@ -71,14 +79,17 @@ const SCAN_OPTIONS: ScanOptions = {
   wholeCharacters: false,
 };
 
-/** A value in a JSON text that was looked through once. What lies deeper than that look went cannot be cut out. */
+/**
+ * A value in a JSON text that was looked through once. It keeps the whole text, in UTF-8, and what is cut out of it as bytes shares
+ * its memory. What lies deeper than that look went cannot be cut out.
+ */
 export class JsonValue {
-  readonly #whole: JsonText;
+  readonly #whole: Uint8Array;
   readonly #rows: Int32Array;
   readonly #row: number;
 
   /** Use `outlineJson`. */
-  constructor(whole: JsonText, rows: Int32Array, row: number) {
+  constructor(whole: Uint8Array, rows: Int32Array, row: number) {
     this.#whole = whole;
     this.#rows = rows;
     this.#row = row;
@@ -88,17 +99,21 @@ export class JsonValue {
     return this.#valueText(this.#row);
   }
 
-  /** The whole text, with what stands around the value. */
-  get whole(): JsonText {
-    return this.#whole;
+  get bytes(): Uint8Array {
+    return this.#valueBytes(this.#row);
+  }
+
+  /** In bytes. */
+  get length(): number {
+    return this.#at(VALUE_END) - this.#at(VALUE_START);
   }
 
   get isObject(): boolean {
-    return this.#whole.startsWith("{", this.#rows[this.#row + VALUE_START]);
+    return this.#whole[this.#at(VALUE_START)] === OPEN_BRACE;
   }
 
   get isArray(): boolean {
-    return this.#whole.startsWith("[", this.#rows[this.#row + VALUE_START]);
+    return this.#whole[this.#at(VALUE_START)] === OPEN_BRACKET;
   }
 
   /** In order. Throws a SyntaxError when it is no array. */
@@ -124,57 +139,54 @@ export class JsonValue {
   member(name: string): JsonValue | undefined {
     if (!this.isObject) return undefined;
     const rows = this.#rows;
-    const end = rows[this.#row + NEXT] as number;
+    const end = this.#at(NEXT);
     let found = -1;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
-      if (this.#isNamed(row, name)) found = row;
+      if (this.#says(rows[row + NAME_START] as number, rows[row + NAME_END] as number, name)) {
+        found = row;
+      }
     }
     return found < 0 ? undefined : new JsonValue(this.#whole, rows, found);
   }
 
   /** Whether it is this string. */
   isString(text: string): boolean {
-    const start = this.#rows[this.#row + VALUE_START] as number;
-    const end = this.#rows[this.#row + VALUE_END] as number;
-    if (this.#whole.charCodeAt(start) !== QUOTE) return false;
-    if (this.#isSpelled(start, end)) return JSON.parse(this.text) === text;
-    return end - start === text.length + 2 && this.#whole.startsWith(text, start + 1);
+    const start = this.#at(VALUE_START);
+    return this.#whole[start] === QUOTE && this.#says(start, this.#at(VALUE_END), text);
   }
 
   /**
-   * The members of an object whose names begin with `initial`, a character, and the object that the others make: as it stands when
-   * no member is taken, else as `joinObject` writes it.
+   * The members of an object whose names begin with `initial`, a character of ASCII, and the object that the others make, in UTF-8:
+   * as it stands when no member is taken, else as `joinObject` writes it.
    */
-  part(initial: string): { readonly taken: readonly JsonMember[]; readonly rest: JsonText } {
+  part(initial: string): { readonly taken: readonly JsonMember[]; readonly rest: Uint8Array } {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
-    const text = this.#whole;
+    const bytes = this.#whole;
     const rows = this.#rows;
     const initialCode = initial.charCodeAt(0);
     const taken: JsonMember[] = [];
-    let rest = "{";
-    const add = (piece: string): void => {
-      rest += rest.length > 1 ? `,${piece}` : piece;
-    };
+    const kept: Uint8Array[] = [];
     // Members that follow each other as `joinObject` would write them are copied together.
     let runStart = 0;
     let runEnd = -1;
     const endRun = (): void => {
-      if (runEnd > 0) add(text.slice(runStart, runEnd));
+      if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
       runEnd = -1;
     };
-    const end = rows[this.#row + NEXT] as number;
+    const end = this.#at(NEXT);
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
       const nameStart = rows[row + NAME_START] as number;
       const nameEnd = rows[row + NAME_END] as number;
       const valueStart = rows[row + VALUE_START] as number;
-      const code = text.charCodeAt(nameStart + 1);
+      const code = bytes[nameStart + 1];
       const isSpelled = code === BACKSLASH || this.#isSpelled(nameStart, nameEnd);
       const isTaken = isSpelled ? this.#name(row).startsWith(initial) : code === initialCode;
       if (isTaken) {
         taken.push({ name: this.#name(row), value: this.#valueText(row) });
       } else if (isSpelled || valueStart > nameEnd + 1) {
         endRun();
-        add(memberText({ name: this.#name(row), value: this.#valueText(row) }));
+        const name = utf8Encode(`${JSON.stringify(this.#name(row))}:`);
+        kept.push(concatBytes([name, this.#valueBytes(row)]));
       } else {
         if (nameStart !== runEnd + 1) {
           endRun();
@@ -183,18 +195,18 @@ export class JsonValue {
         runEnd = rows[row + VALUE_END] as number;
       }
     }
-    if (taken.length === 0) return { taken, rest: this.text };
+    if (taken.length === 0) return { taken, rest: this.bytes };
     endRun();
-    return { taken, rest: `${rest}}` };
+    return { taken, rest: joinMembers(kept) };
   }
 
   /** The first name that stands twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
   repeatedName(): string | undefined {
     const rows = this.#rows;
-    const end = rows[this.#row + NEXT] as number;
+    const end = this.#at(NEXT);
     for (let row = this.#row; row < end; row += ROW_LENGTH) {
       if (rows[row + NEXT] === row + ROW_LENGTH) continue;
-      if (this.#whole.charCodeAt(rows[row + VALUE_START] as number) !== OPEN_BRACE) continue;
+      if (this.#whole[rows[row + VALUE_START] as number] !== OPEN_BRACE) continue;
       const names = new Set<string>();
       for (
         let at = row + ROW_LENGTH;
@@ -209,39 +221,79 @@ export class JsonValue {
     return undefined;
   }
 
+  #at(column: number): number {
+    return this.#rows[this.#row + column] as number;
+  }
+
   #inside(): number[] {
     const found: number[] = [];
-    const end = this.#rows[this.#row + NEXT] as number;
+    const end = this.#at(NEXT);
     let row = this.#row + ROW_LENGTH;
     for (; row < end; row = this.#rows[row + NEXT] as number) found.push(row);
     return found;
   }
 
+  #valueBytes(row: number): Uint8Array {
+    return this.#whole.subarray(this.#rows[row + VALUE_START], this.#rows[row + VALUE_END]);
+  }
+
   #valueText(row: number): JsonText {
-    return this.#whole.slice(this.#rows[row + VALUE_START], this.#rows[row + VALUE_END]);
+    const rows = this.#rows;
+    return utf8Slice(
+      this.#whole,
+      rows[row + VALUE_START] as number,
+      rows[row + VALUE_END] as number,
+    );
   }
 
   #name(row: number): string {
-    const start = this.#rows[row + NAME_START] as number;
-    const end = this.#rows[row + NAME_END] as number;
-    if (this.#isSpelled(start, end)) return JSON.parse(this.#whole.slice(start, end));
-    return this.#whole.slice(start + 1, end - 1);
+    return this.#string(
+      this.#rows[row + NAME_START] as number,
+      this.#rows[row + NAME_END] as number,
+    );
   }
 
-  #isNamed(row: number, name: string): boolean {
-    const start = this.#rows[row + NAME_START] as number;
-    const end = this.#rows[row + NAME_END] as number;
-    if (this.#isSpelled(start, end)) return this.#name(row) === name;
-    return end - start === name.length + 2 && this.#whole.startsWith(name, start + 1);
+  /** What the string from `start` to `end`, with its quotes, stands for. */
+  #string(start: number, end: number): string {
+    if (this.#isSpelled(start, end)) return JSON.parse(utf8Slice(this.#whole, start, end));
+    return utf8Slice(this.#whole, start + 1, end - 1);
+  }
+
+  /** Whether the string from `start` to `end` stands for `text`. */
+  #says(start: number, end: number, text: string): boolean {
+    const bytes = this.#whole;
+    for (let index = 0; index < text.length; index++) {
+      const code = text.charCodeAt(index);
+      const byte = bytes[start + 1 + index] as number;
+      // Only ASCII is the same in both.
+      if (code >= 0x80 || byte === BACKSLASH) return this.#string(start, end) === text;
+      if (code !== byte) return false;
+    }
+    return end - start === text.length + 2;
   }
 
   /** Whether there are escapes in a string. */
   #isSpelled(start: number, end: number): boolean {
-    for (let at = start; at < end; at++) {
-      if (this.#whole.charCodeAt(at) === BACKSLASH) return true;
-    }
+    const bytes = this.#whole;
+    for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
     return false;
   }
+}
+
+/** An object's text from those of its members, in order. */
+function joinMembers(members: readonly Uint8Array[]): Uint8Array {
+  let length = Math.max(members.length + 1, 2);
+  for (const member of members) length += member.length;
+  const joined = takeBytes(length);
+  joined[0] = OPEN_BRACE;
+  let end = 1;
+  for (const member of members) {
+    if (end > 1) joined[end++] = COMMA;
+    joined.set(member, end);
+    end += member.length;
+  }
+  joined[end] = CLOSE_BRACE;
+  return joined;
 }
 
 /** An object's text from its members, in order. */

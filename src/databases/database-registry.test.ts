@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Utf8Text } from "../base/index.ts";
 import { Subspace } from "../kv/index.ts";
 import { DatabaseRegistry } from "./database-registry.ts";
 import { isDatabaseName } from "./names.ts";
@@ -153,7 +154,7 @@ describe("hooks", () => {
           beforeWrite: async (_tx, _database, edit) =>
             edit.id === "bad"
               ? { rejected: "forbidden", reason: "bad is bad" }
-              : { edit: { ...edit, body: '{"changed":true}' } },
+              : { edit: { ...edit, body: Utf8Text.of('{"changed":true}') } },
         },
       ],
     });
@@ -164,7 +165,7 @@ describe("hooks", () => {
       { kind: "conflict", id: "good" },
     ]);
     const good = await store.read((tx, database) => database.read(tx, "good"));
-    expect(good?.body).toBe('{"changed":true}');
+    expect(good?.body.text).toBe('{"changed":true}');
     expect(await store.read((tx, database) => database.read(tx, "bad"))).toBeUndefined();
   });
 
@@ -175,9 +176,9 @@ describe("hooks", () => {
         {
           appliesTo: (name) => name === "films",
           afterWrite: async (tx, database, winner, context) => {
-            seen.push(`${winner.id} ${winner.body}`);
+            seen.push(`${winner.id} ${winner.body.text}`);
             if (winner.id.startsWith("log-") || winner.id === "b") return;
-            const log = interactive(`log-${winner.id}`, undefined, { body: winner.body });
+            const log = interactive(`log-${winner.id}`, undefined, { body: winner.body.text });
             await database.write(tx, log, context);
             // An update of a document that comes later in the batch.
             await database.write(

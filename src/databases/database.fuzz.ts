@@ -119,7 +119,7 @@ async function expectConsistent(store: OpenStore): Promise<void> {
   if (info.purgeCount === 0) expect(info.updateSequence).toBe(changes.at(-1)?.sequence ?? "0");
   expect(bodies.length).toBe([...leaves.values()].flat().length);
   expect(info.sizes.external).toBe(
-    bodies.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0),
+    bodies.reduce((sum, { body }) => sum + Buffer.byteLength(body.text), 0),
   );
 }
 

@@ -22,7 +22,8 @@ describe("interactive edits", () => {
     expect(first).toMatch(/^1-[0-9a-f]{32}$/);
     const second = revisionOf((await store.edit(interactive("a", first, { body: '{"n":2}' })))[0]);
     const document = await store.read((tx, database) => database.read(tx, "a"));
-    expect(document).toMatchObject({ revision: second, deleted: false, body: '{"n":2}' });
+    expect(document).toMatchObject({ revision: second, deleted: false });
+    expect(document?.body.text).toBe('{"n":2}');
     expect(document?.revisions).toEqual({ start: 2, hashes: [second.slice(2), first.slice(2)] });
     const [deletion] = await store.edit(interactive("a", second, { deleted: true }));
     expect(revisionOf(deletion)).toMatch(/^3-/);
@@ -79,12 +80,12 @@ describe("interactive edits", () => {
         interactive("a", undefined, { body: '{"n":1}' }),
         CONTEXT,
       );
-      expect((await database.read(tx, "a"))?.body).toBe('{"n":1}');
+      expect((await database.read(tx, "a"))?.body.text).toBe('{"n":1}');
       const edit = interactive("a", revisionOf(first), { body: '{"n":2}' });
       expect((await database.write(tx, edit, CONTEXT)).kind).toBe("written");
     });
     const document = await store.read((tx, database) => database.read(tx, "a"));
-    expect(document?.body).toBe('{"n":2}');
+    expect(document?.body.text).toBe('{"n":2}');
     const info = await store.read((tx, database) => database.info(tx));
     expect(info).toMatchObject({ documentCount: 1 });
     const page = await store.read((tx, database) => database.changes(tx, {}));
@@ -231,7 +232,7 @@ describe("replicated edits", () => {
     const body =
       '{"n":12345678901234567890, "f":1.0,"e":1e2,"z":-0,"d":0.1000,"o":{"__proto__":1,"constructor":2},"t":"\\u00e9é\\ud800"}';
     await store.edit(replicated("a", ["1-a"], { body }));
-    expect((await store.read((tx, database) => database.read(tx, "a")))?.body).toBe(body);
+    expect((await store.read((tx, database) => database.read(tx, "a")))?.body.text).toBe(body);
   });
 
   test("revisions that are none are refused", async () => {
@@ -293,7 +294,7 @@ describe("documents", () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });
     const first = revisionOf((await store.edit(interactive("a", undefined, { body })))[0]);
-    expect((await store.read((tx, database) => database.read(tx, "a")))?.body).toBe(body);
+    expect((await store.read((tx, database) => database.read(tx, "a")))?.body.text).toBe(body);
     await store.edit(interactive("a", first));
     const info = await store.read((tx, database) => database.info(tx));
     expect(info.sizes.external).toBe(2);

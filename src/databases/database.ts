@@ -25,14 +25,13 @@ import type {
   DocumentEdit,
   Leaf,
   LocalDocument,
-  RawDocument,
   Revision,
   WriteContext,
   WriteOutcome,
 } from "./document.ts";
 import { DocumentIndexes } from "./document-indexes.ts";
 import { DocumentPurger, type Purge } from "./document-purger.ts";
-import { DocumentReader, type LeafOf, type ReadRule } from "./document-reader.ts";
+import { DocumentReader, type ReadRule } from "./document-reader.ts";
 import { DocumentWriter } from "./document-writer.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { LeafWriter } from "./leaf-writer.ts";
@@ -183,30 +182,11 @@ export class Database {
   }
 
   /** As `readRevision` of each, in one read of their trees and one of their bodies. */
-  readRevisions(
+  async readRevisions(
     tx: ReadTransaction,
     wanted: readonly WantedRevision[],
-    options: ReadRevisionOptions = {},
+    { latest = false }: ReadRevisionOptions = {},
   ): Promise<Document[][]> {
-    return this.#readRevisions(tx, wanted, options, (leaves) => this.#reader.documents(tx, leaves));
-  }
-
-  /** As `readRevisions`, with the bodies as they are stored. */
-  readRawRevisions(
-    tx: ReadTransaction,
-    wanted: readonly WantedRevision[],
-    options: ReadRevisionOptions = {},
-  ): Promise<RawDocument[][]> {
-    const read = (leaves: readonly LeafOf[]) => this.#reader.rawDocuments(tx, leaves);
-    return this.#readRevisions(tx, wanted, options, read);
-  }
-
-  async #readRevisions<Read>(
-    tx: ReadTransaction,
-    wanted: readonly WantedRevision[],
-    { latest = false }: ReadRevisionOptions,
-    read: (leaves: readonly LeafOf[]) => Promise<(Read | undefined)[]>,
-  ): Promise<Read[][]> {
     const ids = wanted.map(({ id }) => id);
     const loaded = await this.#reader.loadMany(tx, ids);
     const leavesOf = wanted.map(({ revision }, index) => {
@@ -218,7 +198,7 @@ export class Database {
     const leaves = leavesOf.flatMap((nodes, index) =>
       nodes.map((node) => ({ id: ids[index] as string, node })),
     );
-    const documents = await read(leaves);
+    const documents = await this.#reader.documents(tx, leaves);
     let next = 0;
     return leavesOf.map((nodes) => {
       const found = documents.slice(next, next + nodes.length);

@@ -6,7 +6,7 @@
  * Purges are numbered, and the latest of them remembered (`_purged_infos`), also those that found nothing, as in CouchDB. The
  * number is read and written, so two purges of one database conflict.
  */
-import { OperationalError } from "../base/index.ts";
+import { OperationalError, Utf8Text } from "../base/index.ts";
 import type { Key, ReadTransaction, Transaction, Versionstamp } from "../kv/index.ts";
 import type { Batch } from "./batch-writer.ts";
 import type { ChangeCounts } from "./change-counts.ts";
@@ -179,7 +179,7 @@ function goneDocument(id: string, [leaf]: readonly LeafNode[]): Document {
     id,
     revision: formatRevision({ generation, hash }),
     deleted: true,
-    body: "{}",
+    body: Utf8Text.of("{}"),
     revisions: { start: generation, hashes: [hash] },
     attachments: [],
   };

@@ -1,9 +1,9 @@
 /** Reading one document's records: the tree, and what hangs on its leaves. */
-import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
+import { assert, Utf8Text } from "../base/index.ts";
 import type { Key, ReadTransaction, Value } from "../kv/index.ts";
 import { decodeAttachmentList, decodeBody } from "./body-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
-import type { Attachment, Document, RawDocument } from "./document.ts";
+import type { Attachment, Document } from "./document.ts";
 import { decodeDocumentRecord, documentChunkCount } from "./document-record.ts";
 import { isDocumentId } from "./names.ts";
 import { formatRevision } from "./revision.ts";
@@ -74,26 +74,12 @@ export class DocumentReader {
     tx: ReadTransaction,
     leaves: readonly LeafOf[],
   ): Promise<(Document | undefined)[]> {
-    const raw = await this.#rawDocuments(tx, leaves);
-    return raw.map((document) => {
-      const decoded = { ...document, body: utf8Decode(document.body) };
-      return this.#readRule === undefined ? decoded : this.#readRule(decoded);
-    });
+    const documents = await this.#storedDocuments(tx, leaves);
+    const rule = this.#readRule;
+    return rule === undefined ? documents : documents.map((document) => rule(document));
   }
 
-  /** As `documents`, with their bodies as they are stored. */
-  async rawDocuments(
-    tx: ReadTransaction,
-    leaves: readonly LeafOf[],
-  ): Promise<(RawDocument | undefined)[]> {
-    if (this.#readRule === undefined) return this.#rawDocuments(tx, leaves);
-    const documents = await this.documents(tx, leaves);
-    return documents.map(
-      (document) => document && { ...document, body: utf8Encode(document.body) },
-    );
-  }
-
-  async #rawDocuments(tx: ReadTransaction, leaves: readonly LeafOf[]): Promise<RawDocument[]> {
+  async #storedDocuments(tx: ReadTransaction, leaves: readonly LeafOf[]): Promise<Document[]> {
     const keys: Key[] = [];
     for (const { id, node } of leaves) {
       const { bodyChunkCount, attachmentChunkCount } = node.leaf;
@@ -115,7 +101,7 @@ export class DocumentReader {
       id,
       revision: formatRevision(node),
       deleted: node.leaf.deleted,
-      body: decodeBody(take(node.leaf.bodyChunkCount)),
+      body: Utf8Text.encoded(decodeBody(take(node.leaf.bodyChunkCount))),
       revisions: pathOf(node),
       attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
     }));

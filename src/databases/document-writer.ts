@@ -5,7 +5,7 @@
  * edits. Nothing that two writers of different documents touch is both read and written: counters are added to blindly, and
  * the places in the update sequence are versionstamps.
  */
-import { type Runtime, utf8EncodeBriefly } from "../base/index.ts";
+import type { Runtime } from "../base/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import { type Resolution, resolveAttachments } from "./attachment-resolution.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
@@ -180,7 +180,7 @@ export class DocumentWriter {
     }: { edit: DocumentEdit; judged: Writable; attachments: readonly Attachment[] },
   ): RevisionParts {
     const { tree } = judged.loaded;
-    const body = utf8EncodeBriefly(edit.body);
+    const body = edit.body.bytes;
     const leafOf = (revision: RevisionParts): LeafState =>
       this.#leaves.write(tx, { edit, body, revision, attachments });
     if (judged.kind === "replicated") {

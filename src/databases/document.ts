@@ -2,9 +2,9 @@
  * The nouns of the document model, as the layers above see them (RFCs 001 and 003 of CouchDB).
  *
  * A body is kept as JSON text without the members that begin with an underscore; nothing in this layer parses it, so numbers
- * and member order stay as they came.
+ * and member order stay as they came. It is read as the UTF-8 that is stored, and becomes characters for who looks into it.
  */
-import type { JsonText } from "../base/index.ts";
+import type { JsonText, Utf8Text } from "../base/index.ts";
 import type { WriteValidation } from "./hooks.ts";
 
 /** `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. The hash is 32 hex digits when we made it. */
@@ -40,14 +40,9 @@ export interface Document {
   readonly revision: Revision;
   readonly deleted: boolean;
   /** A JSON object without underscore members. */
-  readonly body: JsonText;
+  readonly body: Utf8Text;
   readonly revisions: RevisionPath;
   readonly attachments: readonly Attachment[];
-}
-
-/** A document whose body is still as it is stored, in UTF-8: for who passes it on without a look at it. */
-export interface RawDocument extends Omit<Document, "body"> {
-  readonly body: Uint8Array;
 }
 
 /** An attachment in a write: kept from the parent by name, or bytes that were staged before. */
@@ -81,7 +76,7 @@ export interface StagedContent {
 export type DocumentEdit = {
   readonly id: string;
   readonly deleted: boolean;
-  readonly body: JsonText;
+  readonly body: Utf8Text;
   readonly attachments: readonly AttachmentEdit[];
 } & (
   | {

@@ -37,7 +37,6 @@ export type {
   DocumentEdit,
   Leaf,
   LocalDocument,
-  RawDocument,
   Revision,
   RevisionPath,
   StagedContent,

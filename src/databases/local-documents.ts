@@ -71,7 +71,9 @@ export class LocalDocuments {
       edit.mode === "interactive"
         ? edit.parent
         : `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
-    return edit.deleted ? this.remove(tx, id, parent) : this.write(tx, { id, parent, body });
+    return edit.deleted
+      ? this.remove(tx, id, parent)
+      : this.write(tx, { id, parent, body: body.text });
   }
 
   async page(

@@ -1,5 +1,5 @@
 /** A store with one database, for tests. */
-import type { Random, Runtime } from "../base/index.ts";
+import { type Random, type Runtime, Utf8Text } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import {
   KeyValueStore,
@@ -54,7 +54,7 @@ export function interactive(
   parent?: Revision,
   { body = "{}", deleted = false }: { readonly body?: string; readonly deleted?: boolean } = {},
 ): DocumentEdit {
-  return { mode: "interactive", id, parent, body, deleted, attachments: [] };
+  return { mode: "interactive", id, parent, body: Utf8Text.of(body), deleted, attachments: [] };
 }
 
 /** `path` from the revision down: `3-c`, `2-b`, `1-a`. */
@@ -66,7 +66,7 @@ export function replicated(
   const start = Number.parseInt(path[0] as string, 10);
   const hashes = path.map((revision) => revision.slice(revision.indexOf("-") + 1));
   const revisions = { start, hashes };
-  return { mode: "replicated", id, revisions, body, deleted, attachments: [] };
+  return { mode: "replicated", id, revisions, body: Utf8Text.of(body), deleted, attachments: [] };
 }
 
 /** The revision of an edit that was written or known. */

@@ -54,9 +54,14 @@ export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
-/** The whole body as text. */
-export async function readText(response: FetchResponse): Promise<string> {
+/** The whole body. */
+export async function readBytes(response: FetchResponse): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of response.body) chunks.push(chunk);
-  return utf8Decode(concatBytes(chunks));
+  return concatBytes(chunks);
+}
+
+/** The whole body as text. */
+export async function readText(response: FetchResponse): Promise<string> {
+  return utf8Decode(await readBytes(response));
 }

@@ -2,7 +2,7 @@
 export type { Connection, TlsSettings } from "./connection.ts";
 export { withConnection } from "./connection.ts";
 export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
-export { RequestFailedError, readText } from "./fetch.ts";
+export { RequestFailedError, readBytes, readText } from "./fetch.ts";
 export type { IamCredentials } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export { SessionLogin } from "./session-login.ts";

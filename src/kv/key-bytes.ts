@@ -1,5 +1,5 @@
 /** Keys next to keys: the bounds that ranges need. */
-import { assert, EMPTY_BYTES } from "../base/index.ts";
+import { assert, byteText, EMPTY_BYTES } from "../base/index.ts";
 import type { Key } from "./transaction.ts";
 
 export const FIRST_KEY: Key = EMPTY_BYTES;
@@ -28,7 +28,7 @@ export function prefixEnd(prefix: Uint8Array): Key {
  * language does all three much faster than any loop over bytes.
  */
 export function keyText(key: Key): string {
-  return String.fromCharCode.apply(null, key as unknown as number[]);
+  return byteText(key);
 }
 
 export function keyFromText(text: string): Key {

@@ -9,6 +9,7 @@ import {
   joinObject,
   outlineJson,
   splitObject,
+  Utf8Text,
   type Utf8Writer,
 } from "../base/index.ts";
 import { ProtocolError } from "./protocol-error.ts";
@@ -43,7 +44,7 @@ export interface WireDocument {
   readonly revisions: WireRevisions | undefined;
   readonly attachments: readonly WireAttachment[];
   /** The other members, as an object. `_replication_…` members are part of it, as in CouchDB. */
-  readonly body: JsonText;
+  readonly body: Utf8Text;
 }
 
 /** Members that a reader may get and send back; they carry nothing that a writer decides. */
@@ -51,9 +52,9 @@ const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_con
 /** Members that CouchDB keeps as part of the body (`couch_doc`). */
 const KEPT_PREFIX = "_replication_";
 
-/** Parses one document. `text` must be valid JSON; throws a ProtocolError that names the member. */
-export function parseWireDocument(text: JsonText): WireDocument {
-  return wireDocumentOf(outlineJson(text, { depthMax: 1 }));
+/** Parses one document. `json` must be valid JSON; throws a ProtocolError that names the member. */
+export function parseWireDocument(json: JsonText | Uint8Array): WireDocument {
+  return wireDocumentOf(outlineJson(json, { depthMax: 1 }));
 }
 
 /** As `parseWireDocument`, of a text that was looked through before. */
@@ -67,7 +68,7 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
   let revisions: WireRevisions | undefined;
   let attachments: readonly WireAttachment[] = [];
   const { taken, rest } = document.part("_");
-  let body = rest;
+  let body = Utf8Text.encoded(rest);
   for (const { name, value } of taken) {
     if (name === "_id") id = parseId(value);
     else if (name === "_rev") revision = parseRevMember(value);
@@ -83,10 +84,12 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
 }
 
 /** The body of a document that has members which CouchDB keeps although they begin with an underscore. */
-function bodyWithKept(document: JsonValue): JsonText {
+function bodyWithKept(document: JsonValue): Utf8Text {
   const members = document.members();
   const kept = members.filter(({ name }) => !name.startsWith("_") || name.startsWith(KEPT_PREFIX));
-  return kept.length === members.length ? document.text : joinObject(kept);
+  return kept.length === members.length
+    ? Utf8Text.encoded(document.bytes)
+    : Utf8Text.of(joinObject(kept));
 }
 
 /** A string without escapes; undefined for anything else. */
@@ -192,7 +195,7 @@ export interface RenderedDocument {
   /** Undefined for a document that is yet to be written. */
   readonly revision: string | undefined;
   readonly deleted: boolean;
-  readonly body: JsonText;
+  readonly body: Utf8Text;
   readonly revisions?: WireRevisions;
   /** `_revs_info`, `_conflicts`, `_local_seq` and the like, between body and attachments. */
   readonly extras?: readonly JsonMember[];
@@ -202,17 +205,14 @@ export interface RenderedDocument {
 /** The document's text. The body's members stand in it as they came. */
 export function renderWireDocument(document: RenderedDocument): JsonText {
   const { head, tail } = renderAround(document);
-  const inner = innerText(document.body);
+  const inner = innerText(document.body.text);
   return inner === "" ? head + tail : `${head},${inner}${tail}`;
 }
 
-/** The document's text, for a body in UTF-8 that need not become a text for it. */
-export function writeWireDocument(
-  writer: Utf8Writer,
-  document: Omit<RenderedDocument, "body"> & { readonly body: Uint8Array },
-): void {
+/** The same in UTF-8, for which the body need not become a text. */
+export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument): void {
   const { head, tail } = renderAround(document);
-  const inner = innerBytes(document.body);
+  const inner = innerBytes(document.body.bytes);
   writer.text(inner.length === 0 ? head : `${head},`);
   writer.bytes(inner);
   writer.text(tail);

@@ -1,20 +1,15 @@
 /** The answer to `_bulk_get`, cut into the documents' texts. Nearly all of a first replication passes here, so it is gone through once. */
-import { type JsonValue, outlineJson } from "../base/index.ts";
+import { type JsonText, type JsonValue, outlineJson, type Utf8Writer } from "../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../protocol/index.ts";
-import {
-  type BulkReadResult,
-  type PlainDocument,
-  type RevisionRequest,
-  TextDocument,
-} from "./endpoint.ts";
+import type { BulkReadResult, PlainDocument, RevisionRequest } from "./endpoint.ts";
 
 /** The members of a document are in a list of documents, in a row, in the list of rows. */
 const MEMBERS_DEPTH = 6;
 
 /** The answer as `parseBulkGet` takes it; undefined for what is no JSON. */
-export function outlineBulkGet(text: string): JsonValue | undefined {
+export function outlineBulkGet(body: Uint8Array): JsonValue | undefined {
   try {
-    return outlineJson(text, { depthMax: MEMBERS_DEPTH });
+    return outlineJson(body, { depthMax: MEMBERS_DEPTH });
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
@@ -59,12 +54,26 @@ function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {
   return value?.isArray === true ? value.elements() : undefined;
 }
 
-class ReadDocument extends TextDocument {
+/** It stays the bytes that came. */
+class ReadDocument implements PlainDocument {
+  readonly id: string;
   readonly #value: JsonValue;
 
   constructor(id: string, value: JsonValue) {
-    super(id, value.text);
+    this.id = id;
     this.#value = value;
+  }
+
+  get length(): number {
+    return this.#value.length;
+  }
+
+  get text(): JsonText {
+    return this.#value.text;
+  }
+
+  writeTo(writer: Utf8Writer): void {
+    writer.bytes(this.#value.bytes);
   }
 
   get wire(): WireDocument {

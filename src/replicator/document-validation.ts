@@ -53,7 +53,7 @@ async function judgeDesign(
     const rejected = context.userName === null ? "unauthorized" : "forbidden";
     return { rejected, reason: "You are not a db or server admin." };
   }
-  const fault = designDocumentFault(edit.body);
+  const fault = designDocumentFault(edit.body.text);
   if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
   return context.validation.judge(tx, database, edit, context);
 }
@@ -271,7 +271,7 @@ function isDesignDocument({ id }: DocumentEdit): boolean {
 }
 
 function designQuestion({ body }: DocumentEdit): DesignQuestion | undefined {
-  return viewFunctions(body).length === 0 ? undefined : { kind: "design", id: body };
+  return viewFunctions(body.text).length === 0 ? undefined : { kind: "design", id: body.text };
 }
 
 async function editQuestion(

@@ -172,7 +172,7 @@ export class HttpEndpoint implements Endpoint {
     if (response.status !== 200)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     const { revision = "0-0", body } = parseWireDocument(text);
-    return { revision, body };
+    return { revision, body: body.text };
   }
 
   async writeLocal(

@@ -2,7 +2,7 @@
  * The requests of one endpoint: with its headers and credentials, at the rate that its server bears, repeated when no whole
  * answer came; and the errors that name it.
  */
-import type { Runtime } from "../base/index.ts";
+import { type Runtime, Utf8Text } from "../base/index.ts";
 import {
   type Activity,
   basicAuthorization,
@@ -15,7 +15,7 @@ import {
   type RateLimits,
   RequestFailedError,
   type RetryOptions,
-  readText,
+  readBytes,
   SessionLogin,
   SharedGrant,
   type TlsSettings,
@@ -72,9 +72,9 @@ export interface Answer<Json = unknown> {
   readonly json: Json | undefined;
 }
 
-/** How an answer's text is looked at; undefined for what is no JSON. `JSON.parse` when absent. */
+/** How an answer's body is looked at; undefined for what is no JSON. `JSON.parse` when absent. */
 interface Parsing<Json> {
-  readonly parse?: (text: string) => Json | undefined;
+  readonly parse?: (body: Uint8Array) => Json | undefined;
 }
 
 export class HttpRequests {
@@ -152,14 +152,13 @@ export class HttpRequests {
     path: string,
     parts: RequestParts & Parsing<Json>,
   ): Promise<Answer<Json>> {
-    const parse = parts.parse ?? (parseJson as (text: string) => Json | undefined);
-    let text = "";
+    let body = NO_BODY;
     let json: Json | undefined;
     const fetchWhole: Fetch = async (request) => {
       const response = await this.#once(request);
-      text = await readText(response);
-      json = parse(text);
-      if (response.status < 300 && json === undefined && isBroken(text)) {
+      body = Utf8Text.encoded(await readBytes(response));
+      json = parts.parse === undefined ? (parseJson(body.text) as Json) : parts.parse(body.bytes);
+      if (response.status < 300 && json === undefined && isBroken(body.text)) {
         const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
         throw new RequestFailedError(details);
       }
@@ -171,7 +170,13 @@ export class HttpRequests {
     const request = this.#request(method, path, parts);
     const { status } = await withRetry(runtime, fetchWhole, retry)(request);
     this.#checkRate(status);
-    return { status, text, json };
+    return {
+      status,
+      json,
+      get text() {
+        return body.text;
+      },
+    };
   }
 
   /** An answer whose body is still to be read. */
@@ -223,6 +228,8 @@ export class HttpRequests {
     return new EndpointError(error, shown, { answer: serverAnswer(status, text) });
   }
 }
+
+const NO_BODY = Utf8Text.of("");
 
 function shownPath(path: string): string {
   return path.replace(/\?.*$/s, "");

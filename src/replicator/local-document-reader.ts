@@ -1,6 +1,6 @@
 /** Documents of a database of our own, as the text that would have gone over the wire; attachments are read while they are sent. */
-import { type JsonText, type Utf8Writer, utf8Decode } from "../base/index.ts";
-import type { Database, Document, RawDocument } from "../databases/index.ts";
+import type { JsonText, Utf8Writer } from "../base/index.ts";
+import type { Database, Document } from "../databases/index.ts";
 import { renderWireDocument, type WireDocument, writeWireDocument } from "../protocol/index.ts";
 import type {
   AttachmentStream,
@@ -31,7 +31,7 @@ export class LocalDocumentReader {
       signal.throwIfAborted();
       const page = requests.slice(start, start + DOCUMENTS_MAX);
       const documents = await this.#access.read((tx, database) =>
-        database.readRawRevisions(tx, page, { latest: true }),
+        database.readRevisions(tx, page, { latest: true }),
       );
       results.push(...documents.map(bulkReadResult));
     }
@@ -87,7 +87,7 @@ export class LocalDocumentReader {
   }
 }
 
-function bulkReadResult(documents: readonly RawDocument[]): BulkReadResult {
+function bulkReadResult(documents: readonly Document[]): BulkReadResult {
   const separately = documents.some(({ attachments }) => attachments.length > 0);
   if (documents.length === 0 || separately) return { kind: "separately" };
   return {
@@ -98,9 +98,9 @@ function bulkReadResult(documents: readonly RawDocument[]): BulkReadResult {
 
 /** It stays as it is stored: a target of our own takes what it says, and another its bytes. */
 class StoredPlainDocument implements PlainDocument {
-  readonly #document: RawDocument;
+  readonly #document: Document;
 
-  constructor(document: RawDocument) {
+  constructor(document: Document) {
     this.#document = document;
   }
 
@@ -114,12 +114,11 @@ class StoredPlainDocument implements PlainDocument {
   }
 
   get text(): JsonText {
-    const { body } = this.#document;
-    return renderWireDocument({ ...this.#document, body: utf8Decode(body), attachments: [] });
+    return renderWireDocument({ ...this.#document, attachments: [] });
   }
 
   get wire(): WireDocument {
-    return { ...this.#document, body: utf8Decode(this.#document.body), attachments: [] };
+    return { ...this.#document, attachments: [] };
   }
 
   writeTo(writer: Utf8Writer): void {

@@ -1,5 +1,5 @@
 /** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
-import { errorCode, exceedsBytes, OperationalError } from "../base/index.ts";
+import { errorCode, OperationalError } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import {
   ProtocolError,
@@ -163,7 +163,7 @@ export class LocalDocumentWriter {
   }
 
   #isTooLarge({ body }: DocumentEdit): boolean {
-    return exceedsBytes(body, this.#access.parts.limits.documentBytesMax);
+    return body.exceedsBytes(this.#access.parts.limits.documentBytesMax);
   }
 }
 

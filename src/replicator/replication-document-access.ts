@@ -10,6 +10,7 @@ import {
   joinObject,
   jsonKind,
   splitObject,
+  Utf8Text,
 } from "../base/index.ts";
 import {
   type Database,
@@ -66,12 +67,12 @@ export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject):
 }
 
 /** The body with its owner. */
-export function withOwner(body: JsonText, writer: SecuritySubject): JsonText {
+export function withOwner(body: Utf8Text, writer: SecuritySubject): Utf8Text {
   const before = ownerOf(body);
   const owner = ownerOnceWritten(before, writer);
   if (owner === before) return body;
-  const members = splitObject(body).filter(({ name }) => name !== "owner");
-  return joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]);
+  const members = splitObject(body.text).filter(({ name }) => name !== "owner");
+  return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
 /** What somebody sees who is no admin of the database: of others' documents no credentials. */
@@ -81,15 +82,14 @@ export function visibleReplication(document: Document, reader: SecuritySubject):
   return { ...document, body: withoutCredentials(document.body) };
 }
 
-function withoutCredentials(body: JsonText): JsonText {
-  const members = splitObject(body).filter(({ name }) => !SECRETS.has(name));
-  return joinObject(
-    members.map((member) => {
-      const { name, value } = member;
-      if (name === "source" || name === "target") return { name, value: shownEndpoint(value) };
-      return PROXIES.has(name) ? withoutUser(member) : member;
-    }),
-  );
+function withoutCredentials(body: Utf8Text): Utf8Text {
+  const members = splitObject(body.text).filter(({ name }) => !SECRETS.has(name));
+  const shown = members.map((member) => {
+    const { name, value } = member;
+    if (name === "source" || name === "target") return { name, value: shownEndpoint(value) };
+    return PROXIES.has(name) ? withoutUser(member) : member;
+  });
+  return Utf8Text.of(joinObject(shown));
 }
 
 function shownEndpoint(value: JsonText): JsonText {
@@ -104,6 +104,6 @@ function withoutUser({ name, value }: JsonMember): JsonMember {
 }
 
 /** Undefined when the document names none, or something that is no user. */
-function ownerOf(body: JsonText): unknown {
-  return (JSON.parse(body) as { readonly owner?: unknown }).owner;
+function ownerOf(body: Utf8Text): unknown {
+  return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
 }

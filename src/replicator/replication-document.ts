@@ -1,5 +1,5 @@
 /** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
-import { errorCode, type JsonText, joinObject, splitObject } from "../base/index.ts";
+import { errorCode, type JsonText, joinObject, splitObject, Utf8Text } from "../base/index.ts";
 import type { Database, DatabaseRegistry, Document, WriteContext } from "../databases/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import type { JobDocument, ReplicationJobData } from "./job-data.ts";
@@ -33,7 +33,7 @@ export async function writeDocumentState(
 ): Promise<void> {
   const stored = data.document && (await database.read(tx, data.document.id));
   if (stored === undefined || stored.deleted) return;
-  const before = JSON.parse(stored.body) as Readonly<Record<string, unknown>>;
+  const before = JSON.parse(stored.body.text) as Readonly<Record<string, unknown>>;
   const isSameState = before._replication_state === data.state;
   const members: Record<string, unknown> = {
     _replication_state: data.state,
@@ -49,7 +49,7 @@ export async function writeDocumentState(
       start_time: isoTime(data.lastStartMs),
     };
   }
-  await rewrite(tx, database, stored, withStateMembers(stored.body, members));
+  await rewrite(tx, database, stored, withStateMembers(stored.body.text, members));
 }
 
 /** Takes the state out of a document whose job begins. */
@@ -60,8 +60,8 @@ export async function clearDocumentState(
 ): Promise<void> {
   const stored = await database.read(tx, id);
   if (stored === undefined || stored.deleted) return;
-  if (!splitObject(stored.body).some(({ name }) => STATE_MEMBERS.has(name))) return;
-  await rewrite(tx, database, stored, withStateMembers(stored.body, {}));
+  if (!splitObject(stored.body.text).some(({ name }) => STATE_MEMBERS.has(name))) return;
+  await rewrite(tx, database, stored, withStateMembers(stored.body.text, {}));
 }
 
 /** Writes what is another body. A design document of the database may refuse it: the job is not affected. */
@@ -71,14 +71,14 @@ async function rewrite(
   { id, revision: parent, body: before, attachments }: Document,
   body: JsonText,
 ): Promise<void> {
-  if (body === before) return;
+  if (body === before.text) return;
   const stubs = attachments.map(({ name }) => ({ kind: "stub", name }) as const);
   const edit = {
     mode: "interactive",
     id,
     parent,
     deleted: false,
-    body,
+    body: Utf8Text.of(body),
     attachments: stubs,
   } as const;
   await database.write(tx, edit, CONTEXT);
@@ -103,7 +103,7 @@ export async function removeReplicationDocument(
     id,
     parent,
     deleted: true,
-    body: "{}",
+    body: Utf8Text.of("{}"),
     attachments: [],
   } as const;
   // Not the replicator's own context: the hook is to see that the document goes.

@@ -73,7 +73,7 @@ export class ReplicationHook implements DatabaseHook {
     const notOwn = await ownershipRefusal(tx, database, edit, context);
     if (notOwn !== undefined) return notOwn;
     if (edit.mode === "replicated" || edit.deleted) return { edit };
-    const members = JSON.parse(edit.body);
+    const members = JSON.parse(edit.body.text);
     if (documentState(members) !== "failed") {
       const parsed = this.#parse(members);
       if (!("replication" in parsed))
@@ -100,7 +100,7 @@ export class ReplicationHook implements DatabaseHook {
       await this.#remove(tx, id);
       return;
     }
-    const members = JSON.parse(document.body);
+    const members = JSON.parse(document.body.text);
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
     const parsed = this.#permitted(this.#parse(members), context);

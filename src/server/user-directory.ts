@@ -67,7 +67,7 @@ export class UserDirectory {
     const { kv, databases, configuration, passwords } = this.#parts;
     if (!passwords.upgradesHashes || configuration.section("admins").has(name)) return;
     const document = await this.#read(`${USER_ID_PREFIX}${name}`);
-    const hash = document && hashOf(JSON.parse(document.body));
+    const hash = document && hashOf(JSON.parse(document.body.text));
     if (document === undefined || hash === undefined || !isOutdated(hash, passwords)) return;
     const body = await withHash(document.body, password, passwords, hash.salt);
     const { id, revision: parent, attachments } = document;
@@ -82,7 +82,7 @@ export class UserDirectory {
   async #userOf(name: string): Promise<KnownUser | undefined> {
     const document = await this.#read(`${USER_ID_PREFIX}${name}`);
     if (document === undefined) return undefined;
-    const record: Readonly<Record<string, unknown>> = JSON.parse(document.body);
+    const record: Readonly<Record<string, unknown>> = JSON.parse(document.body.text);
     const hash = hashOf(record);
     if (hash === undefined || record.name !== name) return undefined;
     const roles = Array.isArray(record.roles) ? record.roles : [];

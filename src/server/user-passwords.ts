@@ -1,5 +1,5 @@
 /** Passwords in documents of `_users` (`couch_users_db`): hashes in their place, before they are written. */
-import { type JsonText, joinObject, splitObject } from "../base/index.ts";
+import { joinObject, splitObject, Utf8Text } from "../base/index.ts";
 import type { DocumentEdit } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 import { passwordFault } from "./password-requirements.ts";
@@ -27,7 +27,7 @@ export function hashPasswords(
 ): Promise<DocumentEdit[]> {
   return Promise.all(
     edits.map(async (edit) => {
-      const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body);
+      const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body.text);
       if (edit.deleted || typeof password !== "string") return edit;
       const fault = passwordFault(password, rules.requirements);
       if (fault !== undefined) throw badRequest(fault);
@@ -39,13 +39,13 @@ export function hashPasswords(
 
 /** The document with the password's hash, under a new salt unless one is given: sessions last as long as the salt. */
 export async function withHash(
-  body: JsonText,
+  body: Utf8Text,
   password: string,
   settings: PasswordSettings,
   salt?: string,
-): Promise<JsonText> {
+): Promise<Utf8Text> {
   const hash = await hashPassword(password, settings, salt);
-  const kept = splitObject(body).filter(({ name }) => !PASSWORD_MEMBERS.has(name));
+  const kept = splitObject(body.text).filter(({ name }) => !PASSWORD_MEMBERS.has(name));
   const members: Members =
     hash.scheme === "simple"
       ? { password_scheme: "simple", salt: hash.salt, password_sha: hash.key }
@@ -60,5 +60,5 @@ export async function withHash(
     name,
     value: JSON.stringify(value),
   }));
-  return joinObject([...added, ...kept]);
+  return Utf8Text.of(joinObject([...added, ...kept]));
 }

@@ -1,5 +1,5 @@
 /** The rules of `_users` (`couch_users_db`, and the validation function of its design document). */
-import { joinObject, splitObject } from "../base/index.ts";
+import { joinObject, splitObject, Utf8Text } from "../base/index.ts";
 import {
   type Database,
   type DatabaseHook,
@@ -40,9 +40,9 @@ function isOwn({ id }: { readonly id: string }, { userName }: SecuritySubject): 
 /** Undefined when nothing is public. Design documents are for administrators. */
 function publicPart(document: Document, names: readonly string[]): Document | undefined {
   if (document.id.startsWith("_design/")) return undefined;
-  const members = splitObject(document.body).filter(({ name }) => names.includes(name));
+  const members = splitObject(document.body.text).filter(({ name }) => names.includes(name));
   if (members.length === 0) return undefined;
-  return { ...document, body: joinObject(members), attachments: [] };
+  return { ...document, body: Utf8Text.of(joinObject(members)), attachments: [] };
 }
 
 /** Why the edit is forbidden, in CouchDB's words. */
@@ -57,12 +57,12 @@ async function judge(
 ): Promise<string | undefined> {
   const winner = await database.read(tx, edit.id);
   const old: Members | undefined =
-    winner === undefined || winner.deleted ? undefined : JSON.parse(winner.body);
+    winner === undefined || winner.deleted ? undefined : JSON.parse(winner.body.text);
   if (edit.deleted) {
     const isOwn = context.userName !== null && context.userName === old?.name;
     return context.isAdmin || isOwn ? undefined : "Only admins may delete other user docs.";
   }
-  const members: Members = JSON.parse(edit.body);
+  const members: Members = JSON.parse(edit.body.text);
   return (
     shapeFault(edit.id, members, old) ?? (isAdmin ? undefined : roleFault(members, old, context))
   );

@@ -2,8 +2,10 @@
  * Random edits on several databases, with random replications between them, against a naive model: a database is the set of the
  * revisions that it ever had, and a replication is a union. In the end, all have the leaves and winners that the model has.
  */
+
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
@@ -86,7 +88,7 @@ async function edit(node: Node, models: readonly Model[], step: Step): Promise<v
   const parent = leaves[step.leaf % Math.max(1, leaves.length)];
   const outcome = await node.kv.transact(async (tx) => {
     const opened = await node.databases.open(tx, DATABASES[step.database] as string);
-    const body = `{"n":${n}}`;
+    const body = Utf8Text.of(`{"n":${n}}`);
     const written = { mode: "interactive", id, parent, deleted, body, attachments: [] } as const;
     return opened.write(tx, written, ADMIN);
   });

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
 import type { DocumentEdit, WriteContext } from "../../src/databases/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { parseWireDocument } from "../../src/protocol/index.ts";
@@ -60,7 +61,7 @@ test("a body arrives byte for byte", async () => {
   await node.put("a", "numbers", body);
   const replication = parseReplication({ source: "a", target: "b", create_target: true });
   await node.replicator.ended(await node.replicator.start(replication, USER), FOREVER);
-  expect((await node.read("b", "numbers"))?.body).toBe(body);
+  expect((await node.read("b", "numbers"))?.body.text).toBe(body);
 });
 
 test("a filter function decides about each revision of a local source", async () => {
@@ -112,7 +113,7 @@ test("a document starts a job in its own transaction, and is told of its end", a
   await node.put("_replicator", "copy", '{"source":"a","target":"b","create_target":true}');
   node.start();
   await node.event("replication.ended", ({ state }) => state === "completed");
-  const document = JSON.parse((await node.read("_replicator", "copy"))?.body ?? "{}");
+  const document = JSON.parse((await node.read("_replicator", "copy"))?.body.text ?? "{}");
   expect(document).toMatchObject({
     source: "a",
     owner: null,
@@ -141,7 +142,7 @@ test.each(["triggered", "error"])(
     await node.put("_replicator", "job", JSON.stringify({ ...document, owner: null }));
     await node.event("replication.ended", (fields) => fields.state === "completed");
     const stored = await node.read("_replicator", "job");
-    expect(JSON.parse(stored?.body ?? "{}")._replication_state).toBe("completed");
+    expect(JSON.parse(stored?.body.text ?? "{}")._replication_state).toBe("completed");
   },
 );
 
@@ -154,7 +155,7 @@ test("a continuous job takes out of its document what a CouchDB left there", asy
   const left = { _replication_state: "triggered", _replication_id: "x", owner: null };
   await node.put("_replicator", "job", JSON.stringify({ ...document, ...left }));
   await node.event("replication.started");
-  const stored = JSON.parse((await node.read("_replicator", "job"))?.body ?? "{}");
+  const stored = JSON.parse((await node.read("_replicator", "job"))?.body.text ?? "{}");
   expect(stored).toEqual({ ...document, owner: null });
 });
 
@@ -188,7 +189,7 @@ test("a bad document that was replicated in fails, and says why", async () => {
     await database.write(tx, replicatedEdit(parseWireDocument(text), []), ADMIN);
   });
   await node.event("replication.ended", (fields) => fields.state === "failed");
-  const stored = JSON.parse((await node.read("_replicator", "bad"))?.body ?? "{}");
+  const stored = JSON.parse((await node.read("_replicator", "bad"))?.body.text ?? "{}");
   expect(stored._replication_state).toBe("failed");
   expect(stored._replication_state_reason).toContain("Missing `target` field");
 });
@@ -202,7 +203,7 @@ test("only a server admin may name a certificate's file, also in a document that
     owner: "joe",
   });
   const joe = { userName: "joe", roles: [], isAdmin: false };
-  const common = { id: "files", deleted: false, body, attachments: [] };
+  const common = { id: "files", deleted: false, body: Utf8Text.of(body), attachments: [] };
   const write = (edit: DocumentEdit, context: WriteContext) =>
     node.kv.transact(async (tx) =>
       (await node.databases.open(tx, "_replicator")).write(tx, edit, context),
@@ -218,7 +219,7 @@ test("only a server admin may name a certificate's file, also in a document that
   node.start();
   await node.event("replication.ended");
   const document = await node.read("_replicator", "files");
-  expect(JSON.parse(document?.body ?? "")).toMatchObject({
+  expect(JSON.parse(document?.body.text ?? "")).toMatchObject({
     _replication_state: "failed",
     _replication_state_reason: expect.stringContaining("only a server admin may"),
   });
@@ -242,11 +243,13 @@ test.each<[unknown, string | null, boolean, string | null]>([
       const edit = { mode: "interactive", id: "job", parent: undefined, deleted: false } as const;
       await database.write(
         tx,
-        { ...edit, body, attachments: [] },
+        { ...edit, body: Utf8Text.of(body), attachments: [] },
         { userName, roles: [], isAdmin },
       );
     });
-    expect(JSON.parse((await node.read("_replicator", "job"))?.body ?? "{}").owner).toBe(owner);
+    expect(JSON.parse((await node.read("_replicator", "job"))?.body.text ?? "{}").owner).toBe(
+      owner,
+    );
     for await (const { data } of node.replicator.entries()) expect(data.userName).toBe(owner);
   },
 );
@@ -262,7 +265,7 @@ test.each(["jan", null])(
       node.kv.transact(async (tx) =>
         (await node.databases.open(tx, "_replicator")).write(tx, edit, joe),
       );
-    const base = { id: "job", deleted: false, body, attachments: [] } as const;
+    const base = { id: "job", deleted: false, body: Utf8Text.of(body), attachments: [] } as const;
     const reason = "Can't update replication documents from other users.";
     const revisions = { start: 1, hashes: ["a".repeat(32)] };
     const refused = { kind: "rejected", error: "forbidden", reason };
@@ -401,7 +404,7 @@ test("two jobs never run the same replication", async () => {
   const failure = await node.event("replication.failed");
   await node.event("replication.ended", ({ state }) => state === "failed");
   expect(failure.reason).toMatch(/^Duplicate job running: .*\|first$/);
-  const document = JSON.parse((await node.read("_replicator", "second"))?.body ?? "{}");
+  const document = JSON.parse((await node.read("_replicator", "second"))?.body.text ?? "{}");
   expect(document._replication_state).toBe("failed");
 });
 

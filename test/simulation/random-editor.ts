@@ -1,5 +1,5 @@
 /** A client that edits databases at random: new documents, new revisions, deletions, and branches that make conflicts. */
-import { errorCode } from "../../src/base/index.ts";
+import { errorCode, Utf8Text } from "../../src/base/index.ts";
 import type { DocumentEdit } from "../../src/databases/index.ts";
 import type { composeNode } from "../support/compose-node.ts";
 import { ADMIN } from "../support/open-node.ts";
@@ -31,7 +31,7 @@ export class RandomEditor {
   }
 
   async putJob(database: string, id: string, body: object): Promise<void> {
-    const edit = { id, deleted: false, body: JSON.stringify(body), attachments: [] };
+    const edit = { id, deleted: false, body: Utf8Text.of(JSON.stringify(body)), attachments: [] };
     await this.#write(database, async () => ({ ...edit, mode: "interactive", parent: undefined }));
   }
 
@@ -51,7 +51,7 @@ export class RandomEditor {
   #editOnce(database: string, random: SeededRandom): Promise<void> {
     const id = `${random.pick(PREFIXES)}-${random.integer(DOCUMENT_COUNT)}`;
     const draw = random.ratio();
-    const body = JSON.stringify({ number: random.integer(1_000_000) });
+    const body = Utf8Text.of(JSON.stringify({ number: random.integer(1_000_000) }));
     const hashes = [hexadecimal(random), hexadecimal(random)].slice(0, 1 + random.integer(2));
     const place = random.ratio();
     return this.#write(database, async (tx, opened) => {

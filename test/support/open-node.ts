@@ -1,6 +1,6 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 
-import type { Runtime } from "../../src/base/index.ts";
+import { type Runtime, Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
@@ -86,7 +86,14 @@ export async function openNode({
       const outcome = await kv.transact(async (tx) => {
         const opened = await databases.open(tx, database);
         const parent = (await opened.read(tx, id))?.revision;
-        const edit = { mode: "interactive", id, parent, deleted, body, attachments: [] } as const;
+        const edit = {
+          mode: "interactive",
+          id,
+          parent,
+          deleted,
+          body: Utf8Text.of(body),
+          attachments: [],
+        } as const;
         return opened.write(tx, edit, ADMIN);
       });
       if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
