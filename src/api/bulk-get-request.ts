@@ -1,5 +1,5 @@
 /** What a `_bulk_get` asks for. */
-import { type JsonText, jsonKind, splitArray } from "../base/index.ts";
+import { type JsonText, jsonKind } from "../base/index.ts";
 import { checkDocumentId } from "../databases/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import type { Call } from "./call.ts";
@@ -34,9 +34,11 @@ export function bulkGetOptions(
 export function bulkGetRequests(text: JsonText | undefined): BulkGetRequest[] {
   if (text === undefined) throw badRequest("Missing JSON list of 'docs'.");
   if (jsonKind(text) !== "array") throw badRequest("`docs` parameter must be an array.");
-  return splitArray(text).map((row) => {
-    if (jsonKind(row) !== "object") throw badRequest("Each of `docs` must be a JSON object");
-    const { id, rev, atts_since: since }: Record<string, unknown> = JSON.parse(row);
+  return JSON.parse(text).map((row: unknown): BulkGetRequest => {
+    if (typeof row !== "object" || row === null || Array.isArray(row)) {
+      throw badRequest("Each of `docs` must be a JSON object");
+    }
+    const { id, rev, atts_since: since } = row as Record<string, unknown>;
     if (typeof id !== "string") throw badRequest("Each of `docs` must have an `id`, a string");
     if (rev !== undefined && rev !== null && typeof rev !== "string") {
       throw badRequest(`The \`rev\` of ${JSON.stringify(id)} must be a string`);

@@ -1,5 +1,5 @@
 /** `_bulk_get`: revisions of many documents in one answer, as JSON or, with the bytes of their attachments, as multipart. */
-import { mapAtOnce, randomHex } from "../base/index.ts";
+import { mapAtOnce, randomHex, Utf8Writer } from "../base/index.ts";
 import type { Database } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import {
@@ -18,13 +18,20 @@ import {
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import type { DocumentOptions } from "./document-options.ts";
-import { type DocumentView, sentAttachments, viewText } from "./document-view.ts";
+import {
+  type DocumentView,
+  type InlineData,
+  inlineData,
+  NO_INLINE_DATA,
+  sentAttachments,
+  writeView,
+} from "./document-view.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
 import { type OpenRevision, readOpenRevisions, readRevisionsAsked } from "./open-revisions.ts";
 import { PageSize } from "./page-size.ts";
 import { readJsonMembers } from "./request-body.ts";
-import { begun, inPieces, PIECE_LENGTH, streamedJson } from "./responses.ts";
+import { begun, PIECE_LENGTH, streamedJson } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 /** A document that was found, or why it was not. */
@@ -53,7 +60,7 @@ async function readBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
     return acceptsExplicitly(accept, one);
   });
   if (type === undefined) {
-    return streamedJson(200, inPieces(jsonTexts(parts, call, requests, options)));
+    return streamedJson(200, jsonPieces(parts, call, requests, options));
   }
   // CouchDB: in this form the attachments always go with the document; `atts_since` says which.
   const written = multipartParts(parts, call, requests, { ...options, attachments: true });
@@ -135,48 +142,65 @@ function lengthOf(answers: readonly Answer[]): number {
   return length;
 }
 
-async function* jsonTexts(
+async function* jsonPieces(
   parts: ApiParts,
   call: Call,
   requests: readonly BulkGetRequest[],
   options: DocumentOptions,
-): AsyncGenerator<string, void, undefined> {
-  let opening = '{"results":[';
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let writer = new Utf8Writer(PIECE_BYTES);
+  writer.text('{"results":[');
+  let separator = "";
   for await (const answers of answerPages(parts, call, requests, options)) {
-    let piece = opening;
-    for (const [index, answer] of answers.entries()) {
-      const text = answerText(parts, call, answer);
-      if (index > 0) piece += ",";
-      piece += typeof text === "string" ? text : await text;
-      if (piece.length < PIECE_LENGTH) continue;
-      yield piece;
-      piece = "";
+    for (const answer of answers) {
+      writer.text(separator);
+      separator = ",";
+      const data = inlineDataOf(parts, call, answer);
+      writeAnswer(writer, answer, data instanceof Promise ? await data : data);
+      if (writer.length < PIECE_LENGTH) continue;
+      yield writer.finish();
+      writer = new Utf8Writer(PIECE_BYTES);
     }
-    yield piece;
-    opening = ",";
   }
-  yield "]}\n";
+  writer.text("]}\n");
+  yield writer.finish();
 }
 
-/** There at once unless attachments have to be read. */
-function answerText(
+/** With room for the document that makes it long enough. */
+const PIECE_BYTES = 2 * PIECE_LENGTH;
+
+/** That of each result; there at once unless attachments have to be read. */
+function inlineDataOf(
   parts: ApiParts,
   call: Call,
-  { database, request, options, results }: Answer,
-): string | Promise<string> {
-  const asText = (views: readonly string[]): string => {
-    const docs = results.map((result, index) =>
-      result.kind === "failed" ? JSON.stringify({ error: result.error }) : `{"ok":${views[index]}}`,
-    );
-    return `{"id":${JSON.stringify(request.id)},"docs":[${docs.join(",")}]}`;
-  };
-  const views = results.map((result) =>
+  { database, options, results }: Answer,
+): readonly InlineData[] | Promise<readonly InlineData[]> {
+  const data = results.map((result) =>
     result.kind === "failed"
-      ? ""
-      : viewText(parts, database, result.view, options, call.request.signal),
+      ? NO_INLINE_DATA
+      : inlineData(parts, database, result.view, options, call.request.signal),
   );
-  const areThere = views.every((view) => typeof view === "string");
-  return areThere ? asText(views) : Promise.all(views).then(asText);
+  const isThere = (each: (typeof data)[number]): each is InlineData => !(each instanceof Promise);
+  return data.every(isThere) ? data : Promise.all(data);
+}
+
+function writeAnswer(
+  writer: Utf8Writer,
+  { request, options, results }: Answer,
+  data: readonly InlineData[],
+): void {
+  writer.text(`{"id":${JSON.stringify(request.id)},"docs":[`);
+  for (const [index, result] of results.entries()) {
+    if (index > 0) writer.text(",");
+    if (result.kind === "failed") {
+      writer.text(JSON.stringify({ error: result.error }));
+      continue;
+    }
+    writer.text('{"ok":');
+    writeView(writer, result.view, options, data[index] as InlineData);
+    writer.text("}");
+  }
+  writer.text("]}");
 }
 
 async function* multipartParts(

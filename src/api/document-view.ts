@@ -1,9 +1,14 @@
 /** A stored document as a reader asked for it: what has to be read of it, and its text. */
-import { base64Encode, type JsonMember } from "../base/index.ts";
+import { base64Encode, type JsonMember, type Utf8Writer } from "../base/index.ts";
 import type { Attachment, Database, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import { attachmentsSince, renderStoredDocument } from "../replicator/index.ts";
+import {
+  attachmentsSince,
+  type RenderOptions,
+  renderStoredDocument,
+  writeStoredDocument,
+} from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { readBytes } from "./request-body.ts";
@@ -79,18 +84,45 @@ export function viewText(
   options: ViewOptions,
   signal: AbortSignal,
 ): string | Promise<string> {
-  const sent = sentAttachments(view.document, options);
-  if (sent.length === 0) return textWith(NO_DATA, view, options);
-  return inlineData(parts, database, sent, signal).then((data) => textWith(data, view, options));
+  const data = inlineData(parts, database, view, options, signal);
+  const render = (there: InlineData): string =>
+    renderStoredDocument(view.document, renderOptions(there, view, options));
+  return data instanceof Promise ? data.then(render) : render(data);
+}
+
+/** The same in UTF-8, with the bytes of attachments that `inlineData` gave for it. */
+export function writeView(
+  writer: Utf8Writer,
+  view: DocumentView,
+  options: ViewOptions,
+  data: InlineData,
+): void {
+  writeStoredDocument(writer, view.document, renderOptions(data, view, options));
 }
 
 /** The bytes of attachments in base64, by name. */
-async function inlineData(
+export type InlineData = ReadonlyMap<string, string>;
+
+/** Of the attachments that were asked for with a document; there at once when there are none. */
+export function inlineData(
+  parts: ApiParts,
+  database: Database,
+  { document }: DocumentView,
+  options: ViewOptions,
+  signal: AbortSignal,
+): InlineData | Promise<InlineData> {
+  const sent = sentAttachments(document, options);
+  return sent.length === 0 ? NO_INLINE_DATA : readInlineData(parts, database, sent, signal);
+}
+
+export const NO_INLINE_DATA: InlineData = new Map();
+
+async function readInlineData(
   { attachments: store }: ApiParts,
   database: Database,
   attachments: readonly Attachment[],
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, string>> {
+): Promise<InlineData> {
   const data = new Map<string, string>();
   for (const attachment of attachments) {
     if (attachment.length > INLINE_BYTES_MAX) {
@@ -104,14 +136,12 @@ async function inlineData(
   return data;
 }
 
-const NO_DATA: ReadonlyMap<string, string> = new Map();
-
-function textWith(
-  data: ReadonlyMap<string, string>,
-  { document, extras }: DocumentView,
+function renderOptions(
+  data: InlineData,
+  { extras }: DocumentView,
   options: ViewOptions,
-): string {
-  return renderStoredDocument(document, {
+): RenderOptions {
+  return {
     revisions: options.revisions,
     extras,
     encodingInfo: options.encodingInfo,
@@ -119,7 +149,7 @@ function textWith(
       const text = data.get(name);
       return text === undefined ? { kind: "stub" } : { kind: "inline", data: text };
     },
-  });
+  };
 }
 
 /** The text whose attachments' bytes follow behind it, in its order. */

@@ -24,10 +24,14 @@ export function jsonText(status: number, text: string, headers: Headers = {}): A
  */
 export async function streamedJson(
   status: number,
-  pieces: AsyncIterable<string>,
+  pieces: AsyncIterable<string> | AsyncIterable<Uint8Array>,
   headers: Headers = {},
 ): Promise<ApiResponse> {
-  return { status, headers: { ...JSON_TYPE, ...headers }, body: await begun(pieces) };
+  return {
+    status,
+    headers: { ...JSON_TYPE, ...headers },
+    body: await begun<string | Uint8Array>(pieces),
+  };
 }
 
 /** The same pieces, the first of which is already there. */

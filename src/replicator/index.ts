@@ -72,6 +72,7 @@ export {
   renderStoredDocument,
   replicatedEdit,
   stubEdit,
+  writeStoredDocument,
 } from "./stored-document.ts";
 export { httpDate, isoTime } from "./times.ts";
 export { ValidationCodes } from "./validation-codes.ts";

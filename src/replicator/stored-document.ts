@@ -1,13 +1,15 @@
 /** Between a document as it is stored and as it stands on the wire. */
-import type { JsonMember } from "../base/index.ts";
+import type { JsonMember, Utf8Writer } from "../base/index.ts";
 import type { Attachment, AttachmentEdit, Document, DocumentEdit } from "../databases/index.ts";
 import {
   badRequest,
   formatRevision,
   parseRevision,
+  type RenderedDocument,
   renderWireDocument,
   type WireAttachment,
   type WireDocument,
+  writeWireDocument,
 } from "../protocol/index.ts";
 
 /** How an attachment stands in the text: `stub`, `follows`, or its bytes in base64. */
@@ -25,8 +27,21 @@ export interface RenderOptions {
 
 /** The text of a stored document. */
 export function renderStoredDocument(document: Document, options: RenderOptions = {}): string {
+  return renderWireDocument(wireForm(document, options));
+}
+
+/** The same in UTF-8. */
+export function writeStoredDocument(
+  writer: Utf8Writer,
+  document: Document,
+  options: RenderOptions = {},
+): void {
+  writeWireDocument(writer, wireForm(document, options));
+}
+
+function wireForm(document: Document, options: RenderOptions): RenderedDocument {
   const { revisions, extras, attachmentForm, encodingInfo = false } = options;
-  return renderWireDocument({
+  return {
     id: document.id,
     revision: document.revision,
     deleted: document.deleted,
@@ -43,7 +58,7 @@ export function renderStoredDocument(document: Document, options: RenderOptions 
       encoding: encodingInfo ? attachment.encoding : undefined,
       encodedLength: encodingInfo ? attachment.encodedLength : undefined,
     })),
-  });
+  };
 }
 
 /**
