@@ -27,6 +27,8 @@ export function bulkGetOptions(
     latest: flag("latest"),
     attachments: flag("attachments"),
     encodingInfo: flag("att_encoding_info"),
+    // Each document says its own.
+    attachmentsSince: undefined,
   };
 }
 

@@ -86,7 +86,8 @@ async function* answerPages(
     const answers = await readDatabase(parts, call, async (tx, database) => {
       const found = await readPage(tx, database, page, options);
       return page.map((request, index): Answer => {
-        const own = { ...options, attachmentsSince: request.attachmentsSince };
+        const { attachmentsSince } = request;
+        const own = attachmentsSince === undefined ? options : { ...options, attachmentsSince };
         const results = resultsOf(request, found[index] as OpenRevision[] | ProtocolError);
         return { database, request, options: own, results };
       });
@@ -167,7 +168,7 @@ async function* jsonPieces(
 }
 
 /** With room for the document that makes it long enough. */
-const PIECE_BYTES = 2 * PIECE_LENGTH;
+const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** That of each result; there at once unless attachments have to be read. */
 function inlineDataOf(

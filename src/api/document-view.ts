@@ -31,8 +31,12 @@ export function viewOf(
 ): DocumentView | Promise<DocumentView> {
   const { revisionsInfo, conflicts, deletedConflicts, localSequence } = options;
   const isPlain = !revisionsInfo && !conflicts && !deletedConflicts && !localSequence;
-  return isPlain ? { document, extras: [] } : viewWithExtras(tx, database, document, options);
+  return isPlain
+    ? { document, extras: NO_EXTRAS }
+    : viewWithExtras(tx, database, document, options);
 }
+
+const NO_EXTRAS: readonly JsonMember[] = [];
 
 async function viewWithExtras(
   tx: ReadTransaction,

@@ -17,47 +17,66 @@ export function utf8Encode(text: string): Uint8Array {
   return cutBytes(scratch, 0, encoder.encodeInto(text, scratch).written);
 }
 
-/** Texts and bytes one behind the other, in UTF-8. */
+/**
+ * Texts and bytes one behind the other, in UTF-8. Texts that follow each other are encoded together: the encoder takes longer to
+ * begin than for a hundred characters.
+ */
 export class Utf8Writer {
   #bytes: Uint8Array<ArrayBuffer>;
-  #length = 0;
+  #byteCount = 0;
+  /** What is not encoded yet. */
+  #text = "";
 
   constructor(byteCountExpected: number) {
     this.#bytes = new Uint8Array(byteCountExpected);
   }
 
-  /** Of what was written. */
+  /** Bytes that were written, or nearly: the last texts count by their characters. */
   get length(): number {
-    return this.#length;
+    return this.#byteCount + this.#text.length;
   }
 
   text(text: string): void {
-    const { read, written } = encoder.encodeInto(text, this.#bytes.subarray(this.#length));
-    this.#length += written;
-    if (read === text.length) return;
-    this.#reserve((text.length - read) * BYTES_PER_UNIT_MAX);
-    this.text(text.slice(read));
+    this.#text += text;
+    if (this.#text.length > TEXT_LENGTH_MAX) this.#encode();
   }
 
   bytes(bytes: Uint8Array): void {
+    this.#encode();
     this.#reserve(bytes.length);
-    this.#bytes.set(bytes, this.#length);
-    this.#length += bytes.length;
+    this.#bytes.set(bytes, this.#byteCount);
+    this.#byteCount += bytes.length;
   }
 
   /** What was written; shares the writer's memory. */
   finish(): Uint8Array<ArrayBuffer> {
-    return this.#bytes.subarray(0, this.#length);
+    this.#encode();
+    return this.#bytes.subarray(0, this.#byteCount);
+  }
+
+  #encode(): void {
+    const text = this.#text;
+    if (text === "") return;
+    this.#text = "";
+    const { read, written } = encoder.encodeInto(text, this.#bytes.subarray(this.#byteCount));
+    this.#byteCount += written;
+    if (read === text.length) return;
+    this.#reserve((text.length - read) * BYTES_PER_UNIT_MAX);
+    this.#text = text.slice(read);
+    this.#encode();
   }
 
   #reserve(byteCount: number): void {
-    const needed = this.#length + byteCount;
+    const needed = this.#byteCount + byteCount;
     if (needed <= this.#bytes.length) return;
     const grown = new Uint8Array(Math.max(this.#bytes.length * 2, needed));
-    grown.set(this.finish());
+    grown.set(this.#bytes.subarray(0, this.#byteCount));
     this.#bytes = grown;
   }
 }
+
+/** Of texts that wait to be encoded. */
+const TEXT_LENGTH_MAX = 16_384;
 
 /** Throws a TypeError when the bytes are not valid UTF-8. */
 export function utf8Decode(bytes: Uint8Array): string {

@@ -24,7 +24,8 @@ export interface ScanOptions {
   readonly wholeCharacters: boolean;
 }
 
-const ROWS_FIRST = 64;
+/** Most documents have fewer values than one in so many bytes, down to their members. */
+const BYTES_PER_ROW = 64;
 const DEPTH_FIRST = 16;
 const NO_ROW = -1;
 
@@ -49,128 +50,100 @@ const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** The rows, in the order of the text. Throws a SyntaxError when `bytes` are not JSON in UTF-8. */
-export function scanJson(bytes: Uint8Array, options: ScanOptions): Int32Array {
-  const scanner = new Scanner(bytes, options);
-  scanner.scan();
-  return scanner.rows;
+/**
+ * The rows, in the order of the text; what lies behind the first one's NEXT means nothing. Throws a SyntaxError when `bytes` are
+ * not JSON in UTF-8.
+ */
+export function scanJson(
+  bytes: Uint8Array,
+  { depthMax, allNames, wholeCharacters }: ScanOptions,
+): Int32Array {
+  // All of it in one function and its own variables: nothing else is done so often.
+  let rows = new Int32Array(ROW_LENGTH * (2 + Math.ceil(bytes.length / BYTES_PER_ROW)));
+  let rowsEnd = 0;
+  /** Of each bracket that is open, twice where the row of its value is, and one more for a brace. */
+  let open = new Int32Array(DEPTH_FIRST);
+  let depth = 0;
+  /** Of the last one. */
+  let isMember = false;
+  let at = skipSpace(bytes, 0);
+  for (;;) {
+    // A value begins here. Of an object, behind its name.
+    let row = NO_ROW;
+    if (depth <= depthMax || (allNames && (isMember || bytes[at] === OPEN_BRACE))) {
+      row = rowsEnd;
+      rowsEnd += ROW_LENGTH;
+      if (rowsEnd > rows.length) rows = doubled(rows);
+    }
+    if (isMember) {
+      if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
+      const nameEnd = stringEnd(bytes, at, wholeCharacters);
+      if (row !== NO_ROW) {
+        rows[row + NAME_START] = at;
+        rows[row + NAME_END] = nameEnd;
+      }
+      at = skipSpace(bytes, nameEnd);
+      if (bytes[at] !== COLON) throw unexpected(bytes, at);
+      at = skipSpace(bytes, at + 1);
+    }
+    if (row !== NO_ROW) rows[row + VALUE_START] = at;
+    const first = bytes[at];
+    if (first === OPEN_BRACE || first === OPEN_BRACKET) {
+      const inside = skipSpace(bytes, at + 1);
+      if (bytes[inside] !== first + 2) {
+        isMember = first === OPEN_BRACE;
+        if (depth === open.length) open = doubled(open);
+        open[depth++] = row * 2 + (isMember ? 1 : 0);
+        at = inside;
+        continue;
+      }
+      at = inside + 1;
+    } else {
+      at = first === QUOTE ? stringEnd(bytes, at, wholeCharacters) : scalarEnd(bytes, at);
+    }
+    // It ends, and with it maybe those that it is in.
+    for (;;) {
+      if (row !== NO_ROW) {
+        rows[row + VALUE_END] = at;
+        rows[row + NEXT] = rowsEnd;
+      }
+      at = skipSpace(bytes, at);
+      if (depth === 0) {
+        if (at !== bytes.length) throw unexpected(bytes, at);
+        return rows;
+      }
+      const next = bytes[at];
+      if (next === COMMA) {
+        at = skipSpace(bytes, at + 1);
+        break;
+      }
+      if (next !== (isMember ? CLOSE_BRACE : CLOSE_BRACKET)) throw unexpected(bytes, at);
+      at++;
+      depth--;
+      row = (open[depth] as number) >> 1;
+      isMember = depth > 0 && ((open[depth - 1] as number) & 1) === 1;
+    }
+  }
 }
 
-class Scanner {
-  rows = new Int32Array(ROWS_FIRST * ROW_LENGTH);
-  readonly #bytes: Uint8Array;
-  readonly #depthMax: number;
-  readonly #allNames: boolean;
-  readonly #wholeCharacters: boolean;
-  /** Of each bracket that is open, twice where the row of its value is, and one more for a brace. */
-  #open = new Int32Array(DEPTH_FIRST);
-  #depth = 0;
-  #rowsEnd = 0;
+/** By byte: whether it stands for itself in a string, and is a character. */
+const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
+  return byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0;
+});
 
-  constructor(bytes: Uint8Array, { depthMax, allNames, wholeCharacters }: ScanOptions) {
-    this.#bytes = bytes;
-    this.#depthMax = depthMax;
-    this.#allNames = allNames;
-    this.#wholeCharacters = wholeCharacters;
+/** Behind the string that begins at `start`. */
+function stringEnd(bytes: Uint8Array, start: number, wholeCharacters: boolean): number {
+  const end = bytes.length;
+  let at = start + 1;
+  while (at < end) {
+    const byte = bytes[at] as number;
+    if (PLAIN[byte] === 1) at++;
+    else if (byte === QUOTE) return at + 1;
+    else if (byte === BACKSLASH) at = escapeEnd(bytes, at, wholeCharacters);
+    else if (byte >= 0x80) at = characterEnd(bytes, at, byte);
+    else break;
   }
-
-  scan(): void {
-    const bytes = this.#bytes;
-    let at = skipSpace(bytes, 0);
-    for (;;) {
-      // A value begins here. Of an object, behind its name.
-      const isMember = this.#depth > 0 && this.#isInObject();
-      const row = this.#hasRow(isMember, bytes[at]) ? this.#addRow() : NO_ROW;
-      if (isMember) {
-        if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
-        const nameEnd = this.#stringEnd(at);
-        if (row !== NO_ROW) {
-          this.rows[row + NAME_START] = at;
-          this.rows[row + NAME_END] = nameEnd;
-        }
-        at = skipSpace(bytes, nameEnd);
-        if (bytes[at] !== COLON) throw unexpected(bytes, at);
-        at = skipSpace(bytes, at + 1);
-      }
-      if (row !== NO_ROW) this.rows[row + VALUE_START] = at;
-      const code = bytes[at];
-      if (code === OPEN_BRACE || code === OPEN_BRACKET) {
-        const inside = skipSpace(bytes, at + 1);
-        if (bytes[inside] !== code + 2) {
-          this.#push(row, code === OPEN_BRACE);
-          at = inside;
-          continue;
-        }
-        at = inside + 1;
-      } else {
-        at = code === QUOTE ? this.#stringEnd(at) : scalarEnd(bytes, at);
-      }
-      this.#endValue(row, at);
-      at = skipSpace(bytes, at);
-      // And the values that end with it.
-      for (;;) {
-        if (this.#depth === 0) {
-          if (at !== bytes.length) throw unexpected(bytes, at);
-          return;
-        }
-        const next = bytes[at];
-        if (next === COMMA) {
-          at = skipSpace(bytes, at + 1);
-          break;
-        }
-        if (next !== (this.#isInObject() ? CLOSE_BRACE : CLOSE_BRACKET)) {
-          throw unexpected(bytes, at);
-        }
-        at++;
-        this.#depth--;
-        this.#endValue((this.#open[this.#depth] as number) >> 1, at);
-        at = skipSpace(bytes, at);
-      }
-    }
-  }
-
-  #isInObject(): boolean {
-    return ((this.#open[this.#depth - 1] as number) & 1) === 1;
-  }
-
-  #push(row: number, isObject: boolean): void {
-    if (this.#depth === this.#open.length) this.#open = doubled(this.#open);
-    this.#open[this.#depth++] = row * 2 + (isObject ? 1 : 0);
-  }
-
-  /** `code` begins the value, or the name of a member. */
-  #hasRow(isMember: boolean, code: number | undefined): boolean {
-    if (this.#depth <= this.#depthMax) return true;
-    return this.#allNames && (isMember || code === OPEN_BRACE);
-  }
-
-  #addRow(): number {
-    const row = this.#rowsEnd;
-    this.#rowsEnd += ROW_LENGTH;
-    if (this.#rowsEnd > this.rows.length) this.rows = doubled(this.rows);
-    return row;
-  }
-
-  #endValue(row: number, end: number): void {
-    if (row === NO_ROW) return;
-    this.rows[row + VALUE_END] = end;
-    this.rows[row + NEXT] = this.#rowsEnd;
-  }
-
-  /** Behind the string that begins at `start`. */
-  #stringEnd(start: number): number {
-    const bytes = this.#bytes;
-    let at = start + 1;
-    for (;;) {
-      const byte = bytes[at];
-      if (byte === undefined) throw unexpected(bytes, at);
-      if (byte === QUOTE) return at + 1;
-      if (byte === BACKSLASH) at = escapeEnd(bytes, at, this.#wholeCharacters);
-      else if (byte >= 0x80) at = characterEnd(bytes, at, byte);
-      else if (byte >= SPACE) at++;
-      else throw unexpected(bytes, at);
-    }
-  }
+  throw unexpected(bytes, at);
 }
 
 /** Behind the character of several bytes that begins at `start` with `first`. */
@@ -260,11 +233,13 @@ function isDigit(byte: number | undefined): boolean {
 
 function skipSpace(bytes: Uint8Array, start: number): number {
   let at = start;
-  for (;;) {
-    const code = bytes[at];
-    if (code !== SPACE && code !== LINE_FEED && code !== RETURN && code !== TAB) return at;
+  while (at < bytes.length) {
+    const byte = bytes[at] as number;
+    if (byte > SPACE) break;
+    if (byte !== SPACE && byte !== LINE_FEED && byte !== RETURN && byte !== TAB) break;
     at++;
   }
+  return at;
 }
 
 function doubled(numbers: Int32Array): Int32Array<ArrayBuffer> {

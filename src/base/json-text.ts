@@ -207,16 +207,21 @@ export class JsonValue {
     for (let row = this.#row; row < end; row += ROW_LENGTH) {
       if (rows[row + NEXT] === row + ROW_LENGTH) continue;
       if (this.#whole[rows[row + VALUE_START] as number] !== OPEN_BRACE) continue;
-      const names = new Set<string>();
-      for (
-        let at = row + ROW_LENGTH;
-        at < (rows[row + NEXT] as number);
-        at = rows[at + NEXT] as number
-      ) {
-        const name = this.#name(at);
-        if (names.has(name)) return name;
-        names.add(name);
-      }
+      const repeated = this.#repeatedIn(row);
+      if (repeated !== undefined) return repeated;
+    }
+    return undefined;
+  }
+
+  /** Of the members of one object. */
+  #repeatedIn(object: number): string | undefined {
+    const rows = this.#rows;
+    const end = rows[object + NEXT] as number;
+    const names = new Set<string>();
+    for (let row = object + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+      const name = this.#name(row);
+      if (names.has(name)) return name;
+      names.add(name);
     }
     return undefined;
   }
