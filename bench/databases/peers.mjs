@@ -25,7 +25,8 @@ const POUCHDB = fileURLToPath(new URL("./pouchdb-server.mjs", import.meta.url));
 const BATCH_DOCUMENTS = 500;
 const DOCUMENT_BYTES = 500;
 const READ_ROUNDS = 15;
-/** Not measured: all three servers compile what they run often. */
+/** Not measured: all three servers compile what they run often. Databases that are filled and deleted before, and the first rounds of all. */
+const WARM_UP_DATABASES = 4;
 const WARM_UP_ROUNDS = 5;
 const ATTACHMENT_ROUNDS = 5;
 const REVS_DIFF_IDS = 1000;
@@ -88,6 +89,11 @@ function print(measure, rates) {
 
 async function measureServer(url) {
   const database = `/bench-${process.pid}`;
+  for (let round = 0; round < WARM_UP_DATABASES; round++) {
+    await ask(url, "PUT", database);
+    for (const body of bulkBodies) await ask(url, "POST", `${database}/_bulk_docs`, body);
+    await ask(url, "DELETE", database);
+  }
   await ask(url, "PUT", database);
   try {
     const written = [];

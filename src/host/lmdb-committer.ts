@@ -11,7 +11,6 @@ import {
   type KeyValue,
   READ_VERSION_AGE_MS_MAX,
   Resolver,
-  type TextInterval,
   writeVersionstamp,
 } from "../kv/index.ts";
 import { asBuffer } from "./lmdb-encoding.ts";
@@ -29,7 +28,7 @@ import {
   storedKey,
   VERSION_KEY,
 } from "./lmdb-layout.ts";
-import { decodeLogRecord, encodeLogRecord } from "./lmdb-log-record.ts";
+import { decodeLogRecord, LogRecordWriter } from "./lmdb-log-record.ts";
 import {
   type CommitterAnswer,
   type MutationVisitor,
@@ -113,7 +112,7 @@ export class LmdbCommitter {
   ): boolean {
     const { version, committedAtMs } = group;
     const resolver = this.#resolver as Resolver;
-    const writesOfAll: TextInterval[] = [];
+    const log = new LogRecordWriter(group);
     let batchIndex = 0;
     for (const [index, request] of requests.entries()) {
       const verdict =
@@ -124,16 +123,13 @@ export class LmdbCommitter {
         outcomes[index] = outcomeIndex(verdict);
         continue;
       }
-      const writes = [...request.writes];
-      const application = new Application(this.#database, version, batchIndex, writes);
-      visitMutations(request.mutations, application);
-      resolver.record(version, committedAtMs, writes);
-      for (const write of writes) writesOfAll.push(write);
+      for (const write of request.writes) log.interval(write);
+      visitMutations(request.mutations, new Application(this.#database, version, batchIndex, log));
+      resolver.record(version, committedAtMs, log.endTransaction());
       batchIndex++;
     }
     if (batchIndex === 0) return false;
-    const record = encodeLogRecord({ ...group, writes: writesOfAll });
-    this.#database.putSync(logKey(version), record);
+    this.#database.putSync(logKey(version), log.finish());
     this.#database.putSync(VERSION_KEY, encodeVersion(version));
     this.#trimLog(version, committedAtMs);
     return true;
@@ -163,7 +159,8 @@ export class LmdbCommitter {
         continue;
       }
       const { committedAtMs, writes } = decodeLogRecord(bytes);
-      (this.#resolver as Resolver).record(version, committedAtMs, writes);
+      const { length: count } = writes;
+      (this.#resolver as Resolver).record(version, committedAtMs, { count, read: () => writes });
     }
     this.#knownVersion = lastVersion;
     (this.#resolver as Resolver).forgetBefore(nowMs - HISTORY_MS);
@@ -213,29 +210,29 @@ class Application implements MutationVisitor {
   readonly #database: LmdbDatabase;
   readonly #version: number;
   readonly #batchIndex: number;
-  readonly #writes: TextInterval[];
+  readonly #log: LogRecordWriter;
 
-  constructor(database: LmdbDatabase, version: number, batchIndex: number, writes: TextInterval[]) {
+  constructor(database: LmdbDatabase, version: number, batchIndex: number, log: LogRecordWriter) {
     this.#database = database;
     this.#version = version;
     this.#batchIndex = batchIndex;
-    this.#writes = writes;
+    this.#log = log;
   }
 
   set(key: Buffer, value: Buffer): void {
-    this.#note(key);
+    this.#log.key(key);
     if (isShared(key)) this.#replaceShared(key, value);
     else this.#database.putSync(storedKey(key), value);
   }
 
   clear(key: Buffer): void {
-    this.#note(key);
+    this.#log.key(key);
     if (isShared(key)) this.#replaceShared(key, undefined);
     else this.#database.removeSync(storedKey(key));
   }
 
   clearRange(begin: Buffer, end: Buffer): void {
-    this.#writes.push({ begin: begin.toString("latin1"), end: end.toString("latin1") });
+    this.#log.range(begin, end);
     if (Buffer.compare(begin, end) >= 0) return;
     const range = { start: storedKey(begin), end: storedEnd(end) };
     for (const key of [...this.#database.getKeys(range)]) {
@@ -259,10 +256,6 @@ class Application implements MutationVisitor {
       ? this.#sharedRows(key).find((row) => Buffer.compare(row.key, key) === 0)?.value
       : this.#database.get(storedKey(key));
     this.set(key, asBuffer(applyAtomic(operation, stored, operand)));
-  }
-
-  #note(key: Buffer): void {
-    this.#writes.push({ begin: key.toString("latin1"), end: undefined });
   }
 
   #sharedRows(sharing: Uint8Array): KeyValue[] {

@@ -2,7 +2,7 @@
  * What one version wrote, as the commit log keeps it: other processes judge their transactions by it, and watches fire from
  * it. Time and mark first, then keys and ranges until the end.
  */
-import type { TextInterval } from "../kv/index.ts";
+import type { TextInterval, Writes } from "../kv/index.ts";
 import { ByteReader, ByteWriter } from "./lmdb-byte-writer.ts";
 import { asBuffer } from "./lmdb-encoding.ts";
 
@@ -17,16 +17,54 @@ export interface LogRecord {
 const KEY = 0;
 const RANGE = 1;
 
-export function encodeLogRecord({ committedAtMs, mark, writes }: LogRecord): Buffer {
-  const writer = new ByteWriter();
-  writer.float64(committedAtMs);
-  writer.float64(mark);
-  for (const { begin, end } of writes) {
-    writer.uint8(end === undefined ? KEY : RANGE);
-    writer.text(begin);
-    if (end !== undefined) writer.text(end);
+/** Takes down what the transactions of a group write, one after the other. */
+export class LogRecordWriter {
+  readonly #writer = new ByteWriter();
+  /** Where the writes of the transaction at hand begin. */
+  #start = 0;
+  /** How many there are. */
+  #count = 0;
+
+  constructor({ committedAtMs, mark }: Omit<LogRecord, "writes">) {
+    this.#writer.float64(committedAtMs);
+    this.#writer.float64(mark);
+    this.#start = this.#writer.length;
   }
-  return writer.finish();
+
+  key(key: Uint8Array): void {
+    this.#writer.uint8(KEY);
+    this.#writer.bytes(key);
+    this.#count++;
+  }
+
+  range(begin: Uint8Array, end: Uint8Array): void {
+    this.#writer.uint8(RANGE);
+    this.#writer.bytes(begin);
+    this.#writer.bytes(end);
+    this.#count++;
+  }
+
+  interval({ begin, end }: TextInterval): void {
+    if (end === undefined) this.key(latin1(begin));
+    else this.range(latin1(begin), latin1(end));
+  }
+
+  /** What was taken down since the last call: a copy, in which no key is an object of its own until somebody reads it. */
+  endTransaction(): Writes {
+    const packed = Buffer.from(this.#writer.finish().subarray(this.#start));
+    const count = this.#count;
+    this.#start = this.#writer.length;
+    this.#count = 0;
+    return { count, read: () => readIntervals(new ByteReader(packed)) };
+  }
+
+  finish(): Buffer {
+    return this.#writer.finish();
+  }
+}
+
+function latin1(text: string): Buffer {
+  return Buffer.from(text, "latin1");
 }
 
 /** `isAsked` tells by its length whether a key is of interest; ranges always are. */
@@ -37,6 +75,13 @@ export function decodeLogRecord(
   const reader = new ByteReader(asBuffer(bytes));
   const committedAtMs = reader.float64();
   const mark = reader.float64();
+  return { committedAtMs, mark, writes: readIntervals(reader, isAsked) };
+}
+
+function readIntervals(
+  reader: ByteReader,
+  isAsked: (keyLength: number) => boolean = () => true,
+): TextInterval[] {
   const writes: TextInterval[] = [];
   while (!reader.isAtEnd) {
     const isRange = reader.uint8() === RANGE;
@@ -47,5 +92,5 @@ export function decodeLogRecord(
     const begin = reader.text();
     writes.push({ begin, end: isRange ? reader.text() : undefined });
   }
-  return { committedAtMs, mark, writes };
+  return writes;
 }

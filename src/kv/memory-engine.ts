@@ -156,7 +156,7 @@ export class MemoryStorage {
     this.#frozen = undefined;
     const written = [...writes];
     for (const mutation of mutations) written.push(this.#apply(mutation));
-    this.#resolver.record(this.#version, nowMs, written);
+    this.#resolver.record(this.#version, nowMs, { count: written.length, read: () => written });
     for (const watches of this.watched) {
       watches.announce(written);
       if (watches.isEmpty) this.watched.delete(watches);

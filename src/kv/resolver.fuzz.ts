@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TextInterval } from "./mutation.ts";
-import { Resolver } from "./resolver.ts";
+import { Resolver, type Writes } from "./resolver.ts";
 
 const letter = fc.constantFrom(..."abcdefghij");
 const interval: fc.Arbitrary<TextInterval> = fc.oneof(
@@ -29,6 +29,10 @@ function contains({ begin, end }: TextInterval, key: string): boolean {
   return end === undefined ? key === begin : begin <= key && key < end;
 }
 
+function written(writes: readonly TextInterval[]): Writes {
+  return { count: writes.length, read: () => writes };
+}
+
 test("a transaction conflicts exactly if something it read was written since", () => {
   fc.assert(
     fc.property(
@@ -43,7 +47,7 @@ test("a transaction conflicts exactly if something it read was written since", (
         for (const [index, writes] of commits.entries()) {
           const version = index + 1;
           resolver.forgetBefore(version - windowMs);
-          resolver.record(version, version, writes);
+          resolver.record(version, version, written(writes));
         }
         const unwritten = [{ begin: "z", end: undefined }];
         for (let count = 0; count < searchCount; count++) resolver.judge(readVersion, unwritten);
@@ -67,7 +71,7 @@ test("what was committed long ago is forgotten, and who read before it is too ol
   const key = { begin: "a", end: undefined };
   for (let version = 1; version <= 100; version++) {
     resolver.forgetBefore(version - 10);
-    resolver.record(version, version, [key]);
+    resolver.record(version, version, written([key]));
   }
   expect(resolver.judge(100 - 10, [key])).toBe("conflict");
   // Two generations, one commit to begin each, and the one that is allowed to go next.

@@ -6,13 +6,21 @@
  * a whole, and the younger is the elder. So nothing is looked at twice, and at most twice as long as asked for is remembered.
  *
  * To put the keys of a large transaction in order costs as much as to write them, and mostly nobody asks: whoever commits next has read
- * later. So they wait, and whoever asks searches them one transaction after the other, until that was done so often that it
- * would have paid to put them in order.
+ * later. So they wait as they came, packed perhaps, and whoever asks searches them one transaction after the other, until that was
+ * done so often that it would have paid to put them in order.
  */
 import type { TextInterval } from "./mutation.ts";
 import { SortedMap } from "./sorted-map.ts";
 
 export type Verdict = "free" | "conflict" | "too-old";
+
+/** What a transaction wrote. */
+export interface Writes {
+  /** Of keys and ranges. */
+  readonly count: number;
+  /** All of them, in any order. May be asked for much later, or never. */
+  read(): readonly TextInterval[];
+}
 
 export class Resolver {
   #elder = new Generation();
@@ -41,7 +49,7 @@ export class Resolver {
   }
 
   /** Takes note of what was committed. Versions never descend; several transactions may share one. */
-  record(version: number, committedAtMs: number, writes: readonly TextInterval[]): void {
+  record(version: number, committedAtMs: number, writes: Writes): void {
     this.#younger.record(version, committedAtMs, writes);
   }
 
@@ -54,27 +62,19 @@ export class Resolver {
   }
 }
 
-/** The keys of a smaller transaction are put in order at once: many of them are searched by many. */
-const WAITING_KEYS_MIN = 64;
-
-/** What one large transaction wrote. */
-interface WaitingKeys {
-  readonly version: number;
-  readonly keys: string[];
-  isSorted: boolean;
-}
+/** The writes of a smaller transaction are put in order at once: many of them are searched by many. */
+const WAITING_COUNT_MIN = 64;
 
 /** Writes that are forgotten together. */
 class Generation {
   readonly #versionOfKey = new SortedMap<number>();
-  /** Not in the map yet, in order of their versions. */
-  #waiting: WaitingKeys[] = [];
-  #waitingKeyCount = 0;
+  /** Neither in the map nor among the ranges yet; in order of their versions. */
+  #waiting: WaitingWrites[] = [];
+  #waitingCount = 0;
   /** How often one of those was searched. */
   #searchCount = 0;
   /** In order of their versions. */
-  readonly #ranges: { readonly begin: string; readonly end: string; readonly version: number }[] =
-    [];
+  #ranges: WrittenRange[] = [];
   lastVersion = -Infinity;
   lastCommitMs = -Infinity;
 
@@ -82,20 +82,22 @@ class Generation {
     return this.lastVersion === -Infinity;
   }
 
-  record(version: number, committedAtMs: number, writes: readonly TextInterval[]): void {
-    const keys: string[] = [];
-    for (const { begin, end } of writes) {
-      if (end === undefined) keys.push(begin);
-      else if (begin < end) this.#ranges.push({ begin, end, version });
-    }
-    if (keys.length < WAITING_KEYS_MIN)
-      for (const key of keys) this.#versionOfKey.set(key, version);
-    else {
-      this.#waiting.push({ version, keys, isSorted: false });
-      this.#waitingKeyCount += keys.length;
-    }
+  record(version: number, committedAtMs: number, writes: Writes): void {
     this.lastVersion = version;
     this.lastCommitMs = committedAtMs;
+    if (writes.count < WAITING_COUNT_MIN) {
+      this.#add(version, writes.read(), (key) => this.#versionOfKey.set(key, version));
+      return;
+    }
+    this.#waiting.push(new WaitingWrites(version, writes));
+    this.#waitingCount += writes.count;
+  }
+
+  #add(version: number, writes: readonly TextInterval[], addKey: (key: string) => void): void {
+    for (const { begin, end } of writes) {
+      if (end === undefined) addKey(begin);
+      else if (begin < end) this.#ranges.push({ begin, end, version });
+    }
   }
 
   isWrittenAfter(readVersion: number, read: TextInterval): boolean {
@@ -114,56 +116,95 @@ class Generation {
     }
     // From the newest down: older ones cannot matter.
     for (let index = this.#ranges.length - 1; index >= 0; index--) {
-      const range = this.#ranges[index] as { begin: string; end: string; version: number };
+      const range = this.#ranges[index] as WrittenRange;
       if (range.version <= readVersion) return false;
-      if (
-        end === undefined
-          ? begin < range.end && range.begin <= begin
-          : begin < range.end && range.begin < end
-      ) {
-        return true;
-      }
+      if (overlaps(range, read)) return true;
     }
     return false;
   }
 
   #isWaitingAfter(readVersion: number, read: TextInterval): boolean {
-    if (this.#searchCount > this.#waitingKeyCount) this.#order();
+    if (this.#searchCount > this.#waitingCount) this.#order();
     for (let index = this.#waiting.length - 1; index >= 0; index--) {
-      const waiting = this.#waiting[index] as WaitingKeys;
+      const waiting = this.#waiting[index] as WaitingWrites;
       if (waiting.version <= readVersion) return false;
       this.#searchCount++;
-      if (isAmong(waiting, read)) return true;
+      if (waiting.includes(read)) return true;
     }
     return false;
   }
 
-  /** Puts the waiting keys into the map, where later ones may be already. */
+  /** Puts what waits into the map and among the ranges. */
   #order(): void {
-    for (const { version, keys } of this.#waiting) {
-      for (const key of keys) {
+    for (const waiting of this.#waiting) {
+      const { version } = waiting;
+      this.#add(version, waiting.read(), (key) => {
+        // A later one may be there already.
         if ((this.#versionOfKey.get(key) ?? 0) < version) this.#versionOfKey.set(key, version);
-      }
+      });
     }
+    this.#ranges.sort((left, right) => left.version - right.version);
     this.#waiting = [];
-    this.#waitingKeyCount = 0;
+    this.#waitingCount = 0;
     this.#searchCount = 0;
   }
 }
 
-function isAmong(waiting: WaitingKeys, { begin, end }: TextInterval): boolean {
-  const { keys } = waiting;
-  if (!waiting.isSorted) {
-    keys.sort();
-    waiting.isSorted = true;
+interface WrittenRange {
+  readonly begin: string;
+  readonly end: string;
+  readonly version: number;
+}
+
+/** What one large transaction wrote. */
+class WaitingWrites {
+  readonly version: number;
+  readonly #writes: Writes;
+  /** In order; once somebody has asked. */
+  #keys: readonly string[] | undefined;
+  #ranges: readonly WrittenRange[] = [];
+
+  constructor(version: number, writes: Writes) {
+    this.version = version;
+    this.#writes = writes;
   }
-  let low = 0;
-  let high = keys.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((keys[middle] as string) < begin) low = middle + 1;
-    else high = middle;
+
+  read(): readonly TextInterval[] {
+    return this.#writes.read();
   }
-  const found = keys[low];
-  return found !== undefined && (end === undefined ? found === begin : found < end);
+
+  includes(read: TextInterval): boolean {
+    const { begin, end } = read;
+    if (end !== undefined && begin >= end) return false;
+    const keys = this.#keys ?? this.#unpack();
+    let low = 0;
+    let high = keys.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((keys[middle] as string) < begin) low = middle + 1;
+      else high = middle;
+    }
+    const found = keys[low];
+    if (found !== undefined && (end === undefined ? found === begin : found < end)) return true;
+    return this.#ranges.some((range) => overlaps(range, read));
+  }
+
+  #unpack(): readonly string[] {
+    const { version } = this;
+    const keys: string[] = [];
+    const ranges: WrittenRange[] = [];
+    for (const { begin, end } of this.read()) {
+      if (end === undefined) keys.push(begin);
+      else if (begin < end) ranges.push({ begin, end, version });
+    }
+    this.#keys = keys.sort();
+    this.#ranges = ranges;
+    return keys;
+  }
+}
+
+/** `read`, if it is a range, holds something. */
+function overlaps(range: WrittenRange, { begin, end }: TextInterval): boolean {
+  if (begin >= range.end) return false;
+  return end === undefined ? range.begin <= begin : range.begin < end;
 }
