@@ -160,9 +160,11 @@ interface WrittenRange {
 class WaitingWrites {
   readonly version: number;
   readonly #writes: Writes;
-  /** In order; once somebody has asked. */
-  #keys: readonly string[] | undefined;
+  /** Once somebody has asked for a key. */
+  #keys: ReadonlySet<string> | undefined;
   #ranges: readonly WrittenRange[] = [];
+  /** The keys in order, once somebody has asked for a range. */
+  #sortedKeys: readonly string[] | undefined;
 
   constructor(version: number, writes: Writes) {
     this.version = version;
@@ -177,27 +179,33 @@ class WaitingWrites {
     const { begin, end } = read;
     if (end !== undefined && begin >= end) return false;
     const keys = this.#keys ?? this.#unpack();
-    let low = 0;
-    let high = keys.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((keys[middle] as string) < begin) low = middle + 1;
-      else high = middle;
-    }
-    const found = keys[low];
-    if (found !== undefined && (end === undefined ? found === begin : found < end)) return true;
+    if (end === undefined ? keys.has(begin) : this.#hasKeyWithin(keys, begin, end)) return true;
     return this.#ranges.some((range) => overlaps(range, read));
   }
 
-  #unpack(): readonly string[] {
+  #hasKeyWithin(keys: ReadonlySet<string>, begin: string, end: string): boolean {
+    this.#sortedKeys ??= [...keys].sort();
+    const sorted = this.#sortedKeys;
+    let low = 0;
+    let high = sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((sorted[middle] as string) < begin) low = middle + 1;
+      else high = middle;
+    }
+    const found = sorted[low];
+    return found !== undefined && found < end;
+  }
+
+  #unpack(): ReadonlySet<string> {
     const { version } = this;
-    const keys: string[] = [];
+    const keys = new Set<string>();
     const ranges: WrittenRange[] = [];
     for (const { begin, end } of this.read()) {
-      if (end === undefined) keys.push(begin);
+      if (end === undefined) keys.add(begin);
       else if (begin < end) ranges.push({ begin, end, version });
     }
-    this.#keys = keys.sort();
+    this.#keys = keys;
     this.#ranges = ranges;
     return keys;
   }
