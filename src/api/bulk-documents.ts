@@ -145,7 +145,7 @@ function rowOf(result: EditResult, edit: DocumentEdit): string[] {
   const { id } = result;
   if (result.kind === "written") {
     if (edit.mode === "replicated") return [];
-    return [JSON.stringify({ ok: true, id, rev: result.revision })];
+    return [`{"ok":true,"id":${JSON.stringify(id)},"rev":${JSON.stringify(result.revision)}}`];
   }
   const { error, reason } = result.answer;
   const revision =

@@ -13,7 +13,7 @@ import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../kv/index.ts";
 import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
-import { isDigest } from "./revision.ts";
+import { hashDigest, isDigest } from "./revision.ts";
 import { type LeafNode, type LeafState, type RevisionNode, RevisionTree } from "./revision-tree.ts";
 
 const FORMAT = 1;
@@ -167,8 +167,9 @@ function readHashes(reader: RecordReader, hashCount: number): string[] {
 
 /** Also for the records beside this one. */
 export function writeHash(writer: RecordWriter, hash: string): void {
-  if (isDigest(hash)) writer.byte(0).hex(hash);
-  else writer.sized(utf8Encode(hash));
+  const digest = hashDigest(hash);
+  if (digest === undefined) writer.sized(utf8Encode(hash));
+  else writer.byte(0).raw(digest);
 }
 
 export function readHash(reader: RecordReader): string {

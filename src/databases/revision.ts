@@ -53,10 +53,18 @@ export function isDigest(hash: string): boolean {
   return hash.length === 32 && isLowerCaseHex(hash);
 }
 
-/** The 16 bytes of a hash of the usual form; undefined for a foreign one. */
+/** The 16 bytes of a hash of the usual form, not to be changed; undefined for a foreign one. */
 export function hashDigest(hash: string): Uint8Array | undefined {
-  return hash.length === 32 ? hexDecode(hash) : undefined;
+  if (hash !== lastHash) {
+    lastDigest = hash.length === 32 ? hexDecode(hash) : undefined;
+    lastHash = hash;
+  }
+  return lastDigest;
 }
+
+/** Whoever writes a revision asks for its digest once for each of its records. */
+let lastHash = "";
+let lastDigest: Uint8Array | undefined;
 
 /** CouchDB's order of hashes within a generation. */
 export function compareHashes(left: string, right: string): number {

@@ -91,7 +91,7 @@ export class BatchCopier {
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
   ): Promise<readonly DocumentFailure[]> {
-    const revisions = new Map<string, string[]>();
+    const revisions = new Map<string, readonly string[]>();
     const outcome = new BatchOutcome(this.#observer.failures);
     let askedCount = 0;
     for (const { id, revisions: changed } of changes) {
@@ -100,7 +100,9 @@ export class BatchCopier {
         continue;
       }
       // A document can stand in a batch twice; the question may not hold it twice.
-      revisions.set(id, [...new Set([...(revisions.get(id) ?? []), ...changed])]);
+      const before = revisions.get(id) ?? [];
+      const isSingle = before.length === 0 && changed.length === 1;
+      revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);
       askedCount += changed.length;
     }
     if (revisions.size === 0 && outcome.failures.length === 0) return [];
