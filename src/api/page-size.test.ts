@@ -7,7 +7,7 @@ test("pages grow while documents are small, to a limit", () => {
     size.learn(size.count, size.count * 1_000);
     return size.count;
   });
-  expect(counts).toEqual([40, 160, 500, 500]);
+  expect(counts).toEqual([40, 100, 100, 100]);
 });
 
 test("pages shrink when documents are large, to one", () => {

@@ -3,7 +3,7 @@
  * has one kilobyte, so the first page is small, and the next ones follow from what the documents turned out to be.
  */
 const FIRST_COUNT = 10;
-const COUNT_MAX = 500;
+const COUNT_MAX = 100;
 /** What a page should hold, in characters. */
 const LENGTH_AIM = 1_000_000;
 /** A few small documents say little about the next ones. */

@@ -1,13 +1,15 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { cutBytes } from "./byte-slab.ts";
 import {
   base64Decode,
   base64Encode,
+  byteText,
   compareBytes,
   Utf8Writer,
   utf8Decode,
   utf8Encode,
+  utf8Slice,
 } from "./bytes.ts";
 import { hexDecode, hexEncode, isLowerCaseHex } from "./hex.ts";
 
@@ -87,6 +89,35 @@ test("bytes are ordered as the platform orders them", () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.uint8Array(), (left, right) => {
       expect(Math.sign(compareBytes(left, right))).toBe(Buffer.compare(left, right));
+    }),
+  );
+});
+
+test("texts are cut out of bytes alike with and without Node's Buffer", async () => {
+  vi.stubGlobal("Buffer", undefined);
+  vi.resetModules();
+  const plain = await import("./bytes.ts");
+  vi.unstubAllGlobals();
+  expect(plain.byteText).not.toBe(byteText);
+  const size = fc.constantFrom(1, 10, 5_000);
+  fc.assert(
+    fc.property(fc.uint8Array(), size, fc.nat(), fc.nat(), (part, count, one, other) => {
+      const bytes = new Uint8Array(part.length * count);
+      for (let at = 0; at < bytes.length; at += part.length) bytes.set(part, at);
+      const begin = Math.min(one, other) % (bytes.length + 1);
+      const end = begin + (Math.max(one, other) % (bytes.length - begin + 1));
+      const text = byteText(bytes, begin, end);
+      expect(text).toBe(plain.byteText(bytes, begin, end));
+      expect([...text].map((char) => char.charCodeAt(0))).toEqual([...bytes.slice(begin, end)]);
+    }),
+    { numRuns: 100 },
+  );
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (before, text) => {
+      const bytes = utf8Encode(before + text);
+      const begin = utf8Encode(before).length;
+      expect(utf8Slice(bytes, begin, bytes.length)).toBe(text);
+      expect(plain.utf8Slice(bytes, begin, bytes.length)).toBe(text);
     }),
   );
 });

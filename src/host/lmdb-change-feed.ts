@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Key, keyText, type Watch, WatchRegistry } from "../kv/index.ts";
 import type { LmdbDatabase } from "./lmdb-environment.ts";
 import { BELL_FILE, logKey } from "./lmdb-layout.ts";
-import { decodeLogRecord } from "./lmdb-log-record.ts";
+import { loggedWrites } from "./lmdb-log-record.ts";
 import type { LmdbSnapshots } from "./lmdb-snapshots.ts";
 
 /** One look at the version costs less than a microsecond. */
@@ -97,12 +97,12 @@ export class LmdbChangeFeed {
     since: number,
     until: number,
     isAsked: (keyLength: number) => boolean,
-    visit: (writes: ReturnType<typeof decodeLogRecord>["writes"]) => void,
+    visit: (writes: ReturnType<typeof loggedWrites>) => void,
   ): boolean {
     for (let version = since + 1; version <= until; version++) {
       const record = this.#database.get(logKey(version));
       if (record === undefined) return false;
-      visit(decodeLogRecord(record, isAsked).writes);
+      visit(loggedWrites(record, isAsked));
     }
     return true;
   }

@@ -159,8 +159,7 @@ export class LmdbCommitter {
         continue;
       }
       const { committedAtMs, writes } = decodeLogRecord(bytes);
-      const { length: count } = writes;
-      (this.#resolver as Resolver).record(version, committedAtMs, { count, read: () => writes });
+      (this.#resolver as Resolver).record(version, committedAtMs, writes);
     }
     this.#knownVersion = lastVersion;
     (this.#resolver as Resolver).forgetBefore(nowMs - HISTORY_MS);

@@ -11,7 +11,7 @@ export interface LogRecord {
   readonly committedAtMs: number;
   /** Drawn for each group, so that a committer knows its own record again. */
   readonly mark: number;
-  readonly writes: readonly TextInterval[];
+  readonly writes: Writes;
 }
 
 const KEY = 0;
@@ -49,13 +49,12 @@ export class LogRecordWriter {
     else this.range(latin1(begin), latin1(end));
   }
 
-  /** What was taken down since the last call: a copy, in which no key is an object of its own until somebody reads it. */
+  /** What was taken down since the last call. */
   endTransaction(): Writes {
-    const packed = Buffer.from(this.#writer.finish().subarray(this.#start));
-    const count = this.#count;
+    const writes = packedWrites(this.#writer.finish().subarray(this.#start), this.#count);
     this.#start = this.#writer.length;
     this.#count = 0;
-    return { count, read: () => readIntervals(new ByteReader(packed)) };
+    return writes;
   }
 
   finish(): Buffer {
@@ -67,20 +66,41 @@ function latin1(text: string): Buffer {
   return Buffer.from(text, "latin1");
 }
 
-/** `isAsked` tells by its length whether a key is of interest; ranges always are. */
-export function decodeLogRecord(
-  bytes: Uint8Array,
-  isAsked: (keyLength: number) => boolean = () => true,
-): LogRecord {
+export function decodeLogRecord(bytes: Uint8Array): LogRecord {
   const reader = new ByteReader(asBuffer(bytes));
   const committedAtMs = reader.float64();
   const mark = reader.float64();
-  return { committedAtMs, mark, writes: readIntervals(reader, isAsked) };
+  const { offset } = reader;
+  let count = 0;
+  for (; !reader.isAtEnd; count++) {
+    const isRange = reader.uint8() === RANGE;
+    reader.skip();
+    if (isRange) reader.skip();
+  }
+  return { committedAtMs, mark, writes: packedWrites(bytes.subarray(offset), count) };
+}
+
+/** The writes of a record. `isAsked` tells by its length whether a key is of interest; ranges always are. */
+export function loggedWrites(
+  bytes: Uint8Array,
+  isAsked: (keyLength: number) => boolean,
+): TextInterval[] {
+  const reader = new ByteReader(asBuffer(bytes));
+  // Time and mark.
+  reader.float64();
+  reader.float64();
+  return readIntervals(reader, isAsked);
+}
+
+/** A copy of what stands in `bytes`, in which no key is an object of its own until somebody reads it. */
+function packedWrites(bytes: Uint8Array, count: number): Writes {
+  const packed = new Uint8Array(bytes);
+  return { count, read: () => readIntervals(new ByteReader(asBuffer(packed)), () => true) };
 }
 
 function readIntervals(
   reader: ByteReader,
-  isAsked: (keyLength: number) => boolean = () => true,
+  isAsked: (keyLength: number) => boolean,
 ): TextInterval[] {
   const writes: TextInterval[] = [];
   while (!reader.isAtEnd) {

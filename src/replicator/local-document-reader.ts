@@ -13,7 +13,7 @@ import type { LocalAccess } from "./local-access.ts";
 import { attachmentsSince, renderStoredDocument } from "./stored-document.ts";
 
 /** Documents read in one transaction: few enough to be far from its limit in time. */
-const DOCUMENTS_MAX = 500;
+const DOCUMENTS_MAX = 100;
 
 export class LocalDocumentReader {
   readonly #access: LocalAccess;
