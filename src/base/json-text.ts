@@ -119,7 +119,13 @@ export class JsonValue {
   /** In order. Throws a SyntaxError when it is no array. */
   elements(): JsonValue[] {
     if (!this.isArray) throw new SyntaxError("The JSON text is not an array");
-    return this.#inside().map((row) => new JsonValue(this.#whole, this.#rows, row));
+    const rows = this.#rows;
+    const end = this.#at(NEXT);
+    const elements: JsonValue[] = [];
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+      elements.push(new JsonValue(this.#whole, rows, row));
+    }
+    return elements;
   }
 
   /** In order, repeated names included. Throws a SyntaxError when it is no object. */
@@ -130,9 +136,13 @@ export class JsonValue {
   /** As `members`, to be cut further. */
   values(): { readonly name: string; readonly value: JsonValue }[] {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
-    return this.#inside().map((row) => {
-      return { name: this.#name(row), value: new JsonValue(this.#whole, this.#rows, row) };
-    });
+    const rows = this.#rows;
+    const end = this.#at(NEXT);
+    const members: { readonly name: string; readonly value: JsonValue }[] = [];
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+      members.push({ name: this.#name(row), value: new JsonValue(this.#whole, rows, row) });
+    }
+    return members;
   }
 
   /** The last member of that name, as `JSON.parse` has it; undefined when there is none, or when it is no object. */
@@ -169,10 +179,6 @@ export class JsonValue {
     // Members that follow each other as `joinObject` would write them are copied together.
     let runStart = 0;
     let runEnd = -1;
-    const endRun = (): void => {
-      if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
-      runEnd = -1;
-    };
     const end = this.#at(NEXT);
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
       const nameStart = rows[row + NAME_START] as number;
@@ -184,19 +190,20 @@ export class JsonValue {
       if (isTaken) {
         taken.push({ name: this.#name(row), value: this.#valueText(row) });
       } else if (isSpelled || valueStart > nameEnd + 1) {
-        endRun();
+        if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
+        runEnd = -1;
         const name = utf8Encode(`${JSON.stringify(this.#name(row))}:`);
         kept.push(concatBytes([name, this.#valueBytes(row)]));
       } else {
         if (nameStart !== runEnd + 1) {
-          endRun();
+          if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
           runStart = nameStart;
         }
         runEnd = rows[row + VALUE_END] as number;
       }
     }
     if (taken.length === 0) return { taken, rest: this.bytes };
-    endRun();
+    if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
     return { taken, rest: joinMembers(kept) };
   }
 
@@ -228,14 +235,6 @@ export class JsonValue {
 
   #at(column: number): number {
     return this.#rows[this.#row + column] as number;
-  }
-
-  #inside(): number[] {
-    const found: number[] = [];
-    const end = this.#at(NEXT);
-    let row = this.#row + ROW_LENGTH;
-    for (; row < end; row = this.#rows[row + NEXT] as number) found.push(row);
-    return found;
   }
 
   #valueBytes(row: number): Uint8Array {

@@ -52,7 +52,7 @@ export class LocalDocumentWriter {
         failures.push(parsed.failure);
         continue;
       }
-      edits.push(replicatedEdit(parsed.wire, parsed.wire.attachments.map(stubEdit)));
+      edits.push(parsed.edit);
       length += document.length;
       if (edits.length >= DOCUMENTS_MAX || length >= LENGTH_MAX) await flush();
     }
@@ -67,7 +67,7 @@ export class LocalDocumentWriter {
     const parsed = this.#parse(document);
     if (parsed.kind === "refused") return parsed;
     const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
-    const edit = replicatedEdit(parsed.wire, attachments);
+    const edit = { ...parsed.edit, attachments };
     try {
       const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
         const opened = await this.#access.open(tx, user);
@@ -82,18 +82,18 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** What can be written: a document by the protocol, and not too large. */
+  /** What can be written: a document by the protocol, and not too large. The edit keeps all attachments as they are stored. */
   #parse(
     document: PlainDocument | StreamedDocument,
   ):
-    | { readonly kind: "document"; readonly wire: WireDocument }
+    | { readonly kind: "document"; readonly wire: WireDocument; readonly edit: DocumentEdit }
     | { readonly kind: "refused"; readonly failure: WriteFailure } {
     try {
       const known = "wire" in document ? document.wire : undefined;
       const wire = known ?? parseWireDocument(document.text);
-      const edit = replicatedEdit(wire, []);
+      const edit = replicatedEdit(wire, wire.attachments.map(stubEdit));
       if (this.#isTooLarge(edit)) return { kind: "refused", failure: tooLarge(edit) };
-      return { kind: "document", wire };
+      return { kind: "document", wire, edit };
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       const { status, error: name, reason } = error;

@@ -1,6 +1,12 @@
 /** Between a document as it is stored and as it stands on the wire. */
 import type { JsonMember, Utf8Writer } from "../base/index.ts";
-import type { Attachment, AttachmentEdit, Document, DocumentEdit } from "../databases/index.ts";
+import type {
+  Attachment,
+  AttachmentEdit,
+  Document,
+  DocumentEdit,
+  RevisionPath,
+} from "../databases/index.ts";
 import {
   badRequest,
   formatRevision,
@@ -85,12 +91,17 @@ export function replicatedEdit(
   attachments: readonly AttachmentEdit[],
 ): DocumentEdit {
   if (id === undefined) throw badRequest("Document id must be a string");
-  const parsed = revision === undefined ? undefined : parseRevision(revision);
-  const path = revisions ?? (parsed && { start: parsed.generation, hashes: [parsed.hash] });
+  const path = revisions ?? pathOf(revision);
   if (path === undefined || path.hashes.length === 0) {
     throw badRequest("A document that is replicated needs _rev or _revisions");
   }
   return { mode: "replicated", id, deleted, body, attachments, revisions: path };
+}
+
+/** Of a revision without its ancestors. */
+function pathOf(revision: string | undefined): RevisionPath | undefined {
+  const parsed = revision === undefined ? undefined : parseRevision(revision);
+  return parsed && { start: parsed.generation, hashes: [parsed.hash] };
 }
 
 /** An attachment that stays as it is stored. */
