@@ -32,14 +32,17 @@ declare class TextDecoder {
   decode(bytes?: Uint8Array, options?: { stream?: boolean }): string;
 }
 
-/** In Node.js alone, so to be asked for as `globalThis.Buffer`: its methods cut a text out of bytes without an object in between. */
+/**
+ * In Node.js alone, so to be asked for as `globalThis.Buffer`: its methods, which no manual promises, cut a text out of bytes without
+ * an object in between.
+ */
 declare var Buffer:
   | undefined
   | {
       readonly prototype: {
-        latin1Slice(begin: number, end: number): string;
+        readonly latin1Slice?: (this: Uint8Array, begin: number, end: number) => string;
         /** What is no UTF-8 is replaced. */
-        utf8Slice(begin: number, end: number): string;
+        readonly utf8Slice?: (this: Uint8Array, begin: number, end: number) => string;
       };
     };
 

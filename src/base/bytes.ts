@@ -84,17 +84,17 @@ export function utf8Decode(bytes: Uint8Array): string {
 }
 
 /** What the platform has beyond its standard, several times as fast for the small texts that keys and names are. */
-const slices = globalThis.Buffer?.prototype;
+const platform = globalThis.Buffer?.prototype ?? {};
 
 /** The text from `begin` to before `end` of bytes that are known to be valid UTF-8. */
 export function utf8Slice(bytes: Uint8Array, begin: number, end: number): string {
-  if (slices === undefined) return decoder.decode(bytes.subarray(begin, end));
-  return slices.utf8Slice.call(bytes, begin, end);
+  if (platform.utf8Slice !== undefined) return platform.utf8Slice.call(bytes, begin, end);
+  return decoder.decode(bytes.subarray(begin, end));
 }
 
 /** A string with one character per byte, up to U+00FF: it compares, hashes and sorts as the bytes do. */
 export function byteText(bytes: Uint8Array, begin = 0, end = bytes.length): string {
-  if (slices !== undefined) return slices.latin1Slice.call(bytes, begin, end);
+  if (platform.latin1Slice !== undefined) return platform.latin1Slice.call(bytes, begin, end);
   let text = "";
   for (let at = begin; at < end; at += PIECE_LENGTH) {
     const piece = bytes.subarray(at, Math.min(end, at + PIECE_LENGTH));
