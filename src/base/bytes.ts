@@ -9,7 +9,7 @@ export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 /** What the encoder can write of a text that is no longer stands in its own place until it is copied. */
 const scratch = new Uint8Array(49_152);
 /** No character takes more than three bytes per unit of length. */
-const BYTES_PER_UNIT_MAX = 3;
+export const BYTES_PER_UNIT_MAX = 3;
 
 export function utf8Encode(text: string): Uint8Array {
   // An encoder that makes the array itself takes ten times as long for a small text.

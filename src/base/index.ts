@@ -2,7 +2,7 @@
 export { abortable, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
-export { cutBytes, takeBytes } from "./byte-slab.ts";
+export { cutBytes } from "./byte-slab.ts";
 export {
   base64Decode,
   base64Encode,

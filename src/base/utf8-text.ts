@@ -2,10 +2,7 @@
  * A text that one had as characters and another wants in UTF-8, or the other way round. What passes through and is looked at by
  * nobody is never turned from one into the other.
  */
-import { utf8Decode, utf8Encode } from "./bytes.ts";
-
-/** No character takes more than three bytes per unit of length. */
-const BYTES_PER_UNIT_MAX = 3;
+import { BYTES_PER_UNIT_MAX, utf8Decode, utf8Encode } from "./bytes.ts";
 
 export class Utf8Text {
   #text: string | undefined;

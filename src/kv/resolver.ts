@@ -10,7 +10,7 @@
  * done so often that it would have paid to put them in order.
  */
 import type { TextInterval } from "./mutation.ts";
-import { SortedMap } from "./sorted-map.ts";
+import { lowerBound, SortedMap } from "./sorted-map.ts";
 
 export type Verdict = "free" | "conflict" | "too-old";
 
@@ -185,15 +185,7 @@ class WaitingWrites {
 
   #hasKeyWithin(keys: ReadonlySet<string>, begin: string, end: string): boolean {
     this.#sortedKeys ??= [...keys].sort();
-    const sorted = this.#sortedKeys;
-    let low = 0;
-    let high = sorted.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((sorted[middle] as string) < begin) low = middle + 1;
-      else high = middle;
-    }
-    const found = sorted[low];
+    const found = this.#sortedKeys[lowerBound(this.#sortedKeys, begin)];
     return found !== undefined && found < end;
   }
 

@@ -250,7 +250,7 @@ function childIndex<Value>({ bounds }: Branch<Value>, key: string): number {
 }
 
 /** The index of the first key that is not before `key`. */
-function lowerBound(keys: readonly string[], key: string): number {
+export function lowerBound(keys: readonly string[], key: string): number {
   let low = 0;
   let high = keys.length;
   while (low < high) {
