@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The command `tandem`. */
 import { Command, InvalidArgumentError } from "commander";
+import { collectBetweenTurns } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { replicate } from "./replicate.ts";
@@ -57,4 +58,5 @@ program
 
 addJobsCommand(program);
 
+collectBetweenTurns();
 await program.parseAsync();

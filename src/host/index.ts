@@ -1,9 +1,9 @@
 /** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
-export { boundHeap } from "./bound-heap.ts";
 export type { ChildProgram } from "./child-program.ts";
 export { onParentGone, parentListener, startChildProgram } from "./child-program.ts";
 export type { FoundationDbOptions } from "./foundationdb-engine.ts";
 export { openFoundationDbEngine } from "./foundationdb-engine.ts";
+export { boundHeap, collectBetweenTurns } from "./garbage-collection.ts";
 export type { LmdbOptions } from "./lmdb-engine.ts";
 export { LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";
 export { LMDB_KEY_SHAPES } from "./lmdb-layout.ts";
