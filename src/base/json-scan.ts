@@ -202,9 +202,16 @@ function scalarEnd(bytes: Uint8Array, start: number): number {
   const first = bytes[start];
   if (first === MINUS || isDigit(first)) return numberEnd(bytes, start);
   for (const word of WORDS) {
-    if (word.every((byte, index) => bytes[start + index] === byte)) return start + word.length;
+    if (standsAt(bytes, start, word)) return start + word.length;
   }
   throw unexpected(bytes, start);
+}
+
+function standsAt(bytes: Uint8Array, start: number, word: Uint8Array): boolean {
+  for (let index = 0; index < word.length; index++) {
+    if (bytes[start + index] !== word[index]) return false;
+  }
+  return true;
 }
 
 function numberEnd(bytes: Uint8Array, start: number): number {

@@ -46,6 +46,9 @@ export class BatchCopier {
   readonly #alone: LoneCopier;
   /** What all workers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
+  /** So that as many batches are read, and as many written, as the job has workers. */
+  readonly #reading: Semaphore;
+  readonly #writing: Semaphore;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
@@ -63,6 +66,8 @@ export class BatchCopier {
     const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
     this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
     this.#connections = new Semaphore(options.httpConnections);
+    this.#reading = new Semaphore(options.workerProcesses);
+    this.#writing = new Semaphore(options.workerProcesses);
   }
 
   /**
@@ -106,20 +111,24 @@ export class BatchCopier {
       askedCount += changed.length;
     }
     if (revisions.size === 0 && outcome.failures.length === 0) return [];
-    const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
-    this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
     const writer = new BulkWriter(
       { target: this.#target, blame: this.#targetBlame },
       this.#observer,
       outcome,
     );
-    const alone = await this.#readInBulk(requests, writer, signal);
-    // What is there does not wait for documents that may take hours.
-    if (alone.length > 0) await writer.flush(signal);
-    await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
-      this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
-    );
-    await writer.flush(signal);
+    const alone = await this.#reading.run(async () => {
+      const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
+      this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
+      return this.#readInBulk(requests, writer, signal);
+    });
+    await this.#writing.run(async () => {
+      // What is there does not wait for documents that may take hours.
+      if (alone.length > 0) await writer.flush(signal);
+      await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
+        this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
+      );
+      await writer.flush(signal);
+    });
     await outcome.record(revisions);
     return outcome.failures;
   }

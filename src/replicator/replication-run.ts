@@ -41,6 +41,8 @@ import { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes that are queued per worker; CouchDB's figure. */
 const QUEUE_BYTES_PER_WORKER = 102_400;
+/** Batches of a worker: from a server it reads the next one while the last one is written; from our own store it need not wait. */
+const BATCHES_PER_WORKER = { http: 2, local: 1 };
 /** How long the last checkpoint of a stopped run may take. */
 const LAST_CHECKPOINT_MS_MAX = 5000;
 
@@ -228,11 +230,12 @@ export class ReplicationRun {
     });
     const since = this.#sequence.through;
     const request = { since, continuous, selection, winningRevisionsOnly };
+    const batchCount = options.workerProcesses * BATCHES_PER_WORKER[replication.source.kind];
     const worker = (workerSignal: AbortSignal): Promise<void> =>
       this.#work(queue, copier, workerSignal);
     await runTogether(signal, [
       (readerSignal) => readChanges(source, request, queue, readerSignal),
-      ...Array.from({ length: options.workerProcesses }, () => worker),
+      ...Array.from({ length: batchCount }, () => worker),
     ]);
   }
 

@@ -1,0 +1,65 @@
+/** A worker reads from a server while what it read before is written, one batch ahead and no more. */
+import { afterAll, expect, test } from "vitest";
+import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
+import { Processes } from "../support/open-process.ts";
+import { load, sampleLines } from "../support/sample-data.ts";
+
+const BATCH_COUNT = 4;
+const BATCH_SIZE = 10;
+
+const processes = new Processes();
+const proxies: HttpProxy[] = [];
+afterAll(async () => {
+  for (const proxy of proxies) await proxy.close();
+  await processes.close();
+});
+
+test("the only worker of a job asks for the second batch while the first is written, and for the third after that", async () => {
+  const node = await processes.open();
+  await load(node, "source", sampleLines("films").slice(0, BATCH_COUNT * BATCH_SIZE));
+  const source = await openHttpProxy(node.url);
+  const target = await openHttpProxy(node.url);
+  proxies.push(source, target);
+
+  let readCount = 0;
+  let readMeanwhile = (): void => {};
+  let reading = 0;
+  let writing = 0;
+  const togetherMax = { reading: 0, writing: 0 };
+  source.intercept(async (request, forward) => {
+    if (!request.path.includes("_bulk_get")) return forward(request);
+    togetherMax.reading = Math.max(togetherMax.reading, ++reading);
+    const answer = await forward(request);
+    reading--;
+    readCount++;
+    readMeanwhile();
+    return answer;
+  });
+  const readCounts: number[] = [];
+  target.intercept(async (request, forward) => {
+    if (!request.path.includes("_bulk_docs")) return forward(request);
+    togetherMax.writing = Math.max(togetherMax.writing, ++writing);
+    const number = readCounts.length + 1;
+    // The write is not answered before the batch behind it was read.
+    while (readCount < Math.min(number + 1, BATCH_COUNT)) {
+      await new Promise<void>((resolve) => {
+        readMeanwhile = resolve;
+      });
+    }
+    readCounts.push(readCount);
+    writing--;
+    return forward(request);
+  });
+
+  const { status, body } = await node.call("POST", "/_replicate", {
+    source: `${source.url}/source`,
+    target: `${target.url}/target`,
+    create_target: true,
+    worker_processes: 1,
+    worker_batch_size: BATCH_SIZE,
+  });
+  expect(status).toBe(200);
+  expect(body.history[0].docs_written).toBe(BATCH_COUNT * BATCH_SIZE);
+  expect(readCounts).toEqual([2, 3, 4, 4]);
+  expect(togetherMax).toEqual({ reading: 1, writing: 1 });
+}, 20_000);
