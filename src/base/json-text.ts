@@ -159,6 +159,12 @@ export class JsonValue {
     return found < 0 ? undefined : new JsonValue(this.#whole, rows, found);
   }
 
+  /** What it stands for when it is a string; undefined for anything else. */
+  get string(): string | undefined {
+    const start = this.#at(VALUE_START);
+    return this.#whole[start] === QUOTE ? this.#string(start, this.#at(VALUE_END)) : undefined;
+  }
+
   /** Whether it is this string. */
   isString(text: string): boolean {
     const start = this.#at(VALUE_START);

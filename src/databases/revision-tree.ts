@@ -115,7 +115,8 @@ export class RevisionTree {
       leaf,
     };
     this.#chain(tip, path);
-    this.#leaves.push(tip);
+    // Nearly all documents have one leaf, and a list that grows by itself has room for 17.
+    this.#leaves = [...this.#leaves, tip];
     this.#sort();
   }
 

@@ -1,19 +1,15 @@
 /** The answer to `_bulk_get`, cut into the documents' texts. Nearly all of a first replication passes here, so it is gone through once. */
-import { type JsonText, type JsonValue, outlineJson, type Utf8Writer } from "../base/index.ts";
+import type { JsonText, JsonValue, Utf8Writer } from "../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../protocol/index.ts";
 import type { BulkReadResult, PlainDocument, RevisionRequest } from "./endpoint.ts";
+import { outlineAnswer } from "./json-answer.ts";
 
 /** The members of a document are in a list of documents, in a row, in the list of rows. */
 const MEMBERS_DEPTH = 6;
 
 /** The answer as `parseBulkGet` takes it; undefined for what is no JSON. */
 export function outlineBulkGet(body: Uint8Array): JsonValue | undefined {
-  try {
-    return outlineJson(body, { depthMax: MEMBERS_DEPTH });
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return outlineAnswer(body, MEMBERS_DEPTH);
 }
 
 /** Results in the order of the requests; undefined when the answer speaks of others, or is none. */

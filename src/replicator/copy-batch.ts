@@ -32,6 +32,8 @@ const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 const HOLD_PAUSE_MS_FIRST = 1000;
 const HOLD_PAUSE_MS_MAX = 60_000;
 
+const NONE: readonly string[] = [];
+
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
 
 export class BatchCopier {
@@ -160,7 +162,7 @@ export class BatchCopier {
     const requests: RevisionRequest[] = [];
     if (missing === undefined) {
       for (const [id, changed] of revisions) {
-        for (const revision of changed) requests.push({ id, revision, ancestors: [] });
+        for (const revision of changed) requests.push({ id, revision, ancestors: NONE });
       }
       return requests;
     }

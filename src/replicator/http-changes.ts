@@ -2,6 +2,7 @@
  * The changes feed of a server, read in pages (`limit`, and `feed=longpoll` when continuous), which every server answers with one
  * whole JSON text, and which bounds what is held and repeated when a connection breaks.
  */
+import type { JsonValue } from "../base/index.ts";
 import type {
   ChangedDocument,
   ChangesItem,
@@ -10,7 +11,7 @@ import type {
   SourceSequence,
 } from "./endpoint.ts";
 import { type HttpRequests, query } from "./http-requests.ts";
-import { asObject } from "./json-answer.ts";
+import { outlineAnswer } from "./json-answer.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
@@ -80,6 +81,7 @@ async function readPage(
   const path = `_changes${query(parameters)}`;
   const response = await requests.ask(body === undefined ? "GET" : "POST", path, {
     ...(body === undefined ? {} : { body }),
+    parse: outlineChanges,
     signal,
   });
   const { text, json } = response;
@@ -103,33 +105,68 @@ interface ChangesPage {
   readonly lastSequence: SourceSequence;
 }
 
-interface ChangesRow {
-  readonly seq: unknown;
-  readonly id?: unknown;
-  readonly changes?: readonly { readonly rev: string }[];
-  /** The first revision of the row is no more (`couch_replicator_changes_reader`). */
-  readonly removed?: unknown;
+/** How deep the revisions of a row are. */
+const REVISION_DEPTH = 5;
+
+/** The answer as `parseChangesPage` takes it; undefined for what is no JSON. */
+function outlineChanges(body: Uint8Array): JsonValue | undefined {
+  return outlineAnswer(body, REVISION_DEPTH);
 }
 
-function parseChangesPage(json: unknown, since: SourceSequence): ChangesPage | undefined {
-  const body = asObject(json);
-  if (!Array.isArray(body?.results)) return undefined;
-  const rows = body.results as ChangesRow[];
+function parseChangesPage(
+  answer: JsonValue | undefined,
+  since: SourceSequence,
+): ChangesPage | undefined {
+  const results = answer?.member("results");
+  if (results?.isArray !== true) return undefined;
+  const rows = results.elements();
   const changes: ChangedDocument[] = [];
-  for (const { id, seq, changes: listed, removed } of rows) {
+  for (const row of rows) {
+    const id = row.member("id")?.string;
     // CouchDB skips rows without an id, too: there is nothing that could be asked for.
-    if (typeof id !== "string" || id === "" || !Array.isArray(listed)) continue;
-    const revisions = removed === true ? listed.slice(1) : listed;
-    changes.push({
-      id,
-      sequence: seq,
-      revisions: revisions.map(({ rev }) => rev),
-      sizeBytes: id.length + 50 * revisions.length + 150,
-    });
+    if (id === undefined || id === "" || row.member("changes")?.isArray !== true) continue;
+    changes.push(new ChangesRow(id, row));
   }
-  const lastRowSequence = rows.length === 0 ? since : (rows.at(-1) as ChangesRow).seq;
-  const lastSequence = body.last_seq ?? lastRowSequence;
+  const lastRow = rows.at(-1);
+  const lastRowSequence = lastRow === undefined ? since : sequenceOf(lastRow);
+  const lastSequence = parsed(answer?.member("last_seq")) ?? lastRowSequence;
   return { changes, rowCount: rows.length, lastRowSequence, lastSequence };
+}
+
+/** Thousands wait in the queue, so a row stays the bytes that came until it is its turn. */
+class ChangesRow implements ChangedDocument {
+  readonly id: string;
+  readonly #row: JsonValue;
+
+  constructor(id: string, row: JsonValue) {
+    this.id = id;
+    this.#row = row;
+  }
+
+  get sequence(): SourceSequence {
+    return sequenceOf(this.#row);
+  }
+
+  get revisions(): readonly string[] {
+    const listed = this.#row.member("changes")?.elements() ?? [];
+    // The first revision of the row is no more (`couch_replicator_changes_reader`).
+    const isRemoved = this.#row.member("removed")?.text === "true";
+    const present = isRemoved ? listed.slice(1) : listed;
+    // One that is no text is asked for all the same, and listed.
+    return present.map((change) => change.member("rev")?.string ?? "");
+  }
+
+  get sizeBytes(): number {
+    return this.#row.length;
+  }
+}
+
+function sequenceOf(row: JsonValue): SourceSequence {
+  return parsed(row.member("seq"));
+}
+
+function parsed(value: JsonValue | undefined): unknown {
+  return value === undefined ? undefined : (value.string ?? JSON.parse(value.text));
 }
 
 /** A sequence as a parameter: texts as they are, all else as JSON. */

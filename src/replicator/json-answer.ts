@@ -1,4 +1,5 @@
 /** Answers as JSON, from servers that may send anything. */
+import { type JsonValue, outlineJson } from "../base/index.ts";
 import type { ServerAnswer } from "./endpoint.ts";
 
 /** What an answer says; undefined for what is no JSON. */
@@ -7,6 +8,16 @@ export function parseJson(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return undefined;
+  }
+}
+
+/** The same, to be cut down to values that so many brackets enclose. */
+export function outlineAnswer(body: Uint8Array, depthMax: number): JsonValue | undefined {
+  try {
+    return outlineJson(body, { depthMax });
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 
