@@ -16,6 +16,16 @@ const spaced = fc
   .tuple(fc.json(), fc.constantFrom(undefined, 1, "\t"))
   .map(([text, space]) => JSON.stringify(JSON.parse(text), null, space));
 
+/** Names of members, some of which begin as those of the protocol do. */
+const name = fc.tuple(fc.constantFrom("", "_", "x"), fc.string()).map((parts) => parts.join(""));
+
+/** Strings, some of their characters written as escapes. */
+const quoted = fc
+  .tuple(name, fc.boolean())
+  .map(([plain, isSpelled]) =>
+    isSpelled ? `"${[...plain].map(spell).join("")}"` : JSON.stringify(plain),
+  );
+
 test("an object is the sum of its members, whatever is in them", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.string(), spaced)), (pairs) => {
@@ -31,13 +41,7 @@ test("an object is the sum of its members, whatever is in them", () => {
 });
 
 test("an object without some of its members is what joining the others makes", () => {
-  const name = fc.tuple(fc.constantFrom("", "_", "x"), fc.string()).map((parts) => parts.join(""));
   const space = fc.constantFrom("", "", "", " ", "\n");
-  const quoted = fc
-    .tuple(name, fc.boolean())
-    .map(([plain, isSpelled]) =>
-      isSpelled ? `"${[...plain].map(spell).join("")}"` : JSON.stringify(plain),
-    );
   const member = fc.tuple(space, quoted, space, space, spaced, space).map((parts) => {
     const [before, text, behind, inside, value, after] = parts;
     return `${before}${text}${behind}:${inside}${value}${after}`;
@@ -48,8 +52,18 @@ test("an object without some of its members is what joining the others makes", (
       const all = splitObject(text);
       const others = all.filter((each) => !each.name.startsWith("_"));
       const { taken, rest } = outlineJson(text, { depthMax: 1 }).part("_");
-      expect(taken).toEqual(all.filter((each) => each.name.startsWith("_")));
+      const takenTexts = taken.map(({ name, value }) => ({ name, value: value.text }));
+      expect(takenTexts).toEqual(all.filter((each) => each.name.startsWith("_")));
       expect(utf8Decode(rest)).toBe(taken.length === 0 ? text : joinObject(others));
+    }),
+  );
+});
+
+test("a string is what JSON.parse makes of it, and nothing else is one", () => {
+  fc.assert(
+    fc.property(fc.oneof(quoted, spaced), (text) => {
+      const parsed: unknown = JSON.parse(text);
+      expect(outlineJson(text).string).toBe(typeof parsed === "string" ? parsed : undefined);
     }),
   );
 });

@@ -27,6 +27,12 @@ export interface JsonMember {
   readonly value: JsonText;
 }
 
+/** The same, with a value that can be cut further. */
+export interface NamedValue {
+  readonly name: string;
+  readonly value: JsonValue;
+}
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const OPEN_BRACKET = 0x5b;
@@ -134,11 +140,11 @@ export class JsonValue {
   }
 
   /** As `members`, to be cut further. */
-  values(): { readonly name: string; readonly value: JsonValue }[] {
+  values(): NamedValue[] {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const rows = this.#rows;
     const end = this.#at(NEXT);
-    const members: { readonly name: string; readonly value: JsonValue }[] = [];
+    const members: NamedValue[] = [];
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
       members.push({ name: this.#name(row), value: new JsonValue(this.#whole, rows, row) });
     }
@@ -175,12 +181,12 @@ export class JsonValue {
    * The members of an object whose names begin with `initial`, a character of ASCII, and the object that the others make, in UTF-8:
    * as it stands when no member is taken, else as `joinObject` writes it.
    */
-  part(initial: string): { readonly taken: readonly JsonMember[]; readonly rest: Uint8Array } {
+  part(initial: string): { readonly taken: readonly NamedValue[]; readonly rest: Uint8Array } {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const bytes = this.#whole;
     const rows = this.#rows;
     const initialCode = initial.charCodeAt(0);
-    const taken: JsonMember[] = [];
+    const taken: NamedValue[] = [];
     const kept: Uint8Array[] = [];
     // Members that follow each other as `joinObject` would write them are copied together.
     let runStart = 0;
@@ -194,7 +200,7 @@ export class JsonValue {
       const isSpelled = code === BACKSLASH || this.#isSpelled(nameStart, nameEnd);
       const isTaken = isSpelled ? this.#name(row).startsWith(initial) : code === initialCode;
       if (isTaken) {
-        taken.push({ name: this.#name(row), value: this.#valueText(row) });
+        taken.push({ name: this.#name(row), value: new JsonValue(bytes, rows, row) });
       } else if (isSpelled || valueStart > nameEnd + 1) {
         if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
         runEnd = -1;

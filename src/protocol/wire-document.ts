@@ -73,8 +73,8 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
     if (name === "_id") id = parseId(value);
     else if (name === "_rev") revision = parseRevMember(value);
     else if (name === "_deleted") deleted = parseDeleted(value);
-    else if (name === "_revisions") revisions = parseRevisions(value);
-    else if (name === "_attachments") attachments = parseAttachments(value);
+    else if (name === "_revisions") revisions = parseRevisions(value.text);
+    else if (name === "_attachments") attachments = parseAttachments(value.text);
     else if (name.startsWith(KEPT_PREFIX)) body = bodyWithKept(document);
     else if (!IGNORED.has(name)) {
       throw new ProtocolError(400, "doc_validation", `Bad special document member: ${name}`);
@@ -92,31 +92,24 @@ function bodyWithKept(document: JsonValue): Utf8Text {
     : Utf8Text.of(joinObject(kept));
 }
 
-/** A string without escapes; undefined for anything else. */
-function plainString(value: JsonText): string | undefined {
-  return value.startsWith('"') && !value.includes("\\") ? value.slice(1, -1) : undefined;
-}
-
-function parseId(value: JsonText): string {
-  const id = plainString(value) ?? (JSON.parse(value) as unknown);
-  if (typeof id !== "string") {
+function parseId({ string: id }: JsonValue): string {
+  if (id === undefined) {
     throw new ProtocolError(400, "illegal_docid", "Document id must be a string");
   }
   return id;
 }
 
-function parseRevMember(value: JsonText): string | undefined {
-  const revision = plainString(value) ?? (JSON.parse(value) as unknown);
-  if (revision === "" || revision === null) return undefined;
-  if (typeof revision !== "string" || parseRevision(revision) === undefined) {
+function parseRevMember(value: JsonValue): string | undefined {
+  const revision = value.string;
+  if (revision === "" || (revision === undefined && value.text === "null")) return undefined;
+  if (revision === undefined || parseRevision(revision) === undefined) {
     throw new ProtocolError(400, "bad_request", "Invalid rev format");
   }
   return revision;
 }
 
-function parseDeleted(value: JsonText): boolean {
-  const deleted: unknown = JSON.parse(value);
-  if (typeof deleted === "boolean") return deleted;
+function parseDeleted({ text }: JsonValue): boolean {
+  if (text === "true" || text === "false") return text === "true";
   throw new ProtocolError(400, "bad_request", "_deleted must be a boolean");
 }
 
