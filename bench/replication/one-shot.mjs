@@ -7,7 +7,7 @@
  * The file holds one document a line; the bundled films when none is named. With COUCHDB_URL, the URL of a CouchDB with an
  * administrator's name and password, its own replicator copies the same documents between two of its databases, over HTTP.
  *
- * Everything is done ROUNDS times (3), in turn, between the same two nodes, each time into new databases: the first round shows
+ * Everything is done ROUNDS times (5), in turn, between the same two nodes, each time into new databases: the first round shows
  * processes that have just been started, the last ones that serve already. Prints for each row documents per second, and processor
  * seconds and peak memory of both nodes and, in the rows of others, of this process, which does the work there. What a CouchDB
  * uses is not seen from here. The ratios are those of the medians.
@@ -21,7 +21,7 @@ import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
 const PouchDB = createRequire(import.meta.url)("pouchdb");
 const BUNDLED = fileURLToPath(new URL("../../demo/data/films.ndjson.gz", import.meta.url));
 const COUCHDB_URL = process.env.COUCHDB_URL;
-const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const ROUNDS = Number(process.env.ROUNDS ?? 5);
 const BATCH_ROWS = 1000;
 const LANES = 4;
 
