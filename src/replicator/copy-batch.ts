@@ -34,6 +34,16 @@ const HOLD_PAUSE_MS_MAX = 60_000;
 
 const NONE: readonly string[] = [];
 
+type Turn = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** When a batch may be read, and when written: of the workers' batches, as many at once as there are workers. */
+interface Turns {
+  readonly read: Turn;
+  readonly write: Turn;
+}
+
+const AT_ONCE: Turns = { read: (work) => work(), write: (work) => work() };
+
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
 
 export class BatchCopier {
@@ -48,9 +58,7 @@ export class BatchCopier {
   readonly #alone: LoneCopier;
   /** What all workers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
-  /** So that as many batches are read, and as many written, as the job has workers. */
-  readonly #reading: Semaphore;
-  readonly #writing: Semaphore;
+  readonly #workerTurns: Turns;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
@@ -68,19 +76,23 @@ export class BatchCopier {
     const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
     this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
     this.#connections = new Semaphore(options.httpConnections);
-    this.#reading = new Semaphore(options.workerProcesses);
-    this.#writing = new Semaphore(options.workerProcesses);
+    const reading = new Semaphore(options.workerProcesses);
+    const writing = new Semaphore(options.workerProcesses);
+    this.#workerTurns = {
+      read: (work) => reading.run(work),
+      write: (work) => writing.run(work),
+    };
   }
 
   /**
-   * Copies what the target lacks of `changes`. When it resolves, all of it is on the target, or on the list of failures if the job
-   * passes over those; else it is tried until it arrives, or the first failure is thrown.
+   * Copies what the target lacks of `changes`, in a worker's turn. When it resolves, all of it is on the target, or on the list of failures
+   * if the job passes over those; else it is tried until it arrives, or the first failure is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime;
     const { failurePolicy } = this.#options;
     let pauseMs = HOLD_PAUSE_MS_FIRST;
-    let failures = await this.tryOnce(changes, signal);
+    let failures = await this.#tryOnce(changes, this.#workerTurns, signal);
     while (failures.length > 0 && failurePolicy !== "skip") {
       const { id, revision, error, reason } = failures[0] as DocumentFailure;
       if (failurePolicy === "crash") {
@@ -89,13 +101,21 @@ export class BatchCopier {
       await clock.sleep(pauseMs, signal);
       pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
       const left = failures.map((failure) => ({ id: failure.id, revisions: [failure.revision] }));
-      failures = await this.tryOnce(left, signal);
+      failures = await this.#tryOnce(left, this.#workerTurns, signal);
     }
   }
 
-  /** Copies what the target lacks of `changes`, and lists what does not arrive. */
-  async tryOnce(
+  /** Copies what the target lacks of `changes`, and lists what does not arrive. Beside the workers, who may be busy for hours. */
+  tryOnce(
     changes: readonly RevisionsOfDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly DocumentFailure[]> {
+    return this.#tryOnce(changes, AT_ONCE, signal);
+  }
+
+  async #tryOnce(
+    changes: readonly RevisionsOfDocument[],
+    turns: Turns,
     signal: AbortSignal,
   ): Promise<readonly DocumentFailure[]> {
     const revisions = new Map<string, readonly string[]>();
@@ -118,12 +138,12 @@ export class BatchCopier {
       this.#observer,
       outcome,
     );
-    const alone = await this.#reading.run(async () => {
+    const alone = await turns.read(async () => {
       const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
       this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
       return this.#readInBulk(requests, writer, signal);
     });
-    await this.#writing.run(async () => {
+    await turns.write(async () => {
       // What is there does not wait for documents that may take hours.
       if (alone.length > 0) await writer.flush(signal);
       await forEachConcurrent(alone, this.#options.httpConnections, (request) =>

@@ -152,7 +152,7 @@ class ChangesRow implements ChangedDocument {
     // The first revision of the row is no more (`couch_replicator_changes_reader`).
     const isRemoved = this.#row.member("removed")?.text === "true";
     const present = isRemoved ? listed.slice(1) : listed;
-    // One that is no text is asked for all the same, and listed.
+    // One that is no text ends the run when it is asked for; nothing is passed over.
     return present.map((change) => change.member("rev")?.string ?? "");
   }
 
