@@ -11,17 +11,14 @@ import type { Key, Value } from "./transaction.ts";
 import { type SlabPool, ValueArena } from "./value-arena.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
 
+/** As the commit takes it, but for the last kind: operations on a stored value that this transaction does not know. */
 export type BufferedWrite =
-  | { readonly kind: "set"; readonly value: Value }
-  | { readonly kind: "clear" }
-  | { readonly kind: "stamped"; readonly value: VersionstampedBytes }
-  /** Operations on a stored value that this transaction does not know. */
+  | (Mutation & { readonly kind: "set" | "clear" | "setVersionstampedValue" })
   | { readonly kind: "operations"; readonly operations: readonly Operation[] };
 
-interface Operation {
-  readonly kind: AtomicOperation;
-  readonly operand: Value;
-}
+const STAMPED = "setVersionstampedValue";
+
+type Operation = Mutation & { readonly kind: AtomicOperation };
 
 export class WriteBuffer {
   readonly #writes = new SortedMap<BufferedWrite>();
@@ -50,12 +47,14 @@ export class WriteBuffer {
 
   set(key: Key, value: Value): void {
     this.#byteCount += key.length + value.length;
-    this.#writes.set(keyText(key), { kind: "set", value: this.#arena.copy(value) });
+    const text = keyText(key);
+    this.#writes.set(text, { kind: "set", key: text, value: this.#arena.copy(value) });
   }
 
   clear(key: Key): void {
     this.#byteCount += key.length * 2 + 1;
-    this.#writes.set(keyText(key), CLEAR);
+    const text = keyText(key);
+    this.#writes.set(text, { kind: "clear", key: text });
   }
 
   clearRange(begin: Key, end: Key): void {
@@ -70,17 +69,17 @@ export class WriteBuffer {
     this.#byteCount += key.length + operand.length;
     const text = keyText(key);
     const known = this.#writes.get(text);
-    assert(known?.kind !== "stamped", "A versionstamped value cannot be operated on");
+    assert(known?.kind !== STAMPED, "A versionstamped value cannot be operated on");
     const ownOperand = this.#arena.copy(operand);
     if (known?.kind === "operations") {
-      const operations = joined(known.operations, { kind, operand: ownOperand });
+      const operations = joined(known.operations, { kind, key: text, operand: ownOperand });
       this.#writes.set(text, { kind: "operations", operations });
     } else if (known !== undefined || this.#cleared.contains(text)) {
       const stored = known?.kind === "set" ? known.value : undefined;
       const value = applyAtomic(kind, stored, ownOperand);
-      this.#writes.set(text, { kind: "set", value });
+      this.#writes.set(text, { kind: "set", key: text, value });
     } else {
-      const operations = [{ kind, operand: ownOperand }];
+      const operations = [{ kind, key: text, operand: ownOperand }];
       this.#writes.set(text, { kind: "operations", operations });
     }
   }
@@ -88,7 +87,8 @@ export class WriteBuffer {
   setStampedValue(key: Key, value: VersionstampedBytes): void {
     this.#byteCount += key.length + value.bytes.length;
     const own = { bytes: this.#arena.copy(value.bytes), offset: value.offset };
-    this.#writes.set(keyText(key), { kind: "stamped", value: own });
+    const text = keyText(key);
+    this.#writes.set(text, { kind: STAMPED, key: text, value: own });
   }
 
   /** `versionMin`: the commit's version will not be lower. */
@@ -112,7 +112,7 @@ export class WriteBuffer {
   find(text: string): BufferedWrite | "cleared" | undefined {
     const write = this.#writes.get(text);
     assert(
-      write?.kind !== "stamped" && (this.#unreadable.isEmpty || !this.#unreadable.contains(text)),
+      write?.kind !== STAMPED && (this.#unreadable.isEmpty || !this.#unreadable.contains(text)),
       "What a versionstamp completes cannot be read in the same transaction",
     );
     if (write !== undefined) return write;
@@ -140,7 +140,7 @@ export class WriteBuffer {
     const found: { text: string; write: BufferedWrite }[] = [];
     const visit = (text: string, write: BufferedWrite): boolean => {
       assert(
-        write.kind !== "stamped",
+        write.kind !== STAMPED,
         "What a versionstamp completes cannot be read in the same transaction",
       );
       found.push({ text, write });
@@ -157,20 +157,9 @@ export class WriteBuffer {
     for (const { begin, end } of this.#cleared.ranges()) {
       mutations.push({ kind: "clearRange", begin, end });
     }
-    this.#writes.scan("", END_TEXT, (key, write) => {
-      switch (write.kind) {
-        case "set":
-          mutations.push({ kind: "set", key, value: write.value });
-          break;
-        case "clear":
-          mutations.push({ kind: "clear", key });
-          break;
-        case "stamped":
-          mutations.push({ kind: "setVersionstampedValue", key, value: write.value });
-          break;
-        case "operations":
-          for (const { kind, operand } of write.operations) mutations.push({ kind, key, operand });
-      }
+    this.#writes.scan("", END_TEXT, (_key, write) => {
+      if (write.kind !== "operations") mutations.push(write);
+      else for (const operation of write.operations) mutations.push(operation);
       return true;
     });
     // A versionstamped key is new, so nothing else in the transaction can have meant it.
@@ -183,8 +172,6 @@ export class WriteBuffer {
     this.#arena.release();
   }
 }
-
-const CLEAR: BufferedWrite = { kind: "clear" };
 
 /** What a buffered write leaves of a stored value; undefined when the key is absent afterwards. */
 export function valueAfter(write: BufferedWrite, stored: Value | undefined): Value | undefined {
@@ -211,7 +198,7 @@ function joined(operations: readonly Operation[], next: Operation): readonly Ope
     return [...operations, next];
   }
   const operand = applyAtomic(next.kind, last.operand, next.operand);
-  return [...operations.slice(0, -1), { kind: next.kind, operand }];
+  return [...operations.slice(0, -1), { ...next, operand }];
 }
 
 /** Behind all that can follow a prefix with a versionstamp: no stamp has so high a version. */
