@@ -60,17 +60,19 @@ export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
   work: (item: Item, index: number) => Result | Promise<Result>,
 ): Promise<Result[]> {
-  const results: (Result | Promise<Result>)[] = [];
+  const results = new Array<Result | Promise<Result>>(items.length);
   let isThere = true;
+  let index = 0;
   try {
-    for (const item of items) {
-      const result = work(item, results.length);
-      const isFirst = results.length === 0;
-      results.push(isFirst ? await result : result);
+    for (; index < items.length; index++) {
+      const result = work(items[index] as Item, index);
+      const isFirst = index === 0;
+      results[index] = isFirst ? await result : result;
       if (result instanceof Promise && !isFirst) isThere = false;
     }
   } catch (error) {
     // Those that were started are heard to their end.
+    results.length = index;
     results.push(Promise.reject(error));
     isThere = false;
   }

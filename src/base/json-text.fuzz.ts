@@ -5,6 +5,7 @@ import {
   type JsonValue,
   joinObject,
   jsonKind,
+  type NamedValue,
   outlineJson,
   splitArray,
   splitObject,
@@ -51,7 +52,10 @@ test("an object without some of its members is what joining the others makes", (
       const text = `{${members.join(",")}}`;
       const all = splitObject(text);
       const others = all.filter((each) => !each.name.startsWith("_"));
-      const { taken, rest } = outlineJson(text, { depthMax: 1 }).part("_");
+      const taken: NamedValue[] = [];
+      const rest = outlineJson(text, { depthMax: 1 }).part("_", (name, value) => {
+        taken.push({ name, value });
+      });
       const takenTexts = taken.map(({ name, value }) => ({ name, value: value.text }));
       expect(takenTexts).toEqual(all.filter((each) => each.name.startsWith("_")));
       expect(utf8Decode(rest)).toBe(taken.length === 0 ? text : joinObject(others));
@@ -85,11 +89,16 @@ test("a repeated name is found, however deep it stands and however it is spelled
       spaced,
       fc.string(),
       fc.array(fc.boolean(), { maxLength: 5 }),
-      (value, name, nest) => {
+      fc.nat({ max: 20 }),
+      (value, name, nest, otherCount) => {
         expect(outlineJson(value).repeatedName()).toBeUndefined();
         const quoted = JSON.stringify(name);
         const escaped = `"${[...name].map((char) => spell(char)).join("")}"`;
-        const repeating = `{${quoted}: ${value}, ${escaped} :1}`;
+        const others = Array.from({ length: otherCount }, (_, index) => {
+          return `${JSON.stringify(`${name}${index}x`)}:0,`;
+        }).join("");
+        expect(outlineJson(`{${others}${quoted}:1}`).repeatedName()).toBeUndefined();
+        const repeating = `{${quoted}: ${value},${others} ${escaped} :1}`;
         const text = nest.reduce(
           (inner, inArray) => (inArray ? `[${value},${inner}]` : `{"x" : ${value},"y":${inner}}`),
           repeating,

@@ -127,9 +127,13 @@ export class JsonValue {
     if (!this.isArray) throw new SyntaxError("The JSON text is not an array");
     const rows = this.#rows;
     const end = this.#at(NEXT);
-    const elements: JsonValue[] = [];
+    let count = 0;
+    for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) count++;
+    // A list that grows by itself begins with room for 17, and most have one element.
+    const elements = new Array<JsonValue>(count);
+    let index = 0;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
-      elements.push(new JsonValue(this.#whole, rows, row));
+      elements[index++] = new JsonValue(this.#whole, rows, row);
     }
     return elements;
   }
@@ -178,16 +182,16 @@ export class JsonValue {
   }
 
   /**
-   * The members of an object whose names begin with `initial`, a character of ASCII, and the object that the others make, in UTF-8:
-   * as it stands when no member is taken, else as `joinObject` writes it.
+   * Hands the members of an object whose names begin with `initial`, a character of ASCII, to `take`, in order. Returns the object that
+   * the others make, in UTF-8: as it stands when no member is taken, else as `joinObject` writes it.
    */
-  part(initial: string): { readonly taken: readonly NamedValue[]; readonly rest: Uint8Array } {
+  part(initial: string, take: (name: string, value: JsonValue) => void): Uint8Array {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const bytes = this.#whole;
     const rows = this.#rows;
     const initialCode = initial.charCodeAt(0);
-    const taken: NamedValue[] = [];
-    const kept: Uint8Array[] = [];
+    let isWhole = true;
+    let kept: Uint8Array[] | undefined;
     // Members that follow each other as `joinObject` would write them are copied together.
     let runStart = 0;
     let runEnd = -1;
@@ -200,23 +204,24 @@ export class JsonValue {
       const isSpelled = code === BACKSLASH || this.#isSpelled(nameStart, nameEnd);
       const isTaken = isSpelled ? this.#name(row).startsWith(initial) : code === initialCode;
       if (isTaken) {
-        taken.push({ name: this.#name(row), value: new JsonValue(bytes, rows, row) });
+        isWhole = false;
+        take(this.#name(row), new JsonValue(bytes, rows, row));
       } else if (isSpelled || valueStart > nameEnd + 1) {
-        if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
+        if (runEnd > 0) kept = withOne(kept, bytes.subarray(runStart, runEnd));
         runEnd = -1;
         const name = utf8Encode(`${JSON.stringify(this.#name(row))}:`);
-        kept.push(concatBytes([name, this.#valueBytes(row)]));
+        kept = withOne(kept, concatBytes([name, this.#valueBytes(row)]));
       } else {
         if (nameStart !== runEnd + 1) {
-          if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
+          if (runEnd > 0) kept = withOne(kept, bytes.subarray(runStart, runEnd));
           runStart = nameStart;
         }
         runEnd = rows[row + VALUE_END] as number;
       }
     }
-    if (taken.length === 0) return { taken, rest: this.bytes };
-    if (runEnd > 0) kept.push(bytes.subarray(runStart, runEnd));
-    return { taken, rest: joinMembers(kept) };
+    if (isWhole) return this.bytes;
+    if (runEnd > 0) kept = withOne(kept, bytes.subarray(runStart, runEnd));
+    return joinMembers(kept ?? []);
   }
 
   /** The first name that stands twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
@@ -235,14 +240,27 @@ export class JsonValue {
   /** Of the members of one object. */
   #repeatedIn(object: number): string | undefined {
     const rows = this.#rows;
+    const first = object + ROW_LENGTH;
     const end = rows[object + NEXT] as number;
-    const names = new Set<string>();
-    for (let row = object + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
+    const isLarge = end - first > COMPARED_ROWS_MAX * ROW_LENGTH;
+    const names = isLarge ? new Set<string>() : undefined;
+    for (let row = first; row < end; row = rows[row + NEXT] as number) {
       const name = this.#name(row);
-      if (names.has(name)) return name;
-      names.add(name);
+      if (names?.has(name) ?? this.#isNamed(name, first, row)) return name;
+      names?.add(name);
     }
     return undefined;
+  }
+
+  /** Whether one of the members from the row `first` to before `end` has that name. */
+  #isNamed(name: string, first: number, end: number): boolean {
+    const rows = this.#rows;
+    for (let row = first; row < end; row = rows[row + NEXT] as number) {
+      if (this.#says(rows[row + NAME_START] as number, rows[row + NAME_END] as number, name)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   #at(column: number): number {
@@ -294,6 +312,16 @@ export class JsonValue {
     for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
     return false;
   }
+}
+
+/** Members of so few rows are compared with each other: a set costs more. */
+const COMPARED_ROWS_MAX = 8;
+
+/** The list with one more at its end. Most stay with one, and have room for no more. */
+function withOne<Item>(list: Item[] | undefined, item: Item): Item[] {
+  if (list === undefined) return [item];
+  list.push(item);
+  return list;
 }
 
 /** An object's text from those of its members, in order. */

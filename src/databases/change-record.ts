@@ -46,11 +46,11 @@ export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   const complete = reader.byte() === 1;
   const leafCount = reader.integer();
   assert(leafCount > 0, "A changed document has a leaf");
-  const leaves: ChangedLeaf[] = [];
+  const leaves = new Array<ChangedLeaf>(leafCount);
   for (let index = 0; index < leafCount; index++) {
     const generation = reader.integer();
     const deleted = (reader.byte() & DELETED) !== 0;
-    leaves.push({ generation, hash: readHash(reader), deleted });
+    leaves[index] = { generation, hash: readHash(reader), deleted };
   }
   return { id, leaves, complete };
 }

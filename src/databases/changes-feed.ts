@@ -67,13 +67,17 @@ export class ChangesFeed {
   }
 
   #change(key: Key, id: string, leaves: readonly ChangedLeaf[]): Change {
-    const winner = leaves[0] as ChangedLeaf;
+    const named = leaves.map((leaf) => {
+      return { revision: formatRevision(leaf), deleted: leaf.deleted };
+    });
+    const [winner] = named;
+    assert(winner !== undefined, "A changed document has a leaf");
     return {
       sequence: formatSequence(this.#keys.changeVersionstamp(key)),
       id,
       deleted: winner.deleted,
-      winner: formatRevision(winner),
-      leaves: leaves.map((leaf) => ({ revision: formatRevision(leaf), deleted: leaf.deleted })),
+      winner: winner.revision,
+      leaves: named,
     };
   }
 

@@ -176,9 +176,9 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(19)", value: "PurgeLimit", note: "absent until somebody sets it" },
 ];
 
-/** A revision's place in a key. */
-function revisionItems({ generation, hash }: RevisionParts): [number, TupleItem] {
-  return [generation, hashDigest(hash) ?? hash];
+/** How a revision's hash stands in a key. */
+function hashItem(hash: string): TupleItem {
+  return hashDigest(hash) ?? hash;
 }
 
 export class DatabaseKeys {
@@ -200,12 +200,12 @@ export class DatabaseKeys {
     return this.#database.pack([DOCUMENT, id, chunk]);
   }
 
-  body(id: string, revision: RevisionParts, chunk: number): Key {
-    return this.#database.pack([BODY, id, ...revisionItems(revision), chunk]);
+  body(id: string, { generation, hash }: RevisionParts, chunk: number): Key {
+    return this.#database.pack([BODY, id, generation, hashItem(hash), chunk]);
   }
 
-  attachments(id: string, revision: RevisionParts, chunk: number): Key {
-    return this.#database.pack([ATTACHMENTS, id, ...revisionItems(revision), chunk]);
+  attachments(id: string, { generation, hash }: RevisionParts, chunk: number): Key {
+    return this.#database.pack([ATTACHMENTS, id, generation, hashItem(hash), chunk]);
   }
 
   newChange(userVersion: number): VersionstampedBytes {
@@ -292,8 +292,9 @@ export class DatabaseKeys {
   }
 
   reference(contentId: string, id: string, revision: RevisionParts, name: string): Key {
-    const items = [contentBytes(contentId), id, ...revisionItems(revision), name];
-    return this.#database.pack([REFERENCE, ...items]);
+    const { generation, hash } = revision;
+    const content = contentBytes(contentId);
+    return this.#database.pack([REFERENCE, content, id, generation, hashItem(hash), name]);
   }
 
   references(contentId: string): Range {

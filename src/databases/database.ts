@@ -203,7 +203,7 @@ export class Database {
     return leavesOf.map((nodes) => {
       const found = documents.slice(next, next + nodes.length);
       next += nodes.length;
-      return found.filter((document) => document !== undefined);
+      return found.every(isShown) ? found : found.filter(isShown);
     });
   }
 
@@ -438,4 +438,8 @@ export class Database {
     }
     return record as DatabaseRecord;
   }
+}
+
+function isShown(document: Document | undefined): document is Document {
+  return document !== undefined;
 }

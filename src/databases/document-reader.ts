@@ -37,14 +37,17 @@ export class DocumentReader {
     const loaded: LoadedDocument[] = [];
     const askedIndexes: number[] = [];
     const keys: Key[] = [];
-    for (const [index, id] of ids.entries()) {
+    for (let index = 0; index < ids.length; index++) {
+      const id = ids[index] as string;
       const known = written?.get(id);
       loaded.push(known ?? unknownDocument());
       if (known !== undefined || !isDocumentId(id)) continue;
       askedIndexes.push(index);
       keys.push(this.#keys.document(id, 0));
     }
-    for (const [at, first] of (await tx.getMany(keys)).entries()) {
+    const values = await tx.getMany(keys);
+    for (let at = 0; at < values.length; at++) {
+      const first = values[at];
       if (first === undefined) continue;
       const index = askedIndexes[at] as number;
       const chunks = this.#chunks(tx, ids[index] as string, first);
@@ -93,9 +96,9 @@ export class DocumentReader {
     const values = await tx.getMany(keys);
     let next = 0;
     const take = (count: number): Value[] => {
-      const chunks = values.slice(next, next + count);
-      next += count;
-      return chunks.map(present);
+      const chunks = new Array<Value>(count);
+      for (let chunk = 0; chunk < count; chunk++) chunks[chunk] = present(values[next++]);
+      return chunks;
     };
     return leaves.map(({ id, node }) => ({
       id,

@@ -20,6 +20,8 @@ const FORMAT = 1;
 const VERSIONSTAMP_OFFSET = 1;
 const DIGEST_BYTES = 16;
 
+const NO_CHUNKS: readonly Uint8Array[] = [];
+
 const DELETED = 1;
 const HAS_ATTACHMENTS = 2;
 
@@ -49,10 +51,10 @@ export function encodeDocumentRecord(
   const chunkCount = Math.ceil(bytes.length / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A revision tree fits into a transaction");
   bytes[VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES] = chunkCount;
-  const [first, ...more] = splitChunks(bytes);
+  const chunks = splitChunks(bytes);
   return {
-    first: { bytes: first as Uint8Array, offset: VERSIONSTAMP_OFFSET },
-    more,
+    first: { bytes: chunks[0] as Uint8Array, offset: VERSIONSTAMP_OFFSET },
+    more: chunks.length === 1 ? NO_CHUNKS : chunks.slice(1),
     chunkCount,
   };
 }
@@ -78,23 +80,31 @@ function writeTree(writer: RecordWriter, tree: RevisionTree): void {
   const places = tree.leaves.length > 1 ? new Map<RevisionNode, number>() : undefined;
   for (const node of tree.leaves) {
     writeLeaf(writer, node);
-    const chain: RevisionNode[] = [];
-    let at: RevisionNode | undefined = node;
-    while (at !== undefined && places?.has(at) !== true) {
-      chain.push(at);
-      at = at.parent;
+    let length = 0;
+    let areDigests = true;
+    let joint: RevisionNode | undefined = node;
+    while (joint !== undefined && places?.has(joint) !== true) {
+      length++;
+      areDigests &&= isDigest(joint.hash);
+      joint = joint.parent;
     }
-    const joint = at === undefined ? undefined : places?.get(at);
-    writer.integer(chain.length).integer(joint === undefined ? 0 : joint + 1);
-    if (places !== undefined) for (const ancestor of chain) places.set(ancestor, places.size);
-    writeHashes(writer, chain);
+    const place = joint === undefined ? undefined : places?.get(joint);
+    writer.integer(length).integer(place === undefined ? 0 : place + 1);
+    writer.byte(areDigests ? 1 : 0);
+    for (let at: RevisionNode | undefined = node; at !== joint; at = at?.parent) {
+      const { hash } = at as RevisionNode;
+      if (areDigests) writer.hex(hash);
+      else writeHash(writer, hash);
+      places?.set(at as RevisionNode, places.size);
+    }
   }
 }
 
 function decodeTree(reader: RecordReader): RevisionTree {
   const leafCount = reader.integer();
-  const listed: MutableNode[] = [];
-  const leaves: LeafNode[] = [];
+  // Only leaves that come later ask for what was listed.
+  const listed: MutableNode[] | undefined = leafCount > 1 ? [] : undefined;
+  const leaves = new Array<LeafNode>(leafCount);
   for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
     const generation = reader.integer();
     const leaf = readLeafState(reader);
@@ -109,12 +119,12 @@ function decodeTree(reader: RecordReader): RevisionTree {
         parent: undefined,
         leaf: depth === 0 ? leaf : undefined,
       };
-      if (above === undefined) leaves.push(node as LeafNode);
+      if (above === undefined) leaves[leafIndex] = node as LeafNode;
       else above.parent = node;
       above = node;
-      listed.push(node);
+      listed?.push(node);
     }
-    if (joint > 0) (above as MutableNode).parent = listed[joint - 1];
+    if (joint > 0) (above as MutableNode).parent = listed?.[joint - 1];
   }
   return new RevisionTree(leaves);
 }
@@ -146,22 +156,15 @@ function readLeafState(reader: RecordReader): LeafState {
   };
 }
 
-function writeHashes(writer: RecordWriter, chain: readonly RevisionNode[]): void {
-  const areDigests = chain.every(({ hash }) => isDigest(hash));
-  writer.byte(areDigests ? 1 : 0);
-  for (const { hash } of chain) {
-    if (areDigests) writer.hex(hash);
-    else writeHash(writer, hash);
-  }
-}
-
 function readHashes(reader: RecordReader, hashCount: number): string[] {
   if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
   // A history is long: its digits are made at once, and cut.
   const digits = reader.hex(hashCount * DIGEST_BYTES);
   const width = DIGEST_BYTES * 2;
-  const hashes: string[] = [];
-  for (let at = 0; at < digits.length; at += width) hashes.push(digits.slice(at, at + width));
+  const hashes = new Array<string>(hashCount);
+  for (let index = 0; index < hashCount; index++) {
+    hashes[index] = digits.slice(index * width, (index + 1) * width);
+  }
   return hashes;
 }
 

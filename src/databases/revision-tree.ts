@@ -77,6 +77,7 @@ export class RevisionTree {
 
   /** The leaves that descend from the node; itself when it is one. */
   leavesBelow(node: RevisionNode): LeafNode[] {
+    if (node.leaf !== undefined) return [node as LeafNode];
     return this.leaves.filter((leaf) => {
       let at: RevisionNode | undefined = leaf;
       while (at !== undefined && at.generation > node.generation) at = at.parent;
@@ -116,7 +117,7 @@ export class RevisionTree {
     };
     this.#chain(tip, path);
     // Nearly all documents have one leaf, and a list that grows by itself has room for 17.
-    this.#leaves = [...this.#leaves, tip];
+    this.#leaves = this.#leaves.concat(tip);
     this.#sort();
   }
 
@@ -201,9 +202,12 @@ export class RevisionTree {
 
 /** A node and its known ancestors. */
 export function pathOf(node: RevisionNode): RevisionPath {
-  const hashes: string[] = [];
+  let length = 0;
+  for (let at: RevisionNode | undefined = node; at !== undefined; at = at.parent) length++;
+  const hashes = new Array<string>(length);
+  let index = 0;
   for (let at: RevisionNode | undefined = node; at !== undefined; at = at.parent)
-    hashes.push(at.hash);
+    hashes[index++] = at.hash;
   return { start: node.generation, hashes };
 }
 

@@ -67,19 +67,19 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
   let deleted = false;
   let revisions: WireRevisions | undefined;
   let attachments: readonly WireAttachment[] = [];
-  const { taken, rest } = document.part("_");
-  let body = Utf8Text.encoded(rest);
-  for (const { name, value } of taken) {
+  let keepsSome = false;
+  const rest = document.part("_", (name, value) => {
     if (name === "_id") id = parseId(value);
     else if (name === "_rev") revision = parseRevMember(value);
     else if (name === "_deleted") deleted = parseDeleted(value);
     else if (name === "_revisions") revisions = parseRevisions(value.text);
     else if (name === "_attachments") attachments = parseAttachments(value.text);
-    else if (name.startsWith(KEPT_PREFIX)) body = bodyWithKept(document);
+    else if (name.startsWith(KEPT_PREFIX)) keepsSome = true;
     else if (!IGNORED.has(name)) {
       throw new ProtocolError(400, "doc_validation", `Bad special document member: ${name}`);
     }
-  }
+  });
+  const body = keepsSome ? bodyWithKept(document) : Utf8Text.encoded(rest);
   return { id, revision, deleted, revisions, attachments, body };
 }
 
@@ -189,9 +189,9 @@ export interface RenderedDocument {
   readonly revision: string | undefined;
   readonly deleted: boolean;
   readonly body: Utf8Text;
-  readonly revisions?: WireRevisions;
+  readonly revisions?: WireRevisions | undefined;
   /** `_revs_info`, `_conflicts`, `_local_seq` and the like, between body and attachments. */
-  readonly extras?: readonly JsonMember[];
+  readonly extras?: readonly JsonMember[] | undefined;
   readonly attachments?: readonly WireAttachment[];
 }
 

@@ -32,11 +32,12 @@ export function parseBulkGet(
 function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
   const named = row.member("id");
   if (!row.isObject || (named !== undefined && !named.isString(id))) return undefined;
-  const documents: PlainDocument[] = [];
-  for (const item of elementsOf(row.member("docs")) ?? []) {
-    const document = item.member("ok");
+  const items = elementsOf(row.member("docs")) ?? [];
+  const documents = new Array<PlainDocument>(items.length);
+  for (let index = 0; index < items.length; index++) {
+    const document = items[index]?.member("ok");
     if (document === undefined || !isPlain(document, id)) return { kind: "separately" };
-    documents.push(new ReadDocument(id, document));
+    documents[index] = new ReadDocument(id, document);
   }
   return documents.length === 0 ? { kind: "separately" } : { kind: "documents", documents };
 }

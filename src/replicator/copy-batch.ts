@@ -254,7 +254,8 @@ export class BatchCopier {
   ): Promise<RevisionRequest[]> {
     const alone: RevisionRequest[] = [];
     let length = 0;
-    for (const [index, result] of results.entries()) {
+    for (let index = 0; index < results.length; index++) {
+      const result = results[index] as BulkReadResult;
       if (result.kind === "separately") {
         alone.push(page[index] as RevisionRequest);
         continue;

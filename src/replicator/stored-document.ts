@@ -52,8 +52,8 @@ function wireForm(document: Document, options: RenderOptions): RenderedDocument 
     revision: document.revision,
     deleted: document.deleted,
     body: document.body,
-    ...(revisions === true ? { revisions: document.revisions } : {}),
-    ...(extras === undefined ? {} : { extras }),
+    revisions: revisions === true ? document.revisions : undefined,
+    extras,
     attachments: document.attachments.map((attachment) => ({
       name: attachment.name,
       content: attachmentForm?.(attachment) ?? { kind: "stub" },
