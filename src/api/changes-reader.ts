@@ -16,8 +16,6 @@ import { oneLine } from "./responses.ts";
 /** Changes looked at in one transaction, when their documents are not. */
 const PAGE_COUNT_MAX = 1_000;
 
-const NO_DOCUMENTS: readonly Document[] = [];
-
 export interface ChangesPage {
   readonly rows: readonly ChangesRow[];
   /** Of the last change that was looked at, whether it passed the filter or not. */
@@ -101,7 +99,7 @@ export class ChangesReader {
       const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
       const candidates = needsDocuments
         ? await Promise.all(looked.map((change) => this.#candidate(tx, database, change)))
-        : looked.map((change) => ({ change, documents: NO_DOCUMENTS, view: undefined }));
+        : looked.map((change) => ({ change, documents: [], view: undefined }));
       return { changes: page, candidates };
     });
     if (needsDocuments) this.#size.learn(candidates.length, lengthOf(candidates));
@@ -216,11 +214,8 @@ export class ChangesReader {
     this.#rowCount++;
     const tellsSequence = this.#rowCount % this.#query.sequenceInterval === 0;
     const head = `{"seq":${tellsSequence ? `"${sequence}"` : null},"id":${JSON.stringify(id)}`;
-    let changes = "";
-    for (const revision of revisions) {
-      changes += `${changes === "" ? "" : ","}{"rev":${JSON.stringify(revision)}}`;
-    }
-    const text = `${head},"changes":[${changes}]${deleted ? ',"deleted":true' : ""}}`;
+    const changes = revisions.map((revision) => `{"rev":${JSON.stringify(revision)}}`);
+    const text = `${head},"changes":[${changes.join(",")}]${deleted ? ',"deleted":true' : ""}}`;
     return { sequence, text };
   }
 
