@@ -5,8 +5,8 @@
 import { type FSWatcher, watch as watchFile } from "node:fs";
 import { join } from "node:path";
 import { type Key, keyText, type Watch, WatchRegistry } from "../kv/index.ts";
-import type { LmdbDatabase } from "./lmdb-environment.ts";
-import { BELL_FILE, logKey } from "./lmdb-layout.ts";
+
+import { BELL_FILE, type LmdbDatabase, logKey } from "./lmdb-layout.ts";
 import { loggedWrites } from "./lmdb-log-record.ts";
 import type { LmdbSnapshots } from "./lmdb-snapshots.ts";
 

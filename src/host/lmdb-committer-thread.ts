@@ -6,8 +6,8 @@ import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { LmdbCommitter } from "./lmdb-committer.ts";
-import { type LmdbDatabase, openEnvironment, reasonOf } from "./lmdb-environment.ts";
-import { BELL_FILE } from "./lmdb-layout.ts";
+import { openEnvironment, reasonOf } from "./lmdb-environment.ts";
+import { BELL_FILE, type LmdbDatabase } from "./lmdb-layout.ts";
 import {
   type CommitterAnswer,
   type CommitterMessage,
@@ -32,16 +32,17 @@ const BELL = Buffer.from([0]);
 function run(port: NonNullable<typeof parentPort>): void {
   const { directory, mapBytes } = workerData as CommitterThreadData;
   let database: LmdbDatabase;
+  let committer: LmdbCommitter;
   let bell: number;
   try {
     database = openEnvironment(directory, mapBytes);
+    committer = new LmdbCommitter(database, directory);
     bell = openSync(join(directory, BELL_FILE), constants.O_RDWR | constants.O_CREAT);
   } catch (error) {
     answer({ kind: "failed", reason: reasonOf(error, directory) });
     port.close();
     return;
   }
-  const committer = new LmdbCommitter(database, directory);
   const readerCheck = setInterval(() => database.readerCheck(), READER_CHECK_MS);
   readerCheck.unref();
   port.on("message", (first: CommitterMessage) => {
@@ -84,6 +85,7 @@ function run(port: NonNullable<typeof parentPort>): void {
   function close(): void {
     clearInterval(readerCheck);
     closeSync(bell);
+    committer.close();
     // Resolves at once: nothing is queued, every commit was synchronous.
     database.close().then(
       () => port.close(),

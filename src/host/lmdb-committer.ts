@@ -5,38 +5,27 @@
  * log in the file tells. All of it happens under LMDB's lock between processes and without a pause, and nothing is written
  * for a transaction that loses.
  */
+import { ABORT, TransactionFlags } from "lmdb";
+import { READ_VERSION_AGE_MS_MAX, Resolver } from "../kv/index.ts";
+import { reasonOf } from "./lmdb-environment.ts";
 import {
-  type AtomicOperation,
-  applyAtomic,
-  type KeyValue,
-  READ_VERSION_AGE_MS_MAX,
-  Resolver,
-  writeVersionstamp,
-} from "../kv/index.ts";
-import { asBuffer } from "./lmdb-encoding.ts";
-import { type LmdbDatabase, readLastVersion, reasonOf } from "./lmdb-environment.ts";
-import {
-  decodeShared,
-  encodeShared,
   encodeVersion,
-  isShared,
-  isSharedRecord,
+  type LmdbDatabase,
   logKey,
   logKeyVersion,
-  replaceRow,
-  storedEnd,
-  storedKey,
+  readLastVersion,
   VERSION_KEY,
 } from "./lmdb-layout.ts";
 import { decodeLogRecord, LogRecordWriter } from "./lmdb-log-record.ts";
 import {
   type CommitterAnswer,
-  type MutationVisitor,
   OUTCOMES,
   type Outcome,
   type PackedRequest,
   visitMutations,
 } from "./lmdb-messages.ts";
+import { RedoWriter } from "./lmdb-redo.ts";
+import { Application, Tree } from "./lmdb-tree.ts";
 
 /** Longer than any read version lives, so that a transaction is too old before its history is gone. */
 const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
@@ -49,12 +38,31 @@ const TRIM_PERIOD = 16;
 /** What such a commit may spend on them: more than one for each that did not, so that a backlog shrinks. */
 const TRIM_COUNT_MAX = 64;
 
+/** What a redo record holds, but for what is added to a group: the log of it with each key again, and records of the log that go. */
+const REDO_BYTES_MAX = 2_900;
+
+const WAIT_TWICE = TransactionFlags.ABORTABLE | TransactionFlags.SYNCHRONOUS_COMMIT;
+/** With LMDB's MDB_NOMETASYNC, which lmdb passes on but does not name. */
+const WAIT_ONCE = WAIT_TWICE | 0x4_0000;
+
 /** How exactly it is known when a version was committed, to trim the log. */
 const SAMPLE_MS = 1_000;
+
+/** Requests that are committed together. */
+interface Group {
+  readonly requests: readonly PackedRequest[];
+  /** Indices into `OUTCOMES`; "committed" until something else is known. */
+  readonly outcomes: Uint8Array;
+  readonly mark: number;
+  version: number;
+  /** There may be a redo record of it. */
+  isRecorded: boolean;
+}
 
 export class LmdbCommitter {
   readonly #database: LmdbDatabase;
   readonly #directory: string;
+  readonly #redo: RedoWriter | undefined;
   #resolver: Resolver | undefined;
   /** The resolver knows every write up to here. */
   #knownVersion = 0;
@@ -68,51 +76,90 @@ export class LmdbCommitter {
   constructor(database: LmdbDatabase, directory: string) {
     this.#database = database;
     this.#directory = directory;
+    this.#redo = RedoWriter.open(database, directory);
   }
 
   /** Never throws: a failure is the outcome of all. */
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
     const outcomes = new Uint8Array(requests.length);
     const mark = Math.random();
-    let version = 0;
+    const group = { requests, outcomes, mark, version: 0, isRecorded: false };
     try {
-      const committed = this.#database.transactionSync(() => {
-        const nowMs = Date.now();
-        version = this.#catchUp(requests, nowMs) + 1;
-        return this.#applyAll(requests, { version, committedAtMs: nowMs, mark }, outcomes);
-      });
-      if (committed) this.#knownVersion = version;
-      return { kind: "group", version, outcomes, reason: "" };
+      if (!this.#transact(group, isSmall(requests) ? this.#redo : undefined)) {
+        // It wrote more than it looked like.
+        this.#resolver = undefined;
+        outcomes.fill(0);
+        group.isRecorded = false;
+        this.#transact(group, undefined);
+      }
+      return { kind: "group", version: group.version, outcomes, reason: "" };
     } catch (error) {
       // What the resolver noted was not committed, or nobody knows: it learns anew from the log.
       this.#resolver = undefined;
-      outcomes.fill(
-        outcomeIndex(this.#mayHaveCommitted(version, mark) ? "unknown" : "unavailable"),
-      );
-      return { kind: "group", version, outcomes, reason: reasonOf(error, this.#directory) };
+      outcomes.fill(outcomeIndex(this.#mayHaveCommitted(group) ? "unknown" : "unavailable"));
+      return {
+        kind: "group",
+        version: group.version,
+        outcomes,
+        reason: reasonOf(error, this.#directory),
+      };
     }
   }
 
-  /** After a failure. LMDB writes its root last: what cannot be seen now will not be seen later. */
-  #mayHaveCommitted(version: number, mark: number): boolean {
+  close(): void {
+    this.#redo?.close();
+  }
+
+  /**
+   * One transaction of LMDB. With a redo record it waits for the disk once. False, and nothing was done, when it writes more than
+   * that record holds.
+   */
+  #transact(group: Group, redo: RedoWriter | undefined): boolean {
+    const end = this.#database.transactionSync(
+      () => {
+        const committedAtMs = Date.now();
+        group.version = this.#catchUp(group.requests, committedAtMs) + 1;
+        redo?.begin();
+        const tree = new Tree(this.#database, redo);
+        if (!this.#applyAll(group, committedAtMs, tree)) return "nothing";
+        if (redo === undefined) return "committed";
+        group.isRecorded = true;
+        return redo.save(group.version) ? "committed" : ABORT;
+      },
+      redo === undefined ? WAIT_TWICE : WAIT_ONCE,
+    );
+    if (end === "committed") this.#knownVersion = group.version;
+    return end !== ABORT;
+  }
+
+  /**
+   * After a failure. LMDB writes its root last: what cannot be seen now will not be seen later, when no redo record of it is
+   * left either.
+   */
+  #mayHaveCommitted({ version, mark, isRecorded }: Group): boolean {
     try {
       this.#database.resetReadTxn();
       const record = this.#database.get(logKey(version));
-      return record !== undefined && decodeLogRecord(record).mark === mark;
+      if (record !== undefined) return decodeLogRecord(record).mark === mark;
+      if (isRecorded) this.#eraseRecord(version);
+      return false;
     } catch {
       return true;
     }
   }
 
+  #eraseRecord(version: number): void {
+    this.#database.transactionSync(() => {
+      // Since then, another process may have made the version, and written the record of it.
+      if (readLastVersion(this.#database) < version) this.#redo?.erase(version);
+    });
+  }
+
   /** Whether any request was applied. */
-  #applyAll(
-    requests: readonly PackedRequest[],
-    group: { readonly version: number; readonly committedAtMs: number; readonly mark: number },
-    outcomes: Uint8Array,
-  ): boolean {
-    const { version, committedAtMs } = group;
+  #applyAll(group: Group, committedAtMs: number, tree: Tree): boolean {
+    const { requests, version, mark, outcomes } = group;
     const resolver = this.#resolver as Resolver;
-    const log = new LogRecordWriter(group);
+    const log = new LogRecordWriter({ committedAtMs, mark });
     let batchIndex = 0;
     for (const [index, request] of requests.entries()) {
       const verdict =
@@ -124,14 +171,14 @@ export class LmdbCommitter {
         continue;
       }
       for (const write of request.writes) log.interval(write);
-      visitMutations(request.mutations, new Application(this.#database, version, batchIndex, log));
+      visitMutations(request.mutations, new Application(tree, version, batchIndex, log));
       resolver.record(version, committedAtMs, log.endTransaction());
       batchIndex++;
     }
     if (batchIndex === 0) return false;
-    this.#database.putSync(logKey(version), log.finish());
-    this.#database.putSync(VERSION_KEY, encodeVersion(version));
-    this.#trimLog(version, committedAtMs);
+    tree.put(logKey(version), log.finish());
+    tree.put(VERSION_KEY, encodeVersion(version));
+    this.#trimLog(version, committedAtMs, tree);
     return true;
   }
 
@@ -179,7 +226,7 @@ export class LmdbCommitter {
   }
 
   /** Deletes records that are old, of whichever process. */
-  #trimLog(version: number, nowMs: number): void {
+  #trimLog(version: number, nowMs: number, tree: Tree): void {
     const samples = this.#samples;
     const lastMs = samples.at(-1)?.timeMs ?? Number.NEGATIVE_INFINITY;
     if (nowMs - lastMs >= SAMPLE_MS) samples.push({ version, timeMs: nowMs });
@@ -187,11 +234,18 @@ export class LmdbCommitter {
     const oldest = samples[0] as { readonly version: number; readonly timeMs: number };
     if (oldest.timeMs >= nowMs - LOG_MS || version % TRIM_PERIOD !== 0) return;
     for (let count = 0; count < TRIM_COUNT_MAX && this.#firstLogged <= oldest.version; count++) {
-      const isThere = this.#database.removeSync(logKey(this.#firstLogged));
+      const isThere = tree.remove(logKey(this.#firstLogged));
       // Where another process was here before, it may have come far.
       this.#firstLogged = isThere ? this.#firstLogged + 1 : this.#oldestLogged();
     }
   }
+}
+
+/** Whether a redo record will most likely hold what the group writes. */
+function isSmall(requests: readonly PackedRequest[]): boolean {
+  let byteCount = 0;
+  for (const { mutations, keyBytes } of requests) byteCount += mutations.length + keyBytes;
+  return byteCount <= REDO_BYTES_MAX;
 }
 
 /** The earliest version by which one of the requests is to be judged; `lastVersion` if none has read anything. */
@@ -202,82 +256,6 @@ function earliestRead(requests: readonly PackedRequest[], lastVersion: number): 
       earliest = readVersion;
   }
   return earliest;
-}
-
-/** Carries out one request's mutations inside the transaction of LMDB, and notes what they write. */
-class Application implements MutationVisitor {
-  readonly #database: LmdbDatabase;
-  readonly #version: number;
-  readonly #batchIndex: number;
-  readonly #log: LogRecordWriter;
-
-  constructor(database: LmdbDatabase, version: number, batchIndex: number, log: LogRecordWriter) {
-    this.#database = database;
-    this.#version = version;
-    this.#batchIndex = batchIndex;
-    this.#log = log;
-  }
-
-  set(key: Buffer, value: Buffer): void {
-    this.#log.key(key);
-    if (isShared(key)) this.#replaceShared(key, value);
-    else this.#database.putSync(storedKey(key), value);
-  }
-
-  clear(key: Buffer): void {
-    this.#log.key(key);
-    if (isShared(key)) this.#replaceShared(key, undefined);
-    else this.#database.removeSync(storedKey(key));
-  }
-
-  clearRange(begin: Buffer, end: Buffer): void {
-    this.#log.range(begin, end);
-    if (Buffer.compare(begin, end) >= 0) return;
-    const range = { start: storedKey(begin), end: storedEnd(end) };
-    for (const key of [...this.#database.getKeys(range)]) {
-      if (isSharedRecord(key)) this.#clearShared(key, begin, end);
-      else this.#database.removeSync(storedKey(key));
-    }
-  }
-
-  setVersionstampedKey(key: Buffer, offset: number, value: Buffer): void {
-    writeVersionstamp(key, offset, this.#version, this.#batchIndex);
-    this.set(key, value);
-  }
-
-  setVersionstampedValue(key: Buffer, value: Buffer, offset: number): void {
-    writeVersionstamp(value, offset, this.#version, this.#batchIndex);
-    this.set(key, value);
-  }
-
-  operate(operation: AtomicOperation, key: Buffer, operand: Buffer): void {
-    const stored = isShared(key)
-      ? this.#sharedRows(key).find((row) => Buffer.compare(row.key, key) === 0)?.value
-      : this.#database.get(storedKey(key));
-    this.set(key, asBuffer(applyAtomic(operation, stored, operand)));
-  }
-
-  #sharedRows(sharing: Uint8Array): KeyValue[] {
-    const record = this.#database.get(storedKey(sharing));
-    return record === undefined ? [] : decodeShared(sharing, record);
-  }
-
-  #replaceShared(key: Buffer, value: Buffer | undefined): void {
-    this.#writeShared(key, replaceRow(this.#sharedRows(key), key, value));
-  }
-
-  #clearShared(sharing: Uint8Array, begin: Buffer, end: Buffer): void {
-    const kept = this.#sharedRows(sharing).filter(
-      ({ key }) => Buffer.compare(key, begin) < 0 || Buffer.compare(key, end) >= 0,
-    );
-    this.#writeShared(sharing, kept);
-  }
-
-  #writeShared(sharing: Uint8Array, rows: readonly KeyValue[]): void {
-    const stored = storedKey(sharing);
-    if (rows.length === 0) this.#database.removeSync(stored);
-    else this.#database.putSync(stored, encodeShared(rows));
-  }
 }
 
 function outcomeIndex(outcome: Outcome): number {

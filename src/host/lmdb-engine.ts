@@ -15,7 +15,8 @@ import {
 } from "../kv/index.ts";
 import { LmdbChangeFeed } from "./lmdb-change-feed.ts";
 import { LmdbCommitQueue } from "./lmdb-commit-queue.ts";
-import { type LmdbDatabase, openEnvironment, unavailable } from "./lmdb-environment.ts";
+import { openEnvironment, unavailable } from "./lmdb-environment.ts";
+import type { LmdbDatabase } from "./lmdb-layout.ts";
 import { LmdbSnapshots } from "./lmdb-snapshots.ts";
 
 export interface LmdbOptions {

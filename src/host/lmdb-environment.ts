@@ -1,13 +1,12 @@
 /** Opening LMDB: the options that the tests of it ask for, and its failures as this layer's errors. */
 import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { open, type RootDatabase } from "lmdb";
+import { open } from "lmdb";
 import { errorCode } from "../base/index.ts";
 import { KeyValueError } from "../kv/index.ts";
 import { keyEncoder, valueEncoder } from "./lmdb-encoding.ts";
-import { decodeVersion, FORMAT_KEY, FORMAT_VERSION, VERSION_KEY } from "./lmdb-layout.ts";
-
-export type LmdbDatabase = RootDatabase<Uint8Array, Buffer>;
+import { FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./lmdb-layout.ts";
+import { redoLostCommit } from "./lmdb-redo.ts";
 
 /**
  * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
@@ -17,9 +16,6 @@ const MAP_BYTES = 2 ** 40;
 
 /** Slots for snapshots that are held at once, by all processes together. Fixed when the store is created; 64 bytes each. */
 const READER_COUNT_MAX = 4_096;
-
-/** Fixed when the store is created. Half as much would allow keys of 1,978 bytes only. */
-const PAGE_BYTES = 8_192;
 
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
   try {
@@ -38,17 +34,12 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     };
     const database = open<Uint8Array, Buffer>(options);
     checkFormat(database, directory);
+    redoLostCommit(database, directory);
     return database;
   } catch (error) {
     throw unavailable(error, directory);
   }
 }
-
-export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
-  return decodeVersion(database.get(VERSION_KEY, options));
-}
-
-type ReadOptions = Parameters<LmdbDatabase["get"]>[1];
 
 /** A failure of the machine as KV_UNAVAILABLE; errors of this layer stay what they are. */
 export function unavailable(error: unknown, directory: string): Error {

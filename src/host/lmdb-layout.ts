@@ -5,8 +5,12 @@
  * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in one
  * record, so the order of the tree is the order of the keys.
  */
+import type { RootDatabase } from "lmdb";
 import { compareBytes, equalBytes } from "../base/index.ts";
 import type { Key, KeyShape, KeyValue, Value } from "../kv/index.ts";
+
+export type LmdbDatabase = RootDatabase<Uint8Array, Buffer>;
+type ReadOptions = Parameters<LmdbDatabase["get"]>[1];
 
 export const FORMAT_VERSION = 1;
 
@@ -25,6 +29,12 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
     note: "all longer keys that begin so, in order",
   },
 ];
+
+/** Fixed when the store is created. Half as much would allow keys of 1,978 bytes only. */
+export const PAGE_BYTES = 8_192;
+
+/** LMDB's name for the file that holds the tree. */
+export const DATA_FILE = "data.mdb";
 
 /** Beside LMDB's two files. Written to after each commit: the processes that watch are woken by it. */
 export const BELL_FILE = "bell";
@@ -57,9 +67,10 @@ export function encodeVersion(version: number): Buffer {
   return bytes;
 }
 
-export function decodeVersion(bytes: Uint8Array | undefined): number {
+/** 0 before anything was committed. */
+export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
   let version = 0;
-  for (const byte of bytes ?? []) version = version * 256 + byte;
+  for (const byte of database.get(VERSION_KEY, options) ?? []) version = version * 256 + byte;
   return version;
 }
 

@@ -36,6 +36,8 @@ export interface PackedRequest {
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
   readonly writes: readonly TextInterval[];
+  /** Of all mutations together. */
+  readonly keyBytes: number;
   readonly mutations: Buffer;
 }
 
@@ -55,10 +57,17 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
   writer.float64(request.readVersion ?? NO_VERSION);
   writeIntervals(writer, request.reads);
   writeIntervals(writer, request.writes);
-  const sizeOffset = writer.length;
+  const headOffset = writer.length;
   writer.uint32(0);
+  writer.uint32(0);
+  const offset = writer.length;
+  let keyBytes = 0;
   for (const mutation of request.mutations) {
     writer.uint8(MUTATION_KINDS.indexOf(mutation.kind));
+    keyBytes +=
+      mutation.kind === "clearRange"
+        ? mutation.begin.length + mutation.end.length
+        : mutation.key.length;
     switch (mutation.kind) {
       case "set":
         writer.text(mutation.key);
@@ -86,7 +95,8 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
         writer.bytes(mutation.operand);
     }
   }
-  writer.patchUint32(sizeOffset, writer.length - sizeOffset - 4);
+  writer.patchUint32(headOffset, keyBytes);
+  writer.patchUint32(headOffset + 4, writer.length - offset);
 }
 
 export function readRequests(buffer: Uint8Array): PackedRequest[] {
@@ -98,6 +108,7 @@ export function readRequests(buffer: Uint8Array): PackedRequest[] {
       readVersion: readVersion === NO_VERSION ? undefined : readVersion,
       reads: readIntervals(reader),
       writes: readIntervals(reader),
+      keyBytes: reader.uint32(),
       mutations: reader.bytes(),
     });
   }

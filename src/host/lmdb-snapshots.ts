@@ -8,8 +8,15 @@ import {
   type StoreSnapshot,
   type Value,
 } from "../kv/index.ts";
-import { type LmdbDatabase, readLastVersion } from "./lmdb-environment.ts";
-import { decodeShared, isShared, isSharedRecord, storedEnd, storedKey } from "./lmdb-layout.ts";
+import {
+  decodeShared,
+  isShared,
+  isSharedRecord,
+  type LmdbDatabase,
+  readLastVersion,
+  storedEnd,
+  storedKey,
+} from "./lmdb-layout.ts";
 
 type LmdbTransaction = ReturnType<LmdbDatabase["useReadTransaction"]>;
 

@@ -1,6 +1,6 @@
 /** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -8,6 +8,7 @@ import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
+import { withDirectory } from "../support/with-directory.ts";
 
 const runtime = createSystemRuntime();
 const canMount = tryToMount();
@@ -97,6 +98,34 @@ test.skipIf(!canMount)("a full disk refuses what it cannot keep, and keeps the r
   });
 });
 
+test.skipIf(!canMount)(
+  "a small commit that a full disk refused is not carried out later",
+  async () => {
+    await withMount("size=2m", async (directory) => {
+      const kv = await openStore(directory);
+      let acknowledgedCount = 0;
+      const fill = async (): Promise<void> => {
+        for (;;) {
+          // In places all over the tree, for as many new pages.
+          const key = bytes(`${(acknowledgedCount * 7919) % 10_007}`);
+          await kv.transact(async (tx) => tx.set(key, new Uint8Array(900)));
+          acknowledgedCount++;
+        }
+      };
+      await expect(fill()).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
+      // As after a failure of the machine, for which the store is not closed either.
+      await withDirectory(async (copy) => {
+        copyFileSync(join(directory, "data.mdb"), join(copy, "data.mdb"));
+        const again = await openStore(copy);
+        const { entries } = await again.read((tx) => tx.getRangePage(EVERYTHING));
+        expect(entries).toHaveLength(acknowledgedCount);
+        await again.close();
+      });
+      await kv.close();
+    });
+  },
+);
+
 test.skipIf(!canMount)("a folder that cannot be written is refused with the reason", async () => {
   await withMount("size=12m", async (directory) => {
     const store = join(directory, "store");
@@ -116,15 +145,6 @@ test.skipIf(!canMount)("a folder that cannot be written is refused with the reas
     await again.close();
   });
 });
-
-async function withDirectory(body: (directory: string) => Promise<void>): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
-  try {
-    await body(directory);
-  } finally {
-    rmSync(directory, { recursive: true });
-  }
-}
 
 async function withMount(
   options: string,

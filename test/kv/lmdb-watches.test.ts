@@ -1,12 +1,12 @@
 /** Watches between processes: how soon they fire, and that a bell nobody heard does not matter. */
-import { mkdtemp, rm, unlink } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes } from "../conformance/kv/fixture.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
+import { withDirectory } from "../support/with-directory.ts";
 
 const runtime = createSystemRuntime();
 const key = bytes("watched");
@@ -62,13 +62,4 @@ test("a snapshot that a body forgot is freed, so that the file does not grow wit
 async function openStore(directory: string): Promise<KeyValueStore> {
   const engine = await openLmdbEngine({ runtime, directory });
   return new KeyValueStore({ runtime, engine });
-}
-
-async function withDirectory(body: (directory: string) => Promise<void>): Promise<void> {
-  const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
-  try {
-    await body(directory);
-  } finally {
-    await rm(directory, { recursive: true });
-  }
 }
