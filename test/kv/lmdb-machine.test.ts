@@ -1,17 +1,16 @@
 /** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
 import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
+import { canMountMemory, memoryDisk, withMount } from "../support/mounts.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 const runtime = createSystemRuntime();
-const canMount = tryToMount();
 
 async function openStore(directory: string, mapBytes?: number): Promise<KeyValueStore> {
   const engine = await openLmdbEngine({ runtime, directory, mapBytes });
@@ -62,46 +61,51 @@ test("the map grows by itself, also under another process that reads", async () 
   });
 }, 60_000);
 
-test.skipIf(!canMount)("a full disk refuses what it cannot keep, and keeps the rest", async () => {
-  await withMount("size=12m", async (directory) => {
-    const kv = await openStore(directory);
-    let acknowledgedCount = 0;
-    const fill = async (): Promise<void> => {
-      for (;;) {
-        await kv.transact(async (tx) => {
-          tx.set(bytes(String(acknowledgedCount).padStart(5, "0")), new Uint8Array(90_000));
-        });
-        acknowledgedCount++;
+test.skipIf(!canMountMemory)(
+  "a full disk refuses what it cannot keep, and keeps the rest",
+  async () => {
+    await withMemoryDisk(12, async (directory) => {
+      const kv = await openStore(directory);
+      let acknowledgedCount = 0;
+      const fill = async (): Promise<void> => {
+        for (;;) {
+          await kv.transact(async (tx) => {
+            tx.set(bytes(String(acknowledgedCount).padStart(5, "0")), new Uint8Array(90_000));
+          });
+          acknowledgedCount++;
+        }
+      };
+      await expect(fill()).rejects.toMatchObject({
+        code: "KV_UNAVAILABLE",
+        details: { directory, reason: expect.stringContaining("disk is full") },
+      });
+      expect(acknowledgedCount).toBeGreaterThan(50);
+      const stored = async (): Promise<number> =>
+        (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
+      expect(await stored()).toBe(acknowledgedCount);
+      // The same store goes on when there is room.
+      execFileSync("mount", ["-o", "remount,size=24m", directory]);
+      await kv.transact(async (tx) =>
+        tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }),
+      );
+      for (let index = 0; index < 10; index++) {
+        await kv.transact(async (tx) => tx.set(bytes(`again${index}`), new Uint8Array(90_000)));
       }
-    };
-    await expect(fill()).rejects.toMatchObject({
-      code: "KV_UNAVAILABLE",
-      details: { directory, reason: expect.stringContaining("disk is full") },
+      expect(await stored()).toBe(acknowledgedCount - 50 + 10);
+      await kv.close();
+      const again = await openStore(directory);
+      expect((await again.read((tx) => tx.getRangePage(EVERYTHING))).entries).toHaveLength(
+        acknowledgedCount - 40,
+      );
+      await again.close();
     });
-    expect(acknowledgedCount).toBeGreaterThan(50);
-    const stored = async (): Promise<number> =>
-      (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
-    expect(await stored()).toBe(acknowledgedCount);
-    // The same store goes on when there is room.
-    execFileSync("mount", ["-o", "remount,size=24m", directory]);
-    await kv.transact(async (tx) => tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }));
-    for (let index = 0; index < 10; index++) {
-      await kv.transact(async (tx) => tx.set(bytes(`again${index}`), new Uint8Array(90_000)));
-    }
-    expect(await stored()).toBe(acknowledgedCount - 50 + 10);
-    await kv.close();
-    const again = await openStore(directory);
-    expect((await again.read((tx) => tx.getRangePage(EVERYTHING))).entries).toHaveLength(
-      acknowledgedCount - 40,
-    );
-    await again.close();
-  });
-});
+  },
+);
 
-test.skipIf(!canMount)(
+test.skipIf(!canMountMemory)(
   "a small commit that a full disk refused is not carried out later",
   async () => {
-    await withMount("size=2m", async (directory) => {
+    await withMemoryDisk(2, async (directory) => {
       const kv = await openStore(directory);
       let acknowledgedCount = 0;
       const fill = async (): Promise<void> => {
@@ -126,54 +130,32 @@ test.skipIf(!canMount)(
   },
 );
 
-test.skipIf(!canMount)("a folder that cannot be written is refused with the reason", async () => {
-  await withMount("size=12m", async (directory) => {
-    const store = join(directory, "store");
-    const kv = await openStore(store);
-    await kv.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
-    await kv.close();
-    execFileSync("mount", ["-o", "remount,ro", directory]);
-    for (const folder of [store, join(directory, "new")]) {
-      await expect(openStore(folder)).rejects.toMatchObject({
-        code: "KV_UNAVAILABLE",
-        details: { directory: folder, reason: expect.stringContaining("cannot be written") },
-      });
-    }
-    execFileSync("mount", ["-o", "remount,rw", directory]);
-    const again = await openStore(store);
-    expect(await again.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
-    await again.close();
-  });
-});
+test.skipIf(!canMountMemory)(
+  "a folder that cannot be written is refused with the reason",
+  async () => {
+    await withMemoryDisk(12, async (directory) => {
+      const store = join(directory, "store");
+      const kv = await openStore(store);
+      await kv.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
+      await kv.close();
+      execFileSync("mount", ["-o", "remount,ro", directory]);
+      for (const folder of [store, join(directory, "new")]) {
+        await expect(openStore(folder)).rejects.toMatchObject({
+          code: "KV_UNAVAILABLE",
+          details: { directory: folder, reason: expect.stringContaining("cannot be written") },
+        });
+      }
+      execFileSync("mount", ["-o", "remount,rw", directory]);
+      const again = await openStore(store);
+      expect(await again.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
+      await again.close();
+    });
+  },
+);
 
-async function withMount(
-  options: string,
+async function withMemoryDisk(
+  megabytes: number,
   body: (directory: string) => Promise<void>,
 ): Promise<void> {
-  await withDirectory(async (parent) => {
-    const directory = join(parent, "mount");
-    mkdirSync(directory);
-    execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]);
-    try {
-      await body(directory);
-    } finally {
-      execFileSync("umount", ["--lazy", directory]);
-    }
-  });
-}
-
-/** Only root may, and not everywhere. */
-function tryToMount(): boolean {
-  const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
-  try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], {
-      stdio: "ignore",
-    });
-    execFileSync("umount", [directory], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  } finally {
-    rmSync(directory, { recursive: true });
-  }
+  await withDirectory((parent) => withMount(parent, memoryDisk(megabytes), body));
 }

@@ -1,0 +1,88 @@
+/**
+ * What is on the disk when a commit is acknowledged: the file system is a file of another one, and a copy of that has nothing of what the
+ * system still holds in memory. The writer stands still while it is copied.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFileSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { utf8Decode } from "../../src/base/index.ts";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+import { bytes } from "../conformance/kv/fixture.ts";
+import { canMountFiles, fileDisk, makeFileDisk, withMount } from "../support/mounts.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+/** `TANDEM_DISK_COPIES=200` for more. */
+const COPY_COUNT = Number(process.env.TANDEM_DISK_COPIES ?? 10);
+
+const DISK_MEGABYTES = 64;
+const WRITER = fileURLToPath(new URL("../support/kv/counting-writer.mjs", import.meta.url));
+/** Of the writer. */
+const ROW_COUNT = 500;
+
+const runtime = createSystemRuntime();
+
+test.skipIf(!canMountFiles)(
+  `what was acknowledged is in a copy of the disk (${COPY_COUNT} copies)`,
+  async () => {
+    await withDirectory(async (directory) => {
+      const disk = join(directory, "disk");
+      const copy = join(directory, "copy");
+      makeFileDisk(disk, DISK_MEGABYTES);
+      await withMount(directory, fileDisk(disk), async (mounted) => {
+        const writer = spawn(process.execPath, [WRITER, join(mounted, "store")], {
+          stdio: ["ignore", "pipe", "inherit"],
+        });
+        let acknowledged = 0;
+        const lines = createInterface({ input: writer.stdout });
+        lines.on("line", (line) => {
+          acknowledged = Number(line);
+        });
+        try {
+          for (let round = 0; round < COPY_COUNT; round++) {
+            for (let count = 0; count < 50; count++) await once(lines, "line");
+            await stop(writer);
+            const acknowledgedBefore = acknowledged;
+            copyFileSync(disk, copy);
+            writer.kill("SIGCONT");
+            await withMount(directory, fileDisk(copy), async (copied) => {
+              const last = await countedIn(join(copied, "store"));
+              expect(last).toBeGreaterThanOrEqual(acknowledgedBefore);
+            });
+          }
+        } finally {
+          writer.kill("SIGKILL");
+          await once(writer, "exit");
+        }
+      });
+    });
+  },
+  600_000,
+);
+
+/** Until every thread stands still. */
+async function stop(writer: ChildProcess): Promise<void> {
+  writer.kill("SIGSTOP");
+  const threads = `/proc/${writer.pid}/task`;
+  const isStill = (thread: string): boolean =>
+    / T /.test(readFileSync(join(threads, thread, "stat"), "utf8"));
+  while (!readdirSync(threads).every(isStill)) await sleep(1);
+}
+
+/** The last number of the store, whose rows all have to be of the same commit. */
+async function countedIn(directory: string): Promise<number> {
+  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  const numberAt = async (key: string): Promise<number> =>
+    Number(utf8Decode((await kv.read((tx) => tx.get(bytes(key)))) ?? new Uint8Array(0)));
+  const last = await numberAt("last");
+  for (let number = Math.max(1, last - ROW_COUNT + 1); number <= last; number++) {
+    expect(await numberAt(`row ${number % ROW_COUNT}`)).toBe(number);
+  }
+  await kv.close();
+  return last;
+}
