@@ -13,7 +13,6 @@ import { startPostgres } from "./postgres.mjs";
 import { QUEUES } from "./queues.mjs";
 
 const PROGRAM = fileURLToPath(new URL("./process.mjs", import.meta.url));
-const NAMES = ["tandem", "graphile", "boss"];
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ADD_COUNT = Number(process.env.ADD_COUNT ?? 4000);
 const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
@@ -23,8 +22,6 @@ const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /** Wake-ups are measured for so long: some 3,000 of a queue that wakes at once. The 99th percentile of 300 was chance. */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
-/** The queues take turns of so long: a disk is slower in some minutes than in others, and these make the 99th percentile. */
-const WAKE_TURN_SEC = 20;
 /** Wake-ups are random times apart, up to this; while they warm up, they follow each other. */
 const WAKE_PAUSE_MS_MAX = 20;
 /** Jobs of a process that is killed: as many as it runs at once. */
@@ -42,21 +39,7 @@ const quantile = (values, ratio) =>
     Math.min(values.length - 1, Math.floor(values.length * ratio))
   ];
 
-/** One of the queues on a store of its own. */
-async function openSubject(name, directory) {
-  mkdirSync(directory);
-  const postgres = name === "tandem" ? undefined : await startPostgres(directory);
-  const location = postgres?.url ?? directory;
-  const queue = await QUEUES[name](location);
-  await queue.prepare();
-  const close = async () => {
-    await queue.close();
-    await postgres?.stop();
-  };
-  return { name, location, queue, close };
-}
-
-async function openProcesses(count, { name, location }) {
+async function openProcesses(count, name, location) {
   const processes = Array.from({ length: count }, () => fork(PROGRAM, [name, location]));
   await Promise.all(processes.map((one) => once(one, "message")));
   return processes;
@@ -67,8 +50,8 @@ async function stopAll(processes) {
   await Promise.all(processes.map((one) => once(one, "exit")));
 }
 
-async function addPerSecond(subject, processCount) {
-  const processes = await openProcesses(processCount, subject);
+async function addPerSecond(name, location, processCount) {
+  const processes = await openProcesses(processCount, name, location);
   const add = async (count) => {
     const message = { add: count / processCount, lanes: ADD_LANES / processCount };
     const answers = processes.map((one) => once(one, "message"));
@@ -83,9 +66,9 @@ async function addPerSecond(subject, processCount) {
 }
 
 /** Jobs accepted, run and finished. All that `addPerSecond` left is worked off first. */
-async function workPerSecond(subject, processCount) {
-  await subject.queue.fill(WARM_COUNT + WORK_COUNT);
-  const processes = await openProcesses(processCount, subject);
+async function workPerSecond(name, location, processCount, queue) {
+  await queue.fill(WARM_COUNT + WORK_COUNT);
+  const processes = await openProcesses(processCount, name, location);
   let worked = 0;
   let startedMs;
   let startedAt;
@@ -108,36 +91,31 @@ async function workPerSecond(subject, processCount) {
   return perSecond;
 }
 
-/** Milliseconds from before the call that adds to the beginning of the run, in another process that waits; of each subject. */
-async function wakeUps(subjects) {
-  const all = [];
-  for (const { name, location, queue } of subjects) {
-    await queue.fill(WARM_COUNT);
-    const [waiting] = await openProcesses(1, { name, location });
-    const warm = workedOff(waiting, WARM_COUNT);
-    waiting.send({ work: true });
-    await warm;
-    await sleep(1500);
-    all.push({ waiting, queue, latencies: [] });
-  }
-  for (const each of all) await wakeUpsIn(each, WAKE_WARM_SEC, 0);
-  for (let seconds = 0; seconds < WAKE_SEC; seconds += WAKE_TURN_SEC) {
-    for (const each of all) {
-      each.latencies.push(...(await wakeUpsIn(each, WAKE_TURN_SEC, WAKE_PAUSE_MS_MAX)));
-    }
-  }
-  await stopAll(all.map(({ waiting }) => waiting));
-  return all.map(({ latencies }) => latencies);
-}
-
-async function wakeUpsIn({ waiting, queue }, seconds, pauseMsMax) {
-  const latencies = [];
-  for (const startedMs = nowMs(); nowMs() - startedMs < seconds * 1000; ) {
+/** From before the call that adds to the beginning of the run, in another process that waits. */
+async function wakeUps(name, location, queue) {
+  await queue.fill(WARM_COUNT);
+  const [waiting] = await openProcesses(1, name, location);
+  const warm = workedOff(waiting, WARM_COUNT);
+  waiting.send({ work: true });
+  await warm;
+  await sleep(1500);
+  const wakeUp = async (pauseMsMax) => {
     const started = latencyOf(waiting);
     await queue.add({ addedMs: nowMs() });
-    latencies.push(await started);
+    const latencyMs = await started;
     if (pauseMsMax > 0) await sleep(Math.random() * pauseMsMax);
-  }
+    return latencyMs;
+  };
+  const wakeUpsIn = async (seconds, pauseMsMax) => {
+    const latencies = [];
+    for (const startedMs = nowMs(); nowMs() - startedMs < seconds * 1000; ) {
+      latencies.push(await wakeUp(pauseMsMax));
+    }
+    return latencies;
+  };
+  await wakeUpsIn(WAKE_WARM_SEC, 0);
+  const latencies = await wakeUpsIn(WAKE_SEC, WAKE_PAUSE_MS_MAX);
+  await stopAll([waiting]);
   return latencies;
 }
 
@@ -160,21 +138,21 @@ async function latencyOf(waiting) {
 }
 
 /** Until nothing waits, or nothing that waits has been worked for two seconds. */
-async function workOff(subject) {
-  const [one] = await openProcesses(1, subject);
+async function workOff(name, location, queue) {
+  const [one] = await openProcesses(1, name, location);
   let lastMs = nowMs();
   one.on("message", () => {
     lastMs = nowMs();
   });
   one.send({ work: true });
-  while (nowMs() - lastMs < 2000 && (await subject.queue.pendingCount()) > 0) await sleep(100);
+  while (nowMs() - lastMs < 2000 && (await queue.pendingCount()) > 0) await sleep(100);
   await stopAll([one]);
 }
 
 /** From the death of a process that holds jobs to the beginning of the last of them in another one. */
-async function rescueSec(subject) {
-  await subject.queue.fill(RESCUED_COUNT);
-  const [victim, other] = await openProcesses(2, subject);
+async function rescueSec(name, location, queue) {
+  await queue.fill(RESCUED_COUNT);
+  const [victim, other] = await openProcesses(2, name, location);
   const held = (one) =>
     new Promise((resolve) => {
       let count = 0;
@@ -197,50 +175,54 @@ async function rescueSec(subject) {
   return seconds;
 }
 
-/** Every row, for each queue. */
-async function measure(subjects) {
-  const found = subjects.map(() => ({}));
-  const note = (index, row, value) => {
-    found[index][row] = value;
-    process.stderr.write(`${subjects[index].name}: ${row}: ${value.toFixed(1)}\n`);
+async function measure(name, location) {
+  const queue = await QUEUES[name](location);
+  await queue.prepare();
+  const found = {};
+  const note = (row, value) => {
+    found[row] = value;
+    process.stderr.write(`${name}: ${row}: ${value.toFixed(1)}\n`);
   };
-  for (const [index, subject] of subjects.entries()) {
-    for (const processCount of [1, 4]) {
-      const processes = processCount === 1 ? "1 process" : `${processCount} processes`;
-      note(index, `add/s, ${processes}`, await addPerSecond(subject, processCount));
-      await workOff(subject);
-      const perSecond = await workPerSecond(subject, processCount);
-      note(index, `accept, run, finish/s, ${processes}`, perSecond);
-      await workOff(subject);
-    }
+  for (const processCount of [1, 4]) {
+    const processes = processCount === 1 ? "1 process" : `${processCount} processes`;
+    note(`add/s, ${processes}`, await addPerSecond(name, location, processCount));
+    await workOff(name, location, queue);
+    note(
+      `accept, run, finish/s, ${processes}`,
+      await workPerSecond(name, location, processCount, queue),
+    );
+    await workOff(name, location, queue);
   }
-  for (const [index, latencies] of (await wakeUps(subjects)).entries()) {
-    note(index, "wake-up p50, ms", quantile(latencies, 0.5));
-    note(index, "wake-up p99, ms", quantile(latencies, 0.99));
-  }
-  for (const [index, subject] of subjects.entries()) {
-    await workOff(subject);
-    // The others' defaults are hours and minutes: nobody waits for them here.
-    const documented = RESCUE_SEC_DOCUMENTED[subject.name];
-    note(index, "rescue, s", documented ?? (await rescueSec(subject)));
-  }
+  const latencies = await wakeUps(name, location, queue);
+  await workOff(name, location, queue);
+  note("wake-up p50, ms", quantile(latencies, 0.5));
+  note("wake-up p99, ms", quantile(latencies, 0.99));
+  // The others' defaults are hours and minutes: nobody waits for them here.
+  const documented = RESCUE_SEC_DOCUMENTED[name];
+  note("rescue, s", documented ?? (await rescueSec(name, location, queue)));
+  await queue.close();
   return found;
 }
 
 const root = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 // PostgreSQL may run as another user.
 chmodSync(root, 0o755);
-const rounds = [];
+const results = { tandem: [], graphile: [], boss: [] };
 try {
   for (let round = 0; round < ROUNDS; round++) {
-    const subjects = [];
-    try {
-      for (const name of NAMES) {
-        subjects.push(await openSubject(name, join(root, `${name}-${round}`)));
+    for (const name of Object.keys(results)) {
+      const directory = join(root, `${name}-${round}`);
+      mkdirSync(directory);
+      if (name === "tandem") {
+        results[name].push(await measure(name, directory));
+        continue;
       }
-      rounds.push(await measure(subjects));
-    } finally {
-      for (const subject of subjects) await subject.close();
+      const postgres = await startPostgres(directory);
+      try {
+        results[name].push(await measure(name, postgres.url));
+      } finally {
+        await postgres.stop();
+      }
     }
   }
 } finally {
@@ -249,9 +231,9 @@ try {
 
 print("| | Tandem | graphile-worker | ratio | pg-boss | ratio |");
 print("| --- | --- | --- | --- | --- | --- |");
-for (const row of Object.keys(rounds[0][0])) {
-  const [ours, graphile, boss] = NAMES.map((_, index) =>
-    median(rounds.map((found) => found[index][row])),
+for (const row of Object.keys(results.tandem[0])) {
+  const [ours, graphile, boss] = Object.values(results).map((rounds) =>
+    median(rounds.map((found) => found[row])),
   );
   const isLatency = /^(wake-up|rescue)/.test(row);
   const ratio = (theirs) => (isLatency ? theirs / ours : ours / theirs).toFixed(2);
