@@ -1,4 +1,4 @@
-/** File systems of a test's own. Only root may mount, and not everywhere: without `canMount`, such tests are skipped. */
+/** File systems of a test's own. Only root may mount, and not everywhere: where `canMountMemory` or `canMountFiles` is false, their tests are skipped. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
