@@ -38,6 +38,9 @@ test.skipIf(!canMountFiles)(
         const writer = spawn(process.execPath, [WRITER, join(mounted, "store")], {
           stdio: ["ignore", "pipe", "inherit"],
         });
+        const exited = once(writer, "exit");
+        const over = new AbortController();
+        void exited.then(() => over.abort(new Error("The writer ended")));
         let acknowledged = 0;
         const lines = createInterface({ input: writer.stdout });
         lines.on("line", (line) => {
@@ -45,7 +48,8 @@ test.skipIf(!canMountFiles)(
         });
         try {
           for (let round = 0; round < COPY_COUNT; round++) {
-            for (let count = 0; count < 50; count++) await once(lines, "line");
+            for (let count = 0; count < 50; count++)
+              await once(lines, "line", { signal: over.signal });
             await stop(writer);
             const acknowledgedBefore = acknowledged;
             copyFileSync(disk, copy);
@@ -57,7 +61,7 @@ test.skipIf(!canMountFiles)(
           }
         } finally {
           writer.kill("SIGKILL");
-          await once(writer, "exit");
+          await exited;
         }
       });
     });

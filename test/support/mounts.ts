@@ -1,4 +1,7 @@
-/** File systems of a test's own. Only root may mount, and not everywhere: where `canMountMemory` or `canMountFiles` is false, their tests are skipped. */
+/**
+ * File systems of a test's own. Only root may mount, and not everywhere: where `canMountMemory` or `canMountFiles` is false, the
+ * tests that need it are skipped.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
