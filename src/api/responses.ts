@@ -6,7 +6,7 @@ export type Headers = Readonly<Record<string, string>>;
 /** Small enough to hold many at once, large enough that a socket is not fed row by row. */
 export const PIECE_LENGTH = 32_768;
 
-const JSON_TYPE: Headers = { "Content-Type": "application/json" };
+const JSON_TYPE = "application/json";
 
 /** A value as JSON, with the newline that CouchDB puts behind it. */
 export function json(status: number, value: unknown, headers: Headers = {}): ApiResponse {
@@ -15,7 +15,7 @@ export function json(status: number, value: unknown, headers: Headers = {}): Api
 
 /** A JSON text as it is. */
 export function jsonText(status: number, text: string, headers: Headers = {}): ApiResponse {
-  return { status, headers: { ...JSON_TYPE, ...headers }, body: `${text}\n` };
+  return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: `${text}\n` };
 }
 
 /**
@@ -29,7 +29,7 @@ export async function streamedJson(
 ): Promise<ApiResponse> {
   return {
     status,
-    headers: { ...JSON_TYPE, ...headers },
+    headers: { "Content-Type": JSON_TYPE, ...headers },
     body: await begun<string | Uint8Array>(pieces),
   };
 }

@@ -95,7 +95,7 @@ export class AllDocuments {
     const documents = await this.#reader.documents(tx, winners);
     return rows.map((row, index) => {
       const document = documents[index];
-      return document === undefined ? row : { ...row, document };
+      return document === undefined ? row : { id: row.id, revision: row.revision, document };
     });
   }
 }

@@ -125,10 +125,11 @@ class LmdbSnapshot implements StoreSnapshot {
     let byteCount = 0;
     const from = storedKey(begin);
     const to = storedEnd(end);
+    const { transaction } = this.#shared;
     const range = reverse
-      ? { start: to, end: from, reverse, exclusiveStart: true, inclusiveEnd: true }
-      : { start: from, end: to };
-    for (const { key, value } of this.#database.getRange({ ...range, ...this.#options })) {
+      ? { start: to, end: from, reverse, exclusiveStart: true, inclusiveEnd: true, transaction }
+      : { start: from, end: to, transaction };
+    for (const { key, value } of this.#database.getRange(range)) {
       if (isSharedRecord(key)) {
         const rows = decodeShared(key, value).filter(
           (row) => compareBytes(row.key, begin) >= 0 && compareBytes(row.key, end) < 0,

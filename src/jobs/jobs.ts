@@ -165,7 +165,7 @@ export class Jobs {
     if (facts === undefined) return undefined;
     const { state, scheduledAtSec, group } = facts;
     return {
-      job: { ...name, state, scheduledAtSec, group, data },
+      job: { type, id, state, scheduledAtSec, group, data },
       activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
   }
@@ -246,13 +246,14 @@ export class Jobs {
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     assert(facts?.state === "pending", "A job in the queue is pending");
     const lock = randomHex(this.#runtime.random);
+    const { type, id } = name;
     const { scheduledAtSec, group } = facts;
     this.#markActive(tx, name, { lock, scheduledAtSec, group, resubmitted: false, worker });
     this.#call(tx, name, worker);
-    this.counts.change(tx, name.type, facts, { state: "running", group });
+    this.counts.change(tx, type, facts, { state: "running", group });
     return {
-      held: { ...name, lock },
-      job: { ...name, state: "running", scheduledAtSec, group, data },
+      held: { type, id, lock },
+      job: { type, id, state: "running", scheduledAtSec, group, data },
     };
   }
 
