@@ -1,5 +1,5 @@
 /** The wait of a feed for what comes next, with signs of life for a client that asked for them. */
-import type { Clock } from "../base/index.ts";
+import { abortWith, type Clock } from "../base/index.ts";
 
 export interface FeedWait {
   readonly clock: Clock;
@@ -21,10 +21,10 @@ export async function* waitFor(
   { clock, signal, heartbeatMs, timeoutMs, heartbeat }: FeedWait,
 ): AsyncGenerator<string, "changed" | "timed-out" | "gone", undefined> {
   const waiting = new AbortController();
-  const either = AbortSignal.any([signal, waiting.signal]);
+  const unfollow = abortWith(signal, waiting);
   const startMs = clock.monotonicMs();
   try {
-    const change = changed(either);
+    const change = changed(waiting.signal);
     // It may fail when nobody waits any more.
     change.catch(() => {});
     for (;;) {
@@ -35,11 +35,12 @@ export async function* waitFor(
         heartbeatMs ?? Number.POSITIVE_INFINITY,
         leftMs ?? Number.POSITIVE_INFINITY,
       );
-      const woken = await Promise.race([change, pause(clock, pauseMs, either)]);
+      const woken = await Promise.race([change, pause(clock, pauseMs, waiting.signal)]);
       if (woken !== "paused") return woken;
       if (heartbeatMs !== undefined) yield heartbeat;
     }
   } finally {
+    unfollow();
     waiting.abort(new Error("The feed waits no longer"));
   }
 }

@@ -18,6 +18,17 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
 }
 
 /**
+ * Aborts `follower` when `signal` aborts, until the function that is returned is called. For what is done often, where
+ * `AbortSignal.any` is dear: what that registers at a signal that lives long outlives the young generation's collections.
+ */
+export function abortWith(signal: AbortSignal, follower: AbortController): () => void {
+  const onAbort = (): void => follower.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  return () => signal.removeEventListener("abort", onAbort);
+}
+
+/**
  * Waits until `event` settles, the time is over, or the signal aborts, whichever comes first; true when it was the event, and
  * it came to pass. `event` is given a signal that aborts when the waiting is over.
  */
@@ -29,15 +40,14 @@ export async function waitAtMost(
 ): Promise<boolean> {
   if (signal.aborted) return false;
   const over = new AbortController();
-  const onAbort = (): void => over.abort(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
+  const unfollow = abortWith(signal, over);
   const no = (): boolean => false;
   const happened = event(over.signal).then(() => true, no);
   const slept = clock.sleep(durationMs, over.signal).then(no, no);
   try {
     return await Promise.race([happened, slept]);
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    unfollow();
     over.abort(new Error("The waiting is over"));
   }
 }
