@@ -1,5 +1,5 @@
 /** A prefix that all keys of one subject share, and the tuples below it. */
-import { assert, concatBytes, EMPTY_BYTES, startsWithBytes } from "../base/index.ts";
+import { assert, EMPTY_BYTES, startsWithBytes } from "../base/index.ts";
 import type { Key } from "./transaction.ts";
 import {
   packTuple,
@@ -47,12 +47,13 @@ export class Subspace {
   /** Every key strictly below the tuple: those that begin with it and go on. */
   range(tuple: Tuple = []): { readonly begin: Key; readonly end: Key } {
     const key = this.pack(tuple);
-    return {
-      begin: concatBytes([key, RANGE_BEGIN]),
-      end: concatBytes([key, RANGE_END]),
-    };
+    return { begin: keyThen(key, 0x00), end: keyThen(key, 0xff) };
   }
 }
 
-const RANGE_BEGIN = new Uint8Array([0x00]);
-const RANGE_END = new Uint8Array([0xff]);
+function keyThen(key: Key, byte: number): Key {
+  const longer = new Uint8Array(key.length + 1);
+  longer.set(key);
+  longer[key.length] = byte;
+  return longer;
+}
