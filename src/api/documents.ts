@@ -87,15 +87,14 @@ async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
   if (id.startsWith("_local/")) return deleteLocal(parts, call, id);
   const parent = requestRevision(call);
   await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
-  const edit = {
+  const { revision } = await writeOne(parts, call, {
     mode: "interactive",
     id,
     deleted: true,
     body: Utf8Text.of("{}"),
     attachments: [],
     parent,
-  };
-  const { revision } = await writeOne(parts, call, { ...edit, mode: "interactive" });
+  });
   return json(200, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
 }
 
