@@ -70,10 +70,11 @@ export class Router {
 
   match(method: string, segments: readonly string[]): Match {
     for (const { segments: pattern, routes } of this.#patterns) {
-      const parameters = bind(pattern, segments);
-      if (parameters === undefined) continue;
+      if (!isMatch(pattern, segments)) continue;
       const route = routes.find(({ methods }) => methods.includes(method));
-      if (route !== undefined) return { kind: "found", route, parameters };
+      if (route !== undefined) {
+        return { kind: "found", route, parameters: parametersOf(pattern, segments) };
+      }
       return { kind: "wrong-method", allowed: allowedMethods(routes) };
     }
     return { kind: "unknown" };
@@ -138,22 +139,23 @@ function bySpecificity(left: Pattern, right: Pattern): number {
   return 0;
 }
 
-function bind(
+function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
+  const isOpen = pattern.at(-1)?.kind === "rest";
+  if (isOpen ? segments.length < pattern.length : segments.length !== pattern.length) return false;
+  return pattern.every(({ kind, text }, index) => {
+    const segment = segments[index] as string;
+    if (kind === "text") return segment === text;
+    return !(text === "database" && kind === "one" && index === 0) || isDatabaseSegment(segment);
+  });
+}
+
+function parametersOf(
   pattern: readonly Segment[],
   segments: readonly string[],
-): ReadonlyMap<string, string> | undefined {
-  const isOpen = pattern.at(-1)?.kind === "rest";
-  if (isOpen ? segments.length < pattern.length : segments.length !== pattern.length) {
-    return undefined;
-  }
+): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
   for (const [index, { kind, text }] of pattern.entries()) {
-    const segment = segments[index] as string;
-    if (kind === "text" && segment !== text) return undefined;
-    if (text === "database" && kind === "one" && index === 0 && !isDatabaseSegment(segment)) {
-      return undefined;
-    }
-    if (kind === "one") parameters.set(text, segment);
+    if (kind === "one") parameters.set(text, segments[index] as string);
     if (kind === "rest") parameters.set(text, segments.slice(index).join("/"));
   }
   return parameters;
