@@ -48,6 +48,7 @@ export type { DatabaseHook, Verdict, WriteValidation } from "./hooks.ts";
 export { BODY_BYTES_MAX } from "./leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
+export { isRevision } from "./revision.ts";
 export type { MissingRevisions, RevisionStatus } from "./revision-questions.ts";
 export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
 export { SandboxError } from "./sandbox.ts";

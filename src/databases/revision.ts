@@ -29,6 +29,13 @@ export function formatRevision({ generation, hash }: RevisionParts): Revision {
   return `${generation}-${hash}`;
 }
 
+/** Whether a database can have a revision of this name. */
+export function isRevision(text: string): boolean {
+  if (!REVISION.test(text)) return false;
+  const hash = text.slice(text.indexOf("-") + 1);
+  return isDigest(hash) || isForeignHash(hash);
+}
+
 /** Throws STORE_REVISION_INVALID. */
 export function parseRevision(revision: Revision): RevisionParts {
   if (!REVISION.test(revision)) throw revisionInvalid(revision);
@@ -81,10 +88,13 @@ function hashBytes(hash: string): Uint8Array {
 function canonicalHash(hash: string): string {
   if (isDigest(hash)) return hash;
   if (HEX_HASH.test(hash)) return hash.toLowerCase();
-  const isValid =
-    hash.length > 0 && !LONE_SURROGATE.test(hash) && utf8Encode(hash).length <= HASH_BYTES_MAX;
-  if (!isValid) throw revisionInvalid(hash);
+  if (!isForeignHash(hash)) throw revisionInvalid(hash);
   return hash;
+}
+
+function isForeignHash(hash: string): boolean {
+  if (hash.length === 0 || LONE_SURROGATE.test(hash)) return false;
+  return utf8Encode(hash).length <= HASH_BYTES_MAX;
 }
 
 function revisionInvalid(revision: string): OperationalError {

@@ -5,6 +5,7 @@
  * that a refusal hits only them, the second so that their bytes stream through without being held.
  */
 import { forEachConcurrent, type Runtime, Semaphore, utf8Encode } from "../base/index.ts";
+import { isRevision } from "../databases/index.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
@@ -31,6 +32,9 @@ const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /** A job that holds is no job that stands still. */
 const HOLD_PAUSE_MS_FIRST = 1000;
 const HOLD_PAUSE_MS_MAX = 60_000;
+
+/** Of what stands in a revision's place. */
+const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
 
@@ -121,11 +125,14 @@ export class BatchCopier {
     const revisions = new Map<string, readonly string[]>();
     const outcome = new BatchOutcome(this.#observer.failures);
     let askedCount = 0;
-    for (const { id, revisions: changed } of changes) {
+    for (const { id, revisions: named } of changes) {
       if (this.#isTooLong(id)) {
-        this.#passOver(id, changed, outcome);
+        const reason = `the id is longer than ${this.#limits.documentIdBytesMax} bytes`;
+        this.#passOver(id, named, { error: "document_id_too_long", reason }, outcome);
         continue;
       }
+      const changed = this.#withoutNoRevisions(id, named, outcome);
+      if (changed.length === 0) continue;
       // A document can stand in a batch twice; the question may not hold it twice.
       const before = revisions.get(id) ?? [];
       const isSingle = before.length === 0 && changed.length === 1;
@@ -160,14 +167,31 @@ export class BatchCopier {
     return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
   }
 
-  /** CouchDB only counts it. */
-  #passOver(id: string, revisions: readonly string[], outcome: BatchOutcome): void {
-    const reason = `the id is longer than ${this.#limits.documentIdBytesMax} bytes`;
+  /** A row of changes may name what no database can have; to ask for it would make the whole question fail. */
+  #withoutNoRevisions(
+    id: string,
+    revisions: readonly string[],
+    outcome: BatchOutcome,
+  ): readonly string[] {
+    if (revisions.every(isRevision)) return revisions;
+    const reason = "the source's changes name a revision that is not of the form N-hash";
+    const impossible = revisions
+      .filter((revision) => !isRevision(revision))
+      .map((revision) => revision.slice(0, SHOWN_REVISION_LENGTH_MAX));
+    this.#passOver(id, impossible, { error: "revision_invalid", reason }, outcome);
+    return revisions.filter(isRevision);
+  }
+
+  /** CouchDB only counts a document whose id is too long, and crashes over a revision that is none. */
+  #passOver(
+    id: string,
+    revisions: readonly string[],
+    { error, reason }: Pick<DocumentFailure, "error" | "reason">,
+    outcome: BatchOutcome,
+  ): void {
     outcome.failed(
       "read",
-      revisions.map((revision) => {
-        return { id, revision, status: undefined, error: "document_id_too_long", reason };
-      }),
+      revisions.map((revision) => ({ id, revision, status: undefined, error, reason })),
     );
     this.#observer.count({ docWriteFailures: 1 });
   }

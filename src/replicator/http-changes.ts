@@ -152,13 +152,17 @@ class ChangesRow implements ChangedDocument {
     // The first revision of the row is no more (`couch_replicator_changes_reader`).
     const isRemoved = this.#row.member("removed")?.text === "true";
     const present = isRemoved ? listed.slice(1) : listed;
-    // One that is no text ends the run when it is asked for; nothing is passed over.
-    return present.map((change) => change.member("rev")?.string ?? "");
+    // One that is no text stays for the list of failures, as what it is.
+    return present.map((change) => revisionOf(change.member("rev")));
   }
 
   get sizeBytes(): number {
     return this.#row.length;
   }
+}
+
+function revisionOf(named: JsonValue | undefined): string {
+  return named?.string ?? named?.text ?? "";
 }
 
 function sequenceOf(row: JsonValue): SourceSequence {

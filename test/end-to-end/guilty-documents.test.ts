@@ -288,6 +288,40 @@ test.concurrent.each(CASES)(
   },
 );
 
+test.concurrent.each([
+  { place: "over there", target: {} },
+  { place: "of the node itself", target: { target: "named-wrongly-copy", create_target: true } },
+])(
+  "what a row of changes names that is no revision is listed, the others arrive at a target $place",
+  async ({ place, target }) => {
+    const database = databaseOf("named wrongly", place);
+    await pair.fill(database, documents(40));
+    const wrong = [7, "", "x".repeat(5000), { rev: 1 }];
+    faults.source.set(database, async (request, forward) => {
+      const answer = await forward(request);
+      if (!request.path.includes("/_changes")) return answer;
+      const page = JSON.parse(String(answer.body));
+      const guilty = page.results.find(({ id }: Row) => id === "doc-23");
+      if (guilty !== undefined) guilty.changes = wrong.map((rev) => ({ rev }));
+      return { ...answer, body: JSON.stringify(page) };
+    });
+    await start(database, target);
+    const job = await documentJob(pair.here, database, "completed");
+    expect(job).toMatchObject({
+      error_count: 0,
+      info: { docs_written: 39, doc_write_failures: 1 },
+    });
+    const { body } = await pair.here.call("GET", pathOf(database));
+    const reason =
+      "revision_invalid: the source's changes name a revision that is not of the form N-hash";
+    const shown = new Map(body.failures.map((row: { rev: string }) => [row.rev, row]));
+    expect([...shown.keys()].sort()).toEqual(["", "7", "x".repeat(100), '{"rev":1}'].sort());
+    for (const row of shown.values()) {
+      expect(row).toMatchObject({ id: "doc-23", phase: "read", status: null, reason });
+    }
+  },
+);
+
 /** Each kind of failure that decides about a document in a place of its own. */
 const HELD_UP: ReadonlySet<string> = new Set([
   "that cannot be read, also in bulk",
