@@ -1,5 +1,5 @@
 /** Ends requests that take too long as a whole, from the first byte sent to the last one read (`request_timeout`). */
-import { abortWith, type Runtime } from "../base/index.ts";
+import type { Runtime } from "../base/index.ts";
 import { type Fetch, type FetchRequest, RequestFailedError } from "./fetch.ts";
 
 /** `limitMs` says how long a request may take; infinite: as long as it likes. */
@@ -12,29 +12,25 @@ export function withTimeLimit(
     const timeMs = limitMs(request);
     if (timeMs === Number.POSITIVE_INFINITY) return fetch(request);
     const { method, url } = request;
-    const limited = new AbortController();
-    const unfollow = abortWith(request.signal, limited);
-    const timer = new AbortController();
-    void clock.sleep(timeMs, timer.signal).then(
-      () => limited.abort(new RequestFailedError({ method, url, cause: "REQUEST_TIMEOUT" })),
+    const late = new AbortController();
+    const over = new AbortController();
+    void clock.sleep(timeMs, over.signal).then(
+      () => late.abort(new RequestFailedError({ method, url, cause: "REQUEST_TIMEOUT" })),
       () => {},
     );
-    const end = (): void => {
-      timer.abort();
-      unfollow();
-    };
     try {
-      const response = await fetch({ ...request, signal: limited.signal });
+      const signal = AbortSignal.any([request.signal, late.signal]);
+      const response = await fetch({ ...request, signal });
       return {
         ...response,
-        body: readUntil(response.body, end),
+        body: readUntil(response.body, () => over.abort()),
         discard: () => {
-          end();
+          over.abort();
           response.discard();
         },
       };
     } catch (error) {
-      end();
+      over.abort();
       throw error;
     }
   };
