@@ -94,6 +94,8 @@ async function answer(
 ): Promise<void> {
   const response = await api(requestOf(incoming, signal));
   await send(response, incoming, outgoing);
+  // A server that stops waits for no further request of a client that keeps its connection.
+  if (signal.aborted) incoming.socket.end();
 }
 
 function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {

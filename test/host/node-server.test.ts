@@ -1,0 +1,67 @@
+/** What a request's signal tells its handler: that the client has gone, or that the server stops. */
+import { once } from "node:events";
+import { request } from "node:http";
+import { afterEach, expect, test } from "vitest";
+import type { Api, ApiRequest } from "../../src/api/index.ts";
+import { type NodeServer, openNodeServer } from "../../src/host/index.ts";
+
+const trace = { event: () => {} };
+const servers: NodeServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+async function open(api: Api): Promise<NodeServer> {
+  const server = await openNodeServer({ port: 0, bindAddress: "127.0.0.1", api, trace });
+  servers.push(server);
+  return server;
+}
+
+/** An API that answers nothing before the request's signal aborts; `arrived` resolves with the first request. */
+function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest> } {
+  let arrive: (call: ApiRequest) => void;
+  const arrived = new Promise<ApiRequest>((resolve) => {
+    arrive = resolve;
+  });
+  const api: Api = async (call) => {
+    arrive(call);
+    if (!call.signal.aborted) await once(call.signal, "abort");
+    return { status: 200, headers: {}, body: String(call.signal.reason.message) };
+  };
+  return { api, arrived };
+}
+
+test("a client that goes before its answer aborts its request, and no other", async () => {
+  const { api, arrived } = waitingApi();
+  const others: ApiRequest[] = [];
+  const { port } = await open((call) => {
+    if (call.path === "/waits") return api(call);
+    others.push(call);
+    return Promise.resolve({ status: 200, headers: {}, body: "here" });
+  });
+  const client = request({ port, path: "/waits" }).end();
+  client.on("error", () => {});
+  const { signal } = await arrived;
+  const answer = await fetch(`http://127.0.0.1:${port}/other`);
+  expect(await answer.text()).toBe("here");
+  expect(signal.aborted).toBe(false);
+  client.destroy();
+  await once(signal, "abort");
+  expect(signal.reason.message).toBe("The client has gone");
+  expect(others.map((call) => call.signal.aborted)).toEqual([false]);
+});
+
+/** Less than the server waits for clients that keep their connection. */
+const STOP_MS_MAX = 2500;
+
+test("a server that stops aborts what is under way, sends the answers and closes kept connections", {
+  timeout: STOP_MS_MAX,
+}, async () => {
+  const { api, arrived } = waitingApi();
+  const server = await open(api);
+  const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
+  await arrived;
+  const closed = server.close();
+  expect(await (await asked).text()).toBe("The server is stopping");
+  await closed;
+});
