@@ -16,30 +16,33 @@ const AGE_MS_MAX = 24 * 3_600_000;
 
 interface OpenDispatcher {
   readonly dispatcher: Dispatcher;
+  readonly idleMsMax: number;
   readonly openedAtMs: number;
   usedAtMs: number;
 }
 
 export class UndiciDispatchers {
-  readonly #idleMsMax: number;
+  readonly #idleMsMax: () => number;
   readonly #open = new Map<string, OpenDispatcher>();
 
-  /** `idleMsMax`: how long an unused connection is kept. */
-  constructor(idleMsMax: number) {
+  /** `idleMsMax`: how long an unused connection is kept; asked anew for each request. */
+  constructor(idleMsMax: () => number) {
     this.#idleMsMax = idleMsMax;
   }
 
   of(connection: Connection): Dispatcher {
     const nowMs = performance.now();
+    const idleMsMax = this.#idleMsMax();
     const key = JSON.stringify(connection);
     const open = this.#open.get(key);
-    if (open !== undefined && nowMs - open.openedAtMs < AGE_MS_MAX) {
+    const isCurrent = open?.idleMsMax === idleMsMax && nowMs - open.openedAtMs < AGE_MS_MAX;
+    if (open !== undefined && isCurrent) {
       open.usedAtMs = nowMs;
       return open.dispatcher;
     }
-    this.#giveUpUnused(nowMs);
-    const dispatcher = openDispatcher(connection, this.#idleMsMax);
-    this.#open.set(key, { dispatcher, openedAtMs: nowMs, usedAtMs: nowMs });
+    this.#giveUpOld(nowMs, idleMsMax);
+    const dispatcher = openDispatcher(connection, idleMsMax);
+    this.#open.set(key, { dispatcher, idleMsMax, openedAtMs: nowMs, usedAtMs: nowMs });
     return dispatcher;
   }
 
@@ -48,9 +51,11 @@ export class UndiciDispatchers {
     this.#open.clear();
   }
 
-  #giveUpUnused(nowMs: number): void {
-    for (const [key, { dispatcher, openedAtMs, usedAtMs }] of this.#open) {
-      if (nowMs - usedAtMs < UNUSED_MS_MAX && nowMs - openedAtMs < AGE_MS_MAX) continue;
+  /** Those that nobody uses, that are old, or that keep their connections for another time than is wanted now. */
+  #giveUpOld(nowMs: number, idleMsMax: number): void {
+    for (const [key, { dispatcher, idleMsMax: keptMs, openedAtMs, usedAtMs }] of this.#open) {
+      const isUsed = nowMs - usedAtMs < UNUSED_MS_MAX && nowMs - openedAtMs < AGE_MS_MAX;
+      if (isUsed && keptMs === idleMsMax) continue;
       this.#open.delete(key);
       // Waits for requests that are still on their way.
       dispatcher.close().catch(() => {});

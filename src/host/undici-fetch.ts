@@ -21,11 +21,13 @@ export interface UndiciFetch {
 }
 
 export interface UndiciFetchOptions {
-  /** How long an unused connection is kept (`connection_close_interval`). */
-  readonly idleMsMax?: number;
+  /** How long an unused connection is kept (`connection_close_interval`); asked anew for each request. */
+  readonly idleMsMax?: () => number;
 }
 
-export function openUndiciFetch({ idleMsMax = IDLE_MS_MAX }: UndiciFetchOptions = {}): UndiciFetch {
+export function openUndiciFetch({
+  idleMsMax = () => IDLE_MS_MAX,
+}: UndiciFetchOptions = {}): UndiciFetch {
   const dispatchers = new UndiciDispatchers(idleMsMax);
   return {
     fetch: async (request) => send(dispatchers.of(request.connection ?? {}), request),

@@ -231,7 +231,7 @@ test("an unused connection is kept for others, and closed after its time", async
   const closed: Promise<unknown>[] = [];
   server.on("connection", (socket) => closed.push(once(socket, "close")));
   const url = `http://127.0.0.1:${await listen(server)}/`;
-  const undici = openUndiciFetch({ idleMsMax: 300 });
+  const undici = openUndiciFetch({ idleMsMax: () => 300 });
   closing.push(() => undici.close());
   const { signal } = new AbortController();
   const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
