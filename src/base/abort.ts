@@ -51,3 +51,32 @@ export async function waitAtMost(
     over.abort(new Error("The waiting is over"));
   }
 }
+
+/**
+ * Settles as `work` does; work that takes longer is aborted with `late()`, and the call rejects with that. `work` has to end when its
+ * signal aborts.
+ */
+export async function finishWithin<T>(
+  clock: Clock,
+  durationMs: number,
+  signal: AbortSignal,
+  {
+    work,
+    late,
+  }: { readonly work: (signal: AbortSignal) => Promise<T>; readonly late: () => Error },
+): Promise<T> {
+  const over = new AbortController();
+  const limited = new AbortController();
+  const unfollow = abortWith(signal, limited);
+  const timer = clock.sleep(durationMs, over.signal).then(
+    () => limited.abort(late()),
+    () => {},
+  );
+  try {
+    return await work(limited.signal);
+  } finally {
+    unfollow();
+    over.abort(new Error("The work is done"));
+    await timer;
+  }
+}

@@ -1,5 +1,5 @@
 /** What a larger standard library would give; no word of the domain. */
-export { abortable, abortWith, waitAtMost } from "./abort.ts";
+export { abortable, abortWith, finishWithin, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
 export { cutBytes } from "./byte-slab.ts";

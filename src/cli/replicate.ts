@@ -48,6 +48,7 @@ export async function replicate(
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
   const failureLog = new MemoryFailureLog();
+  const config = REPLICATOR_CONFIG_DEFAULT;
   try {
     const replication = parseReplication(bodyOf(source, target, flags));
     const context = {
@@ -58,7 +59,8 @@ export async function replicate(
       serverUrl: "",
     };
     const copySource = connections.open(replication, "source");
-    const filterCode = await readFilterCode(replication, () => copySource, stopping.signal);
+    const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
+    const filterCode = await readFilterCode(replication, () => copySource, limit, stopping.signal);
     const run = new ReplicationRun({
       runtime,
       source: copySource,
@@ -68,7 +70,7 @@ export async function replicate(
       mayWrite: async () => {},
       failures: failureLog,
       ownCheckpoint: NO_OWN_CHECKPOINT,
-      limits: REPLICATOR_CONFIG_DEFAULT.limits,
+      limits: config.limits,
     });
     const ending = await showing(
       run,

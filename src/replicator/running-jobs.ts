@@ -65,9 +65,7 @@ export class RunningJobs {
 
   async #run(held: HeldJob, data: ReplicationJobData, signal: AbortSignal): Promise<void> {
     const jitterMs = this.#parts.config.startupJitterMs * this.#runtime.random.ratio();
-    // A job that is stopped before it began gives itself back like any other.
-    if (jitterMs > 0) await this.#clock.sleep(jitterMs, signal).catch(() => {});
-    await new ReplicationJob(this.#parts, held, data, () => this.count).run(signal);
+    await new ReplicationJob(this.#parts, held, data, () => this.count).run(signal, jitterMs);
   }
 
   /** Each writes a last checkpoint, and is due again at once. */
