@@ -4,6 +4,9 @@
  * Per type, once per timeout: whatever still stands where the activity order ended at the last look was silent for a whole
  * timeout. The former holder, should it still live, is halted at its next write. A job is found between one and two
  * timeouts, and their jitter, after its last sign of life.
+ *
+ * When the timeout was changed, holders keep to the former one until their next sign of life. So the first look behind a change, and the
+ * first one of all, waits for the longer of the two.
  */
 import type { Runtime } from "../base/index.ts";
 import type { KeyValueStore, Versionstamp } from "../kv/index.ts";
@@ -36,15 +39,17 @@ export class ActivityMonitor {
     let seenUntil: Versionstamp | undefined;
     let seenTimeoutSec: number | undefined;
     while (!signal.aborted) {
-      const { timeoutSec, until } = await this.#kv.read(async (tx) => ({
-        timeoutSec: await this.#jobs.getTypeTimeout(tx, this.#type),
+      const { timeout, until } = await this.#kv.read(async (tx) => ({
+        timeout: await this.#jobs.typeTimeout(tx, this.#type),
         until: await this.#jobs.lastActivity(tx, this.#type),
       }));
+      const { timeoutSec = UNKNOWN_TYPE_SEC, formerTimeoutSec = UNKNOWN_TYPE_SEC } = timeout ?? {};
+      const isKnown = timeoutSec === seenTimeoutSec;
       // After a change of the timeout, the time since the last look says nothing.
-      if (seenUntil !== undefined && timeoutSec === seenTimeoutSec) await this.#requeue(seenUntil);
+      if (seenUntil !== undefined && isKnown) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;
-      const timeoutMs = (timeoutSec ?? UNKNOWN_TYPE_SEC) * 1000;
+      const timeoutMs = (isKnown ? timeoutSec : Math.max(timeoutSec, formerTimeoutSec)) * 1000;
       const jitterMs = random.ratio() * Math.min(timeoutMs / 2, JITTER_MS_MAX);
       await clock.sleep(timeoutMs + jitterMs, signal).catch(() => {});
     }

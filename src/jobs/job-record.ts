@@ -8,12 +8,14 @@ import {
   Versionstamp,
   type VersionstampedBytes,
 } from "../kv/index.ts";
-import type { JobData, JobFacts, JobPlan, RunningFacts } from "./job.ts";
+import type { JobData, JobFacts, JobPlan, RunningFacts, TypeTimeout } from "./job.ts";
 
 const FORMAT = 3;
 /** Of earlier formats 1 had no worker, and neither had groups: what they lack comes back as undefined. */
 const FORMAT_MIN = 1;
-const FORMAT_OF_TYPES = 1;
+const FORMAT_OF_TYPES = 2;
+/** Format 1 had no former timeout. */
+const FORMAT_OF_TYPES_MIN = 1;
 const FORMAT_OF_IDS = 1;
 const PENDING = 0;
 const RUNNING = 1;
@@ -85,14 +87,19 @@ function textOrNone(item: unknown): string | undefined {
   return typeof item === "string" ? item : undefined;
 }
 
-export function encodeTypeTimeout(timeoutSec: number): Uint8Array {
-  return packTuple([FORMAT_OF_TYPES, timeoutSec]);
+export function encodeTypeTimeout({ timeoutSec, formerTimeoutSec }: TypeTimeout): Uint8Array {
+  return packTuple([FORMAT_OF_TYPES, timeoutSec, formerTimeoutSec]);
 }
 
-export function decodeTypeTimeout(value: Uint8Array): number {
-  const [format, timeoutSec] = unpackTuple(value);
-  assert(format === FORMAT_OF_TYPES && typeof timeoutSec === "number", "A job type has a timeout");
-  return timeoutSec;
+export function decodeTypeTimeout(value: Uint8Array): TypeTimeout {
+  const [format, timeoutSec, formerTimeoutSec = timeoutSec] = unpackTuple(value);
+  assert(
+    typeof format === "number" && format >= FORMAT_OF_TYPES_MIN && format <= FORMAT_OF_TYPES,
+    "The record of a job type has a format that this version knows",
+  );
+  assert(typeof timeoutSec === "number", "A job type has a timeout");
+  assert(typeof formerTimeoutSec === "number", "A job type had a timeout");
+  return { timeoutSec, formerTimeoutSec };
 }
 
 export function encodeJobId(id: string): Uint8Array {

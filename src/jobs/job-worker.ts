@@ -7,7 +7,7 @@
  *
  * What runs jobs is handed in; it accepts under the id that it is given, and stops at once when `expelled` aborts.
  */
-import { errorCode, runTogether, waitAtMost } from "../base/index.ts";
+import { errorCode, runTogether } from "../base/index.ts";
 import type { JobType } from "./job.ts";
 import { WorkerExpelledError } from "./jobs-errors.ts";
 import {
@@ -17,8 +17,8 @@ import {
   RENEWALS_PER_LEASE,
   type ReadyRenewer,
 } from "./lease.ts";
-import type { Worker, WorkerId } from "./worker.ts";
-import { requeueAll, WorkerRing, type WorkerRingParts } from "./worker-ring.ts";
+import type { WorkerId } from "./worker.ts";
+import { requeueAll, type WorkerRingParts, watchRing } from "./worker-ring.ts";
 
 /** What leaving may take: who cannot reach the store is found by its silence. */
 const LEAVE_MS_MAX = 2000;
@@ -97,7 +97,7 @@ export class JobWorker {
           }
         },
         () => this.#watchLease(id, lease, over.signal),
-        () => this.#watchRing(worker, over.signal),
+        () => watchRing(this.#parts, worker, over.signal),
       ]);
     } finally {
       await renewer.stop();
@@ -120,16 +120,6 @@ export class JobWorker {
     }
     if (over.aborted) return;
     throw new WorkerExpelledError(id, cause);
-  }
-
-  async #watchRing(worker: Worker, over: AbortSignal): Promise<void> {
-    const { clock } = this.#parts.runtime;
-    const ring = new WorkerRing(this.#parts, worker);
-    while (!over.aborted) {
-      const { pauseMs, changed } = await ring.look();
-      await waitAtMost(clock, pauseMs, over, (waited) => changed.fired(waited));
-      changed.cancel();
-    }
   }
 
   /** Strikes itself off and hands back what it still holds. */

@@ -13,6 +13,13 @@ import type { WorkerId } from "./worker.ts";
 
 export type JobType = string;
 
+/** For how long a running job of a type may be silent. */
+export interface TypeTimeout {
+  readonly timeoutSec: number;
+  /** What counted before; the same when it was never changed. Jobs that began then may still keep to it. */
+  readonly formerTimeoutSec: number;
+}
+
 export interface JobName {
   readonly type: JobType;
   readonly id: string;
@@ -52,6 +59,8 @@ export type JobState = JobFacts["state"];
 /** A job as a reader sees it. */
 export interface Job extends JobName, JobPlan {
   readonly state: JobState;
+  /** Who runs it; undefined while nobody does, and for a processor without a worker. */
+  readonly worker: WorkerId | undefined;
   readonly data: JobData;
 }
 

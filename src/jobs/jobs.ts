@@ -27,6 +27,7 @@ import type {
   JobPlan,
   JobType,
   RunningFacts,
+  TypeTimeout,
 } from "./job.ts";
 import { JobCounts } from "./job-counts.ts";
 import { JobDataStore } from "./job-data-store.ts";
@@ -92,15 +93,29 @@ export class Jobs {
     this.#data = new JobDataStore(this.#keys);
   }
 
-  /** Registers a type: a running job of it that is silent for `timeoutSec` goes back to the queue. */
+  /**
+   * Registers a type, or changes its timeout: a running job of it that is silent for `timeoutSec` goes back to the queue. The former
+   * timeout is kept, because holders learn of the new one at their next sign of life.
+   */
   async setTypeTimeout(tx: Transaction, type: JobType, timeoutSec: number): Promise<void> {
     assert(timeoutSec > 0, "A type's timeout is positive");
-    tx.set(this.#keys.typeTimeout(type), encodeTypeTimeout(timeoutSec));
+    const key = this.#keys.typeTimeout(type);
+    const value = await tx.get(key);
+    const former = value && decodeTypeTimeout(value);
+    if (former?.timeoutSec === timeoutSec) return;
+    const formerTimeoutSec = former?.timeoutSec ?? timeoutSec;
+    tx.set(key, encodeTypeTimeout({ timeoutSec, formerTimeoutSec }));
   }
 
-  async getTypeTimeout(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
+  /** A snapshot: nothing conflicts with it. */
+  async typeTimeout(tx: ReadTransaction, type: JobType): Promise<TypeTimeout | undefined> {
     const value = await tx.snapshot.get(this.#keys.typeTimeout(type));
     return value && decodeTypeTimeout(value);
+  }
+
+  /** How long a job of the type may be silent, in seconds. */
+  async getTypeTimeout(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
+    return (await this.typeTimeout(tx, type))?.timeoutSec;
   }
 
   /** Ends a type. Its jobs stay; none can be added and nobody watches over them. */
@@ -163,9 +178,8 @@ export class Jobs {
     const name = { type, id };
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     if (facts === undefined) return undefined;
-    const { state, scheduledAtSec, group } = facts;
     return {
-      job: { type, id, state, scheduledAtSec, group, data },
+      job: jobOf(name, facts, data),
       activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
   }
@@ -182,10 +196,8 @@ export class Jobs {
     const page = await tx.getRangePage({ begin, end: range.end }, { limit });
     const entries = await Promise.all(
       page.entries.map(async ({ key, value }): Promise<Job> => {
-        const id = this.#keys.lastElement(key) as string;
-        const { state, scheduledAtSec, group } = decodeFacts(value);
-        const data = await this.#data.get(tx, { type, id });
-        return { type, id, state, scheduledAtSec, group, data };
+        const name = { type, id: this.#keys.lastElement(key) as string };
+        return jobOf(name, decodeFacts(value), await this.#data.get(tx, name));
       }),
     );
     return { entries, stoppedBy: page.stoppedBy };
@@ -253,7 +265,7 @@ export class Jobs {
     this.counts.change(tx, type, facts, { state: "running", group });
     return {
       held: { type, id, lock },
-      job: { type, id, state: "running", scheduledAtSec, group, data },
+      job: { type, id, state: "running", worker, scheduledAtSec, group, data },
     };
   }
 
@@ -333,7 +345,7 @@ export class Jobs {
     const page = await tx.snapshot.getRangePage(this.#keys.typeTimeouts());
     return page.entries.map(({ key, value }) => ({
       type: this.#keys.lastElement(key) as string,
-      timeoutSec: decodeTypeTimeout(value),
+      timeoutSec: decodeTypeTimeout(value).timeoutSec,
     }));
   }
 
@@ -433,6 +445,12 @@ export class Jobs {
     await this.#enqueue(tx, job, facts, facts);
     await this.#data.takeNext(tx, job);
   }
+}
+
+function jobOf({ type, id }: JobName, facts: JobFacts, data: JobData): Job {
+  const { state, scheduledAtSec, group } = facts;
+  const worker = facts.state === "running" ? facts.worker : undefined;
+  return { type, id, state, worker, scheduledAtSec, group, data };
 }
 
 function isSamePlan(left: JobPlan, right: JobPlan): boolean {

@@ -6,7 +6,7 @@
  * is expelled, unless it renews in the same moment. What an expelled worker held is requeued at once, by whoever expelled
  * it, or by the next that comes to it in the ring.
  */
-import type { Runtime } from "../base/index.ts";
+import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";
 import type { Jobs } from "./jobs.ts";
 import { RENEWALS_PER_LEASE } from "./lease.ts";
@@ -32,6 +32,9 @@ interface Sighting {
   readonly seenAtMs: number;
 }
 
+/** Where an observer stands in the ring, and the lease that sets the pace of its looks. */
+export type RingPlace = Pick<Worker, "id" | "leaseMs">;
+
 /** When to look again, at the latest. */
 export interface Look {
   readonly pauseMs: number;
@@ -44,7 +47,7 @@ export class WorkerRing {
   readonly #leaseMs: number;
   #sightings = new Map<WorkerId, Sighting>();
 
-  constructor(parts: WorkerRingParts, self: Worker) {
+  constructor(parts: WorkerRingParts, self: RingPlace) {
     this.#parts = parts;
     this.#self = self.id;
     this.#leaseMs = self.leaseMs;
@@ -132,6 +135,40 @@ export class WorkerRing {
 
   #rescue(id: WorkerId): Promise<number> {
     return requeueAll(this.#parts, id);
+  }
+}
+
+/** Looks until `over` aborts. */
+export async function watchRing(
+  parts: WorkerRingParts,
+  self: RingPlace,
+  over: AbortSignal,
+): Promise<void> {
+  const ring = new WorkerRing(parts, self);
+  while (!over.aborted) {
+    const { pauseMs, changed } = await ring.look();
+    await waitAtMost(parts.runtime.clock, pauseMs, over, (waited) => changed.fired(waited));
+    changed.cancel();
+  }
+}
+
+/**
+ * Watches the workers from a node that runs no jobs. Where it is the only one left, nobody else notices that the workers died, and
+ * their jobs would be taken for running.
+ */
+export class WorkerWatch {
+  readonly name = "jobs.worker-watch";
+  readonly #parts: WorkerRingParts;
+  readonly #leaseMs: number;
+
+  constructor(parts: WorkerRingParts, leaseMs: number) {
+    this.#parts = parts;
+    this.#leaseMs = leaseMs;
+  }
+
+  /** The place before the first worker: it looks at that one, and beyond it while it is silent. */
+  run(signal: AbortSignal): Promise<void> {
+    return watchRing(this.#parts, { id: "", leaseMs: this.#leaseMs }, signal);
   }
 }
 

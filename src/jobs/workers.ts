@@ -65,6 +65,12 @@ export class Workers {
     return value && decodeLease(value);
   }
 
+  /** A member; undefined for one that was expelled. */
+  async member(tx: ReadTransaction, id: WorkerId): Promise<Worker | undefined> {
+    const value = await tx.get(this.#keys.worker(id));
+    return value && decodeWorker(id, value);
+  }
+
   /** Every member in order of its id. */
   async members(tx: ReadTransaction): Promise<Worker[]> {
     const page = await tx.getRangePage(this.#keys.workers());

@@ -10,6 +10,7 @@ import type { Endpoints } from "./endpoints.ts";
 import type { FailureList } from "./failure-list.ts";
 import { type JobControl, type JobControls, NEVER_SEC, UNTOUCHED } from "./job-control.ts";
 import {
+  hasEnded,
   type JobDocument,
   type JobEvent,
   type ReplicationFailure,
@@ -41,10 +42,10 @@ export interface ReplicationJobParts {
   readonly outages: Outages;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
-  /** `name@host`, as `_scheduler` shows it. */
-  readonly nodeName: string;
-  readonly processId: string;
 }
+
+/** Signs of life in one activity timeout. */
+export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
   readonly parts: ReplicationJobParts;
@@ -56,6 +57,8 @@ export class HeldReplication {
   #hasCheckpoint = false;
   #stored: ReplicationJobData;
   #storedAtMs: number;
+  /** As the queue has it, which counts for all nodes, whatever they are configured to. */
+  #activityTimeoutSec: number;
 
   constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
     this.parts = parts;
@@ -63,6 +66,7 @@ export class HeldReplication {
     this.data = data;
     this.#stored = data;
     this.#storedAtMs = parts.runtime.clock.monotonicMs();
+    this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
   verify(tx: ReadTransaction): Promise<void> {
@@ -87,10 +91,12 @@ export class HeldReplication {
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
-    const { watch, decision } = await kv.transact(async (tx) => ({
+    const { watch, decision, timeoutSec } = await kv.transact(async (tx) => ({
       watch: await jobs.watchHeld(tx, this.held),
       decision: (await controls.get(tx, this.held.id)).decision,
+      timeoutSec: await jobs.getTypeTimeout(tx, this.held.type),
     }));
+    this.#learnTimeout(timeoutSec);
     if (decision === this.#control.decision) return watch;
     watch.cancel();
     throw new StopRequest();
@@ -123,15 +129,26 @@ export class HeldReplication {
     return this.parts.runtime.clock.monotonicMs() - this.#storedAtMs;
   }
 
+  /** How long the job may be silent, so that there are several signs of life in one activity timeout. */
+  get silentMsMax(): number {
+    return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+  }
+
+  #learnTimeout(timeoutSec: number | undefined): void {
+    if (timeoutSec !== undefined) this.#activityTimeoutSec = timeoutSec;
+  }
+
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
     const { kv, jobs } = this.parts;
     const endsRestart = this.#hasCheckpoint;
     const stored = this.data;
-    await kv.transact(async (tx) => {
+    const timeoutSec = await kv.transact(async (tx) => {
       await jobs.update(tx, this.held, toJobData(stored));
       if (endsRestart) await this.#endRestart(tx);
+      return jobs.getTypeTimeout(tx, this.held.type);
     });
+    this.#learnTimeout(timeoutSec);
     this.noteStored(stored);
     // From now on it need not be looked at again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
@@ -248,8 +265,6 @@ export class HeldReplication {
       result: ending.result,
       history: withEvents(this.data.history, events, config.historyLengthMax),
       lastUpdatedMs: nowMs,
-      node: undefined,
-      processId: undefined,
     };
     await kv.transact(async (tx) => {
       await this.#endRestart(tx);
@@ -332,10 +347,6 @@ export class HeldReplication {
   #nowSec(): number {
     return Math.floor(this.parts.runtime.clock.nowMs() / 1000);
   }
-}
-
-export function hasEnded(state: ReplicationJobData["state"]): boolean {
-  return state === "completed" || state === "failed";
 }
 
 function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): string {

@@ -3,8 +3,6 @@ import type { Endpoint } from "./endpoint.ts";
 import type { HeldReplication } from "./held-replication.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** Signs of life in one activity timeout. */
-export const UPDATES_PER_TIMEOUT = 4;
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
@@ -20,8 +18,7 @@ export async function showLife(
   intervalMs: () => number,
   ended: AbortSignal,
 ): Promise<void> {
-  const { config, runtime } = job.parts;
-  const silentMsMax = (config.activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+  const { runtime } = job.parts;
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();
@@ -32,11 +29,11 @@ export async function showLife(
     const called = watch.fired(over.signal).then(end, end);
     try {
       while (!over.signal.aborted) {
-        const pauseMs = Math.min(intervalMs(), silentMsMax);
+        const pauseMs = Math.min(intervalMs(), job.silentMsMax);
         await runtime.clock.sleep(pauseMs, over.signal).catch(() => {});
         if (over.signal.aborted) break;
         if (run !== undefined) observe(job, run);
-        if (job.hasNews || job.silentMs >= silentMsMax) await job.update();
+        if (job.hasNews || job.silentMs >= job.silentMsMax) await job.update();
       }
     } finally {
       ended.removeEventListener("abort", end);

@@ -51,7 +51,7 @@ export interface ReplicatorConfig {
   readonly healthThresholdSec: number;
   /** `worker_lease_sec`: silence after which a node has lost all its jobs. CouchDB has no counterpart. */
   readonly workerLeaseSec: number;
-  /** `activity_timeout_sec`: silence after which a single job is taken from a node that lives. */
+  /** `activity_timeout_sec`: silence after which a single job is taken from a node that lives. What the queue has counts for all. */
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long a finished transient job can be looked at. */
   readonly transientJobAgeSecMax: number;

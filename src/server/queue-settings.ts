@@ -1,10 +1,13 @@
-/** Carries changes of `[replicator.shares]` and of how usage is forgotten into the queue, where they hold for all nodes. */
+/**
+ * Carries changes of settings into the queue, where they hold for all nodes: `[replicator.shares]`, how usage is forgotten, and the
+ * activity timeout.
+ */
 import type { Replicator } from "../replicator/index.ts";
 import type { Configuration } from "./configuration.ts";
 import { SHARES_SECTION } from "./replicator-settings.ts";
 
-export class ShareUpdater {
-  readonly name = "server.share-updater";
+export class QueueSettings {
+  readonly name = "server.queue-settings";
   readonly #configuration: Configuration;
   readonly #replicator: Replicator;
 
@@ -34,7 +37,7 @@ export class ShareUpdater {
           continue;
         }
         isChanged = false;
-        await this.#replicator.setShares(this.#replicator.config);
+        await this.#replicator.prepare();
       }
     } finally {
       for (const stop of unwatch) stop();

@@ -1,4 +1,4 @@
-/** What the configuration says of shares, and how a change of it reaches the queue. */
+/** What the configuration says of shares and of the activity timeout, and how a change of it reaches the queue. */
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
@@ -6,8 +6,8 @@ import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE, Replicator } from "../../src/replicator/index.ts";
 import { Configuration } from "../../src/server/configuration.ts";
 import { parseIni } from "../../src/server/ini.ts";
+import { QueueSettings } from "../../src/server/queue-settings.ts";
 import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
-import { ShareUpdater } from "../../src/server/share-updater.ts";
 
 function open(ini: string): Configuration {
   const given = [parseIni(ini)];
@@ -49,7 +49,7 @@ test("a change takes effect on the queue", async () => {
   const config = replicatorConfig(configuration);
   const replicator = new Replicator({ runtime, kv, jobs, config } as never);
   const stopping = new AbortController();
-  const updater = new ShareUpdater(configuration, replicator).run(stopping.signal);
+  const updater = new QueueSettings(configuration, replicator).run(stopping.signal);
   const shares = async (group: string): Promise<number> =>
     (await kv.read((tx) => jobs.groups.standing(tx, REPLICATION_JOB_TYPE, group))).shares;
   await expect.poll(() => shares("user:bob")).toBe(50);
@@ -58,6 +58,11 @@ test("a change takes effect on the queue", async () => {
   await expect.poll(() => shares("user:bob")).toBe(70);
   const fairShare = await kv.read((tx) => jobs.groups.fairShare(tx, REPLICATION_JOB_TYPE));
   expect(fairShare).toMatchObject({ usageCoefficient: 0.9, generation: 1 });
+  const timeoutSec = (): Promise<number | undefined> =>
+    kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE));
+  expect(await timeoutSec()).toBe(61);
+  configuration.set("replicator", "activity_timeout_sec", "30");
+  await expect.poll(timeoutSec).toBe(30);
   configuration.delete("replicator.shares", "bob");
   // What the file says counts again.
   await expect.poll(() => shares("user:bob")).toBe(50);
