@@ -19,7 +19,6 @@ import {
 import type { ReplicationJobParts } from "./held-replication.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { StopRequest } from "./replication-run.ts";
-import type { Replicator } from "./replicator.ts";
 import { RunningJobs } from "./running-jobs.ts";
 
 /**
@@ -31,10 +30,6 @@ const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
 const IDLE_MS_MAX = 1000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
 const CHARGE_MS_MIN = 1000;
-/** How often it is looked for what is too old. */
-const CLEANUP_INTERVAL_MS = 10 * 60_000;
-/** Groups that are looked through each time, for those that are as if they had never been. */
-const SWEPT_GROUPS_MAX = 200;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
 const CYCLE_JITTER = 1 / 3;
 /**
@@ -49,22 +44,19 @@ export class Scheduler {
   readonly #kv: KeyValueStore;
   readonly #jobs: Jobs;
   readonly #parts: ReplicationJobParts;
-  readonly #replicator: Replicator;
   readonly #worker: JobWorker;
   readonly #running: RunningJobs;
   #chargedAtMs = 0;
-  #cleanedAtMs = 0;
-  #cycleAtMs = 0;
+  /** When the last cycle was, and how much longer than `interval_sec` this one is. */
+  #cycle = { atMs: 0, stretch: 1 };
   /** Who waited shortly before the cycle, while there was no room here; undefined when nobody looked. */
   #waitedBefore: DueJobs | undefined;
-  #sweptGroup: string | undefined;
 
-  constructor(parts: ReplicationJobParts, replicator: Replicator, worker: JobWorker) {
+  constructor(parts: ReplicationJobParts, worker: JobWorker) {
     this.#runtime = parts.runtime;
     this.#kv = parts.kv;
     this.#jobs = parts.jobs;
     this.#parts = parts;
-    this.#replicator = replicator;
     this.#worker = worker;
     this.#running = new RunningJobs(parts);
   }
@@ -75,19 +67,17 @@ export class Scheduler {
   }
 
   async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
-    const { clock, trace } = this.#runtime;
+    const { trace } = this.#runtime;
     const over = AbortSignal.any([signal, expelled]);
     const onExpelled = (): void => void this.#running.end(expelled.reason);
     expelled.addEventListener("abort", onExpelled, { once: true });
-    this.#cleanedAtMs = clock.monotonicMs();
     this.#planCycle();
     let reason: unknown = new StopRequest();
     try {
       while (!over.aborted) {
         await this.#charge();
-        await this.#cycle();
+        await this.#rotate();
         await this.#acceptDue(id, over);
-        await this.#cleanUp();
       }
     } catch (error) {
       if (errorCode(error) === "JOBS_WORKER_EXPELLED") reason = error;
@@ -104,9 +94,14 @@ export class Scheduler {
 
   #planCycle(): void {
     const { clock, random } = this.#runtime;
-    const jitter = 1 + random.ratio() * CYCLE_JITTER;
-    this.#cycleAtMs = clock.monotonicMs() + this.#parts.config.intervalSec * 1000 * jitter;
+    this.#cycle = { atMs: clock.monotonicMs(), stretch: 1 + random.ratio() * CYCLE_JITTER };
     this.#waitedBefore = undefined;
+  }
+
+  /** Another interval counts at once. */
+  get #cycleAtMs(): number {
+    const { atMs, stretch } = this.#cycle;
+    return atMs + this.#parts.config.intervalSec * 1000 * stretch;
   }
 
   /** When the next look at those who wait is due. */
@@ -116,7 +111,7 @@ export class Scheduler {
   }
 
   /** When it is time: stops what has had its turn, or is too much. */
-  async #cycle(): Promise<void> {
+  async #rotate(): Promise<void> {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
     if (nowMs < this.#lookAtMs) return;
@@ -201,24 +196,6 @@ export class Scheduler {
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
     }
-  }
-
-  async #cleanUp(): Promise<void> {
-    if (this.#runtime.clock.monotonicMs() - this.#cleanedAtMs < CLEANUP_INTERVAL_MS) return;
-    await this.#replicator.cleanUp();
-    await this.#forgetGroups();
-    this.#cleanedAtMs = this.#runtime.clock.monotonicMs();
-  }
-
-  /** A few each time: every node does it, and nobody waits for it. */
-  async #forgetGroups(): Promise<void> {
-    const page = { after: this.#sweptGroup, limit: SWEPT_GROUPS_MAX };
-    const { last, forgottenCount } = await this.#kv.transact(
-      (tx) => this.#jobs.idleGroups.forget(tx, REPLICATION_JOB_TYPE, page),
-      { whenUnknown: "retry" },
-    );
-    this.#sweptGroup = last;
-    if (forgottenCount > 0) this.#runtime.trace.event("jobs.groups-forgotten", { forgottenCount });
   }
 
   #nowSec(): number {

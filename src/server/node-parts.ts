@@ -9,6 +9,7 @@ import type { KeyValueStore } from "../kv/index.ts";
 import {
   AbandonedReplications,
   Budgets,
+  CleanUp,
   Endpoints,
   type EndpointsParts,
   FailureList,
@@ -70,8 +71,10 @@ export function joinNodeParts({
   const attachments = new AttachmentStore({ runtime, kv });
   const abandoned = new AbandonedReplications(runtime, kv, subspace);
   const replicator = new Replicator({ ...owned, failureList, abandoned, databases, ids, config });
+  const cleanUp = new CleanUp({ runtime, kv, jobs, replicator, config });
   return {
     ...owned,
+    cleanUp,
     ids,
     config,
     budgets,
@@ -99,7 +102,7 @@ export function joinReplication(
   parts: NodeParts,
   { reach, renewer, nodeName, processId }: ReplicationOptions,
 ) {
-  const { runtime, kv, jobs, config, budgets, replicator } = parts;
+  const { runtime, kv, jobs, config, budgets } = parts;
   const subspace = SUBSPACES.replicator;
   const endpoints = new Endpoints({
     ...parts,
@@ -118,6 +121,6 @@ export function joinReplication(
   });
   const outages = new Outages({ runtime, kv, jobs, fetch: reach.fetch, subspace });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
-  const running = { ...parts, endpoints, ownCheckpoints, outages, nodeName, processId };
-  return { endpoints, outages, scheduler: new Scheduler(running, replicator, worker) };
+  const running = { ...parts, endpoints, ownCheckpoints, outages };
+  return { endpoints, outages, scheduler: new Scheduler(running, worker) };
 }

@@ -16,7 +16,7 @@ import {
   SandboxPool,
   StaticFolder,
 } from "../host/index.ts";
-import { ActivityMonitor } from "../jobs/index.ts";
+import { ActivityMonitor, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
@@ -33,11 +33,11 @@ import { MaskedConfiguration } from "./node-configuration.ts";
 import { joinNodeParts, joinReplication } from "./node-parts.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { passwordSettings } from "./password-settings.ts";
+import { QueueSettings } from "./queue-settings.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { replicatorConfig } from "./replicator-settings.ts";
 import { routes } from "./routes.ts";
 import { SessionCookies } from "./session-cookies.ts";
-import { ShareUpdater } from "./share-updater.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { UserDirectory } from "./user-directory.ts";
 import { hashPasswords } from "./user-passwords.ts";
@@ -171,14 +171,15 @@ async function startNode(
     shownUrl = urlOf(nodeServer.port);
   }
 
-  const undici = openUndiciFetch({ idleMsMax: parts.config.connectionCloseMs });
+  const undici = openUndiciFetch({ idleMsMax: () => parts.config.connectionCloseMs });
   const services: Service[] = [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
     budgets,
     parts.removedDatabases,
+    parts.cleanUp,
     new ConfigurationRefresher(runtime, configuration),
-    new ShareUpdater(configuration, replicator),
+    new QueueSettings(configuration, replicator),
   ];
   if (config.replicationProcesses > 0) {
     assert(startProcess !== undefined, "Who wants further processes says how one is started");
@@ -204,6 +205,8 @@ async function startNode(
       processId: String(process.pid),
     });
     services.push(outages, scheduler);
+  } else {
+    services.push(new WorkerWatch(parts, parts.config.workerLeaseSec * 1000));
   }
   const stopping = new AbortController();
   const supervised = supervise(runtime, services, stopping.signal);
