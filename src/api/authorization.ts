@@ -62,7 +62,7 @@ function demandOfServer(
   segments: readonly string[],
   adminOnlyAllDatabases: boolean,
 ): Demand {
-  const [first, , third] = segments;
+  const [first, second, third] = segments;
   switch (first) {
     case undefined:
     case "favicon.ico":
@@ -77,6 +77,9 @@ function demandOfServer(
       return method === "GET" || method === "HEAD" ? "anybody" : "server-admin";
     case "_replicate":
       return "user";
+    // Whose job it is, its handler knows.
+    case "_scheduler":
+      return second === "jobs" && third !== undefined ? "anybody" : "server-admin";
     case "_node": {
       const isMetrics = ["_stats", "_system", "_prometheus"].includes(third ?? "");
       return isMetrics ? "metrics-reader" : "server-admin";

@@ -19,8 +19,10 @@ export async function findJob(
   call: Call,
 ): Promise<JobEntry> {
   const id = parameter(call, "id");
+  const { name: userName } = call.user;
   // A plus that a client forgot to escape has become a space on its way.
-  const entry = (await replicator.find(id.replaceAll(" ", "+"))) ?? (await replicator.find(id));
+  const unescaped = await replicator.find(id.replaceAll(" ", "+"), userName);
+  const entry = unescaped ?? (await replicator.find(id, userName));
   if (entry !== undefined) return entry;
   const segments = id.split("/");
   const place = segments.indexOf(REPLICATOR_DATABASE);

@@ -59,7 +59,7 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const shown: JobEntry[] = [];
   let count = 0;
   for await (const entry of parts.replicator.entries()) {
-    if (!matchesFilter(filter, entry.data)) continue;
+    if (!matchesFilter(filter, entry)) continue;
     if (count >= skip && shown.length < limit) shown.push(entry);
     count++;
   }
@@ -88,8 +88,8 @@ async function commandAll(parts: JobsParts, call: Call, command: Command): Promi
     throw badRequest(`Name the jobs by ${FILTERS.join(", ")}, or all of them by all=true`);
   }
   const ids: string[] = [];
-  for await (const { jobId, data } of parts.replicator.entries()) {
-    if (matchesFilter(filter, data)) ids.push(jobId);
+  for await (const entry of parts.replicator.entries()) {
+    if (matchesFilter(filter, entry)) ids.push(entry.jobId);
   }
   let changedCount = 0;
   for (const id of ids) {

@@ -4,12 +4,14 @@ import type { KeyValueStore } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import {
   documentView,
+  hasEnded,
   type JobEntry,
   jobView,
   type ReplicationState,
   type Replicator,
   taskView,
 } from "../replicator/index.ts";
+import { requireAdmin } from "./authorization.ts";
 import { type Call, parameter } from "./call.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { integerParameter, queryError } from "./query.ts";
@@ -53,7 +55,7 @@ async function listJobs(
 ): Promise<ApiResponse> {
   const limit = integerParameter(call, "limit") ?? JOBS_LIMIT;
   const skip = integerParameter(call, "skip") ?? 0;
-  const active = await collect(replicator.entries(), ({ data }) => !hasEnded(data.state));
+  const active = await collect(replicator.entries(), ({ state }) => !hasEnded(state));
   const jobs = active.map((entry) => jobView(entry, shownUrl()));
   jobs.sort((left, right) => (String(left.id) < String(right.id) ? -1 : 1));
   return json(200, {
@@ -63,8 +65,12 @@ async function listJobs(
   });
 }
 
+/** A job by replication id or job id. Administrators see all of them, and other users those that they started. */
 async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Promise<ApiResponse> {
-  const entry = await replicator.find(parameter(call, "id").replaceAll(" ", "+"));
+  const { name, isAdmin } = call.user;
+  const entry = await replicator.find(parameter(call, "id").replaceAll(" ", "+"), name);
+  const isOwn = name !== null && entry?.data.userName === name;
+  if (!isAdmin && !isOwn) requireAdmin(call);
   if (entry === undefined) throw new ProtocolError(404, "not_found", "missing");
   return json(200, jobView(entry, shownUrl()));
 }
@@ -91,8 +97,8 @@ async function listDocuments(
   const limit = integerParameter(call, "limit") ?? Number.POSITIVE_INFINITY;
   const skip = integerParameter(call, "skip") ?? 0;
   const uuid = await uuidOf(parts, database);
-  const entries = await collect(parts.replicator.entries(uuid), ({ data }) =>
-    states.includes(data.state),
+  const entries = await collect(parts.replicator.entries(uuid), ({ state }) =>
+    states.includes(state),
   );
   return json(200, {
     total_rows: entries.length,
@@ -102,7 +108,7 @@ async function listDocuments(
 }
 
 async function activeTasks({ replicator, shownUrl }: SchedulerParts): Promise<ApiResponse> {
-  const running = await collect(replicator.entries(), ({ data }) => data.state === "running");
+  const running = await collect(replicator.entries(), ({ state }) => state === "running");
   return json(
     200,
     running.map((entry) => taskView(entry, shownUrl())),
@@ -130,8 +136,4 @@ async function collect(
   const found: JobEntry[] = [];
   for await (const entry of entries) if (passes(entry)) found.push(entry);
   return found;
-}
-
-function hasEnded(state: ReplicationState): boolean {
-  return state === "completed" || state === "failed";
 }

@@ -2,7 +2,7 @@
  * What a replication job keeps in the queue (RFC 016, "Job data"): what to copy, who asked for it, and what became of it.
  * It is plain JSON; times are milliseconds since the epoch.
  */
-import type { JobData } from "../jobs/index.ts";
+import type { Job, JobData } from "../jobs/index.ts";
 import type { SourceSequence } from "./endpoint.ts";
 import type { Replication } from "./replication.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "./replication-statistics.ts";
@@ -11,15 +11,30 @@ import { NO_STATISTICS, type ReplicationStatistics } from "./replication-statist
 export const REPLICATION_JOB_TYPE = "replication";
 
 /**
- * RFC 016's states.
+ * What became of a job's last run.
  *
- *   pending     waits for its turn
- *   running     is being run
- *   crashing    failed, and waits to be tried again
- *   completed   a one-shot job that came to its end
- *   failed      will not be tried again
+ *   pending     it was asked to stop, or has not ended yet, or there was none
+ *   crashing    it failed, and the job will be tried again
+ *   completed   it came to the end of the changes; one-shot jobs only
+ *   failed      it failed, and the job will not be tried again
  */
-export type ReplicationState = "pending" | "running" | "crashing" | "completed" | "failed";
+export type RunOutcome = "pending" | "crashing" | "completed" | "failed";
+
+/** RFC 016's states. */
+export type ReplicationState = RunOutcome | "running";
+
+/** The state that is shown: whether a job runs is the queue's fact, the rest is what became of its last run. */
+export function replicationState(
+  { state }: Pick<Job, "state">,
+  { state: outcome }: Pick<ReplicationJobData, "state">,
+): ReplicationState {
+  return state === "running" ? "running" : outcome;
+}
+
+/** Whether a job has ended, unless it is tried once more. */
+export function hasEnded(state: ReplicationState): boolean {
+  return state === "completed" || state === "failed";
+}
 
 export interface JobEvent {
   readonly type: "added" | "started" | "stopped" | "pending" | "crashed" | "stalled";
@@ -47,7 +62,7 @@ export interface ReplicationJobData {
   readonly document: JobDocument | undefined;
   readonly userName: string | null;
   readonly replicationId: string | undefined;
-  readonly state: ReplicationState;
+  readonly state: RunOutcome;
   readonly failure: ReplicationFailure | undefined;
   readonly errorCount: number;
   /** Runs in a row that were ended because they did not move; absent: none. */
@@ -64,8 +79,6 @@ export interface ReplicationJobData {
   readonly addedTimeMs: number;
   readonly lastUpdatedMs: number;
   readonly lastStartMs: number;
-  readonly node: string | undefined;
-  readonly processId: string | undefined;
 }
 
 /** A job that has not run yet. */
@@ -89,8 +102,6 @@ export function newJobData(
     addedTimeMs: nowMs,
     lastUpdatedMs: nowMs,
     lastStartMs: 0,
-    node: undefined,
-    processId: undefined,
   };
 }
 
@@ -109,7 +120,9 @@ export function toJobData(data: ReplicationJobData): JobData {
 
 /** Absent members come back as undefined. */
 export function fromJobData(data: JobData): ReplicationJobData {
-  return data as unknown as ReplicationJobData;
+  // Version 0.1 stored that a job ran, which its queue knows better.
+  const current = data.state === "running" ? { ...data, state: "pending" } : data;
+  return current as unknown as ReplicationJobData;
 }
 
 /** A re-created database has another uuid, and so its documents have other jobs. */

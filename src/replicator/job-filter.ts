@@ -1,5 +1,5 @@
 /** Which jobs an operator means. */
-import type { ReplicationJobData } from "./job-data.ts";
+import type { JobEntry } from "./job-views.ts";
 import type { EndpointAddress } from "./replication.ts";
 
 /** A job has to match all members that are there. */
@@ -17,11 +17,14 @@ export interface JobFilter {
   readonly error?: string;
 }
 
-export function matchesFilter(filter: JobFilter, data: ReplicationJobData): boolean {
+export function matchesFilter(
+  filter: JobFilter,
+  { data, state: shownState }: Pick<JobEntry, "data" | "state">,
+): boolean {
   const { state, database, source, target, owner, error } = filter;
   const { replication, failure } = data;
   return (
-    (state === undefined || state === data.state) &&
+    (state === undefined || state === shownState) &&
     (database === undefined || database === data.document?.database) &&
     (owner === undefined || owner === data.userName) &&
     (source === undefined || isAt(source, replication?.source)) &&

@@ -1,14 +1,18 @@
 /** How jobs are shown: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
+import type { Worker } from "../jobs/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import type { SourceSequence } from "./endpoint.ts";
-import type { ReplicationJobData } from "./job-data.ts";
+import { hasEnded, type ReplicationJobData, type ReplicationState } from "./job-data.ts";
 import type { EndpointAddress } from "./replication.ts";
 import { isoTime } from "./times.ts";
 
-/** A job with its id in the queue. */
+/** A job as those see it who look. */
 export interface JobEntry {
   readonly jobId: string;
   readonly data: ReplicationJobData;
+  readonly state: ReplicationState;
+  /** Who runs it; undefined while nobody does. */
+  readonly worker: Pick<Worker, "node" | "processId"> | undefined;
   /** When a job that waits is due, in seconds since the epoch. */
   readonly scheduledAtSec: number;
 }
@@ -39,39 +43,40 @@ export function scheduledStatistics({
 }
 
 /** An element of `_scheduler/jobs`. */
-export function jobView({ jobId, data }: JobEntry, serverUrl: string): Json {
+export function jobView(entry: JobEntry, serverUrl: string): Json {
+  const { jobId, data, state, worker } = entry;
   return {
     database: data.document?.database ?? null,
     id: data.replicationId ?? jobId,
-    pid: data.processId ?? null,
+    pid: worker?.processId ?? null,
     source: shownAddress(data.replication?.source, serverUrl),
     target: shownAddress(data.replication?.target, serverUrl),
     user: data.userName,
     doc_id: data.document?.id ?? null,
-    state: data.state,
-    info: info(data),
+    state,
+    info: info(entry),
     history: data.history.map(({ type, timeMs, reason }) => ({
       timestamp: isoTime(timeMs),
       type,
       ...(reason === undefined ? {} : { reason }),
     })),
-    node: data.node ?? null,
+    node: worker?.node ?? null,
     start_time: isoTime(data.addedTimeMs),
   };
 }
 
 /** An element of `_scheduler/docs`. */
-export function documentView({ data }: JobEntry, serverUrl: string): Json {
-  const ended = data.state === "completed" || data.state === "failed";
+export function documentView(entry: JobEntry, serverUrl: string): Json {
+  const { data, state, worker } = entry;
   return {
     database: data.document?.database ?? null,
     doc_id: data.document?.id ?? null,
-    id: ended ? null : (data.replicationId ?? null),
-    node: data.node ?? null,
+    id: hasEnded(state) ? null : (data.replicationId ?? null),
+    node: worker?.node ?? null,
     source: shownAddress(data.replication?.source, serverUrl),
     target: shownAddress(data.replication?.target, serverUrl),
-    state: data.state,
-    info: info(data),
+    state,
+    info: info(entry),
     error_count: data.errorCount,
     last_updated: isoTime(data.lastUpdatedMs),
     start_time: isoTime(data.addedTimeMs),
@@ -81,11 +86,11 @@ export function documentView({ data }: JobEntry, serverUrl: string): Json {
 }
 
 /** An element of `_active_tasks`. */
-export function taskView({ jobId, data }: JobEntry, serverUrl: string): Json {
+export function taskView({ jobId, data, worker }: JobEntry, serverUrl: string): Json {
   const { replication } = data;
   return {
-    node: data.node ?? null,
-    pid: data.processId ?? null,
+    node: worker?.node ?? null,
+    pid: worker?.processId ?? null,
     process_status: "waiting",
     ...scheduledStatistics(data),
     checkpoint_interval: replication?.options.checkpointIntervalMs ?? null,
@@ -103,8 +108,8 @@ export function taskView({ jobId, data }: JobEntry, serverUrl: string): Json {
 }
 
 /** The figures, or the reason why there are none. */
-function info(data: ReplicationJobData): Json {
-  if (data.failure === undefined) return scheduledStatistics(data);
+function info({ data, state }: JobEntry): Json {
+  if (data.failure === undefined || state === "running") return scheduledStatistics(data);
   return { error: `${data.failure.error}: ${data.failure.reason}` };
 }
 

@@ -16,7 +16,8 @@ export async function removeJob(
   tx: Transaction,
   job: Job,
 ): Promise<void> {
-  await ownership.release(tx, fromJobData(job.data).replicationId, job.id);
+  const { replicationId, userName } = fromJobData(job.data);
+  await ownership.release(tx, replicationId, { jobId: job.id, userName });
   await jobs.remove(tx, job);
   controls.remove(tx, job.id);
 }

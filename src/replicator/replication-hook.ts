@@ -21,6 +21,7 @@ import {
   persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
+  replicationState,
   toJobData,
 } from "./job-data.ts";
 import type { ReplicationInvalidError } from "./parse-fields.ts";
@@ -109,7 +110,8 @@ export class ReplicationHook implements DatabaseHook {
     const existing = await jobs.get(tx, job);
     if ("replication" in parsed && existing !== undefined) {
       const data = fromJobData(existing.data);
-      const active = data.state === "pending" || data.state === "running";
+      const state = replicationState(existing, data);
+      const active = state === "pending" || state === "running";
       if (active && sameReplication(data.replication, parsed.replication)) return;
     }
     await this.#remove(tx, id);

@@ -11,7 +11,7 @@
  * A job that has ended runs once more when somebody wants its failures to be tried again: for these alone, and it is then what
  * it was before.
  */
-import { errorCode, runTogether } from "../base/index.ts";
+import { assert, errorCode, runTogether } from "../base/index.ts";
 import { Activity } from "../http-client/index.ts";
 import type { HeldJob } from "../jobs/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
@@ -20,8 +20,8 @@ import type { Endpoint } from "./endpoint.ts";
 import type { RunConnections } from "./endpoints.ts";
 import { describeFailure, unreachableOrigin } from "./failure.ts";
 import { readFilterCode } from "./filter-code.ts";
-import { HeldReplication, hasEnded, type ReplicationJobParts } from "./held-replication.ts";
-import { type ReplicationJobData, toJobData, withEvents } from "./job-data.ts";
+import { HeldReplication, type ReplicationJobParts } from "./held-replication.ts";
+import { hasEnded, type ReplicationJobData, toJobData, withEvents } from "./job-data.ts";
 import { askPending, observe, showLife } from "./job-life.ts";
 import type { Replication } from "./replication.ts";
 import { type ReplicationId, replicationId, userFilter } from "./replication-id.ts";
@@ -55,8 +55,10 @@ export class ReplicationJob {
     this.#runningCount = runningCount;
   }
 
-  /** Runs the job and gives it back. Rejects only when the store fails; the job is then found by its silence. */
-  async run(signal: AbortSignal): Promise<void> {
+  /**
+   * Runs the job, after `delayMs`, and gives it back. Rejects only when the store fails; the job is then found by its silence.
+   */
+  async run(signal: AbortSignal, delayMs = 0): Promise<void> {
     const { replication } = this.#job.data;
     try {
       if (isHalt(signal.reason)) throw signal.reason;
@@ -70,7 +72,7 @@ export class ReplicationJob {
         );
         return;
       }
-      await this.#runReplication(replication, signal);
+      await this.#runReplication(replication, delayMs, signal);
     } catch (error) {
       if (isHalt(error) || isHalt(signal.reason)) {
         this.#job.parts.runtime.trace.event("replication.halted", { id: this.#job.held.id });
@@ -80,13 +82,17 @@ export class ReplicationJob {
     }
   }
 
-  async #runReplication(replication: Replication, signal: AbortSignal): Promise<void> {
+  async #runReplication(
+    replication: Replication,
+    delayMs: number,
+    signal: AbortSignal,
+  ): Promise<void> {
     let ending: ReplicationEnding;
     try {
-      const ids = await this.#ids(replication, signal);
+      const ids = await this.#prepare(replication, delayMs, signal);
       const before = this.#job.data;
       const request = await this.#retryOnly(ids);
-      if (before.state === "completed" && request === undefined) {
+      if (hasEnded(before.state) && request === undefined) {
         // Another job with the same list has tried it again.
         await this.#job.endAs(before);
         return;
@@ -140,39 +146,76 @@ export class ReplicationJob {
     await this.#job.crash(describeFailure(error), replication, unreachable);
   }
 
+  /** What comes before the job is known to run: it may take its time, so the job shows that it lives. */
+  async #prepare(
+    replication: Replication,
+    delayMs: number,
+    signal: AbortSignal,
+  ): Promise<ReplicationId> {
+    const takesNoTime = delayMs === 0 && userFilter(replication.selection) === undefined;
+    if (takesNoTime) return this.#ids(replication, signal);
+    return this.#alive(signal, async (taskSignal) => {
+      if (delayMs > 0) await this.#job.parts.runtime.clock.sleep(delayMs, taskSignal);
+      return this.#ids(replication, taskSignal);
+    });
+  }
+
   /** The replication's ids; a user filter's code is part of them and is read from the source. */
   async #ids(replication: Replication, signal: AbortSignal): Promise<ReplicationId> {
+    const { runtime, config, ids } = this.#job.parts;
     const source = (): Endpoint => this.#open(replication, "source");
-    const code = await readFilterCode(replication, source, signal);
-    return replicationId(this.#job.parts.ids, replication, code);
+    const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
+    const code = await readFilterCode(replication, source, limit, signal);
+    return replicationId(ids, replication, code);
+  }
+
+  /** Settles as `task` does, while the job shows that it lives. Aborts it at once when the job is taken away, or is to stop. */
+  async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const over = new AbortController();
+    let result: { readonly value: T } | undefined;
+    await runTogether(signal, [
+      async (taskSignal) => {
+        try {
+          result = { value: await task(taskSignal) };
+        } finally {
+          over.abort();
+        }
+      },
+      () => this.#showLife(undefined, over.signal),
+    ]);
+    assert(result !== undefined, "Who ends in good order has a result");
+    return result.value;
   }
 
   /** Marks the job as running, if no other job runs the same replication. */
   async #begin({ id }: ReplicationId): Promise<boolean> {
-    const { runtime, kv, ownership, jobs, nodeName, processId, config } = this.#job.parts;
+    const { runtime, kv, ownership, jobs, config } = this.#job.parts;
     const nowMs = runtime.clock.nowMs();
     const event = { type: "started", timeMs: nowMs } as const;
-    const moved = this.#job.data.replicationId !== undefined && this.#job.data.replicationId !== id;
+    const before = this.#job.data;
+    const moved = before.replicationId !== undefined && before.replicationId !== id;
+    // A job that has ended has ended, also while its failures are tried once more.
+    const outcome = hasEnded(before.state)
+      ? { state: before.state, failure: before.failure }
+      : { state: "pending" as const, failure: undefined };
     const started: ReplicationJobData = {
-      ...this.#job.data,
+      ...before,
+      ...outcome,
       replicationId: id,
-      state: "running",
-      failure: undefined,
       // Another id is another replication: its figures begin anew.
-      statistics: moved ? NO_STATISTICS : this.#job.data.statistics,
-      history: withEvents(moved ? [] : this.#job.data.history, [event], config.historyLengthMax),
+      statistics: moved ? NO_STATISTICS : before.statistics,
+      history: withEvents(moved ? [] : before.history, [event], config.historyLengthMax),
       lastStartMs: nowMs,
       lastUpdatedMs: nowMs,
-      node: nodeName,
-      processId,
     };
+    const job = { jobId: this.#job.held.id, userName: before.userName };
     const claim = await kv.transact(async (tx) => {
       await this.#job.verify(tx);
-      if (moved) await ownership.release(tx, this.#job.data.replicationId, this.#job.held.id);
-      const claimed = await ownership.claim(tx, id, this.#job.held.id);
+      if (moved) await ownership.release(tx, before.replicationId, job);
+      const claimed = await ownership.claim(tx, id, job);
       if (claimed.kind === "owner") {
         await jobs.update(tx, this.#job.held, toJobData(started));
-        if (!hasEnded(this.#job.data.state)) await this.#job.clearDocumentState(tx);
+        if (!hasEnded(before.state)) await this.#job.clearDocumentState(tx);
       }
       return claimed;
     });
@@ -186,11 +229,10 @@ export class ReplicationJob {
       error: "duplicate_job",
       reason: `Duplicate job running: ${claim.otherJobId}`,
     };
-    const isPersistent = this.#job.data.document !== undefined;
-    if (this.#job.data.state === "completed")
-      await this.#job.endAs(this.#job.data, RETRY_PAUSE_SEC);
-    else if (isPersistent && !claim.otherIsPersistent) await this.#job.retryLater(failure);
-    else await this.#job.fail(failure);
+    if (hasEnded(before.state)) await this.#job.endAs(before, RETRY_PAUSE_SEC);
+    // A transient job ends some day, and this one runs then; a persistent one stays.
+    else if (claim.otherIsPersistent) await this.#job.fail(failure);
+    else await this.#job.retryLater(failure);
     return false;
   }
 
@@ -297,12 +339,9 @@ export class ReplicationJob {
         limits: config.limits,
       };
       const copier = new BatchCopier(parts, observer);
-      const over = new AbortController();
-      await runTogether(signal, [
-        (taskSignal) =>
-          retryFailures(copier, failures, request, taskSignal).finally(() => over.abort()),
-        () => this.#showLife(undefined, over.signal),
-      ]);
+      await this.#alive(signal, (taskSignal) =>
+        retryFailures(copier, failures, request, taskSignal),
+      );
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;

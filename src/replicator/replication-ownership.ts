@@ -1,12 +1,12 @@
 /**
- * Which job runs a replication. Two jobs that copy the same thing have the same replication id; only one of them runs
- * (`couch_replicator_job`'s check of ownership).
+ * Which jobs run a replication, and which of them owns it. Jobs that copy the same thing have the same replication id; only the
+ * owner runs (`couch_replicator_job`'s check of ownership).
  */
-import { utf8Decode, utf8Encode } from "../base/index.ts";
-import type { Jobs } from "../jobs/index.ts";
+import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../base/index.ts";
+import type { Job, Jobs } from "../jobs/index.ts";
 import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
 import { encodeMark } from "./abandoned-replications.ts";
-import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { fromJobData, REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
 import { baseIdOf } from "./replication-id.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";
 
@@ -19,6 +19,12 @@ export type Claim =
       readonly otherIsPersistent: boolean;
     };
 
+/** A job, and on whose behalf it runs. */
+export interface ReplicatingJob {
+  readonly jobId: string;
+  readonly userName: string | null;
+}
+
 export class ReplicationOwnership {
   readonly #keys: ReplicatorKeys;
   readonly #jobs: Jobs;
@@ -28,33 +34,64 @@ export class ReplicationOwnership {
     this.#jobs = jobs;
   }
 
-  /** The job that a replication id, or a job id, names. */
-  async jobOf(tx: ReadTransaction, id: string): Promise<string> {
-    const value = await tx.get(this.#keys.replicationId(id));
-    return value === undefined ? id : utf8Decode(value);
+  /**
+   * The job that an id names: a job id, or a replication id. Of several jobs that ran the replication it is one of `userName`, if
+   * there is one, and otherwise the owner.
+   */
+  async jobOf(tx: ReadTransaction, id: string, userName?: string | null): Promise<string> {
+    const owner = await this.#ownerOf(tx, id);
+    if (owner === undefined || userName === undefined) return owner ?? id;
+    const { entries } = await tx.getRangePage(this.#keys.replicationJobsOf(id, userName));
+    const jobIds = entries.map(({ key }) => this.#keys.replicationJobId(key));
+    return jobIds.includes(owner) ? owner : (jobIds[0] ?? owner);
   }
 
   /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes or ended gives way. */
-  async claim(tx: Transaction, replicationId: string, jobId: string): Promise<Claim> {
-    const owner = await this.jobOf(tx, replicationId);
-    if (owner !== replicationId && owner !== jobId) {
+  async claim(
+    tx: Transaction,
+    replicationId: string,
+    { jobId, userName }: ReplicatingJob,
+  ): Promise<Claim> {
+    const owner = await this.#ownerOf(tx, replicationId);
+    if (owner !== undefined && owner !== jobId) {
       const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
-      const data = other && fromJobData(other.data);
-      if (data?.state === "running" || data?.state === "pending") {
-        const otherIsPersistent = data.document !== undefined;
+      if (other !== undefined && isAliveAndWell(other)) {
+        const otherIsPersistent = fromJobData(other.data).document !== undefined;
         return { kind: "duplicate", otherJobId: owner, otherIsPersistent };
       }
     }
     tx.set(this.#keys.replicationId(replicationId), utf8Encode(jobId));
+    tx.set(this.#keys.replicationJob(replicationId, userName, jobId), EMPTY_BYTES);
     return { kind: "owner" };
   }
 
-  /** Gives a replication id up, if the job has it. */
-  async release(tx: Transaction, replicationId: string | undefined, jobId: string): Promise<void> {
+  /** The job is not one of this replication any more. If it was the owner, another one that ran it takes its place. */
+  async release(
+    tx: Transaction,
+    replicationId: string | undefined,
+    { jobId, userName }: ReplicatingJob,
+  ): Promise<void> {
     if (replicationId === undefined) return;
-    const owner = await this.jobOf(tx, replicationId);
-    if (owner !== jobId) return;
+    tx.clear(this.#keys.replicationJob(replicationId, userName, jobId));
+    if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
+    const others = this.#keys.replicationJobs(replicationId);
+    const [other] = (await tx.getRangePage(others, { limit: 1 })).entries;
+    if (other !== undefined) {
+      const otherId = this.#keys.replicationJobId(other.key);
+      tx.set(this.#keys.replicationId(replicationId), utf8Encode(otherId));
+      return;
+    }
     tx.clear(this.#keys.replicationId(replicationId));
     tx.set(this.#keys.abandonedMark(baseIdOf(replicationId)), encodeMark());
   }
+
+  async #ownerOf(tx: ReadTransaction, replicationId: string): Promise<string | undefined> {
+    const value = await tx.get(this.#keys.replicationId(replicationId));
+    return value && utf8Decode(value);
+  }
+}
+
+function isAliveAndWell(job: Job): boolean {
+  const state = replicationState(job, fromJobData(job.data));
+  return state === "running" || state === "pending";
 }

@@ -16,6 +16,7 @@ const REMOVED_DATABASE = 12;
 const DATABASES_REMOVED = 13;
 const FAILURES_KEPT = 14;
 const ABANDONED = 15;
+const REPLICATION_JOB = 16;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -93,6 +94,11 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     value: "(1, timeMs)",
     note: "a replication that a job gave up, and when that was noticed, if it was",
   },
+  {
+    key: "(16, replicationId, userName, jobId)",
+    value: '""',
+    note: "a job that ran a replication, by who asked for it, whether it owns it now or not",
+  },
 ];
 
 /** What failures are counted by. */
@@ -112,6 +118,23 @@ export class ReplicatorKeys {
 
   replicationId(replicationId: string): Key {
     return this.#replicator.pack([REPLICATION_ID, replicationId]);
+  }
+
+  replicationJob(replicationId: string, userName: string | null, jobId: string): Key {
+    return this.#replicator.pack([REPLICATION_JOB, replicationId, userName, jobId]);
+  }
+
+  replicationJobs(replicationId: string): KeyRange {
+    return this.#replicator.range([REPLICATION_JOB, replicationId]);
+  }
+
+  replicationJobsOf(replicationId: string, userName: string | null): KeyRange {
+    return this.#replicator.range([REPLICATION_JOB, replicationId, userName]);
+  }
+
+  /** The job in a key of `replicationJob`. */
+  replicationJobId(key: Key): string {
+    return String(this.#replicator.unpack(key)[3]);
   }
 
   failure(baseId: string, idBytes: Uint8Array, digest: Uint8Array): Key {

@@ -4,7 +4,7 @@
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import type { Job, Jobs } from "../jobs/index.ts";
+import type { Job, Jobs, Worker } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { AbandonedReplications } from "./abandoned-replications.ts";
 import type { FailureList } from "./failure-list.ts";
@@ -12,10 +12,12 @@ import { JobCommands } from "./job-commands.ts";
 import type { JobControls } from "./job-control.ts";
 import {
   fromJobData,
+  hasEnded,
   newJobData,
   persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
+  replicationState,
   toJobData,
 } from "./job-data.ts";
 import { JobFailures } from "./job-failures.ts";
@@ -81,7 +83,10 @@ export class Replicator {
     return this.#parts.config;
   }
 
-  /** Registers the job type, so that jobs can be added. Once, at the start of every node. */
+  /**
+   * Registers the job type, so that jobs can be added, with the settings that hold for all nodes. At the start of every node, and when
+   * these settings change.
+   */
   async prepare(): Promise<void> {
     const { kv, jobs, config } = this.#parts;
     await kv.transact(
@@ -114,9 +119,10 @@ export class Replicator {
     await kv.transact(async (tx) => {
       const existing = await jobs.get(tx, jobName(id));
       if (existing !== undefined) {
-        const { state, replication: earlier } = fromJobData(existing.data);
+        const data = fromJobData(existing.data);
+        const state = replicationState(existing, data);
         const active = state === "pending" || state === "running";
-        if (active && sameReplication(earlier, replication)) return;
+        if (active && sameReplication(data.replication, replication)) return;
         await removeJob(this.#parts, tx, existing);
       }
       const origin = { replication, document: undefined, userName };
@@ -137,7 +143,7 @@ export class Replicator {
   async cancel(id: string, requester: Requester): Promise<string | undefined> {
     const { kv, jobs, ownership } = this.#parts;
     return kv.transact(async (tx) => {
-      const jobId = await ownership.jobOf(tx, id);
+      const jobId = await ownership.jobOf(tx, id, requester.userName);
       const job = await jobs.get(tx, jobName(jobId));
       if (job === undefined || job.state === "finished") return undefined;
       const data = fromJobData(job.data);
@@ -173,19 +179,16 @@ export class Replicator {
     });
   }
 
-  /** A job by replication id or job id. */
-  async find(id: string): Promise<JobEntry | undefined> {
-    const { kv, jobs, ownership } = this.#parts;
-    const job = await kv.read(async (tx) => jobs.get(tx, jobName(await ownership.jobOf(tx, id))));
-    return job && entryOf(job);
+  /** A job by replication id or job id; by a replication id the one that `userName` started, if there are several. */
+  find(id: string, userName?: string | null): Promise<JobEntry | undefined> {
+    const { kv, ownership } = this.#parts;
+    return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, userName)));
   }
 
   /** The job of a replication document. */
-  async findDocument(databaseUuid: string, documentId: string): Promise<JobEntry | undefined> {
-    const { kv, jobs } = this.#parts;
-    const name = jobName(persistentJobId(databaseUuid, documentId));
-    const job = await kv.read((tx) => jobs.get(tx, name));
-    return job && entryOf(job);
+  findDocument(databaseUuid: string, documentId: string): Promise<JobEntry | undefined> {
+    const jobId = persistentJobId(databaseUuid, documentId);
+    return this.#parts.kv.read((tx) => this.#entry(tx, jobId));
   }
 
   /** Every job in order of its id; those of one `_replicator` database if its uuid is given. */
@@ -195,16 +198,26 @@ export class Replicator {
     let afterId: string | undefined = prefix === "" ? undefined : prefix;
     for (;;) {
       const from = afterId === undefined ? {} : { afterId };
-      const page = await kv.read((tx: ReadTransaction) =>
-        jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX }),
-      );
+      const { page, workers } = await kv.read(async (tx) => ({
+        page: await jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX }),
+        workers: await jobs.workers.members(tx.snapshot),
+      }));
+      const workerOf = new Map(workers.map((worker) => [worker.id, worker]));
       for (const job of page.entries) {
         if (!job.id.startsWith(prefix)) return;
-        yield entryOf(job);
+        yield entryOf(job, workerOf.get(job.worker ?? ""));
       }
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
     }
+  }
+
+  async #entry(tx: ReadTransaction, jobId: string): Promise<JobEntry | undefined> {
+    const { jobs } = this.#parts;
+    const job = await jobs.get(tx, jobName(jobId));
+    if (job === undefined) return undefined;
+    const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
+    return entryOf(job, await worker);
   }
 
   /** Forgets what is too old to be asked for. Now and then, on any node. */
@@ -218,8 +231,8 @@ export class Replicator {
     const { kv, jobs, config, runtime } = this.#parts;
     const before = runtime.clock.nowMs() - config.transientJobAgeSecMax * 1000;
     for await (const { jobId, data } of this.entries()) {
-      const ended = data.state === "completed" || data.state === "failed";
-      if (data.document !== undefined || !ended || data.lastUpdatedMs > before) continue;
+      if (data.document !== undefined || !hasEnded(data.state)) continue;
+      if (data.lastUpdatedMs > before) continue;
       await kv.transact(async (tx) => {
         const job = await jobs.get(tx, jobName(jobId));
         if (job?.state === "finished") await removeJob(this.#parts, tx, job);
@@ -254,6 +267,8 @@ function jobName(id: string): { type: string; id: string } {
   return { type: REPLICATION_JOB_TYPE, id };
 }
 
-function entryOf(job: Job): JobEntry {
-  return { jobId: job.id, data: fromJobData(job.data), scheduledAtSec: job.scheduledAtSec };
+function entryOf(job: Job, worker: Worker | undefined): JobEntry {
+  const { id: jobId, scheduledAtSec } = job;
+  const data = fromJobData(job.data);
+  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
 }

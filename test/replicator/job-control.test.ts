@@ -193,5 +193,6 @@ test.each([
   const jobId = await node.replicator.start(parseReplication(members), requester);
   const entry = await node.replicator.find(jobId);
   const failure = { error: "error", reason: "connection refused" };
-  expect(entry && matchesFilter(filter, { ...entry.data, failure })).toBe(expected);
+  const failed = entry && { ...entry, data: { ...entry.data, failure } };
+  expect(failed && matchesFilter(filter, failed)).toBe(expected);
 });

@@ -51,9 +51,10 @@ export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<stri
   const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
   const running = new Map<string, string>();
   const problems: string[] = [];
-  for (const { id, data } of entries) {
-    const { state, replicationId } = fromJobData(data);
-    if (state !== "running" || replicationId === undefined) continue;
+  for (const { id, state, data } of entries) {
+    const { history, replicationId } = fromJobData(data);
+    const isUnderWay = state === "running" && history[0]?.type === "started";
+    if (!isUnderWay || replicationId === undefined) continue;
     const other = running.get(replicationId);
     if (other !== undefined) problems.push(`${other} and ${id} both run ${replicationId}`);
     running.set(replicationId, id);

@@ -56,9 +56,9 @@ export class RecordedJobs extends Jobs {
     await super.update(tx, held, data);
     enter(tx, held, "write");
     // Not when it is accepted: of two that want the same replication, one finds that the other runs, and takes nothing from it.
-    const { state, replication } = fromJobData(data ?? {});
+    const { history, replication } = fromJobData(data ?? {});
     const target = replication?.target;
-    if (state === "running" && target?.kind === "local")
+    if (history?.[0]?.type === "started" && target?.kind === "local")
       note(tx, target.database, this.#copier, "hold");
   }
 

@@ -1,0 +1,115 @@
+/** Settings that are changed while jobs run. In virtual time. */
+import { expect, test } from "vitest";
+import { ActivityMonitor } from "../../src/jobs/index.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const JOE = { userName: "joe", isAdmin: false };
+const FOREVER = new AbortController().signal;
+
+/** Settings that a test can change. */
+function live<T extends object>(values: T): { readonly values: T; readonly config: T } {
+  const config = {} as T;
+  for (const name of Object.keys(values) as (keyof T)[]) {
+    Object.defineProperty(config, name, { enumerable: true, get: () => values[name] });
+  }
+  return { values, config };
+}
+
+test.each([
+  { from: 60, to: 4 },
+  { from: 4, to: 60 },
+])("an activity timeout of $from s that becomes $to s takes no job away", async ({ from, to }) => {
+  const world = new World("timeout");
+  const node = openVirtualNode({ world, config: { activityTimeoutSec: from } });
+  await node.start();
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  const body = { source: "a", target: "b", continuous: true };
+  const id = await world.until(node.replicator.start(parseReplication(body), JOE));
+  await world.until(node.replicator.started(id, FOREVER));
+  await world.time.run(world.time.nowMs + 100_000);
+  // Another node is configured otherwise, and what it says counts for all. Its monitor has not seen what counted before.
+  const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
+  await other.start();
+  const fresh = new AbortController();
+  const { runtime, kv, jobs } = other;
+  const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE).run(fresh.signal);
+  await world.time.run(world.time.nowMs + 400_000);
+  expect(node.names).not.toContain("jobs.expired");
+  expect(await world.until(kv.read((tx) => jobs.getTypeTimeout(tx, REPLICATION_JOB_TYPE)))).toBe(
+    to,
+  );
+  fresh.abort();
+  await world.until(monitor);
+  await other.stop();
+  await node.stop();
+});
+
+test("a job that is silent is taken away after the timeout that was changed, too", async () => {
+  const world = new World("silence");
+  const node = openVirtualNode({ world, config: { activityTimeoutSec: 60 } });
+  await node.start();
+  const { kv, jobs } = node;
+  const stored = kv.transact(async (tx) => {
+    await jobs.setTypeTimeout(tx, REPLICATION_JOB_TYPE, 4);
+    await jobs.setTypeTimeout(tx, "other", 4);
+    await jobs.add(tx, { type: "other", id: "silent" }, {});
+    await jobs.accept(tx, "other", { dueBySec: 0, countMax: 1 });
+  });
+  await world.until(stored);
+  const stopping = new AbortController();
+  const monitor = new ActivityMonitor(node.runtime, kv, jobs, "other").run(stopping.signal);
+  const isTaken = (): boolean => node.names.includes("jobs.expired");
+  expect(await world.time.run(world.time.nowMs + 12_000, isTaken)).toBe(true);
+  stopping.abort();
+  await world.until(monitor);
+  await node.stop();
+});
+
+test("a shorter cycle of the scheduler begins at once", async () => {
+  const { values, config } = live({ intervalSec: 86_400, runSecMin: 1, jobsMax: 1 });
+  const node = openVirtualNode({ config });
+  const { world, replicator } = node;
+  await node.start();
+  for (const name of ["a", "b", "c"]) await node.createDatabase(name);
+  for (const target of ["b", "c"]) {
+    const body = { source: "a", target, continuous: true };
+    await world.until(replicator.start(parseReplication(body), JOE));
+  }
+  await world.time.run(world.time.nowMs + 600_000);
+  expect(node.names).not.toContain("replication.rotated");
+  values.intervalSec = 10;
+  const isRotated = (): boolean => node.names.includes("replication.rotated");
+  // The first look finds who waits, and the cycle behind it stops a job.
+  expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
+  await node.stop();
+});
+
+test.each([
+  { ageSec: 20, runsJobs: false },
+  { ageSec: 1000, runsJobs: true },
+])(
+  "an ended transient job is forgotten within a tenth of $ageSec s, with runsJobs $runsJobs on the node that is left",
+  async ({ ageSec, runsJobs }) => {
+    const world = new World("age");
+    const { values, config } = live({ transientJobAgeSecMax: 86_400 });
+    const worker = openVirtualNode({ world, config });
+    await worker.start();
+    for (const name of ["a", "b"]) await worker.createDatabase(name);
+    const replication = parseReplication({ source: "a", target: "b" });
+    const id = await world.until(worker.replicator.start(replication, JOE));
+    await world.until(worker.replicator.ended(id, FOREVER));
+    const endedMs = world.time.nowMs;
+    await worker.stop();
+    const node = openVirtualNode({ world, config });
+    await node.start({ runsJobs });
+    values.transientJobAgeSecMax = ageSec;
+    const find = () => world.until(node.replicator.find(id));
+    await world.time.run(endedMs + ageSec * 1000 - 1);
+    expect(await find()).toBeDefined();
+    await world.time.run(endedMs + ageSec * 1100 + 2000);
+    expect(await find()).toBeUndefined();
+    await node.stop();
+  },
+);

@@ -1,0 +1,120 @@
+/**
+ * What a job does before it is known to run: it reads the filter that is part of its id. The source may take its time, or never
+ * answer. In virtual time.
+ */
+import { expect, test } from "vitest";
+import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const USER = { userName: "joe", isAdmin: false };
+const FOREVER = new AbortController().signal;
+const BODY = { source: "http://source.test:5984/a", target: "b", filter: "d/f" };
+/** Longer than all that bounds the run. */
+const PATIENT = { connection_timeout: 10_000_000 };
+
+/** A server that takes a request and never answers; `gone` counts requests that were given up. */
+function silentServer(): {
+  readonly fetch: Fetch;
+  readonly counts: { asked: number; gone: number };
+} {
+  const counts = { asked: 0, gone: 0 };
+  return {
+    counts,
+    fetch: ({ signal }) =>
+      new Promise((_, reject) => {
+        counts.asked++;
+        signal.addEventListener("abort", () => {
+          counts.gone++;
+          reject(signal.reason);
+        });
+      }),
+  };
+}
+
+test("a job whose source never says what its filter is keeps its lock, and fails in time", async () => {
+  const { fetch, counts } = silentServer();
+  const node = openVirtualNode({ fetch, config: { activityTimeoutSec: 8, stallTimeoutSec: 60 } });
+  const { world, replicator } = node;
+  await node.start();
+  const id = await world.until(replicator.start(parseReplication({ ...BODY, ...PATIENT }), USER));
+  expect(await world.until(replicator.ended(id, FOREVER))).toEqual({
+    kind: "failed",
+    failure: {
+      error: "timeout",
+      reason:
+        "The filter in `_design/d` of the source `http://source.test:5984/a/` could not be read within 60 s",
+    },
+  });
+  expect(world.time.nowMs).toBeGreaterThanOrEqual(60_000);
+  expect(world.time.nowMs).toBeLessThan(65_000);
+  expect(counts).toEqual({ asked: 1, gone: 1 });
+  expect(node.names).not.toContain("jobs.expired");
+  await node.stop();
+});
+
+test("a continuous job whose source never says what its filter is counts errors, and waits longer each time", async () => {
+  const { fetch } = silentServer();
+  const node = openVirtualNode({
+    fetch,
+    config: { activityTimeoutSec: 8, stallTimeoutSec: 60, penaltySecMin: 100 },
+  });
+  const { world, replicator } = node;
+  await node.start();
+  const body = { ...BODY, ...PATIENT, continuous: true };
+  const id = await world.until(replicator.start(parseReplication(body), USER));
+  await world.time.run(30_000);
+  expect((await world.until(replicator.find(id)))?.state).toBe("running");
+  await world.time.run(70_000);
+  const entry = await world.until(replicator.find(id));
+  expect(entry).toMatchObject({ state: "crashing", data: { errorCount: 1 } });
+  expect(entry?.data.failure?.error).toBe("timeout");
+  await node.stop();
+});
+
+test("a job that is removed while its filter is read gives the request up at once", async () => {
+  const { fetch, counts } = silentServer();
+  const node = openVirtualNode({ fetch });
+  const { world, replicator } = node;
+  await node.start();
+  const id = await world.until(replicator.start(parseReplication({ ...BODY, ...PATIENT }), USER));
+  await world.time.run(5000, () => counts.asked === 1);
+  await world.until(replicator.cancel(id, USER));
+  await world.time.run(world.time.nowMs + 100, () => counts.gone === 1);
+  expect(counts).toEqual({ asked: 1, gone: 1 });
+  expect(node.names).toContain("replication.halted");
+  await node.stop();
+});
+
+test("a job that is paused while its filter is read rests at once", async () => {
+  const { fetch, counts } = silentServer();
+  const node = openVirtualNode({ fetch });
+  const { world, replicator } = node;
+  await node.start();
+  const body = { ...BODY, ...PATIENT, continuous: true };
+  const id = await world.until(replicator.start(parseReplication(body), USER));
+  await world.time.run(5000, () => counts.asked === 1);
+  expect(await world.until(replicator.commands.pause(id, "joe"))).toBe("done");
+  await world.time.run(world.time.nowMs + 100, () => counts.gone === 1);
+  expect(counts).toEqual({ asked: 1, gone: 1 });
+  await world.time.run(world.time.nowMs + 1000);
+  expect(await world.until(replicator.find(id))).toMatchObject({ state: "pending" });
+  await node.stop();
+});
+
+test("a job that waits out its start-up jitter keeps its lock", async () => {
+  const refusing: Fetch = async ({ method, url }) => {
+    throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
+  };
+  const node = openVirtualNode({
+    fetch: refusing,
+    config: { activityTimeoutSec: 8, startupJitterMs: 1_000_000 },
+  });
+  const { world, replicator } = node;
+  await node.start();
+  const { filter: _, ...unfiltered } = BODY;
+  await world.until(replicator.start(parseReplication(unfiltered), USER));
+  await world.time.run(400_000);
+  expect(node.names).not.toContain("jobs.expired");
+  await node.stop();
+});

@@ -1,0 +1,63 @@
+/** Which state is shown: whether a job runs is the queue's fact, and nobody else's. In virtual time. */
+import { expect, test } from "vitest";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const JOE = { userName: "joe", isAdmin: false };
+const FOREVER = new AbortController().signal;
+const BODY = { source: "a", target: "b", continuous: true };
+
+type VirtualNode = ReturnType<typeof openVirtualNode>;
+
+/** A frontend and a node that runs jobs, and a continuous job that runs on it. */
+async function open() {
+  const world = new World("states");
+  const frontend = openVirtualNode({ world });
+  await frontend.start({ runsJobs: false });
+  for (const name of ["a", "b"]) await frontend.createDatabase(name);
+  const worker = openVirtualNode({ world, nodeName: "first" });
+  await worker.start();
+  const id = await world.until(frontend.replicator.start(parseReplication(BODY), JOE));
+  await world.until(frontend.replicator.started(id, FOREVER));
+  const shown = async (node: VirtualNode = frontend) => {
+    const entry = await world.until(node.replicator.find(id));
+    return [entry?.state, entry?.worker?.node];
+  };
+  return { world, frontend, worker, id, shown };
+}
+
+test("a job whose node died waits as soon as the node has lost its lease, though no other node runs jobs", async () => {
+  const { world, frontend, worker, shown } = await open();
+  expect(await shown()).toEqual(["running", "first"]);
+  worker.simulated.crash();
+  const isExpelled = (): boolean => frontend.names.includes("jobs.worker-cleared");
+  expect(await world.time.run(world.time.nowMs + 12_000, isExpelled)).toBe(true);
+  expect(await shown()).toEqual(["pending", undefined]);
+  const listed = [];
+  for await (const { state } of frontend.replicator.entries()) listed.push(state);
+  expect(listed).toEqual(["pending"]);
+  const second = openVirtualNode({ world, nodeName: "second" });
+  await second.start();
+  await world.time.run(world.time.nowMs + 2000);
+  expect(await shown()).toEqual(["running", "second"]);
+  await second.stop();
+  expect(await shown()).toEqual(["pending", undefined]);
+  await frontend.stop();
+});
+
+test("a job that version 0.1 stored as running is shown as its queue has it", async () => {
+  const { frontend, worker, id, shown } = await open();
+  const { world, kv, jobs } = frontend;
+  await worker.stop();
+  await world.until(
+    kv.transact(async (tx) => {
+      const name = { type: "replication", id };
+      const job = await jobs.get(tx, name);
+      const data = { ...job?.data, state: "running", node: "gone", processId: "1" };
+      await jobs.resubmit(tx, name, 2 ** 36, data);
+    }),
+  );
+  expect(await shown()).toEqual(["pending", undefined]);
+  await frontend.stop();
+});

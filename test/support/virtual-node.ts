@@ -1,0 +1,70 @@
+/** A node in virtual time: what takes hours is over at once, and the same happens each time. */
+import { Utf8Text } from "../../src/base/index.ts";
+import { ActivityMonitor, WorkerWatch } from "../../src/jobs/index.ts";
+import { REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { composeNode, type NodeParts } from "./compose-node.ts";
+import { ADMIN } from "./open-node.ts";
+
+const LEASE_MS = 5000;
+
+export interface VirtualNodeOptions extends Omit<NodeParts, "runtime" | "kv"> {
+  /** A world that other nodes share. */
+  readonly world?: World;
+}
+
+export function openVirtualNode({ world = new World("node"), ...options }: VirtualNodeOptions) {
+  /** Names of all events of the world from now on. */
+  const names: string[] = [];
+  world.listeners.push((name) => names.push(name));
+  const simulated = world.openNode();
+  const { runtime, kv } = simulated;
+  const node = composeNode({ ...options, runtime, kv });
+  const { databases, jobs, replicator, scheduler, cleanUp } = node;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let running: Promise<unknown> = Promise.resolve();
+  return {
+    ...node,
+    world,
+    names,
+    /** To crash it, or to cut it off. */
+    simulated,
+    /** Runs what every node runs; jobs, too, unless it is a frontend. */
+    async start({ runsJobs = true } = {}): Promise<void> {
+      await world.until(replicator.prepare());
+      const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE);
+      const services = [monitor, cleanUp, runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS)];
+      running = Promise.all(services.map((service) => service.run(signal)));
+    },
+    async stop(): Promise<void> {
+      stopping.abort(new Error("The test is over"));
+      await world.until(running);
+    },
+    async createDatabase(name: string): Promise<void> {
+      await world.until(kv.transact((tx) => databases.create(tx, name)));
+    },
+    async put(database: string, id: string, members: object): Promise<void> {
+      const body = Utf8Text.of(JSON.stringify(members));
+      const edit = { mode: "interactive", parent: undefined, deleted: false } as const;
+      const writing = kv.transact(async (tx) => {
+        const opened = await databases.open(tx, database);
+        return opened.write(tx, { ...edit, id, body, attachments: [] }, ADMIN);
+      });
+      const outcome = await world.until(writing);
+      if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
+    },
+    /** The job of a replication document, once `passes` says yes. */
+    async document(
+      id: string,
+      passes: (entry: NonNullable<Awaited<ReturnType<typeof replicator.find>>>) => boolean,
+    ) {
+      const { uuid } = await world.until(kv.read((tx) => databases.open(tx, "_replicator")));
+      for (;;) {
+        const entry = await world.until(replicator.findDocument(uuid, id));
+        if (entry !== undefined && passes(entry)) return entry;
+        await world.time.run(world.time.nowMs + 100);
+      }
+    },
+  };
+}
