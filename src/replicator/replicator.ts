@@ -17,6 +17,7 @@ import {
   persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
+  type ReplicationJobData,
   replicationState,
   toJobData,
 } from "./job-data.ts";
@@ -26,7 +27,12 @@ import { removeJob } from "./remove-job.ts";
 import type { Replication } from "./replication.ts";
 import { groupOf, sharesOfGroups } from "./replication-group.ts";
 import { sameReplication } from "./replication-hook.ts";
-import { type ReplicationIdContext, transientJobId } from "./replication-id.ts";
+import {
+  type ReplicationIdContext,
+  replicationId,
+  transientJobId,
+  userFilter,
+} from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 
@@ -205,7 +211,7 @@ export class Replicator {
       const workerOf = new Map(workers.map((worker) => [worker.id, worker]));
       for (const job of page.entries) {
         if (!job.id.startsWith(prefix)) return;
-        yield entryOf(job, workerOf.get(job.worker ?? ""));
+        yield this.#entryOf(job, workerOf.get(job.worker ?? ""));
       }
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
@@ -217,7 +223,23 @@ export class Replicator {
     const job = await jobs.get(tx, jobName(jobId));
     if (job === undefined) return undefined;
     const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
-    return entryOf(job, await worker);
+    return this.#entryOf(job, await worker);
+  }
+
+  #entryOf(job: Job, worker: Worker | undefined): JobEntry {
+    const { id: jobId, scheduledAtSec } = job;
+    const stored = fromJobData(job.data);
+    const state = replicationState(job, stored);
+    const data = state === "running" ? this.#identified(stored) : stored;
+    return { jobId, data, state, worker, scheduledAtSec };
+  }
+
+  /** A job that was just accepted has no replication id yet, but if it has no filter that must be read, it is known which one. */
+  #identified(data: ReplicationJobData): ReplicationJobData {
+    const { replication, replicationId: known } = data;
+    if (known !== undefined || replication === undefined) return data;
+    if (userFilter(replication.selection) !== undefined) return data;
+    return { ...data, replicationId: replicationId(this.#parts.ids, replication, undefined).id };
   }
 
   /** Forgets what is too old to be asked for. Now and then, on any node. */
@@ -265,10 +287,4 @@ export class Replicator {
 
 function jobName(id: string): { type: string; id: string } {
   return { type: REPLICATION_JOB_TYPE, id };
-}
-
-function entryOf(job: Job, worker: Worker | undefined): JobEntry {
-  const { id: jobId, scheduledAtSec } = job;
-  const data = fromJobData(job.data);
-  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
 }
