@@ -12,6 +12,13 @@ interface ErrorResponse {
   readonly reason?: string;
 }
 
+/** What every error says, and whatever else helps. */
+type ErrorMembers = Readonly<Record<"error" | "reason", string>> &
+  Readonly<Record<string, unknown>>;
+
+/** When a client may ask again for what could not be done now. */
+const RETRY_AFTER_SEC = 1;
+
 const TRY_AGAIN = { status: 503, error: "service_unavailable" } as const;
 
 export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
@@ -69,6 +76,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   KV_UNKNOWN_COMMIT: TRY_AGAIN,
   KV_UNAVAILABLE: TRY_AGAIN,
   KV_CLOSED: TRY_AGAIN,
+  API_SERVER_STOPPING: TRY_AGAIN,
 };
 
 const UNEXPECTED = {
@@ -121,7 +129,13 @@ export function isRefusal(error: unknown): boolean {
 /** An error as a response. Unexpected ones tell nothing of themselves. */
 export function errorResponse(error: unknown): ApiResponse {
   const { status, error: name, reason } = errorAnswer(error);
-  return json(status, { error: name, reason });
+  const members = { error: name, reason };
+  return status === TRY_AGAIN.status ? comeBack(members) : json(status, members);
+}
+
+/** What cannot be done now, and may be done soon. */
+export function comeBack(members: ErrorMembers): ApiResponse {
+  return json(TRY_AGAIN.status, members, { "Retry-After": String(RETRY_AFTER_SEC) });
 }
 
 export function methodNotAllowed(allowed: readonly string[]): ApiResponse {

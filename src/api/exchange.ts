@@ -1,6 +1,7 @@
 /**
  * The API as a function from request to response. It knows no socket: `host/node-server.ts` serves it, tests call it.
  */
+import { OperationalError } from "../base/index.ts";
 
 export interface ApiRequest {
   readonly method: string;
@@ -13,7 +14,7 @@ export interface ApiRequest {
   readonly body: AsyncIterable<Uint8Array>;
   /** The address of the client. */
   readonly peer: string;
-  /** Aborts when the client has gone, or the server stops. */
+  /** Aborts when the client has gone, or the server stops: with a ServerStoppingError. */
   readonly signal: AbortSignal;
 }
 
@@ -25,6 +26,15 @@ export interface ApiResponse {
    * breaks the connection, so that a client never takes half an answer for a whole one.
    */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array | string> | undefined;
+}
+
+/** The node stops before it could answer: another one, or the same after its restart, may. */
+export class ServerStoppingError extends OperationalError {
+  override readonly name = "ServerStoppingError";
+
+  constructor() {
+    super("API_SERVER_STOPPING", "The node is stopping");
+  }
 }
 
 /** Never rejects: what goes wrong is a response, too. */

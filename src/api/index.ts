@@ -15,6 +15,7 @@ export { CORS_EXPOSED_HEADERS, CORS_HEADERS, CORS_METHODS } from "./cors.ts";
 export type { ErrorAnswer } from "./error-responses.ts";
 export { errorAnswer, errorResponse } from "./error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./exchange.ts";
+export { ServerStoppingError } from "./exchange.ts";
 export { failureRoutes } from "./failures.ts";
 export type { FindJobParts } from "./find-job.ts";
 export type { JobsParts } from "./jobs.ts";

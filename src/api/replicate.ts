@@ -1,4 +1,5 @@
 /** `POST /_replicate`: transient replications (`couch_replicator_httpd`). */
+import { errorCode } from "../base/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import {
   certificateFilesRefusal,
@@ -8,6 +9,7 @@ import {
   type Requester,
 } from "../replicator/index.ts";
 import type { Call } from "./call.ts";
+import { comeBack } from "./error-responses.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { readJsonBody, requireJsonType } from "./request-body.ts";
 import { json } from "./responses.ts";
@@ -32,8 +34,21 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   const refusal = requester.isAdmin ? undefined : certificateFilesRefusal(replication);
   if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
   const jobId = await replicator.start(replication, requester);
-  const { signal } = call.request;
-  if (replication.continuous) {
+  try {
+    return await settled(replicator, { jobId, isContinuous: replication.continuous }, call);
+  } catch (error) {
+    if (errorCode(error) !== "API_SERVER_STOPPING") throw error;
+    return goesOn(replicator, jobId);
+  }
+}
+
+/** Waits until a continuous job has begun, or a one-shot job has ended. */
+async function settled(
+  replicator: Replicator,
+  { jobId, isContinuous }: { readonly jobId: string; readonly isContinuous: boolean },
+  { request: { signal } }: Call,
+): Promise<ApiResponse> {
+  if (isContinuous) {
     const started = await replicator.started(jobId, signal);
     if (typeof started !== "string") return failed(started);
     return json(202, { ok: true, _local_id: started });
@@ -42,6 +57,17 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   if (outcome.kind === "completed") return json(200, { ok: true, ...outcome.result });
   if (outcome.kind === "failed") return failed(outcome.failure);
   throw new ProtocolError(404, "not_found", "The replication was cancelled");
+}
+
+/** The node stops, and the job does not: it is in the queue, and whoever asks for it again waits for the same job. */
+async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
+  const entry = await replicator.find(jobId);
+  return comeBack({
+    error: "service_unavailable",
+    reason:
+      "The node is stopping, and the replication goes on. Ask for it again, or for its state at /_scheduler/jobs/{_local_id}",
+    _local_id: entry?.data.replicationId ?? jobId,
+  });
 }
 
 async function cancelJob(

@@ -1,7 +1,7 @@
 /** Serves an `Api` over HTTP on node:http. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Api, ApiRequest, ApiResponse } from "../api/index.ts";
+import { type Api, type ApiRequest, type ApiResponse, ServerStoppingError } from "../api/index.ts";
 import type { Trace } from "../base/index.ts";
 
 /** Long `startkey`, `open_revs` and `atts_since` stand in request lines; Node's own limit is 16 KiB. */
@@ -40,7 +40,7 @@ export async function openNodeServer(options: NodeServerOptions): Promise<NodeSe
     port: (server.address() as AddressInfo).port,
     close: () =>
       new Promise((resolve) => {
-        unanswered.abort(new Error("The server is stopping"));
+        unanswered.abort(new ServerStoppingError());
         server.close(() => resolve());
         server.closeIdleConnections();
         // A client that does not read its answer must not hold the stop up.

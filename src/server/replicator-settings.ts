@@ -100,11 +100,41 @@ const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
 /** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
 const PRIORITY_COEFFICIENT = coefficientSetting(SECTION, "priority_coeff", 0.98);
 
-/** CouchDB 3's name and unit of `interval_sec`; it counts where that one is not set. */
-const INTERVAL_MS = integer("interval", DEFAULT.intervalSec * 1000);
+/** Another name of a setting, which counts where its own is not set. */
+interface OtherName {
+  readonly name: Setting<number>;
+  readonly of: Setting<number>;
+  /** How many of the other name's units are one of ours; 1 when absent. */
+  readonly perUnit?: number;
+}
 
-/** What CouchDB 4's `default.ini` calls `startup_jitter`, which counts first. */
-const ACCEPT_JITTER_MS = integer("accept_jitter", DEFAULT.startupJitterMs, 0);
+const OTHER_NAMES: readonly OtherName[] = [
+  // CouchDB 3's.
+  {
+    name: integer("interval", DEFAULT.intervalSec * 1000),
+    of: NODE_SETTINGS.intervalSec,
+    perUnit: 1000,
+  },
+  // CouchDB 4's, in its `default.ini`.
+  {
+    name: integer("accept_jitter", DEFAULT.startupJitterMs, 0),
+    of: NODE_SETTINGS.startupJitterMs,
+  },
+  // RFC 016's.
+  {
+    name: integer("min_backoff_penalty", DEFAULT.penaltySecMin),
+    of: NODE_SETTINGS.penaltySecMin,
+  },
+  {
+    name: integer("max_backoff_penalty", DEFAULT.penaltySecMax),
+    of: NODE_SETTINGS.penaltySecMax,
+  },
+  // CouchDB 3's.
+  {
+    name: integer("health_threshold", DEFAULT.healthThresholdSec),
+    of: NODE_SETTINGS.healthThresholdSec,
+  },
+];
 
 const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
   useCheckpoints: booleanSetting(SECTION, "use_checkpoints", OPTIONS_DEFAULT.useCheckpoints),
@@ -133,8 +163,7 @@ export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(PROTOCOL_SETTINGS),
   ...Object.values<Setting<unknown>>(WARNING_SETTINGS),
   PRIORITY_COEFFICIENT,
-  INTERVAL_MS,
-  ACCEPT_JITTER_MS,
+  ...OTHER_NAMES.map(({ name }) => name),
   ...Object.values<Setting<unknown>>(OPTION_SETTINGS),
 ];
 
@@ -146,7 +175,7 @@ export interface ReplicatorTexts extends SettingTexts {
 /** Members are read anew at each use, those of members too. */
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
-  const config = Object.assign(liveSettings<NodeConfig>(withOldNames(texts), NODE_SETTINGS), {
+  const config = Object.assign(liveSettings<NodeConfig>(withOtherNames(texts), NODE_SETTINGS), {
     client: liveSettings(texts, CLIENT_SETTINGS),
     limits: liveSettings(texts, LIMIT_SETTINGS),
     protocols: liveSettings(texts, PROTOCOL_SETTINGS),
@@ -161,17 +190,16 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   });
 }
 
-/** Settings that have another name elsewhere, which counts where this one is not set. */
-function withOldNames(texts: SettingTexts): SettingTexts {
-  const { intervalSec, startupJitterMs } = NODE_SETTINGS;
+function withOtherNames(texts: SettingTexts): SettingTexts {
   return {
     get(section, key) {
       const text = texts.get(section, key);
       if (section !== SECTION || text) return text;
-      if (key === startupJitterMs.key) return texts.get(section, ACCEPT_JITTER_MS.key);
-      if (key !== intervalSec.key) return text;
-      const old = texts.get(section, INTERVAL_MS.key);
-      return old && String(Math.ceil(INTERVAL_MS.read(old) / 1000));
+      const other = OTHER_NAMES.find(({ of }) => of.key === key);
+      const otherText = other && texts.get(section, other.name.key);
+      return (
+        other && otherText && String(Math.ceil(other.name.read(otherText) / (other.perUnit ?? 1)))
+      );
     },
   };
 }

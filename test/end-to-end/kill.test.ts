@@ -1,4 +1,7 @@
 /** A node that dies in the middle of its work: its jobs go on, by themselves, from their checkpoints. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { Processes, type TandemProcess, until } from "../support/open-process.ts";
@@ -152,4 +155,37 @@ test("a node that is asked to stop gives its jobs back and exits with 0", async 
     "stopped",
     "started",
   ]);
+}, 60_000);
+
+test("who waits for a replication when its node stops is told that it goes on, and where to look", async () => {
+  const silent = createServer();
+  silent.listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  processes.onClose(async () => {
+    silent.closeAllConnections();
+    silent.close();
+  });
+  const { port } = silent.address() as AddressInfo;
+  const directory = processes.directory();
+  const first = await processes.open({ directory, ini: INI });
+  const body = { source: `http://127.0.0.1:${port}/films`, target: "copy", create_target: true };
+  const asked = fetch(`${first.url}/_replicate`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  await once(silent, "request");
+  expect(await first.stop()).toBe(0);
+  const answer = await asked;
+  expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "1"]);
+  const told = (await answer.json()) as Record<string, string>;
+  expect(told).toMatchObject({ error: "service_unavailable", _local_id: expect.any(String) });
+
+  const second = await processes.open({ directory, ini: INI });
+  await once(silent, "request");
+  const path = `/_scheduler/jobs/${encodeURIComponent(told._local_id as string)}`;
+  expect((await second.call("GET", path)).body).toMatchObject({
+    state: "running",
+    id: told._local_id,
+  });
 }, 60_000);

@@ -62,6 +62,6 @@ test("a server that stops aborts what is under way, sends the answers and closes
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
   await arrived;
   const closed = server.close();
-  expect(await (await asked).text()).toBe("The server is stopping");
+  expect(await (await asked).text()).toBe("The node is stopping");
   await closed;
 });

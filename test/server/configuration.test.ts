@@ -70,6 +70,26 @@ describe("a setting", () => {
     expect(config.client.requestTimeoutMs).toBe(Number.POSITIVE_INFINITY);
   });
 
+  test("under another name counts where its own is not set, and is checked like it", () => {
+    const configuration = open();
+    const config = replicatorConfig(configuration);
+    for (const [other, text, name, value] of [
+      ["min_backoff_penalty", "3", "penaltySecMin", 3],
+      ["max_backoff_penalty", "40", "penaltySecMax", 40],
+      ["health_threshold", "50", "healthThresholdSec", 50],
+      ["interval", "2500", "intervalSec", 3],
+      ["accept_jitter", "60", "startupJitterMs", 60],
+    ] as const) {
+      configuration.set("replicator", other, text);
+      expect([name, config[name]]).toEqual([name, value]);
+      expect(() => configuration.set("replicator", other, "long")).toThrow(
+        `[replicator] ${other} = long: expected an integer`,
+      );
+    }
+    configuration.set("replicator", "min_backoff_penalty_sec", "7");
+    expect(config.penaltySecMin).toBe(7);
+  });
+
   test.each([
     ["auth_plugins", "kerberos", "a list of session and noop"],
     ["valid_endpoint_protocols", "gopher", "a list of http, https"],
