@@ -234,13 +234,15 @@ export class HeldReplication {
     });
   }
 
-  async fail(failure: ReplicationFailure): Promise<void> {
+  /** `isDuplicate`: another job runs the replication, and what somebody asked of its list is that one's to do. */
+  async fail(failure: ReplicationFailure, { isDuplicate = false } = {}): Promise<void> {
     this.parts.runtime.trace.event("replication.failed", { jobId: this.held.id, ...failure });
     await this.#end({
       state: "failed",
       failure,
       errorCount: this.data.errorCount + 1,
       events: [{ type: "crashed", reason: reasonOf(failure) }],
+      isDuplicate,
     });
   }
 
@@ -253,6 +255,7 @@ export class HeldReplication {
     readonly result?: Readonly<Record<string, unknown>>;
     readonly dueAtSec?: number;
     readonly unreachable?: string | undefined;
+    readonly isDuplicate?: boolean;
   }): Promise<void> {
     const { runtime, kv, jobs, config } = this.parts;
     const nowMs = runtime.clock.nowMs();
@@ -268,7 +271,8 @@ export class HeldReplication {
     };
     await kv.transact(async (tx) => {
       await this.#endRestart(tx);
-      const dueAtSec = ending.dueAtSec ?? (await this.#retryDueSec(tx, data));
+      const retryDueSec = ending.isDuplicate ? undefined : () => this.#retryDueSec(tx, data);
+      const dueAtSec = ending.dueAtSec ?? (await retryDueSec?.());
       if (dueAtSec !== undefined) {
         await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
       }

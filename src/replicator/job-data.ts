@@ -61,6 +61,7 @@ export interface ReplicationJobData {
   /** Undefined for a transient job. */
   readonly document: JobDocument | undefined;
   readonly userName: string | null;
+  /** Undefined until it was computed, which needs the source where a filter function is part of it. */
   readonly replicationId: string | undefined;
   readonly state: RunOutcome;
   readonly failure: ReplicationFailure | undefined;
@@ -83,12 +84,11 @@ export interface ReplicationJobData {
 
 /** A job that has not run yet. */
 export function newJobData(
-  origin: Pick<ReplicationJobData, "replication" | "document" | "userName">,
+  origin: Pick<ReplicationJobData, "replication" | "document" | "userName" | "replicationId">,
   nowMs: number,
 ): ReplicationJobData {
   return {
     ...origin,
-    replicationId: undefined,
     state: "pending",
     failure: undefined,
     errorCount: 0,

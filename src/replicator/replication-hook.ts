@@ -38,6 +38,7 @@ import {
   withOwner,
 } from "./replication-document-access.ts";
 import { groupOf } from "./replication-group.ts";
+import { knownReplicationId, type ReplicationIdContext } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 
@@ -47,6 +48,7 @@ export interface ReplicationHookParts {
   readonly ownership: ReplicationOwnership;
   readonly controls: JobControls;
   readonly removedDatabases: RemovedDatabases;
+  readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }
 
@@ -105,7 +107,7 @@ export class ReplicationHook implements DatabaseHook {
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
     const parsed = this.#permitted(this.#parse(members), context);
-    const { jobs, runtime } = this.#parts;
+    const { jobs, ids, ownership, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
     if ("replication" in parsed && existing !== undefined) {
@@ -116,14 +118,12 @@ export class ReplicationHook implements DatabaseHook {
     }
     await this.#remove(tx, id);
     const nowMs = runtime.clock.nowMs();
-    const data = newJobData(
-      {
-        replication: "replication" in parsed ? parsed.replication : undefined,
-        document: { database: database.name, databaseUuid: database.uuid, id: document.id },
-        userName: ownerOnceWritten(members.owner, context),
-      },
-      nowMs,
-    );
+    const replication = "replication" in parsed ? parsed.replication : undefined;
+    const replicationId = replication && knownReplicationId(ids, replication);
+    const userName = ownerOnceWritten(members.owner, context);
+    const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
+    const data = newJobData({ replication, document: origin, userName, replicationId }, nowMs);
+    ownership.register(tx, replicationId, { jobId: id, userName });
     const failure = "failure" in parsed ? parsed.failure : undefined;
     // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
     const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };

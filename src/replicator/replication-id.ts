@@ -97,6 +97,15 @@ export function transientJobId(
   return context.digests.md5Hex(encodeTerm(list(terms)));
 }
 
+/** The full id of a replication whose id needs nothing from its source; undefined for one with a user filter. */
+export function knownReplicationId(
+  context: ReplicationIdContext,
+  replication: Replication,
+): string | undefined {
+  if (userFilter(replication.selection) !== undefined) return undefined;
+  return replicationId(context, replication, undefined).id;
+}
+
 /** The name and function of a user filter, `undefined` for anything that needs no code. */
 export function userFilter(
   selection: Selection,

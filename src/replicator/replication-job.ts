@@ -231,7 +231,7 @@ export class ReplicationJob {
     };
     if (hasEnded(before.state)) await this.#job.endAs(before, RETRY_PAUSE_SEC);
     // A transient job ends some day, and this one runs then; a persistent one stays.
-    else if (claim.otherIsPersistent) await this.#job.fail(failure);
+    else if (claim.otherIsPersistent) await this.#job.fail(failure, { isDuplicate: true });
     else await this.#job.retryLater(failure);
     return false;
   }

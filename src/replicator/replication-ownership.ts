@@ -1,10 +1,10 @@
 /**
- * Which jobs run a replication, and which of them owns it. Jobs that copy the same thing have the same replication id; only the
+ * Which jobs want a replication, and which of them owns it. Jobs that copy the same thing have the same replication id; only the
  * owner runs (`couch_replicator_job`'s check of ownership).
  */
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
-import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
+import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
 import { encodeMark } from "./abandoned-replications.ts";
 import { fromJobData, REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
 import { baseIdOf } from "./replication-id.ts";
@@ -35,23 +35,36 @@ export class ReplicationOwnership {
   }
 
   /**
-   * The job that an id names: a job id, or a replication id. Of several jobs that ran the replication it is one of `userName`, if
+   * The job that an id names: a job id, or a replication id. Of several jobs that want the replication it is one of `userName`, if
    * there is one, and otherwise the owner.
    */
   async jobOf(tx: ReadTransaction, id: string, userName?: string | null): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
-    if (owner === undefined || userName === undefined) return owner ?? id;
-    const { entries } = await tx.getRangePage(this.#keys.replicationJobsOf(id, userName));
-    const jobIds = entries.map(({ key }) => this.#keys.replicationJobId(key));
-    return jobIds.includes(owner) ? owner : (jobIds[0] ?? owner);
+    if (userName !== undefined) {
+      const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, userName));
+      if (own.length > 0 && (owner === undefined || !own.includes(owner))) return own[0] as string;
+    }
+    return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), 1))[0] ?? id;
+  }
+
+  async #jobsIn(tx: ReadTransaction, range: KeyRange, limit?: number): Promise<string[]> {
+    const { entries } = await tx.getRangePage(range, limit === undefined ? {} : { limit });
+    return entries.map(({ key }) => this.#keys.replicationJobId(key));
+  }
+
+  /** A job that will run this replication is found by its id from now on. */
+  register(
+    tx: Transaction,
+    replicationId: string | undefined,
+    { jobId, userName }: ReplicatingJob,
+  ): void {
+    if (replicationId === undefined) return;
+    tx.set(this.#keys.replicationJob(replicationId, userName, jobId), EMPTY_BYTES);
   }
 
   /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes or ended gives way. */
-  async claim(
-    tx: Transaction,
-    replicationId: string,
-    { jobId, userName }: ReplicatingJob,
-  ): Promise<Claim> {
+  async claim(tx: Transaction, replicationId: string, job: ReplicatingJob): Promise<Claim> {
+    const { jobId } = job;
     const owner = await this.#ownerOf(tx, replicationId);
     if (owner !== undefined && owner !== jobId) {
       const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
@@ -61,11 +74,11 @@ export class ReplicationOwnership {
       }
     }
     tx.set(this.#keys.replicationId(replicationId), utf8Encode(jobId));
-    tx.set(this.#keys.replicationJob(replicationId, userName, jobId), EMPTY_BYTES);
+    this.register(tx, replicationId, job);
     return { kind: "owner" };
   }
 
-  /** The job is not one of this replication any more. If it was the owner, another one that ran it takes its place. */
+  /** The job is not one of this replication any more. If it was the owner, another one takes its place. */
   async release(
     tx: Transaction,
     replicationId: string | undefined,
@@ -74,11 +87,9 @@ export class ReplicationOwnership {
     if (replicationId === undefined) return;
     tx.clear(this.#keys.replicationJob(replicationId, userName, jobId));
     if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
-    const others = this.#keys.replicationJobs(replicationId);
-    const [other] = (await tx.getRangePage(others, { limit: 1 })).entries;
+    const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), 1);
     if (other !== undefined) {
-      const otherId = this.#keys.replicationJobId(other.key);
-      tx.set(this.#keys.replicationId(replicationId), utf8Encode(otherId));
+      tx.set(this.#keys.replicationId(replicationId), utf8Encode(other));
       return;
     }
     tx.clear(this.#keys.replicationId(replicationId));

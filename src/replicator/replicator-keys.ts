@@ -97,7 +97,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(16, replicationId, userName, jobId)",
     value: '""',
-    note: "a job that ran a replication, by who asked for it, whether it owns it now or not",
+    note: "a job that wants a replication, by who asked for it, whether it owns it or not",
   },
 ];
 

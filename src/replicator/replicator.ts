@@ -17,7 +17,6 @@ import {
   persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
-  type ReplicationJobData,
   replicationState,
   toJobData,
 } from "./job-data.ts";
@@ -27,12 +26,7 @@ import { removeJob } from "./remove-job.ts";
 import type { Replication } from "./replication.ts";
 import { groupOf, sharesOfGroups } from "./replication-group.ts";
 import { sameReplication } from "./replication-hook.ts";
-import {
-  type ReplicationIdContext,
-  replicationId,
-  transientJobId,
-  userFilter,
-} from "./replication-id.ts";
+import { knownReplicationId, type ReplicationIdContext, transientJobId } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 
@@ -119,7 +113,7 @@ export class Replicator {
 
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
-    const { kv, jobs, ids, runtime } = this.#parts;
+    const { kv, jobs, ids, ownership, runtime } = this.#parts;
     const { userName } = requester;
     const id = transientJobId(ids, replication, userName);
     await kv.transact(async (tx) => {
@@ -133,7 +127,9 @@ export class Replicator {
       }
       const origin = { replication, document: undefined, userName };
       const nowMs = runtime.clock.nowMs();
-      const data = newJobData(origin, nowMs);
+      const replicationId = knownReplicationId(ids, replication);
+      const data = newJobData({ ...origin, replicationId }, nowMs);
+      ownership.register(tx, replicationId, { jobId: id, userName });
       const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };
       await jobs.add(tx, jobName(id), toJobData(data), plan);
     });
@@ -175,13 +171,14 @@ export class Replicator {
     });
   }
 
-  /** Waits until a job has its replication id, which is known once it ran; or until it failed before that. */
+  /** Waits until a job has begun, and says its replication id; or until it failed before that. */
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
     return this.#when(jobId, signal, (job): string | ReplicationFailure | undefined => {
       if (job === undefined) return { error: "not_found", reason: "missing" };
-      const { state, replicationId, failure } = fromJobData(job.data);
+      const { state, replicationId, failure, lastStartMs } = fromJobData(job.data);
       if (state === "failed") return failure ?? { error: "error", reason: "" };
-      return replicationId ?? (state === "crashing" ? jobId : undefined);
+      const hasBegun = lastStartMs > 0 || state !== "pending";
+      return hasBegun ? (replicationId ?? jobId) : undefined;
     });
   }
 
@@ -211,7 +208,7 @@ export class Replicator {
       const workerOf = new Map(workers.map((worker) => [worker.id, worker]));
       for (const job of page.entries) {
         if (!job.id.startsWith(prefix)) return;
-        yield this.#entryOf(job, workerOf.get(job.worker ?? ""));
+        yield entryOf(job, workerOf.get(job.worker ?? ""));
       }
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
@@ -223,23 +220,7 @@ export class Replicator {
     const job = await jobs.get(tx, jobName(jobId));
     if (job === undefined) return undefined;
     const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
-    return this.#entryOf(job, await worker);
-  }
-
-  #entryOf(job: Job, worker: Worker | undefined): JobEntry {
-    const { id: jobId, scheduledAtSec } = job;
-    const stored = fromJobData(job.data);
-    const state = replicationState(job, stored);
-    const data = state === "running" ? this.#identified(stored) : stored;
-    return { jobId, data, state, worker, scheduledAtSec };
-  }
-
-  /** A job that was just accepted has no replication id yet, but if it has no filter that must be read, it is known which one. */
-  #identified(data: ReplicationJobData): ReplicationJobData {
-    const { replication, replicationId: known } = data;
-    if (known !== undefined || replication === undefined) return data;
-    if (userFilter(replication.selection) !== undefined) return data;
-    return { ...data, replicationId: replicationId(this.#parts.ids, replication, undefined).id };
+    return entryOf(job, await worker);
   }
 
   /** Forgets what is too old to be asked for. Now and then, on any node. */
@@ -287,4 +268,10 @@ export class Replicator {
 
 function jobName(id: string): { type: string; id: string } {
   return { type: REPLICATION_JOB_TYPE, id };
+}
+
+function entryOf(job: Job, worker: Worker | undefined): JobEntry {
+  const { id: jobId, scheduledAtSec } = job;
+  const data = fromJobData(job.data);
+  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
 }

@@ -61,7 +61,7 @@ export function joinNodeParts({
   const failureList = new FailureList(subspace, runtime.digests, failuresMax);
   const owned = { runtime, kv, jobs, ownership, controls };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
-  const replicationHook = new ReplicationHook({ ...owned, removedDatabases, config });
+  const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config });
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
