@@ -54,6 +54,7 @@ export class ChangesReader {
   readonly #query: ChangesQuery;
   readonly #database: Database;
   readonly #filter: OpenedFilter;
+  readonly #until: string | undefined;
   readonly #size = new PageSize();
   #rowCount = 0;
 
@@ -64,6 +65,8 @@ export class ChangesReader {
       readonly query: ChangesQuery;
       readonly database: Database;
       readonly filter: OpenedFilter;
+      /** Where the feed ends, whatever is written meanwhile. */
+      readonly until: string | undefined;
     },
   ) {
     this.#parts = parts;
@@ -71,6 +74,7 @@ export class ChangesReader {
     this.#query = feed.query;
     this.#database = feed.database;
     this.#filter = feed.filter;
+    this.#until = feed.until;
   }
 
   get limitIsReached(): boolean {
@@ -95,6 +99,7 @@ export class ChangesReader {
         // Without a filter, no more is read than is wanted.
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
+        ...(this.#until === undefined ? {} : { until: this.#until }),
       });
       const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
       const candidates = needsDocuments

@@ -1,7 +1,7 @@
 /**
  * `_changes` in all its feeds.
  *
- *   normal        what there is, as one JSON object
+ *   normal        what there is when it is asked for, as one JSON object
  *   longpoll      the same, but if there is nothing it waits for the first change
  *   continuous    a line for each change, until the client goes
  *   eventsource   the same, as server-sent events
@@ -36,7 +36,8 @@ async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
     return notModified(tag);
   }
   const since = query.since.kind === "now" ? current : query.since.sequence;
-  const reader = new ChangesReader(parts, call, { query, database, filter });
+  const until = query.feed === "normal" ? current : undefined;
+  const reader = new ChangesReader(parts, call, { query, database, filter, until });
   const headers = query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : tag;
   return streamedJson(200, feed(parts, { query, reader, since }), headers);
 }

@@ -19,6 +19,7 @@ export {
 } from "./bytes.ts";
 export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurrency.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
+export { JsonElements } from "./json-elements.ts";
 export type { JsonMember, JsonText, JsonValue } from "./json-text.ts";
 export {
   joinObject,

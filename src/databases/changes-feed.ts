@@ -17,6 +17,8 @@ import { formatSequence, parseSequence } from "./sequence.ts";
 export interface ChangesOptions {
   /** Changes behind this sequence; from the start when absent or "0". */
   readonly since?: string;
+  /** Changes up to this sequence and with it; all there are when absent. */
+  readonly until?: string;
   /** Changes before this sequence: how a descending feed goes on. */
   readonly before?: string;
   readonly limit?: number;
@@ -35,15 +37,21 @@ export class ChangesFeed {
   }
 
   async page(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
-    const { since = "0", before, limit, byteLimit, descending = false } = options;
+    const { since = "0", until, before, limit, byteLimit, descending = false } = options;
     assert(limit === undefined || limit >= 0, "A limit is not negative");
     const all = this.#keys.changes();
     const sinceStamp = parseSequence(since);
     const beforeStamp = before === undefined ? undefined : parseSequence(before);
     if (limit === 0) return { entries: [], stoppedBy: "row-limit" };
+    if (until !== undefined && !isBefore(sinceStamp, parseSequence(until))) {
+      return { entries: [], stoppedBy: "exhausted" };
+    }
     const begin =
       sinceStamp === undefined ? all.begin : firstGreaterThan(this.#keys.change(sinceStamp));
-    const end = beforeStamp === undefined ? all.end : this.#keys.change(beforeStamp);
+    const untilStamp = until === undefined ? undefined : parseSequence(until);
+    const bound =
+      untilStamp === undefined ? all.end : firstGreaterThan(this.#keys.change(untilStamp));
+    const end = beforeStamp === undefined ? bound : this.#keys.change(beforeStamp);
     const rangeOptions: RangeOptions = {
       reverse: descending,
       ...(limit === undefined ? {} : { limit }),
@@ -87,4 +95,10 @@ export class ChangesFeed {
       return { generation, hash, deleted: leaf.deleted };
     });
   }
+}
+
+/** Undefined stands before everything. */
+function isBefore(left: Versionstamp | undefined, right: Versionstamp | undefined): boolean {
+  if (right === undefined) return false;
+  return left === undefined || left.compare(right) < 0;
 }

@@ -21,7 +21,8 @@ import {
   type WriteFailure,
   type WriteResult,
 } from "./endpoint.ts";
-import { readHttpChanges, sequenceText } from "./http-changes.ts";
+import { readHttpChanges } from "./http-changes.ts";
+import { sequenceText } from "./http-changes-request.ts";
 import { HttpDocumentReader } from "./http-document-reader.ts";
 import { HttpDocumentWriter } from "./http-document-writer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./http-requests.ts";

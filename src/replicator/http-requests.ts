@@ -16,6 +16,7 @@ import {
   RequestFailedError,
   type RetryOptions,
   readBytes,
+  readText,
   SessionLogin,
   SharedGrant,
   type TlsSettings,
@@ -33,6 +34,9 @@ import { EndpointError } from "./endpoint.ts";
 import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
 import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 import type { ClientSettings } from "./replicator-config.ts";
+
+/** Before an answer that broke off in its middle is asked for anew. */
+const BREAK_PAUSE_MS = 250;
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
@@ -71,6 +75,11 @@ export interface Answer<Json = unknown> {
   /** What the text says; undefined for what is no JSON. */
   readonly json: Json | undefined;
 }
+
+/** An answer of which something was read, or one that is something else. */
+export type Begun<T> =
+  | { readonly kind: "begun"; readonly begun: T }
+  | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
 /** How an answer's body is looked at; undefined for what is no JSON. `JSON.parse` when absent. */
 interface Parsing<Json> {
@@ -159,8 +168,7 @@ export class HttpRequests {
       body = Utf8Text.encoded(await readBytes(response));
       json = parts.parse === undefined ? (parseJson(body.text) as Json) : parts.parse(body.bytes);
       if (response.status < 300 && json === undefined && isBroken(body.text)) {
-        const details = { method, url: this.shownUrl + shownPath(path), cause: "BODY_BROKEN_OFF" };
-        throw new RequestFailedError(details);
+        throw this.brokenOff(method, path);
       }
       return response;
     };
@@ -177,6 +185,43 @@ export class HttpRequests {
         return body.text;
       },
     };
+  }
+
+  /**
+   * What `begin` makes of an answer, of which it has to read something. When that breaks, the answer is asked for again, like one that
+   * does not come. `begin` sees answers with status 200; all others come back to be read.
+   */
+  async begin<T>(
+    method: Method,
+    path: string,
+    { begin, ...parts }: RequestParts & { readonly begin: (response: FetchResponse) => Promise<T> },
+  ): Promise<Begun<T>> {
+    let begun: T | undefined;
+    const fetchBegun: Fetch = async (request) => {
+      const response = await this.#once(request);
+      begun = response.status === 200 ? await begin(response) : undefined;
+      return response;
+    };
+    const { runtime, retry } = this.#parts;
+    const response = await withRetry(
+      runtime,
+      fetchBegun,
+      retry,
+    )(this.#request(method, path, parts));
+    this.#checkRate(response.status);
+    if (response.status === 200) return { kind: "begun", begun: begun as T };
+    return { kind: "refused", status: response.status, text: await readText(response) };
+  }
+
+  /** Lets a moment pass before an answer that broke off is asked for anew. */
+  pause(signal: AbortSignal): Promise<void> {
+    return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
+  }
+
+  /** An answer to this path that is no JSON to its end. */
+  brokenOff(method: Method, path: string): RequestFailedError {
+    const url = this.shownUrl + shownPath(path);
+    return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
   }
 
   /** An answer whose body is still to be read. */

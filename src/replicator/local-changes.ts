@@ -21,10 +21,14 @@ export async function* readLocalChanges(
   let since = startOf(request.since);
   let changed = false;
   const select = await openSelection(access, request);
+  // A one-shot job copies what is there when it begins.
+  const until = request.continuous
+    ? {}
+    : { until: await access.read((tx, database) => database.updateSequence(tx)) };
   for (;;) {
     signal.throwIfAborted();
     const page = await access.read((tx, database) =>
-      database.changes(tx, { since, limit: CHANGES_ROWS_MAX }),
+      database.changes(tx, { since, ...until, limit: CHANGES_ROWS_MAX }),
     );
     const revisions = await select(page.entries).catch((error: unknown) => {
       throw access.shown(error);

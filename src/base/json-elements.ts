@@ -1,0 +1,136 @@
+/**
+ * A JSON object whose one long array comes in pieces, such as an answer with rows: the array's elements are handed out as they
+ * become whole, and what stands around the array is kept for the end.
+ */
+import { concatBytes, EMPTY_BYTES, utf8Decode } from "./bytes.ts";
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const SPACE = 0x20;
+
+/** Around the name of the array; a pretty server writes some. */
+const SPACES_MAX = 64;
+
+/** The depth of what stands in an array that is a member of the outermost object. */
+const ELEMENT_DEPTH = 2;
+
+/** What stands around the elements is short. */
+const REST_BYTES_MAX = 1_048_576;
+
+export interface JsonElementsOptions {
+  /** The member that is the array. */
+  readonly name: string;
+  /** The longest element. */
+  readonly elementBytesMax: number;
+}
+
+export class JsonElements {
+  readonly #arrayName: RegExp;
+  readonly #nameBytesMax: number;
+  readonly #elementBytesMax: number;
+  /** What is not handed out yet of the array, or not yet known to end. */
+  #open: Uint8Array[] = [];
+  #openByteCount = 0;
+  /** What stands around the array, without line breaks. */
+  #rest = EMPTY_BYTES;
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
+  #isInArray = false;
+
+  /** `name` is a word. */
+  constructor({ name, elementBytesMax }: JsonElementsOptions) {
+    this.#arrayName = new RegExp(`[{,] *"${name}" *: *\\[$`);
+    this.#nameBytesMax = name.length + SPACES_MAX;
+    this.#elementBytesMax = elementBytesMax;
+  }
+
+  /**
+   * Takes the next piece. Answers the elements that are whole now, as the text of an array; undefined when there are none. Whether
+   * they are JSON is for the caller to find out. Throws a SyntaxError when an element, or the rest, is too long.
+   */
+  push(piece: Uint8Array): Uint8Array | undefined {
+    const whole: Uint8Array[] = [];
+    let start = 0;
+    // Up to where elements are whole: the last comma between two, or the end of the array.
+    let wholeEnd = -1;
+    let at = 0;
+    while (at < piece.length) {
+      const byte = piece[at++] as number;
+      if (this.#isInString) {
+        if (this.#isEscaped) this.#isEscaped = false;
+        else if (byte === BACKSLASH) this.#isEscaped = true;
+        else if (byte === QUOTE) this.#isInString = false;
+        continue;
+      }
+      if (byte > COMMA && byte < OPEN_BRACKET) continue;
+      if (byte === QUOTE) this.#isInString = true;
+      else if (byte === COMMA) {
+        if (this.#isInArray && this.#depth === ELEMENT_DEPTH) wholeEnd = at - 1;
+      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+        this.#depth++;
+        if (byte === OPEN_BRACE || this.#isInArray || this.#depth !== ELEMENT_DEPTH) continue;
+        this.#keep(piece.subarray(start, at));
+        this.#isInArray = this.#arrayName.test(utf8Decode(this.#rest.slice(-this.#nameBytesMax)));
+        start = at;
+      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+        this.#depth--;
+        if (!this.#isInArray || this.#depth >= ELEMENT_DEPTH) continue;
+        whole.push(...this.#take(piece.subarray(start, at - 1)));
+        this.#isInArray = false;
+        start = at - 1;
+        wholeEnd = -1;
+      }
+    }
+    if (!this.#isInArray) this.#keep(piece.subarray(start));
+    else if (wholeEnd < 0) this.#hold(piece.subarray(start));
+    else {
+      whole.push(...this.#take(piece.subarray(start, wholeEnd)));
+      this.#hold(piece.subarray(wholeEnd + 1));
+    }
+    return arrayOf(whole);
+  }
+
+  /** What stands around the elements: the object with an empty array, when all of it has come. */
+  get rest(): string {
+    return utf8Decode(this.#rest);
+  }
+
+  /** What was held, and these last bytes of it. */
+  #take(last: Uint8Array): Uint8Array[] {
+    const taken = [...this.#open, last];
+    this.#open = [];
+    this.#openByteCount = 0;
+    return taken;
+  }
+
+  #hold(bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
+    this.#openByteCount += bytes.length;
+    if (this.#openByteCount > this.#elementBytesMax) throw tooLong("An element of the JSON array");
+    this.#open.push(bytes);
+  }
+
+  #keep(bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
+    // Line breaks are signs of life, and may be many; in a string there are none.
+    this.#rest = concatBytes([this.#rest, bytes.filter((byte) => byte >= SPACE)]);
+    if (this.#rest.length > REST_BYTES_MAX) throw tooLong("What stands around the JSON array");
+  }
+}
+
+const BRACKETS = [Uint8Array.of(OPEN_BRACKET), Uint8Array.of(CLOSE_BRACKET)] as const;
+
+function arrayOf(pieces: readonly Uint8Array[]): Uint8Array | undefined {
+  if (pieces.every((piece) => piece.every((byte) => byte <= SPACE))) return undefined;
+  return concatBytes([BRACKETS[0], ...pieces, BRACKETS[1]]);
+}
+
+function tooLong(what: string): SyntaxError {
+  return new SyntaxError(`${what} is too long`);
+}
