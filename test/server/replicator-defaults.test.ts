@@ -1,0 +1,63 @@
+/** What docs/configuration.md says of `[replicator]` is what the program does. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
+import { Configuration } from "../../src/server/configuration.ts";
+import { parseIni } from "../../src/server/ini.ts";
+import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
+
+const page = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
+
+/** The cells of the rows of the first table behind a line that begins so. */
+function rows(heading: string): string[][] {
+  const behind = page.slice(page.indexOf(`\n${heading}`)).split("\n");
+  const first = behind.findIndex((line) => line.startsWith("| ---"));
+  const table = behind.slice(first + 1);
+  return table
+    .slice(0, table.indexOf(""))
+    .map((line) => line.split("|").map((cell) => cell.trim()));
+}
+
+const names = (cell = ""): string[] =>
+  [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
+
+test("each default that is a number is the one on the page", () => {
+  const said: Record<string, number> = {};
+  for (const [, keys, defaults = ""] of rows("`[replicator]`")) {
+    const values = defaults.split(", ");
+    for (const [index, key] of names(keys).entries()) {
+      if (/^[\d.]+$/.test(values[index] ?? "")) said[key] = Number(values[index]);
+    }
+  }
+  expect(Object.keys(said).length).toBeGreaterThan(25);
+  const read = Object.keys(said).map((key) => {
+    const setting = REPLICATOR_SETTINGS.find((one) => one.key === key);
+    return [key, setting?.read(undefined)];
+  });
+  expect(Object.fromEntries(read)).toEqual(said);
+});
+
+test("nobody reads a setting of which the page says that it does nothing", () => {
+  const idle = rows("Settings of CouchDB's `[replicator]`").flatMap(([, keys]) => names(keys));
+  expect(idle).toContain("update_docs");
+  expect(idle.filter((name) => REPLICATOR_SETTINGS.some(({ key }) => key === name))).toEqual([]);
+});
+
+test("figures that CouchDB's replicator names are the same here, or have a decision", () => {
+  const { jobsMax, churnMax, intervalSec, historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
+  const { healthThresholdSec, penaltySecMax, startupJitterMs } = REPLICATOR_CONFIG_DEFAULT;
+  expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);
+  // Decisions 6, 130 and 133.
+  expect([penaltySecMax, startupJitterMs]).toEqual([600, 0]);
+  expect([churnMax, intervalSec, historyLengthMax]).toEqual([100, 15, 10]);
+});
+
+test.each([
+  ["interval = 7001", 8],
+  ["interval = 7001\ninterval_sec = 3", 3],
+])("an interval in milliseconds counts where none in seconds is set: %j", (lines, intervalSec) => {
+  const given = [parseIni(`[replicator]\n${lines}`)];
+  const settings = REPLICATOR_SETTINGS;
+  const configuration = new Configuration({ given, localFile: undefined, settings });
+  expect(replicatorConfig(configuration).intervalSec).toBe(intervalSec);
+});
