@@ -31,6 +31,7 @@ function mistakes(row: string): string[] {
   const cells = row.split("|").map((cell) => cell.trim());
   const [, requirement = "", source = "", places = "", tests = "", verdict = ""] = cells;
   const found = testMistakes(tests);
+  if (!/`[^`]+\.test\.ts`/.test(tests)) found.push(`no test: ${requirement}`);
   if (cells.length !== 7 || source === "") found.push(`not five cells: ${requirement}`);
   const files = [...places.matchAll(/`([^`]+)`/g)].map(([, file]) => String(file));
   if (files.length === 0) found.push(`no place: ${requirement}`);
@@ -59,6 +60,7 @@ const HERE = "`seeds.test.ts`, *all that the page names*";
 test.each([
   [`| A. | S | \`src/nosuch.ts\` | ${HERE} | holds |`, "missing: src/nosuch.ts"],
   [`| A. | S | | ${HERE} | holds |`, "no place: A."],
+  ["| A. | S | `src/base/page.ts` | awaited | holds |", "no test: A."],
   ["| A. | S | `src/base/page.ts` | `nosuch.test.ts` | holds |", "missing: nosuch.test.ts"],
   ["| A. | S | `src/base/page.ts` | `tidy.test.ts`, *nosuch* | holds |", "not found: nosuch"],
   [
