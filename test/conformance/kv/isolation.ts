@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import {
   firstGreaterOrEqual,
   type KeyValueStore,
+  lastLessThan,
   type Transaction,
 } from "../../../src/kv/index.ts";
 import { bytes, type Fixture, put, read, rows } from "./fixture.ts";
@@ -108,6 +109,7 @@ export function isolationTests(fixture: () => Fixture): void {
       tx.set(new Uint8Array([1]), key("1"));
     };
     expect(await conflicts(down, (tx) => put(tx, "c", "x"))).toBe(false);
+    expect(await conflicts(down, (tx) => put(tx, "d", "x"))).toBe(true);
     expect(await conflicts(down, (tx) => put(tx, "f", "x"))).toBe(true);
   });
 
@@ -119,6 +121,17 @@ export function isolationTests(fixture: () => Fixture): void {
     };
     expect(await conflicts(body, (tx) => put(tx, "z", "x"))).toBe(false);
     expect(await conflicts(body, (tx) => put(tx, "d", "x"))).toBe(true);
+  });
+
+  test("a change of what a selector found backwards conflicts, and so does a key behind it", async () => {
+    await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
+    const body = async (tx: Transaction): Promise<void> => {
+      await tx.getKey(lastLessThan(key("t")));
+      tx.set(new Uint8Array([1]), key("1"));
+    };
+    expect(await conflicts(body, (tx) => put(tx, "c", "x"))).toBe(false);
+    expect(await conflicts(body, (tx) => put(tx, "m", "x"))).toBe(true);
+    expect(await conflicts(body, (tx) => put(tx, "p", "x"))).toBe(true);
   });
 
   test("snapshot reads do not conflict", async () => {
