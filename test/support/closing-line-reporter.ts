@@ -1,8 +1,12 @@
 /** Ends the tests' output with one line that a machine can read: `N passed, N failed`. */
-import type { Reporter, TestModule } from "vitest/node";
+import type { Reporter, TestModule, TestRunEndReason } from "vitest/node";
 
 export default class ClosingLineReporter implements Reporter {
-  onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
+  onTestRunEnd(
+    modules: readonly TestModule[],
+    unhandledErrors: readonly unknown[],
+    reason: TestRunEndReason,
+  ): void {
     const counts = { passed: 0, failed: 0, skipped: 0, pending: 0 };
     for (const module of modules) {
       for (const test of module.children.allTests()) counts[test.result().state]++;
@@ -10,7 +14,9 @@ export default class ClosingLineReporter implements Reporter {
       counts.failed += module.errors().length;
     }
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
-    const failed = counts.failed + counts.pending + unhandledErrors.length;
+    const failedCount = counts.failed + counts.pending + unhandledErrors.length;
+    // A run that ended before its first test did not pass.
+    const failed = reason === "passed" ? failedCount : Math.max(1, failedCount);
     // The default reporter prints its summary in the same turn; the last line is ours.
     process.once("exit", () => {
       process.stdout.write(`${counts.passed} passed, ${failed} failed${skipped}\n`);
