@@ -84,33 +84,14 @@ export interface ApiParts {
   /** Read at each use. */
   readonly settings: ApiSettings;
   readonly cors: CorsOf;
-  /** Further resources; of two routes with the same path and method, these count. */
+  /** Further resources; they count before those with the same path and method. */
   readonly routes: readonly Route[];
 }
 
 export function createApi(parts: ApiParts): Api {
   const runtime: Runtime = { ...parts.runtime, random: parts.runtime.random.fork("api") };
   const own: ApiParts = { ...parts, runtime };
-  const router = new Router([
-    ...notImplementedRoutes(),
-    ...serverInfoRoutes(own),
-    ...databaseListRoutes(own),
-    ...databaseRoutes(own),
-    ...documentRoutes(own),
-    ...formUploadRoutes(own),
-    ...attachmentRoutes(own),
-    ...localDocumentRoutes(own),
-    ...bulkDocumentsRoutes(own),
-    ...bulkGetRoutes(own),
-    ...revisionsDifferenceRoutes(own),
-    ...purgeRoutes(own),
-    ...allDocumentsRoutes(own),
-    ...changesRoutes(own),
-    ...findRoutes(own),
-    ...databaseUpdatesRoutes(own),
-    ...utilityRoutes(own),
-    ...parts.routes,
-  ]);
+  const router = new Router(apiRoutes(own));
   const { name, version } = parts.server.vendor;
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
@@ -137,6 +118,30 @@ export function createApi(parts: ApiParts): Api {
     if (!own.settings.compressesResponses) return sent;
     return compressed(runtime.compression, request, sent);
   };
+}
+
+/** All resources; of two with the same path and method, the later one counts. */
+export function apiRoutes(parts: ApiParts): readonly Route[] {
+  return [
+    ...notImplementedRoutes(),
+    ...serverInfoRoutes(parts),
+    ...databaseListRoutes(parts),
+    ...databaseRoutes(parts),
+    ...documentRoutes(parts),
+    ...formUploadRoutes(parts),
+    ...attachmentRoutes(parts),
+    ...localDocumentRoutes(parts),
+    ...bulkDocumentsRoutes(parts),
+    ...bulkGetRoutes(parts),
+    ...revisionsDifferenceRoutes(parts),
+    ...purgeRoutes(parts),
+    ...allDocumentsRoutes(parts),
+    ...changesRoutes(parts),
+    ...findRoutes(parts),
+    ...databaseUpdatesRoutes(parts),
+    ...utilityRoutes(parts),
+    ...parts.routes,
+  ];
 }
 
 async function answer(
