@@ -20,11 +20,19 @@ const { signal } = new AbortController();
 
 function open(
   answer: (request: FetchRequest) => Reply,
-  tls: TlsSettings = REPLICATOR_CONFIG_DEFAULT.tls,
-  retryCountMax = 0,
+  {
+    tls = REPLICATOR_CONFIG_DEFAULT.tls,
+    retryCountMax = 0,
+    named = "http://host/db",
+  }: {
+    readonly tls?: TlsSettings;
+    readonly retryCountMax?: number;
+    /** The source as a user names it. */
+    readonly named?: string | object;
+  } = {},
 ): Endpoint {
   const { client, options } = REPLICATOR_CONFIG_DEFAULT;
-  const { source } = parseReplication({ source: "http://host/db", target: "b" });
+  const { source } = parseReplication({ source: named, target: "b" });
   if (source.kind !== "http") throw new Error("It is a URL");
   const runtime = { ...createSystemRuntime(), clock: openClock() };
   return new HttpEndpoint(
@@ -80,12 +88,39 @@ test("another host than the one that was named does not learn who we are from ou
       if (request.url.startsWith("http://host/")) return { status: 307, headers: { location } };
       return { status: 200, body: page };
     },
-    { ...REPLICATOR_CONFIG_DEFAULT.tls, certificateFile: "our.pem", keyFile: "our-key.pem" },
+    {
+      tls: { ...REPLICATOR_CONFIG_DEFAULT.tls, certificateFile: "our.pem", keyFile: "our-key.pem" },
+    },
   );
   await changesOf(endpoint, { kind: "all" });
   const [first, second] = asked.map(({ connection }) => connection?.tls);
   expect(first).toMatchObject({ certificateFile: "our.pem", keyFile: "our-key.pem" });
   expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
+});
+
+test.each([
+  ["http://elsewhere/db/_changes", false],
+  ["http://host:81/db/_changes", false],
+  ["https://host/db/_changes", false],
+  ["http://host/moved/_changes", true],
+])("what a user gave as headers and password goes along to %s: %s", async (location, isKept) => {
+  const asked: FetchRequest[] = [];
+  const endpoint = open(
+    (request) => {
+      // A server that knows no sessions gets the password each time.
+      if (request.url.endsWith("/_session")) return { status: 404, body: "{}" };
+      asked.push(request);
+      if (request.url.startsWith("http://host/db/")) return { status: 307, headers: { location } };
+      return { status: 200, body: page };
+    },
+    { named: { url: "http://joe:secret@host/db", headers: { "X-Api-Key": "secret" } } },
+  );
+  await changesOf(endpoint, { kind: "all" });
+  expect(asked).toHaveLength(2);
+  const secrets = asked.map(({ headers = {} }) => [headers["x-api-key"], headers.authorization]);
+  const own = ["secret", `Basic ${btoa("joe:secret")}`];
+  expect(secrets).toEqual([own, isKept ? own : [undefined, undefined]]);
+  expect(asked[1]?.headers?.accept).toBe("application/json");
 });
 
 test("a server that knows no _doc_ids tells of all documents, and we choose", async () => {
@@ -128,8 +163,7 @@ test("a question that is asked once is not repeated, and its failure tells what 
       count++;
       return { status, body: JSON.stringify(body) };
     },
-    undefined,
-    3,
+    { retryCountMax: 3 },
   );
   const documents = [new TextDocument("a", '{"_id":"a"}')];
   for (const [once, requestCount] of [
