@@ -33,6 +33,8 @@ import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
+/** From a server that does not know a call. */
+const NOT_IMPLEMENTED = 501;
 /** Answers to who may not write. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
@@ -202,10 +204,14 @@ export class HttpEndpoint implements Endpoint {
   }
 
   async commit(signal: AbortSignal): Promise<string> {
-    const response = await this.#requests.ask("POST", "_ensure_full_commit", { signal });
+    const path = "_ensure_full_commit";
+    const response = await this.#requests.ask("POST", path, { signal });
     const body = asObject(response.json);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return String(body.instance_start_time);
+    }
+    if (response.status >= 500 && response.status !== NOT_IMPLEMENTED) {
+      throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
     // Some services have dropped the call: what they acknowledge is durable.
     return (await this.info(signal)).instanceStartTime;
