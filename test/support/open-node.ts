@@ -35,13 +35,14 @@ export async function openNode({
   });
   const runtime = runtimeOver(system);
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const { jobs, databases, replicator, scheduler, outages, removedDatabases } = composeNode({
-    runtime,
-    kv,
-    config,
-    ...(fetch === undefined ? {} : { fetch }),
-    ...(failuresMax === undefined ? {} : { failuresMax }),
-  });
+  const { endpoints, jobs, databases, replicator, scheduler, outages, removedDatabases } =
+    composeNode({
+      runtime,
+      kv,
+      config,
+      ...(fetch === undefined ? {} : { fetch }),
+      ...(failuresMax === undefined ? {} : { failuresMax }),
+    });
   await replicator.prepare();
   const stopping = new AbortController();
   let running: Promise<void> | undefined;
@@ -50,6 +51,7 @@ export async function openNode({
     kv,
     jobs,
     databases,
+    endpoints,
     replicator,
     events,
     start(): void {

@@ -1,0 +1,252 @@
+/** When a checkpoint may be written, and what comes before it. */
+import { afterEach, describe, expect, test } from "vitest";
+import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
+import {
+  MemoryFailureLog,
+  NO_OWN_CHECKPOINT,
+  parseReplication,
+  REPLICATION_JOB_TYPE,
+  REPLICATOR_CONFIG_DEFAULT,
+  ReplicationRun,
+  StopRequest,
+} from "../../src/replicator/index.ts";
+import { deferred } from "../support/deferred.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+import { FAR_URL, type FarServer, type Intercept, openFarServer } from "./far-server.fixture.ts";
+
+const USER = { userName: null, isAdmin: true };
+const FOREVER = new AbortController().signal;
+const nodes: Node[] = [];
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+/** A node with a database `a` that holds these documents, and a server with an empty `b`. */
+async function open(ids: readonly string[], intercept?: Intercept) {
+  const far = await openFarServer(intercept);
+  await far.ask("PUT /b");
+  const node = await openNode({ fetch: far.fetch });
+  nodes.push(node);
+  await node.createDatabase("a");
+  for (const id of ids) await node.put("a", id, "{}");
+  return { far, node };
+}
+
+function start(node: Node, more: object = {}): Promise<string> {
+  const members = { source: "a", target: `${FAR_URL}/b`, ...more };
+  return node.replicator.start(parseReplication(members), USER);
+}
+
+const localsOf = async (far: FarServer): Promise<string[]> =>
+  (await far.ask("GET /b/_local_docs")).json.rows.map(({ id }: { id: string }) => id);
+
+const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
+  method === "PUT" && url.includes("/_local");
+
+/** A job that is paused while the write of its second document is under way, and goes on to the end when the test says so. */
+async function stopInTheMidst() {
+  const first = deferred();
+  const held = deferred<AbortSignal>();
+  const released = deferred();
+  const { far, node } = await open(["first"], async (request, pass) => {
+    const isWrite = request.url.endsWith("/_bulk_docs");
+    if (isWrite && Buffer.from(request.body as Uint8Array).includes('"second"')) {
+      held.resolve(request.signal);
+      await released.promise;
+      throw request.signal.reason;
+    }
+    const answer = await pass();
+    if (isWrite) first.resolve();
+    return answer;
+  });
+  node.start();
+  const jobId = await start(node, { continuous: true, checkpoint_interval: 3_600_000 });
+  await first.promise;
+  await node.put("a", "second", "{}");
+  const signal = await held.promise;
+  const stopped = new Promise((resolve) => signal.addEventListener("abort", resolve));
+  await node.replicator.commands.pause(jobId, null);
+  await stopped;
+  return { far, node, jobId, release: () => released.resolve() };
+}
+
+test("a run that is asked to stop writes a last checkpoint", async () => {
+  const { far, node, release } = await stopInTheMidst();
+  release();
+  await node.event("replication.ended", ({ state }) => state === "pending");
+  expect((await far.ask("GET /b")).json.doc_count).toBe(1);
+  expect(await localsOf(far)).toHaveLength(1);
+});
+
+test("a run whose job was taken away writes no checkpoint, though it has copied something", async () => {
+  const { far, node, jobId, release } = await stopInTheMidst();
+  const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+  await node.kv.transact((tx) => node.jobs.remove(tx, name));
+  release();
+  await node.event("replication.halted");
+  expect((await far.ask("GET /b")).json.doc_count).toBe(1);
+  expect(await localsOf(far)).toEqual([]);
+});
+
+test("both sides make durable what they have before the checkpoint is written to either", async () => {
+  const { far, node } = await open([]);
+  node.start();
+  await far.ask("PUT /source");
+  await far.ask("PUT /source/one", { body: {} });
+  const jobId = await start(node, { source: `${FAR_URL}/source` });
+  await node.replicator.ended(jobId, FOREVER);
+  const order = far.asked
+    .map((request) => request.replace(/_local\/.*/, "_local"))
+    .filter((request) => /_bulk_docs|_ensure_full_commit|PUT/.test(request));
+  expect(order.slice(1, 3).toSorted()).toEqual([
+    "POST /b/_ensure_full_commit",
+    "POST /source/_ensure_full_commit",
+  ]);
+  expect([order[0], ...order.slice(3)]).toEqual([
+    "POST /b/_bulk_docs",
+    "PUT /source/_local",
+    "PUT /b/_local",
+  ]);
+});
+
+test.each([500, 503])(
+  "a target that answers %i when it is to make durable what it has gets no checkpoint",
+  async (status) => {
+    const { far, node } = await open(["one"], async ({ url }, pass) => {
+      const answer = await pass();
+      return url.endsWith("/_ensure_full_commit") ? { ...answer, status } : answer;
+    });
+    node.start();
+    const outcome = await node.replicator.ended(
+      await start(node, { retries_per_request: 0 }),
+      FOREVER,
+    );
+    expect(outcome).toMatchObject({
+      kind: "failed",
+      failure: {
+        error: "checkpoint_commit_failure",
+        reason: expect.stringMatching(/^Failure on target commit: /),
+      },
+    });
+    expect(await localsOf(far)).toEqual([]);
+  },
+);
+
+test.each([404, 405, 501])(
+  "a target that answers %i when it is to make durable what it has does so by itself",
+  async (status) => {
+    const { far, node } = await open(["one"], async ({ url }, pass) => {
+      const answer = await pass();
+      return url.endsWith("/_ensure_full_commit") ? { ...answer, status } : answer;
+    });
+    node.start();
+    const outcome = await node.replicator.ended(
+      await start(node, { retries_per_request: 0 }),
+      FOREVER,
+    );
+    expect(outcome.kind).toBe("completed");
+    expect(await localsOf(far)).toHaveLength(1);
+  },
+);
+
+describe("a conflict over the checkpoint", () => {
+  /** What a server answers that knows conflicts of local documents. */
+  const conflict: Awaited<ReturnType<Fetch>> = {
+    status: 409,
+    headers: new Map(),
+    body: (async function* () {
+      yield Buffer.from('{"error":"conflict","reason":"Document update conflict."}');
+    })(),
+    discard: () => {},
+  };
+
+  test("ends the run, because another one writes there", async () => {
+    const { far, node } = await open(["one"], async (request, pass) => {
+      if (!isCheckpoint(request)) return pass();
+      const { pathname } = new URL(request.url);
+      await far.ask(`PUT ${pathname}`, { body: { session_id: "another" } });
+      return conflict;
+    });
+    node.start();
+    const outcome = await node.replicator.ended(await start(node), FOREVER);
+    expect(outcome).toEqual({
+      kind: "failed",
+      failure: {
+        error: "checkpoint_commit_failure",
+        reason: "Error updating the target checkpoint document: conflict",
+      },
+    });
+  });
+
+  test("is none when the checkpoint stands there, and only its answer was lost", async () => {
+    const { far, node } = await open(["one"], async (request, pass) => {
+      const answer = await pass();
+      return isCheckpoint(request) ? conflict : answer;
+    });
+    node.start();
+    const outcome = await node.replicator.ended(await start(node), FOREVER);
+    expect(outcome.kind).toBe("completed");
+    expect(await localsOf(far)).toHaveLength(1);
+  });
+});
+
+/** A list that stores nothing before the test says so. */
+class SlowFailureLog extends MemoryFailureLog {
+  readonly asked = deferred();
+  readonly stored = deferred();
+
+  override async record(...changes: Parameters<MemoryFailureLog["record"]>): Promise<void> {
+    this.asked.resolve();
+    await this.stored.promise;
+    await super.record(...changes);
+  }
+}
+
+describe("a batch of which something did not arrive", () => {
+  /** A run from `a` to `b` that passes over a document, because its id is too long. */
+  async function openRun() {
+    const { node } = await open(["too-long"]);
+    await node.createDatabase("b");
+    const { runtime, endpoints } = node;
+    const replication = parseReplication({ source: "a", target: "b" });
+    const failures = new SlowFailureLog();
+    const run = new ReplicationRun({
+      runtime,
+      source: endpoints.open(replication.source, replication.options, null),
+      target: endpoints.open(replication.target, replication.options, null),
+      replication,
+      ids: { baseId: "x", olderBaseIds: [] },
+      mayWrite: async () => {},
+      failures,
+      ownCheckpoint: NO_OWN_CHECKPOINT,
+      limits: { ...REPLICATOR_CONFIG_DEFAULT.limits, documentIdBytesMax: 3 },
+    });
+    const readCheckpoint = () =>
+      node.kv.read(async (tx) => (await node.databases.open(tx, "b")).readLocal(tx, "_local/x"));
+    return { run, failures, readCheckpoint };
+  }
+
+  test("is done when the list holds that", async () => {
+    const { run, failures, readCheckpoint } = await openRun();
+    const running = run.run(FOREVER);
+    await failures.asked.promise;
+    failures.stored.resolve();
+    expect((await running).kind).toBe("completed");
+    expect(failures.failures).toMatchObject([{ id: "too-long", error: "document_id_too_long" }]);
+    expect(await readCheckpoint()).toBeDefined();
+    expect(run.progress.throughSequence).not.toBe(0);
+  });
+
+  test("is not done before, and no checkpoint passes it", async () => {
+    const { run, failures, readCheckpoint } = await openRun();
+    const stop = new AbortController();
+    const running = run.run(stop.signal);
+    await failures.asked.promise;
+    stop.abort(new StopRequest());
+    failures.stored.reject(stop.signal.reason);
+    expect(await running).toEqual({ kind: "stopped" });
+    expect(run.progress.throughSequence).toBe(0);
+    expect(await readCheckpoint()).toBeUndefined();
+  });
+});
