@@ -1,0 +1,114 @@
+/** The transaction that ends a run, and what an operator decides while it is under way. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { HeldJob } from "../../src/jobs/index.ts";
+import {
+  KeyValueStore,
+  MemoryEngine,
+  MemoryStorage,
+  type Transaction,
+} from "../../src/kv/index.ts";
+import { HeldReplication } from "../../src/replicator/held-replication.ts";
+import {
+  type JobCommands,
+  OwnCheckpoints,
+  parseReplication,
+  REPLICATION_JOB_TYPE,
+} from "../../src/replicator/index.ts";
+import { NEVER_SEC } from "../../src/replicator/job-control.ts";
+import { fromJobData } from "../../src/replicator/job-data.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+/** A pause after a failure, long enough to be told from none. */
+const PENALTY_SEC = 100_000;
+const REPLICATION = parseReplication({ source: "a", target: "b", continuous: true });
+
+/** A store where something happens between what a transaction has read and its commit. */
+class RacedStore extends KeyValueStore {
+  meanwhile: (() => Promise<unknown>) | undefined;
+
+  override transact<T>(
+    body: (tx: Transaction) => Promise<T>,
+    options?: Parameters<KeyValueStore["transact"]>[1],
+  ): Promise<T> {
+    return super.transact(async (tx) => {
+      const result = await body(tx);
+      const meanwhile = this.meanwhile;
+      this.meanwhile = undefined;
+      await meanwhile?.();
+      return result;
+    }, options);
+  }
+}
+
+let node: Node;
+let store: RacedStore;
+let job: HeldReplication;
+
+beforeEach(async () => {
+  const storage = new MemoryStorage();
+  node = await openNode({ storage });
+  const { runtime } = node;
+  const config = { penaltySecMin: PENALTY_SEC, penaltySecMax: PENALTY_SEC };
+  store = new RacedStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
+  const parts = composeNode({ runtime, kv: store, config });
+  await node.replicator.start(REPLICATION, { userName: null, isAdmin: true });
+  const { held, data } = await store.transact(async (tx) => {
+    const options = { dueBySec: 2 ** 36, countMax: 1 };
+    const acceptance = await node.jobs.accept(tx, REPLICATION_JOB_TYPE, options);
+    if (acceptance.kind === "none-due") throw new Error("No job is due");
+    return { held: acceptance.held[0] as HeldJob, data: acceptance.jobs[0]?.data ?? {} };
+  });
+  job = new HeldReplication(
+    {
+      ...parts,
+      ownCheckpoints: new OwnCheckpoints(store, SUBSPACES.replicator),
+      nodeName: "tandem@test",
+      processId: "1",
+    },
+    held,
+    fromJobData(data),
+  );
+  await job.readControl();
+});
+
+const nowSec = (): number => node.runtime.clock.nowMs() / 1000;
+
+async function dueInSec(): Promise<number> {
+  const stored = await node.kv.read((tx) => node.jobs.get(tx, job.held));
+  expect(stored?.state).toBe("pending");
+  return (stored?.scheduledAtSec ?? 0) - nowSec();
+}
+
+const FAILURE = { error: "db_not_found", reason: "could not open a" };
+const ENDINGS: readonly (readonly [string, () => Promise<void>])[] = [
+  ["given back", () => job.giveBack()],
+  ["stalled", () => job.stall("nothing moved")],
+  ["crashed", () => job.retryLater(FAILURE)],
+];
+
+describe.each(ENDINGS)("a job that is %s", (name, end) => {
+  const decide = (command: (commands: JobCommands) => Promise<string>): void => {
+    store.meanwhile = async () => expect(await command(node.replicator.commands)).toBe("done");
+  };
+
+  test("is due when its run says so, if nobody decides anything", async () => {
+    await end();
+    const dueSec = await dueInSec();
+    if (name === "crashed") expect(dueSec).toBeGreaterThan(PENALTY_SEC / 2);
+    else expect(dueSec).toBeLessThanOrEqual(0);
+  });
+
+  test("rests when it is paused meanwhile", async () => {
+    decide((commands) => commands.pause(job.held.id, "ops"));
+    await end();
+    expect(await dueInSec()).toBeGreaterThan(NEVER_SEC / 2);
+  });
+
+  test("is due at once when it is reset meanwhile", async () => {
+    decide((commands) => commands.startFrom(job.held.id, 0, "ops"));
+    await end();
+    expect(await dueInSec()).toBeLessThanOrEqual(0);
+  });
+});
