@@ -1,5 +1,5 @@
 /** What the replicator takes for granted of an endpoint, whatever stands behind it. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   type Endpoint,
   type StreamedDocument,
@@ -94,6 +94,94 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     const selector = { n: { $lt: 2 } };
     const bySelector = { ...ALL, selection: { kind: "selector", selector } } as const;
     expect((await changesOf(endpoint, bySelector)).map(({ id }) => id)).toEqual(["a"]);
+  });
+
+  describe("of rivals and deletions", () => {
+    /** `r` has a loser with n = 1 and a winner with n = 5; `gone` was deleted with n = 1. */
+    const opened = async (): Promise<Endpoint> => {
+      const endpoint = await created();
+      const documents = [
+        plain("r", 2, ["x", "q"], ',"n":1'),
+        plain("r", 2, ["y", "q"], ',"n":5'),
+        plain("gone", 2, ["g", "f"], ',"_deleted":true,"n":1'),
+        plain("other", 1, ["o"], ',"n":9'),
+      ];
+      expect(await endpoint.writeDocuments(documents, FOREVER)).toEqual([]);
+      return endpoint;
+    };
+    const bySelector = (selector: object) =>
+      ({ kind: "selector", selector: { ...selector } }) as const;
+
+    test.each([
+      [
+        "all leaves",
+        { kind: "all" },
+        false,
+        [
+          ["gone", ["2-g"]],
+          ["other", ["1-o"]],
+          ["r", ["2-x", "2-y"]],
+        ],
+      ],
+      [
+        "winners only",
+        { kind: "all" },
+        true,
+        [
+          ["gone", ["2-g"]],
+          ["other", ["1-o"]],
+          ["r", ["2-y"]],
+        ],
+      ],
+      [
+        "all leaves of an id",
+        { kind: "doc-ids", ids: ["r", "gone"] },
+        false,
+        [
+          ["gone", ["2-g"]],
+          ["r", ["2-x", "2-y"]],
+        ],
+      ],
+      [
+        "the winner of an id",
+        { kind: "doc-ids", ids: ["r", "gone"] },
+        true,
+        [
+          ["gone", ["2-g"]],
+          ["r", ["2-y"]],
+        ],
+      ],
+      [
+        "each leaf that a selector matches",
+        bySelector({ n: { $lt: 2 } }),
+        false,
+        [
+          ["gone", ["2-g"]],
+          ["r", ["2-x"]],
+        ],
+      ],
+      ["winners that a selector matches", bySelector({ n: { $lt: 2 } }), true, [["gone", ["2-g"]]]],
+      [
+        "a winner that a selector matches, and no loser",
+        bySelector({ n: { $gt: 0, $lt: 9 } }),
+        true,
+        [
+          ["gone", ["2-g"]],
+          ["r", ["2-y"]],
+        ],
+      ],
+      [
+        "deletions that a selector matches",
+        bySelector({ _deleted: true }),
+        false,
+        [["gone", ["2-g"]]],
+      ],
+    ] as const)("the source tells of %s", async (_, selection, winningRevisionsOnly, expected) => {
+      const endpoint = await opened();
+      const changes = await changesOf(endpoint, { ...ALL, selection, winningRevisionsOnly });
+      const rows = changes.map(({ id, revisions }) => [id, [...revisions].sort()]);
+      expect(rows.toSorted()).toEqual(expected);
+    });
   });
 
   test("a continuous feed tells what is written while it waits", async () => {
