@@ -5,7 +5,7 @@
  * saw it, which is later. It gives up after a part of the lease only, so it has stopped before anybody may expel it. No two
  * clocks are ever compared.
  */
-import type { Runtime } from "../base/index.ts";
+import { errorCode, type Runtime } from "../base/index.ts";
 import { isRetryable, type KeyValueStore } from "../kv/index.ts";
 import type { WorkerId } from "./worker.ts";
 import type { Workers } from "./workers.ts";
@@ -88,8 +88,8 @@ export async function keepLease(
       onRenewed(startedAtMs);
     } catch (error) {
       if (signal.aborted) return "stopped";
-      // A store that does not answer may answer before the lease is over.
-      if (!isRetryable(error)) return "lapsed";
+      // A store that refuses may do better before the lease is over.
+      if (!isRetryable(error) && errorCode(error) !== "KV_UNAVAILABLE") return "lapsed";
     }
     await clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
   }
