@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { RunMeter } from "./run-meter.ts";
+
+const INSTALMENT_SEC = 15;
+const FIRST = { type: "test", id: "first", lock: "1" };
+const SECOND = { type: "test", id: "second", lock: "2" };
+
+function open() {
+  let nowMs = 5_000;
+  const clock = { nowMs: () => 0, monotonicMs: () => nowMs, sleep: async () => {} };
+  const pass = (durationSec: number): void => {
+    nowMs += durationSec * 1000;
+  };
+  return { meter: new RunMeter(clock, INSTALMENT_SEC), pass };
+}
+
+test("a job that runs on is charged for what goes beyond the instalment, each second once", () => {
+  const { meter, pass } = open();
+  meter.start(FIRST, "g");
+  pass(INSTALMENT_SEC);
+  expect([...meter.takeBill()]).toEqual([]);
+  pass(5);
+  expect([...meter.takeBill()]).toEqual([["g", 5]]);
+  expect([...meter.takeBill()]).toEqual([]);
+  pass(40);
+  expect([...meter.takeBill()]).toEqual([["g", 40]]);
+  pass(2);
+  meter.end(FIRST);
+  expect([...meter.takeBill()]).toEqual([["g", 2]]);
+  pass(100);
+  expect([...meter.takeBill()]).toEqual([]);
+});
+
+test("a job that ends gives back what it did not use of the instalment", () => {
+  const { meter, pass } = open();
+  meter.start(FIRST, "g");
+  pass(4);
+  expect(meter.hasEnded).toBe(false);
+  meter.end(FIRST);
+  meter.end(FIRST);
+  expect(meter.hasEnded).toBe(true);
+  expect([...meter.takeBill()]).toEqual([["g", 4 - INSTALMENT_SEC]]);
+  expect(meter.hasEnded).toBe(false);
+});
+
+test("the bill adds up what the jobs of a group ran, and leaves out those without one", () => {
+  const { meter, pass } = open();
+  meter.start(FIRST, "g");
+  pass(10);
+  meter.start(SECOND, "g");
+  meter.start({ ...SECOND, id: "plain" }, undefined);
+  pass(20);
+  expect([...meter.groups()]).toEqual(["g"]);
+  // 15 s and 5 s beyond their instalments.
+  expect([...meter.takeBill()]).toEqual([["g", 20]]);
+});
