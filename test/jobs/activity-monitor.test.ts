@@ -1,0 +1,81 @@
+/** Which jobs the activity monitor takes away, in virtual time. */
+import { beforeEach, expect, test } from "vitest";
+import { ActivityMonitor, type HeldJob, JobHaltedError, Jobs } from "../../src/jobs/index.ts";
+import { type KeyValueStore, Subspace, type Transaction } from "../../src/kv/index.ts";
+import type { SimulatedNode } from "../simulation/kernel/simulated-node.ts";
+import { World } from "../simulation/kernel/world.ts";
+
+const TYPE = "test";
+const TIMEOUT_SEC = 60;
+/** The monitor looks once in a timeout and a jitter of up to ten seconds. */
+const LOOK_SEC_MAX = TIMEOUT_SEC + 10;
+
+let world: World;
+let node: SimulatedNode;
+let kv: KeyValueStore;
+let jobs: Jobs;
+let stopping: AbortController;
+
+beforeEach(async () => {
+  world = new World("activity");
+  node = world.openNode();
+  kv = node.kv;
+  jobs = new Jobs(node.runtime, Subspace.fromTuple(["jobs"]));
+  stopping = new AbortController();
+  await setTimeoutSec(TIMEOUT_SEC);
+  const monitor = new ActivityMonitor(node.runtime, kv, jobs, TYPE);
+  void monitor.run(stopping.signal);
+  return () => stopping.abort(new Error("The test is over"));
+});
+
+const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
+  world.until(kv.transact(body));
+const setTimeoutSec = (timeoutSec: number) =>
+  transact((tx) => jobs.setTypeTimeout(tx, TYPE, timeoutSec));
+const stateOf = async (id: string) =>
+  (await kv.read((tx) => jobs.get(tx, { type: TYPE, id })))?.state;
+const pass = (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000);
+
+async function hold(id: string): Promise<HeldJob> {
+  await transact((tx) => jobs.add(tx, { type: TYPE, id }, {}));
+  const acceptance = await transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 1 }));
+  if (acceptance.kind === "none-due") throw new Error("No job is due");
+  return acceptance.held[0] as HeldJob;
+}
+
+test("a job that shows life within the timeout is left alone for ever, beside one that is silent", async () => {
+  const silent = await hold("silent");
+  const living = await hold("living");
+  for (let count = 0; count < 40; count++) {
+    await pass(TIMEOUT_SEC - 1);
+    await transact((tx) => jobs.update(tx, living));
+  }
+  expect(await stateOf("living")).toBe("running");
+  expect(await stateOf("silent")).toBe("pending");
+  await expect(transact((tx) => jobs.update(tx, silent))).rejects.toThrow(JobHaltedError);
+});
+
+test("a silent job is taken away after one timeout at the earliest, and after two looks at the latest", async () => {
+  for (let offsetSec = 0; offsetSec < TIMEOUT_SEC; offsetSec += 7) {
+    const id = `after-${offsetSec}`;
+    await pass(offsetSec);
+    await hold(id);
+    await pass(TIMEOUT_SEC);
+    expect(await stateOf(id)).toBe("running");
+    await pass(2 * LOOK_SEC_MAX - TIMEOUT_SEC);
+    expect(await stateOf(id)).toBe("pending");
+    await transact((tx) => jobs.remove(tx, { type: TYPE, id }));
+  }
+});
+
+test("a timeout that grew counts for jobs that the monitor has seen before", async () => {
+  const living = await hold("living");
+  await pass(LOOK_SEC_MAX);
+  await setTimeoutSec(10 * TIMEOUT_SEC);
+  await pass(LOOK_SEC_MAX);
+  for (let count = 0; count < 5; count++) {
+    expect(await stateOf("living")).toBe("running");
+    await transact((tx) => jobs.update(tx, living));
+    await pass(10 * TIMEOUT_SEC - 1);
+  }
+});

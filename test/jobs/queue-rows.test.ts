@@ -1,0 +1,117 @@
+/** Whatever is done to jobs and groups, each row of the queue is where it has to be, and none is left behind. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { errorCode } from "../../src/base/index.ts";
+import { type HeldJob, Jobs } from "../../src/jobs/index.ts";
+import { Subspace, type Transaction } from "../../src/kv/index.ts";
+import { checkQueue } from "../simulation/check-queue.ts";
+import { World } from "../simulation/kernel/world.ts";
+
+const TYPE = "test";
+const JOBS = Subspace.fromTuple(["jobs"]);
+
+type Step =
+  | { readonly what: "add"; readonly id: string; readonly group?: string; readonly inSec: number }
+  | { readonly what: "accept"; readonly countMax: number }
+  | { readonly what: "update" | "finish" | "remove" | "resubmit"; readonly id: string }
+  | { readonly what: "requeue held" | "requeue silent" }
+  | { readonly what: "charge"; readonly group: string; readonly runSec: number }
+  | { readonly what: "set shares"; readonly group: string; readonly shares: number }
+  | { readonly what: "pass"; readonly durationSec: number };
+
+const kind = <What extends Step["what"]>(...whats: What[]) => fc.constantFrom(...whats);
+const id = fc.constantFrom("a", "b", "c", "d");
+const group = fc.constantFrom("g", "h");
+const inSec = fc.constantFrom(-10, 0, 30);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ what: kind("add"), id, group, inSec }) },
+  fc.record({ what: kind("add"), id, inSec }),
+  fc.record({ what: kind("accept"), countMax: fc.integer({ min: 1, max: 3 }) }),
+  fc.record({ what: kind("update", "finish", "remove", "resubmit"), id }),
+  fc.record({ what: kind("requeue held", "requeue silent") }),
+  fc.record({ what: kind("charge"), group, runSec: fc.integer({ min: -15, max: 100 }) }),
+  fc.record({ what: kind("set shares"), group, shares: fc.integer({ min: 1, max: 1000 }) }),
+  fc.record({ what: kind("pass"), durationSec: fc.integer({ min: 1, max: 60 }) }),
+);
+
+/** A queue, and a worker that holds what is accepted from it. */
+async function openQueue() {
+  const world = new World("rows");
+  const { kv, runtime } = world.openNode();
+  const jobs = new Jobs(runtime, JOBS);
+  const held = new Map<string, HeldJob>();
+  const nowSec = (): number => Math.floor(runtime.clock.nowMs() / 1000);
+  const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
+    world.until(kv.transact(body));
+  const { id: worker } = await transact(async (tx) => {
+    await jobs.setTypeTimeout(tx, TYPE, 60);
+    const description = { node: "n", processId: "1", types: [TYPE], leaseMs: 5_000 };
+    return jobs.workers.register(tx, description);
+  });
+
+  async function apply(tx: Transaction, done: Exclude<Step, { what: "pass" }>): Promise<void> {
+    switch (done.what) {
+      case "add": {
+        const { group, inSec } = done;
+        const plan = { group, scheduledAtSec: nowSec() + inSec };
+        return jobs.add(tx, { type: TYPE, id: done.id }, { inSec }, plan);
+      }
+      case "accept": {
+        const options = { dueBySec: nowSec(), countMax: done.countMax, worker };
+        const acceptance = await jobs.accept(tx, TYPE, options);
+        if (acceptance.kind === "none-due") acceptance.enqueued.cancel();
+        else for (const one of acceptance.held) held.set(one.id, one);
+        return;
+      }
+      case "requeue held":
+        await jobs.requeueHeldBy(tx, worker, 10);
+        return;
+      case "requeue silent": {
+        const last = await jobs.lastActivity(tx, TYPE);
+        if (last !== undefined) await jobs.requeueSilent(tx, TYPE, last, 10);
+        return;
+      }
+      case "charge":
+        return jobs.groups.charge(tx, TYPE, new Map([[done.group, done.runSec]]));
+      case "set shares":
+        return jobs.groups.setShares(tx, TYPE, done.group, done.shares);
+      case "remove":
+        await jobs.remove(tx, { type: TYPE, id: done.id });
+        return;
+      case "resubmit":
+        await jobs.resubmit(tx, { type: TYPE, id: done.id }, nowSec() + 5);
+        return;
+      default: {
+        const job = held.get(done.id);
+        if (job !== undefined) await jobs[done.what](tx, job);
+      }
+    }
+  }
+
+  return {
+    async do(done: Step): Promise<void> {
+      if (done.what === "pass") await world.time.run(world.time.nowMs + done.durationSec * 1000);
+      // Who has lost its job is told so, and writes nothing.
+      else await transact((tx) => apply(tx, done)).catch(unlessHalted);
+    },
+    problems: () => kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE)),
+  };
+}
+
+function unlessHalted(error: unknown): void {
+  if (errorCode(error) !== "JOBS_HALTED") throw error;
+}
+
+test("no step leaves a row behind, or a job that nobody finds", async () => {
+  const steps = fc.array(step, { minLength: 1, maxLength: 30 });
+  await fc.assert(
+    fc.asyncProperty(steps, async (all) => {
+      const queue = await openQueue();
+      for (const one of all) {
+        await queue.do(one);
+        expect(await queue.problems(), JSON.stringify(one)).toEqual([]);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
