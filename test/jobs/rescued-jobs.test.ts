@@ -67,9 +67,11 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
     expect(await stored()).toMatchObject(next);
     // What was given is taken once.
     const again = await accept();
-    expect((await stored())?.data).toEqual({ n: 2 });
-    await transact((tx) => jobs.finish(tx, again, { n: 3 }));
-    expect(await stored()).toMatchObject({ state: "finished", data: { n: 3 } });
+    await transact(async (tx) => {
+      await jobs.resubmit(tx, again, 20);
+      await jobs.finish(tx, again, { n: 3 });
+    });
+    expect(await stored()).toMatchObject({ state: "pending", scheduledAtSec: 20, data: { n: 3 } });
   });
 
   test("is followed by one with the data of a resubmission", async () => {
