@@ -33,7 +33,8 @@ import type { HttpAddress, ReplicationOptions } from "./replication.ts";
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
-/** From a server that does not know a call. */
+/** From a server that would do what was asked at another time; and from one that does not know it. */
+const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
 /** Answers to who may not write. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
@@ -210,7 +211,10 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === 201 && body?.instance_start_time !== undefined) {
       return String(body.instance_start_time);
     }
-    if (response.status >= 500 && response.status !== NOT_IMPLEMENTED) {
+    if (
+      response.status === TIMED_OUT ||
+      (response.status >= 500 && response.status !== NOT_IMPLEMENTED)
+    ) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
     // Some services have dropped the call: what they acknowledge is durable.
