@@ -9,7 +9,7 @@ import { errorCode, JsonElements, type JsonValue, outlineJson } from "../base/in
 import type { FetchResponse } from "../http-client/index.ts";
 import type { ChangesItem, ChangesRequest, SourceSequence } from "./endpoint.ts";
 import { askedChanges, chooser, knowsNoIds, sameSequence } from "./http-changes-request.ts";
-import { changesOf, lastSequenceOf, REVISION_DEPTH, sequenceValue } from "./http-changes-row.ts";
+import { changesOf, lastSequenceOf, REVISION_DEPTH } from "./http-changes-row.ts";
 import type { HttpRequests } from "./http-requests.ts";
 import { asObject, isBroken, parseJson } from "./json-answer.ts";
 

@@ -61,12 +61,7 @@ beforeEach(async () => {
     return { held: acceptance.held[0] as HeldJob, data: acceptance.jobs[0]?.data ?? {} };
   });
   job = new HeldReplication(
-    {
-      ...parts,
-      ownCheckpoints: new OwnCheckpoints(store, SUBSPACES.replicator),
-      nodeName: "tandem@test",
-      processId: "1",
-    },
+    { ...parts, ownCheckpoints: new OwnCheckpoints(store, SUBSPACES.replicator) },
     held,
     fromJobData(data),
   );

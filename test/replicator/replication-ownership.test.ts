@@ -24,7 +24,8 @@ beforeEach(async () => {
   expect((await claim(owner)).kind).toBe("owner");
 });
 
-const claim = (jobId: string) => node.kv.transact((tx) => ownership.claim(tx, ID, jobId));
+const claim = (jobId: string) =>
+  node.kv.transact((tx) => ownership.claim(tx, ID, { jobId, userName: "joe" }));
 
 const accept = () =>
   node.kv.transact(async (tx) => {
