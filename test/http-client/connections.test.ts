@@ -244,3 +244,21 @@ test("an unused connection is kept for others, and closed after its time", async
   await readText(await undici.fetch({ ...request, connection: { generation: 1 } }));
   expect(closed.length).toBe(before + 2);
 });
+
+test("a shorter time counts for connections that are kept already", async () => {
+  const server = createServer((_, response) => response.end("ok"));
+  server.keepAliveTimeout = 0;
+  const closed: Promise<unknown>[] = [];
+  server.on("connection", (socket) => closed.push(once(socket, "close")));
+  const url = `http://127.0.0.1:${await listen(server)}/`;
+  let idleMsMax = 3_600_000;
+  const undici = openUndiciFetch({ idleMsMax: () => idleMsMax });
+  closing.push(() => undici.close());
+  const { signal } = new AbortController();
+  const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
+  await readText(await undici.fetch(request));
+  idleMsMax = 60_000;
+  await readText(await undici.fetch(request));
+  await closed[0];
+  expect(closed.length).toBe(2);
+});
