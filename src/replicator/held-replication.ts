@@ -6,14 +6,13 @@ import { errorCode, type Runtime } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../kv/index.ts";
+import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "./decide.ts";
 import type { Endpoints } from "./endpoints.ts";
 import type { FailureList } from "./failure-list.ts";
-import { type JobControl, type JobControls, NEVER_SEC, UNTOUCHED } from "./job-control.ts";
+import { type JobControl, type JobControls, UNTOUCHED } from "./job-control.ts";
 import {
   hasEnded,
   type JobDocument,
-  type JobEvent,
-  type ReplicationFailure,
   type ReplicationJobData,
   toJobData,
   withEvents,
@@ -21,7 +20,6 @@ import {
 import type { Outages } from "./outages.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { penaltySec } from "./penalty.ts";
-import type { Replication } from "./replication.ts";
 import { clearDocumentState, writeDocumentState } from "./replication-document.ts";
 import { baseIdOf, type ReplicationIdContext } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
@@ -160,129 +158,54 @@ export class HeldReplication {
     this.#storedAtMs = this.parts.runtime.clock.monotonicMs();
   }
 
-  /** Ends as the job had ended before; due again after a pause if one is given. */
-  async endAs(
-    { state, failure, errorCount, result }: ReplicationJobData,
-    pauseSec?: number,
-  ): Promise<void> {
-    await this.#end({
-      state,
-      errorCount,
-      events: [{ type: "stopped" }],
-      ...(failure === undefined ? {} : { failure }),
-      ...(result === undefined ? {} : { result }),
-      ...(pauseSec === undefined ? {} : { dueAtSec: this.#nowSec() + pauseSec }),
-    });
-  }
-
-  async complete(result: Readonly<Record<string, unknown>>): Promise<void> {
-    // The feed has ended: what came later is another run's.
-    this.data = { ...this.data, changesPending: 0, stallCount: 0 };
-    await this.#end({ state: "completed", result, events: [{ type: "stopped" }] });
-  }
-
-  /** Back to the queue, due at once: another node may go on where the last checkpoint stands. */
-  async giveBack(): Promise<void> {
-    await this.#end({
-      state: "pending",
-      dueAtSec: this.#nowSec(),
-      events: [{ type: "stopped" }, { type: "pending" }],
-    });
-  }
-
-  /** The run did not move: the next one begins at once, over new connections and with fewer workers. */
-  async stall(reason: string): Promise<void> {
-    const stallCount = (this.data.stallCount ?? 0) + 1;
-    this.data = { ...this.data, stallCount };
-    const fields = { jobId: this.held.id, stallCount, reason };
-    this.parts.runtime.trace.event("replication.stalled", fields);
-    await this.#end({
-      state: "pending",
-      dueAtSec: this.#nowSec(),
-      events: [{ type: "stalled", reason }, { type: "pending" }],
-    });
-  }
-
   /**
-   * A persistent job is tried again, and so is a continuous transient one: nobody waits for it, and whoever started it counts
-   * on it. A one-shot transient job fails, because its caller waits for the answer; unless a server only wants it to come later.
+   * The one transaction that ends a run: the job, and with it the state in its document. `before`: the job as a run for its failures
+   * alone found it, which it then is again.
    */
-  async crash(
-    failure: ReplicationFailure,
-    { continuous }: Replication,
-    unreachable?: string,
-  ): Promise<void> {
-    const isOneShot = this.data.document === undefined && !continuous;
-    if (isOneShot && failure.error !== "max_backoff") await this.fail(failure);
-    else await this.retryLater(failure, unreachable);
-  }
-
-  /** `unreachable`: the origin of a server that could not be reached; the job is due at once when it answers again. */
-  async retryLater(failure: ReplicationFailure, unreachable?: string): Promise<void> {
-    const { config, runtime } = this.parts;
-    const errorCount = this.data.errorCount + 1;
-    const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
-    const pauseSec = penaltySec(errorCount, limits, runtime.random);
-    runtime.trace.event("replication.crashed", { jobId: this.held.id, pauseSec, ...failure });
-    await this.#end({
-      state: "crashing",
-      failure,
-      errorCount,
-      unreachable,
-      dueAtSec: this.#nowSec() + pauseSec,
-      events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
-    });
-  }
-
-  /** `isDuplicate`: another job runs the replication, and what somebody asked of its list is that one's to do. */
-  async fail(failure: ReplicationFailure, { isDuplicate = false } = {}): Promise<void> {
-    this.parts.runtime.trace.event("replication.failed", { jobId: this.held.id, ...failure });
-    await this.#end({
-      state: "failed",
-      failure,
-      errorCount: this.data.errorCount + 1,
-      events: [{ type: "crashed", reason: reasonOf(failure) }],
-      isDuplicate,
-    });
-  }
-
-  /** The one transaction that ends a run: the job, and with it the state in its document. */
-  async #end(ending: {
-    readonly state: ReplicationJobData["state"];
-    readonly events: readonly Omit<JobEvent, "timeMs">[];
-    readonly failure?: ReplicationFailure;
-    readonly errorCount?: number;
-    readonly result?: Readonly<Record<string, unknown>>;
-    readonly dueAtSec?: number;
-    readonly unreachable?: string | undefined;
-    readonly isDuplicate?: boolean;
-  }): Promise<void> {
-    const { runtime, kv, jobs, config } = this.parts;
+  async end(ending: RunEnding, before: ReplicationJobData = this.data): Promise<void> {
+    const { runtime, kv, jobs, config, outages } = this.parts;
     const nowMs = runtime.clock.nowMs();
-    const events = ending.events.map((event) => ({ ...event, timeMs: nowMs }));
+    const nowSec = Math.floor(nowMs / 1000);
+    const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
+    const pauseSec = (errorCount: number): number => penaltySec(errorCount, limits, runtime.random);
+    const fate = decideRun(ending, this.data, before, { nowSec, pauseSec });
+    this.#announce(ending, fate, nowSec);
+    const { state, failure, result, errorCount, stallCount, unreachable } = fate;
+    const events = fate.events.map((event) => ({ ...event, timeMs: nowMs }));
     const data: ReplicationJobData = {
       ...this.data,
-      state: ending.state,
-      failure: ending.failure,
-      errorCount: ending.errorCount ?? (ending.state === "completed" ? 0 : this.data.errorCount),
-      result: ending.result,
+      state,
+      failure,
+      errorCount,
+      stallCount,
+      result,
+      // The feed has ended: what came later is another run's.
+      changesPending: ending.kind === "completed" ? 0 : this.data.changesPending,
       history: withEvents(this.data.history, events, config.historyLengthMax),
       lastUpdatedMs: nowMs,
     };
     await kv.transact(async (tx) => {
       await this.#endRestart(tx);
-      const retryDueSec = ending.isDuplicate ? undefined : () => this.#retryDueSec(tx, data);
-      const dueAtSec = ending.dueAtSec ?? (await retryDueSec?.());
+      const dueAtSec = await this.#dueSec(tx, fate, data);
       if (dueAtSec !== undefined) {
         await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
       }
       await jobs.finish(tx, this.held, toJobData(data));
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
-      const { unreachable } = ending;
-      if (unreachable !== undefined) await this.parts.outages.join(tx, unreachable, this.held.id);
+      if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
     });
     this.data = data;
-    runtime.trace.event("replication.ended", { jobId: this.held.id, state: data.state });
+    runtime.trace.event("replication.ended", { jobId: this.held.id, state });
+  }
+
+  #announce(ending: RunEnding, { state, failure, stallCount, due }: Fate, nowSec: number): void {
+    const { trace } = this.parts.runtime;
+    const { id: jobId } = this.held;
+    if (ending.kind === "stalled") {
+      trace.event("replication.stalled", { jobId, stallCount, reason: ending.reason });
+    } else if (state === "crashing" && typeof due === "number") {
+      trace.event("replication.crashed", { jobId, pauseSec: due - nowSec, ...failure });
+    } else if ("failure" in ending) trace.event("replication.failed", { jobId, ...failure });
   }
 
   async #endRestart(tx: Transaction): Promise<void> {
@@ -290,33 +213,34 @@ export class HeldReplication {
     await this.parts.controls.endRestart(tx, this.held.id, this.restartAt);
   }
 
-  /** A job that rests is never due; one about which an operator decided during the run is due now, whatever came of it. */
-  async #dueAsDecided(tx: ReadTransaction, dueAtSec: number): Promise<number> {
-    const { isPaused, decision } = await this.parts.controls.get(tx, this.held.id);
-    if (isPaused) return NEVER_SEC;
-    return decision === this.#control.decision ? dueAtSec : this.#nowSec();
+  async #dueSec(
+    tx: Transaction,
+    { due }: Fate,
+    data: ReplicationJobData,
+  ): Promise<number | undefined> {
+    if (typeof due === "number") return due;
+    const baseId = baseIdOf(data.replicationId);
+    if (due === "ended" || baseId === undefined) return undefined;
+    const { failureList } = this.parts;
+    const request = await failureList.retryRequest(tx, baseId);
+    const list = {
+      isAsked: request !== undefined,
+      isEmpty: (await failureList.counts(tx, baseId)).length === 0,
+      isPersistent: data.document !== undefined,
+      retrySec: data.replication?.options.failureRetrySec ?? 0,
+    };
+    const fate = decideList(data.state, list, this.#nowSec());
+    if (fate.request === "ask") failureList.askRetry(tx, baseId, SCHEDULED_RETRY);
+    if (fate.request === "end" && request !== undefined) {
+      await failureList.endRetry(tx, baseId, request);
+    }
+    return fate.dueAtSec;
   }
 
-  /** Now, when somebody asked for another try of the failures too late for this run; later, when it left some behind. */
-  async #retryDueSec(
-    tx: Transaction,
-    { state, replicationId: id, document }: ReplicationJobData,
-  ): Promise<number | undefined> {
-    const { failureList } = this.parts;
-    const baseId = baseIdOf(id);
-    if (baseId === undefined) return undefined;
-    const request = await failureList.retryRequest(tx, baseId);
-    if (request === undefined) {
-      const pauseSec = this.data.replication?.options.failureRetrySec ?? 0;
-      const isForSchedule = state === "completed" && document !== undefined && pauseSec > 0;
-      if (!isForSchedule || (await failureList.counts(tx, baseId)).length === 0) return undefined;
-      failureList.askRetry(tx, baseId, SCHEDULED_RETRY);
-      return this.#nowSec() + pauseSec;
-    }
-    if (state === "completed") return this.#nowSec();
-    // A job that fails for good would fail again: it must not run in circles.
-    await failureList.endRetry(tx, baseId, request);
-    return undefined;
+  async #dueAsDecided(tx: ReadTransaction, dueAtSec: number): Promise<number> {
+    const { isPaused, decision } = await this.parts.controls.get(tx, this.held.id);
+    const isDecidedAnew = decision !== this.#control.decision;
+    return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
   }
 
   async #writeDocumentState(
@@ -355,8 +279,4 @@ export class HeldReplication {
 
 function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): string {
   return JSON.stringify([statistics, checkpointedSequence]);
-}
-
-function reasonOf({ error, reason }: ReplicationFailure): string {
-  return `${error}: ${reason}`;
 }

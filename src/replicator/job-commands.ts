@@ -3,14 +3,9 @@ import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./decide.ts";
 import type { SourceSequence } from "./endpoint.ts";
-import {
-  type ControlAction,
-  type ControlEvent,
-  type JobControl,
-  type JobControls,
-  NEVER_SEC,
-} from "./job-control.ts";
+import type { ControlAction, ControlEvent, JobControl, JobControls } from "./job-control.ts";
 import {
   fromJobData,
   REPLICATION_JOB_TYPE,
@@ -65,34 +60,17 @@ export class JobCommands {
 
   /** The job rests until it is resumed; one that runs writes a checkpoint first. */
   pause(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, async (tx, job, control) => {
-      if (job.state === "finished") return "ended";
-      if (control.isPaused) return "no-need";
-      this.#decide(tx, job, control, "pause", userName);
-      await this.#schedule(tx, job, NEVER_SEC);
-      return "done";
-    });
+    return this.#command(jobId, { action: "pause", userName });
   }
 
   /** A job that rests is due at once. */
   resume(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, async (tx, job, control) => {
-      if (!control.isPaused) return "no-need";
-      this.#decide(tx, job, control, "resume", userName);
-      await this.#schedule(tx, job, this.#nowSec());
-      return "done";
-    });
+    return this.#command(jobId, { action: "resume", userName });
   }
 
   /** A job that waits, or that has ended, is due at once. */
   retry(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, async (tx, job, control) => {
-      if (control.isPaused) return "paused";
-      if (job.state === "running") return "no-need";
-      this.#decide(tx, job, control, "retry", userName);
-      await this.#schedule(tx, job, this.#nowSec(), restarted(job));
-      return "done";
-    });
+    return this.#command(jobId, { action: "retry", userName });
   }
 
   /**
@@ -105,69 +83,86 @@ export class JobCommands {
     userName: string | null,
   ): Promise<CommandOutcome> {
     const action = sequence === 0 ? "reset" : "start-from";
-    return this.#command(jobId, async (tx, job, control) => {
-      this.#decide(tx, job, control, action, userName, sequence);
-      const data = { ...restarted(job), statistics: NO_STATISTICS, errorCount: 0 };
-      await this.#schedule(tx, job, control.isPaused ? NEVER_SEC : this.#nowSec(), data);
-      return "done";
-    });
+    return this.#command(jobId, { action, userName, since: sequence });
   }
 
   /** Ends the job for good; the document of a persistent one is deleted. */
   cancel(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, async (tx, job) => {
-      const { databases, runtime } = this.#parts;
-      const data = fromJobData(job.data);
-      const fields = { jobId, userName };
-      tx.afterCommit(() => runtime.trace.event("replication.cancelled", fields));
-      if (data.document !== undefined) {
-        // The hook of the database removes the job with it.
-        if (await removeReplicationDocument(tx, databases, data.document)) return "done";
-      }
-      await removeJob(this.#parts, tx, job);
-      return "done";
-    });
+    return this.#command(jobId, { action: "cancel", userName });
   }
 
-  async #command(
-    jobId: string,
-    apply: (tx: Transaction, job: Job, control: JobControl) => Promise<CommandOutcome>,
-  ): Promise<CommandOutcome> {
+  async #command(jobId: string, command: Command): Promise<CommandOutcome> {
     const { kv, jobs, controls } = this.#parts;
     return kv.transact(
       async (tx) => {
         const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
         if (job === undefined) return "missing";
-        return apply(tx, job, await controls.get(tx, jobId));
+        const control = await controls.get(tx, jobId);
+        const phase = phaseOf(job, fromJobData(job.data));
+        const step = decideWish(WISHES[command.action], phase, control.isPaused);
+        return this.#carryOut(tx, step, job, { control, command });
       },
       { whenUnknown: "check" },
     );
   }
 
-  #decide(
+  async #carryOut(
     tx: Transaction,
-    { id }: Job,
-    control: JobControl,
-    action: ControlAction,
-    userName: string | null,
-    since?: SourceSequence,
-  ): void {
+    step: JobStep,
+    job: Job,
+    { control, command }: { readonly control: JobControl; readonly command: Command },
+  ): Promise<CommandOutcome> {
+    const schedule = async (dueAtSec: number, data?: ReplicationJobData): Promise<"done"> => {
+      this.#note(tx, job, control, command);
+      await this.#parts.jobs.resubmit(tx, job, dueAtSec, data && toJobData(data));
+      return "done";
+    };
+    switch (step) {
+      case "nothing":
+        return "no-need";
+      case "refuse-ended":
+        return "ended";
+      case "refuse-paused":
+        return "paused";
+      case "rest":
+        return schedule(NEVER_SEC);
+      case "due":
+      case "due-soon":
+        return schedule(this.#nowSec());
+      case "again":
+        return schedule(this.#nowSec(), restarted(job));
+      case "anew":
+        return schedule(this.#nowSec(), begunAnew(job));
+      case "anew-later":
+        return schedule(NEVER_SEC, begunAnew(job));
+      case "replace":
+      case "remove":
+        return this.#remove(tx, job, command.userName);
+    }
+  }
+
+  /** Keeps who decided what, and tells who listens. */
+  #note(tx: Transaction, { id }: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
-    const timeMs = runtime.clock.nowMs();
-    const event: ControlEvent = { action, userName, timeMs };
+    const { action, userName, since } = command;
+    if (action === "cancel") return;
+    const event: ControlEvent = { action, userName, timeMs: runtime.clock.nowMs() };
     controls.decide(tx, id, control, since === undefined ? event : { ...event, since });
     tx.afterCommit(() =>
       runtime.trace.event("replication.controlled", { jobId: id, action, userName }),
     );
   }
 
-  async #schedule(
-    tx: Transaction,
-    job: Job,
-    dueAtSec: number,
-    data?: ReplicationJobData,
-  ): Promise<void> {
-    await this.#parts.jobs.resubmit(tx, job, dueAtSec, data && toJobData(data));
+  async #remove(tx: Transaction, job: Job, userName: string | null): Promise<CommandOutcome> {
+    const { databases, runtime } = this.#parts;
+    const { document } = fromJobData(job.data);
+    const fields = { jobId: job.id, userName };
+    tx.afterCommit(() => runtime.trace.event("replication.cancelled", fields));
+    // The hook of the database removes the job with its document.
+    const isRemoved =
+      document !== undefined && (await removeReplicationDocument(tx, databases, document));
+    if (!isRemoved) await removeJob(this.#parts, tx, job);
+    return "done";
   }
 
   #nowSec(): number {
@@ -175,7 +170,26 @@ export class JobCommands {
   }
 }
 
+interface Command {
+  readonly action: ControlAction | "cancel";
+  readonly userName: string | null;
+  readonly since?: SourceSequence;
+}
+
+const WISHES: Readonly<Record<Command["action"], JobWish>> = {
+  pause: "pause",
+  resume: "resume",
+  retry: "retry",
+  reset: "reset",
+  "start-from": "reset",
+  cancel: "cancel",
+};
+
 /** The data of a job that is to run once more: how it ended last is forgotten. */
 function restarted({ data }: Job): ReplicationJobData {
   return { ...fromJobData(data), state: "pending", failure: undefined, result: undefined };
+}
+
+function begunAnew(job: Job): ReplicationJobData {
+  return { ...restarted(job), statistics: NO_STATISTICS, errorCount: 0 };
 }

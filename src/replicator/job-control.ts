@@ -30,9 +30,6 @@ export interface JobControl {
   readonly events: readonly ControlEvent[];
 }
 
-/** When a job that rests is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
-export const NEVER_SEC = 2 ** 36;
-
 /** Nobody decided anything. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,

@@ -7,6 +7,7 @@ import type { ListedFailure } from "./failure-record.ts";
 import type { JobControls } from "./job-control.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import type { JobEntry } from "./job-views.ts";
+import { stepFor } from "./job-wish.ts";
 import { baseIdOf } from "./replication-id.ts";
 
 /** Failures read in one transaction. */
@@ -83,9 +84,11 @@ export class JobFailures {
         failureList.askRetry(tx, baseId, request);
         const { isPaused } = await controls.get(tx, entry.jobId);
         const job = await jobs.get(tx, name);
-        if (isPaused || job === undefined || job.state === "running") return isPaused;
-        await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
-        return false;
+        if (job === undefined) return false;
+        if ((await stepFor(tx, controls, job, "try-list")) === "due") {
+          await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
+        }
+        return isPaused;
       },
       { whenUnknown: "retry" },
     );

@@ -13,8 +13,9 @@ import {
   type Transaction,
   unpackTuple,
 } from "../kv/index.ts";
-import { NEVER_SEC } from "./job-control.ts";
-import { fromJobData, REPLICATION_JOB_TYPE } from "./job-data.ts";
+import type { JobControls } from "./job-control.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { stepFor } from "./job-wish.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";
 
 /** How often a server is asked, by all nodes together. */
@@ -33,6 +34,7 @@ export interface OutagesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly controls: JobControls;
   /** Answers once. */
   readonly fetch: Fetch;
   readonly subspace: Subspace;
@@ -139,11 +141,11 @@ export class Outages {
   }
 
   async #makeDue(tx: Transaction, jobId: string, spreadSec: number): Promise<void> {
-    const { jobs, runtime } = this.#parts;
+    const { jobs, controls, runtime } = this.#parts;
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     const job = await jobs.get(tx, name);
-    if (job?.state !== "pending" || fromJobData(job.data).state !== "crashing") return;
-    if (job.scheduledAtSec >= NEVER_SEC) return;
+    if (job === undefined) return;
+    if ((await stepFor(tx, controls, job, "reachable")) !== "due-soon") return;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
     const dueAtSec = nowSec + runtime.random.integer(spreadSec + 1);
     if (job.scheduledAtSec > dueAtSec) await jobs.resubmit(tx, name, dueAtSec);

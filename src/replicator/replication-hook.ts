@@ -16,14 +16,13 @@ import type { Transaction } from "../kv/index.ts";
 import { certificateFilesRefusal } from "./certificate-files.ts";
 import type { JobControls } from "./job-control.ts";
 import {
-  fromJobData,
   newJobData,
   persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
-  replicationState,
   toJobData,
 } from "./job-data.ts";
+import { stepWhenAskedAgain } from "./job-wish.ts";
 import type { ReplicationInvalidError } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
 import { removeJob } from "./remove-job.ts";
@@ -111,10 +110,9 @@ export class ReplicationHook implements DatabaseHook {
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
     if ("replication" in parsed && existing !== undefined) {
-      const data = fromJobData(existing.data);
-      const state = replicationState(existing, data);
-      const active = state === "pending" || state === "running";
-      if (active && sameReplication(data.replication, parsed.replication)) return;
+      const { controls } = this.#parts;
+      const step = await stepWhenAskedAgain(tx, controls, existing, parsed.replication);
+      if (step === "nothing") return;
     }
     await this.#remove(tx, id);
     const nowMs = runtime.clock.nowMs();
@@ -155,9 +153,4 @@ export class ReplicationHook implements DatabaseHook {
       return { failure: { error: "bad_rep_doc", reason } };
     }
   }
-}
-
-/** Equal in everything that matters for the run; credentials included, since a new password must be taken up. */
-export function sameReplication(left: Replication | undefined, right: Replication): boolean {
-  return left !== undefined && JSON.stringify(left) === JSON.stringify(right);
 }

@@ -3,19 +3,16 @@
  *
  * Every write goes through the queue with the job's lock; a job that lost it ends without a word.
  *
- *   accepted → running → completed            a one-shot came to its end
- *                      → pending              it was asked to stop
- *                      → crashing             it failed and is due again after a pause
- *                      → failed               it failed for good
- *
- * A job that has ended runs once more when somebody wants its failures to be tried again: for these alone, and it is then what
- * it was before.
+ * It finds out how the run ended; what becomes of the job then is decided in `decide.ts`, and carried out by `HeldReplication`. A
+ * job that has ended runs once more when somebody wants its failures to be tried again: for these alone, and it is then what it
+ * was before.
  */
 import { assert, errorCode, runTogether } from "../base/index.ts";
 import { Activity } from "../http-client/index.ts";
 import type { HeldJob } from "../jobs/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { BatchCopier } from "./copy-batch.ts";
+import type { RunEnding } from "./decide.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { RunConnections } from "./endpoints.ts";
 import { describeFailure, unreachableOrigin } from "./failure.ts";
@@ -35,8 +32,10 @@ import { retryFailures } from "./retry-failures.ts";
 import { StoredFailureLog } from "./stored-failure-log.ts";
 import { watchRun, workersAfter } from "./watchdog.ts";
 
-/** When a job that has ended looks again whether the one that runs the same replication has tried their failures. */
-const RETRY_PAUSE_SEC = 5;
+/** What a document that could not be parsed is said to have failed of, where nothing is known. */
+const MALFORMED = { error: "error", reason: "malformed document" };
+/** A server goes on answering 429. */
+const PUT_OFF = "max_backoff";
 /** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
 const FIGURES_PER_SEC_MAX = 100;
 
@@ -59,20 +58,11 @@ export class ReplicationJob {
    * Runs the job, after `delayMs`, and gives it back. Rejects only when the store fails; the job is then found by its silence.
    */
   async run(signal: AbortSignal, delayMs = 0): Promise<void> {
-    const { replication } = this.#job.data;
+    const before = this.#job.data;
     try {
       if (isHalt(signal.reason)) throw signal.reason;
-      if ((await this.#job.readControl()).isPaused) {
-        await this.#job.giveBack();
-        return;
-      }
-      if (replication === undefined) {
-        await this.#job.fail(
-          this.#job.data.failure ?? { error: "error", reason: "malformed document" },
-        );
-        return;
-      }
-      await this.#runReplication(replication, delayMs, signal);
+      const ending = await this.#perform(before, delayMs, signal);
+      await this.#job.end(ending, before);
     } catch (error) {
       if (isHalt(error) || isHalt(signal.reason)) {
         this.#job.parts.runtime.trace.event("replication.halted", { id: this.#job.held.id });
@@ -82,43 +72,33 @@ export class ReplicationJob {
     }
   }
 
-  async #runReplication(
-    replication: Replication,
+  /** Does what the job is there for, and says how that ended. Rejects when the job is another's, or the store fails. */
+  async #perform(
+    before: ReplicationJobData,
     delayMs: number,
     signal: AbortSignal,
-  ): Promise<void> {
-    let ending: ReplicationEnding;
+  ): Promise<RunEnding> {
+    const { replication, failure = MALFORMED } = before;
+    const { isPaused } = await this.#job.readControl();
+    if (isPaused) return { kind: "stopped" };
+    if (replication === undefined) return { kind: "malformed", failure };
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
-      const before = this.#job.data;
       const request = await this.#retryOnly(ids);
-      if (hasEnded(before.state) && request === undefined) {
-        // Another job with the same list has tried it again.
-        await this.#job.endAs(before);
-        return;
-      }
-      if (!(await this.#begin(ids))) return;
+      // Another job with the same list has tried it again.
+      if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
+      const collision = await this.#begin(ids);
+      if (collision !== undefined) return collision;
       this.#warn(replication);
-      if (request !== undefined) {
-        await this.#retry(replication, ids, request, before, signal);
-        return;
-      }
-      const isHeldBack = before.failure?.error === "max_backoff";
-      ending = await this.#copy(isHeldBack ? gently(replication) : replication, ids, signal);
+      if (request !== undefined) return await this.#retry(replication, ids, request, signal);
+      const isPutOff = before.failure?.error === PUT_OFF;
+      return await this.#copy(isPutOff ? gently(replication) : replication, ids, signal);
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
-      if (errorCode(error) === "REPLICATOR_STALLED") {
-        await this.#job.stall(describeFailure(error).reason);
-        return;
-      }
-      if (isStop(error) || isStop(signal.reason)) await this.#job.giveBack();
-      else await this.#crash(error, replication);
-      return;
+      return endingOf(error, replication, signal);
     }
-    if (ending.kind === "stopped") await this.#job.giveBack();
-    else await this.#job.complete(ending.result);
   }
 
   /** Says what an operator wants to be told of. */
@@ -134,16 +114,6 @@ export class ReplicationJob {
       if (!isPlain && !verifies && config.warnsOf.unverifiedTls)
         runtime.trace.event("replication.unverified-tls", fields);
     }
-  }
-
-  async #crash(error: unknown, replication: Replication): Promise<void> {
-    const { source, target } = replication;
-    // A server behind a proxy may be away for others, and there for us.
-    const isDirect = [source, target].every(
-      (side) => side.kind === "local" || side.proxyUrl === undefined,
-    );
-    const unreachable = isDirect ? unreachableOrigin(error) : undefined;
-    await this.#job.crash(describeFailure(error), replication, unreachable);
   }
 
   /** What comes before the job is known to run: it may take its time, so the job shows that it lives. */
@@ -187,8 +157,8 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /** Marks the job as running, if no other job runs the same replication. */
-  async #begin({ id }: ReplicationId): Promise<boolean> {
+  /** Notes that the run begins, unless another job owns the replication: then that is how it ended. */
+  async #begin({ id }: ReplicationId): Promise<RunEnding | undefined> {
     const { runtime, kv, ownership, jobs, config } = this.#job.parts;
     const nowMs = runtime.clock.nowMs();
     const event = { type: "started", timeMs: nowMs } as const;
@@ -223,17 +193,12 @@ export class ReplicationJob {
       this.#job.data = started;
       this.#job.noteStored(started);
       runtime.trace.event("replication.started", { id, jobId: this.#job.held.id });
-      return true;
+      return undefined;
     }
-    const failure = {
-      error: "duplicate_job",
-      reason: `Duplicate job running: ${claim.otherJobId}`,
-    };
-    if (hasEnded(before.state)) await this.#job.endAs(before, RETRY_PAUSE_SEC);
-    // A transient job ends some day, and this one runs then; a persistent one stays.
-    else if (claim.otherIsPersistent) await this.#job.fail(failure, { isDuplicate: true });
-    else await this.#job.retryLater(failure);
-    return false;
+    const reason = `Duplicate job running: ${claim.otherJobId}`;
+    const failure = { error: "duplicate_job", reason };
+    if (hasEnded(before.state)) return { kind: "list-met" };
+    return { kind: claim.otherIsPersistent ? "met-persistent" : "met-transient", failure };
   }
 
   async #copy(
@@ -312,18 +277,16 @@ export class ReplicationJob {
     return kv.read((tx) => failureList.retryRequest(tx, baseId));
   }
 
-  /** Tries the failures again; whatever comes of it, the job has then ended as it had `before`. */
+  /** Tries the failures again; whatever comes of it, the job has then ended as it had before. */
   async #retry(
     replication: Replication,
     { baseId }: ReplicationId,
     request: string,
-    before: ReplicationJobData,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<RunEnding> {
     const { runtime, kv, failureList, config } = this.#job.parts;
     const source = this.#open(replication, "source");
     const target = this.#open(replication, "target");
-    let isStopped = false;
     try {
       const failures = await this.#openFailures(baseId);
       const count = (more: Partial<ReplicationStatistics>): void => {
@@ -345,17 +308,15 @@ export class ReplicationJob {
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
-      isStopped = isStop(error) || isStop(signal.reason);
-      if (!isStopped) {
-        const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
-        runtime.trace.event("replication.retry-failed", fields);
-        await kv.transact(async (tx) => {
-          await this.#job.verify(tx);
-          await failureList.endRetry(tx, baseId, request);
-        });
-      }
+      if (isStop(error) || isStop(signal.reason)) return { kind: "list-stopped" };
+      const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
+      runtime.trace.event("replication.retry-failed", fields);
+      await kv.transact(async (tx) => {
+        await this.#job.verify(tx);
+        await failureList.endRetry(tx, baseId, request);
+      });
     }
-    await this.#job.endAs(before, isStopped ? 0 : undefined);
+    return { kind: "list-tried" };
   }
 
   #openFailures(baseId: string): Promise<StoredFailureLog> {
@@ -372,6 +333,20 @@ export class ReplicationJob {
       connections,
     );
   }
+}
+
+/** How a run ended that an error ended. */
+function endingOf(error: unknown, replication: Replication, signal: AbortSignal): RunEnding {
+  const failure = describeFailure(error);
+  if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
+  if (isStop(error) || isStop(signal.reason)) return { kind: "stopped" };
+  if (failure.error === PUT_OFF) return { kind: "put-off", failure };
+  // A server behind a proxy may be away for others, and there for us.
+  const isDirect = [replication.source, replication.target].every(
+    (side) => side.kind === "local" || side.proxyUrl === undefined,
+  );
+  const unreachable = isDirect ? unreachableOrigin(error) : undefined;
+  return { kind: "crashed", failure, unreachable };
 }
 
 /** With fewer requests at once, for a server that wanted us to come later (CouchDB 3.5). */

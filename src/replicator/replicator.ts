@@ -22,10 +22,10 @@ import {
 } from "./job-data.ts";
 import { JobFailures } from "./job-failures.ts";
 import type { JobEntry } from "./job-views.ts";
+import { stepFor, stepWhenAskedAgain } from "./job-wish.ts";
 import { removeJob } from "./remove-job.ts";
 import type { Replication } from "./replication.ts";
 import { groupOf, sharesOfGroups } from "./replication-group.ts";
-import { sameReplication } from "./replication-hook.ts";
 import { knownReplicationId, type ReplicationIdContext, transientJobId } from "./replication-id.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
@@ -113,16 +113,14 @@ export class Replicator {
 
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
-    const { kv, jobs, ids, ownership, runtime } = this.#parts;
+    const { kv, jobs, ids, ownership, controls, runtime } = this.#parts;
     const { userName } = requester;
     const id = transientJobId(ids, replication, userName);
     await kv.transact(async (tx) => {
       const existing = await jobs.get(tx, jobName(id));
       if (existing !== undefined) {
-        const data = fromJobData(existing.data);
-        const state = replicationState(existing, data);
-        const active = state === "pending" || state === "running";
-        if (active && sameReplication(data.replication, replication)) return;
+        const step = await stepWhenAskedAgain(tx, controls, existing, replication);
+        if (step === "nothing") return;
         await removeJob(this.#parts, tx, existing);
       }
       const origin = { replication, document: undefined, userName };
@@ -143,11 +141,13 @@ export class Replicator {
 
   /** Cancels a transient job by replication id or job id; returns the id that `_replicate` answers, undefined if none is there. */
   async cancel(id: string, requester: Requester): Promise<string | undefined> {
-    const { kv, jobs, ownership } = this.#parts;
+    const { kv, jobs, ownership, controls } = this.#parts;
     return kv.transact(async (tx) => {
       const jobId = await ownership.jobOf(tx, id, requester.userName);
       const job = await jobs.get(tx, jobName(jobId));
-      if (job === undefined || job.state === "finished") return undefined;
+      if (job === undefined || (await stepFor(tx, controls, job, "stop")) !== "remove") {
+        return undefined;
+      }
       const data = fromJobData(job.data);
       if (data.document !== undefined) {
         throw new JobNotYoursError("Persistent replication collision");
@@ -231,14 +231,15 @@ export class Replicator {
 
   /** Removes transient jobs that ended so long ago that nobody will ask for them. */
   async removeOldTransients(): Promise<void> {
-    const { kv, jobs, config, runtime } = this.#parts;
+    const { kv, jobs, controls, config, runtime } = this.#parts;
     const before = runtime.clock.nowMs() - config.transientJobAgeSecMax * 1000;
     for await (const { jobId, data } of this.entries()) {
       if (data.document !== undefined || !hasEnded(data.state)) continue;
       if (data.lastUpdatedMs > before) continue;
       await kv.transact(async (tx) => {
         const job = await jobs.get(tx, jobName(jobId));
-        if (job?.state === "finished") await removeJob(this.#parts, tx, job);
+        if (job === undefined || (await stepFor(tx, controls, job, "old")) !== "remove") return;
+        await removeJob(this.#parts, tx, job);
       });
     }
   }

@@ -102,7 +102,7 @@ export function joinReplication(
   parts: NodeParts,
   { reach, renewer, nodeName, processId }: ReplicationOptions,
 ) {
-  const { runtime, kv, jobs, config, budgets } = parts;
+  const { runtime, kv, jobs, controls, config, budgets } = parts;
   const subspace = SUBSPACES.replicator;
   const endpoints = new Endpoints({
     ...parts,
@@ -119,7 +119,7 @@ export function joinReplication(
     types: [REPLICATION_JOB_TYPE],
     leaseMs: config.workerLeaseSec * 1000,
   });
-  const outages = new Outages({ runtime, kv, jobs, fetch: reach.fetch, subspace });
+  const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
   const running = { ...parts, endpoints, ownCheckpoints, outages };
   return { endpoints, outages, scheduler: new Scheduler(running, worker) };

@@ -7,6 +7,7 @@ import {
   MemoryStorage,
   type Transaction,
 } from "../../src/kv/index.ts";
+import { NEVER_SEC } from "../../src/replicator/decide.ts";
 import { HeldReplication } from "../../src/replicator/held-replication.ts";
 import {
   type JobCommands,
@@ -14,7 +15,6 @@ import {
   parseReplication,
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
-import { NEVER_SEC } from "../../src/replicator/job-control.ts";
 import { fromJobData } from "../../src/replicator/job-data.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
@@ -78,9 +78,9 @@ async function dueInSec(): Promise<number> {
 
 const FAILURE = { error: "db_not_found", reason: "could not open a" };
 const ENDINGS: readonly (readonly [string, () => Promise<void>])[] = [
-  ["given back", () => job.giveBack()],
-  ["stalled", () => job.stall("nothing moved")],
-  ["crashed", () => job.retryLater(FAILURE)],
+  ["given back", () => job.end({ kind: "stopped" })],
+  ["stalled", () => job.end({ kind: "stalled", reason: "nothing moved" })],
+  ["crashed", () => job.end({ kind: "crashed", failure: FAILURE, unreachable: undefined })],
 ];
 
 describe.each(ENDINGS)("a job that is %s", (name, end) => {
