@@ -2,6 +2,7 @@
  * What a component may know of the world: time, chance, digests, and where to announce events. Made once, by `server/` or by
  * a simulator, and handed down; the core never reaches for the machine by itself.
  */
+import type { EventName, Events } from "./events.ts";
 import { hexEncode } from "./hex.ts";
 
 export interface Clock {
@@ -50,9 +51,9 @@ export interface Compression {
   gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }
 
-/** The one stream of announced events: the log, metrics and tests subscribe to it. Fields never hold secrets. */
+/** The one stream of announced events (`events.ts`). */
 export interface Trace {
-  event(name: string, fields?: Readonly<Record<string, unknown>>): void;
+  event<Name extends EventName>(name: Name, fields: Events[Name]): void;
 }
 
 export interface Runtime {

@@ -92,10 +92,6 @@ export class RecordReader {
     this.#at = at;
   }
 
-  get isAtEnd(): boolean {
-    return this.#at === this.#bytes.length;
-  }
-
   byte(): number {
     const value = this.#bytes[this.#at++];
     assert(value !== undefined, "A record does not end inside a field");

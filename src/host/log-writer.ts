@@ -1,6 +1,6 @@
 /** Writes announced events as JSON lines to standard error. */
 import { type DestinationStream, pino } from "pino";
-import type { Trace } from "../base/index.ts";
+import type { EventName, Trace } from "../base/index.ts";
 
 /** Events that tell of trouble; all others are `info`, and those of single requests `debug`. */
 const WARNINGS = /(failed|abandoned|crashed|expired|unavailable|refused)$/;
@@ -11,7 +11,7 @@ export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 export function createLogWriter(level: LogLevel, destination?: DestinationStream): Trace {
   const log = pino({ level, base: null, messageKey: "event" }, destination ?? pino.destination(2));
   return {
-    event: (name, fields = {}) => {
+    event: (name: EventName, fields: object) => {
       if (WARNINGS.test(name)) log.warn(fields, name);
       else if (DETAILS.test(name)) log.debug(fields, name);
       else log.info(fields, name);

@@ -214,10 +214,6 @@ export class JobKeys {
     return this.#jobs.pack([STANDING, type, group]);
   }
 
-  standings(type: JobType): Range {
-    return this.#jobs.range([STANDING, type]);
-  }
-
   shares(type: JobType, group: string): Key {
     return this.#jobs.pack([SHARES, type, group]);
   }

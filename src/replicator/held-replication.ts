@@ -203,9 +203,12 @@ export class HeldReplication {
     const { id: jobId } = this.held;
     if (ending.kind === "stalled") {
       trace.event("replication.stalled", { jobId, stallCount, reason: ending.reason });
-    } else if (state === "crashing" && typeof due === "number") {
-      trace.event("replication.crashed", { jobId, pauseSec: due - nowSec, ...failure });
-    } else if ("failure" in ending) trace.event("replication.failed", { jobId, ...failure });
+    } else if (failure !== undefined && state === "crashing") {
+      const pauseSec = Number(due) - nowSec;
+      trace.event("replication.crashed", { jobId, pauseSec, ...failure });
+    } else if (failure !== undefined && "failure" in ending) {
+      trace.event("replication.failed", { jobId, ...failure });
+    }
   }
 
   async #endRestart(tx: Transaction): Promise<void> {

@@ -65,7 +65,7 @@ export class ReplicationJob {
       await this.#job.end(ending, before);
     } catch (error) {
       if (isHalt(error) || isHalt(signal.reason)) {
-        this.#job.parts.runtime.trace.event("replication.halted", { id: this.#job.held.id });
+        this.#job.parts.runtime.trace.event("replication.halted", { jobId: this.#job.held.id });
         return;
       }
       throw error;
@@ -192,7 +192,7 @@ export class ReplicationJob {
     if (claim.kind === "owner") {
       this.#job.data = started;
       this.#job.noteStored(started);
-      runtime.trace.event("replication.started", { id, jobId: this.#job.held.id });
+      runtime.trace.event("replication.started", { jobId: this.#job.held.id, replicationId: id });
       return undefined;
     }
     const reason = `Duplicate job running: ${claim.otherJobId}`;

@@ -46,7 +46,10 @@ export class RunningJobs {
     const ended = this.#run(held, data, stop.signal)
       .catch((error: unknown) => {
         // The store failed it: the queue finds the job by its silence.
-        this.#runtime.trace.event("replication.abandoned", { id: held.id, error: String(error) });
+        this.#runtime.trace.event("replication.abandoned", {
+          jobId: held.id,
+          error: String(error),
+        });
       })
       .finally(() => {
         this.#runs.delete(held);

@@ -71,7 +71,7 @@ export class StoredFailureLog implements FailureLog {
       await this.#change(failed.slice(start, start + WRITE_ROWS_MAX), []);
     }
     for (const { id, revision, phase, status, error, reason } of failed) {
-      const fields = { id, revision, phase, status, error, reason };
+      const fields = { documentId: id, revision, phase, status, error, reason };
       runtime.trace.event("replication.refused", fields);
     }
   }

@@ -3,7 +3,7 @@
  * in `_stats`, `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
  */
 
-type Fields = Readonly<Record<string, unknown>>;
+import type { EventName, Events } from "../base/index.ts";
 
 export interface CounterRow {
   /** Its name in `_stats`. */
@@ -13,20 +13,21 @@ export interface CounterRow {
   readonly name?: string;
   /** A label whose value is the last segment of the path. */
   readonly label?: string;
-  readonly event: string;
-  /** Which of the events, and how much each adds; 1 for all when absent. */
-  readonly amount?: (fields: Fields) => number;
+  readonly event: EventName;
+  /** Which of the events, and how much each adds; 1 for all when absent. Takes the members of this event. */
+  amount?(fields: Events[EventName]): number;
   /** The label's value. */
-  readonly labelOf?: (fields: Fields) => string;
+  labelOf?(fields: Events[EventName]): string;
 }
 
-const isFailure = ({ status }: Fields): boolean => typeof status !== "number" || status >= 400;
+const isFailure = ({ status }: Events["http.answered"]): boolean =>
+  status === undefined || status >= 400;
 
-function replicator(
+function replicator<Name extends EventName>(
   path: string,
   description: string,
-  event: string,
-  amount?: CounterRow["amount"],
+  event: Name,
+  amount?: (fields: Events[Name]) => number,
 ): CounterRow {
   return {
     path: ["couch_replicator", ...path.split(".")],
@@ -36,11 +37,11 @@ function replicator(
   };
 }
 
-function tandem(
+function tandem<Name extends EventName>(
   path: string,
   description: string,
-  event: string,
-  amount?: CounterRow["amount"],
+  event: Name,
+  amount?: (fields: Events[Name]) => number,
 ): CounterRow {
   return {
     path: ["tandem", ...path.split(".")],
@@ -63,7 +64,7 @@ export const COUNTERS: readonly CounterRow[] = [
     description: "number of HTTP requests by their method",
     event: "api.answered",
     label: "method",
-    labelOf: ({ method }) => knownMethod(String(method)),
+    labelOf: ({ method }: Events["api.answered"]) => knownMethod(method),
   },
   {
     path: ["couchdb", "httpd_status_codes"],
@@ -71,7 +72,7 @@ export const COUNTERS: readonly CounterRow[] = [
     description: "number of HTTP responses by their status",
     event: "api.answered",
     label: "code",
-    labelOf: ({ status }) => String(status),
+    labelOf: ({ status }: Events["api.answered"]) => String(status),
   },
   replicator(
     "jobs.accepts",
@@ -130,7 +131,7 @@ export const COUNTERS: readonly CounterRow[] = [
     "replications.rotated",
     "number of runs asked to give their slot up",
     "replication.rotated",
-    ({ stopped }) => Number(stopped),
+    ({ stopped }) => stopped,
   ),
   tandem(
     "replications.refused_revisions",
@@ -143,7 +144,7 @@ export const COUNTERS: readonly CounterRow[] = [
     "jobs.expired",
     "number of jobs requeued because they were silent",
     "jobs.expired",
-    ({ jobCount }) => Number(jobCount),
+    ({ jobCount }) => jobCount,
   ),
   tandem("workers.lost", "number of leases that this process lost", "jobs.worker-lost"),
   tandem(

@@ -4,7 +4,7 @@
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry, Summary } from "prom-client";
 import type { NodeMetrics, Statistic, StatisticsTree } from "../api/index.ts";
-import type { Clock, Trace } from "../base/index.ts";
+import type { Clock, EventName, Events, Trace } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
@@ -21,7 +21,7 @@ export class EventCounts implements Trace {
   readonly #next: Trace;
   readonly #counters: readonly Counter[];
   /** By event: numbers of rows. */
-  readonly #counting = new Map<string, number[]>();
+  readonly #counting = new Map<EventName, number[]>();
   /** By row and label. */
   readonly #unreported = new Map<string, [row: number, label: string, amount: number]>();
   readonly #requestTime: Summary;
@@ -51,14 +51,16 @@ export class EventCounts implements Trace {
     collectDefaultMetrics({ register: this.registry });
   }
 
-  event(name: string, fields: Readonly<Record<string, unknown>> = {}): void {
+  event<Name extends EventName>(name: Name, fields: Events[Name]): void {
     this.#next.event(name, fields);
     for (const number of this.#counting.get(name) ?? []) {
       const row = COUNTERS[number] as CounterRow;
       const amount = row.amount?.(fields) ?? 1;
       if (amount > 0) this.#count(number, row.labelOf?.(fields) ?? "", amount);
     }
-    if (name === "api.answered") this.#requestTime.observe(Number(fields.durationMs) / 1000);
+    if (name !== "api.answered") return;
+    const { durationMs } = fields as Events["api.answered"];
+    this.#requestTime.observe(durationMs / 1000);
   }
 
   /** For the process that started this one. */

@@ -28,7 +28,7 @@ let events: { name: string; fields: Readonly<Record<string, unknown>> }[];
 let announce: () => void;
 
 const runtime = createSystemRuntime({
-  event: (name, fields = {}) => {
+  event: (name, fields) => {
     events.push({ name, fields });
     announce();
   },

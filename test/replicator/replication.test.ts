@@ -89,7 +89,10 @@ test("a filter that changes while a job runs makes it another replication, from 
   const first = await node.event("replication.started");
   await node.event("replication.checkpoint");
   await node.put("a", "_design/d", filters(1));
-  const second = await node.event("replication.started", ({ id }) => id !== first.id);
+  const second = await node.event(
+    "replication.started",
+    ({ replicationId }) => replicationId !== first.replicationId,
+  );
   expect(second.jobId).toBe(jobId);
   while (Object.keys(await node.content("b")).length < 3) await node.runtime.clock.sleep(20);
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0001", "doc-0002", "doc-0003"]);

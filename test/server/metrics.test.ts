@@ -1,6 +1,7 @@
 /** What a node counts and measures, as operators read it. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import type { CounterRow } from "../../src/server/metric-table.ts";
 
 let server: RunningServer;
 
@@ -104,4 +105,14 @@ test("a name that counts nothing is null, and another node is down, as in CouchD
     error: "nodedown",
     reason: "foo is down",
   });
+});
+
+test("a metric for an event that does not exist does not compile", () => {
+  const base: Omit<CounterRow, "event"> = { path: ["tandem", "nothing"], description: "nothing" };
+  const rows: CounterRow[] = [
+    { ...base, event: "kv.retry" },
+    // @ts-expect-error: there is no such event.
+    { ...base, event: "kv.retired" },
+  ];
+  expect(rows.length).toBe(2);
 });

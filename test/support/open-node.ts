@@ -28,7 +28,7 @@ export async function openNode({
   const events: { name: string; fields: Readonly<Record<string, unknown>> }[] = [];
   const listeners = new Set<() => void>();
   const system = createSystemRuntime({
-    event: (name, fields = {}) => {
+    event: (name, fields) => {
       events.push({ name, fields });
       for (const listener of listeners) listener();
     },

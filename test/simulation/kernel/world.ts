@@ -60,7 +60,7 @@ export class World {
 
   /** What is not simulated, such as digests, is the machine's. */
   runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
-    const trace: Trace = { event: (event, fields = {}) => this.#announce(name, event, fields) };
+    const trace: Trace = { event: (event, fields) => this.#announce(name, event, fields) };
     return { ...createSystemRuntime(trace), clock, random };
   }
 

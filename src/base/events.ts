@@ -1,0 +1,106 @@
+/**
+ * Every event that the program announces, and what it tells: one stream that the log, metrics and tests follow. Members are plain
+ * values and never hold secrets. `jobId` is a job's id in the queue, `documentId` a document's, `replicationId` what jobs that copy the
+ * same thing have in common.
+ */
+type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
+
+export interface Events {
+  /** A request was answered; `durationMs` until the answer began. */
+  "api.answered": {
+    readonly method: string;
+    readonly path: string;
+    readonly status: number;
+    readonly durationMs: number;
+  };
+  /** A request could not be answered, and the client was told 500. */
+  "api.request-failed": {
+    readonly requestId: string;
+    readonly method: string;
+    readonly path: string;
+    readonly code: string | undefined;
+    readonly message: string;
+    readonly stack: string | undefined;
+  };
+  /** A function of a design document wrote to the log. */
+  "design.logged": { readonly codeId: string; readonly message: string };
+  /** An answer could not be sent to its end. */
+  "http.answer-failed": { readonly error: string };
+  /** An endpoint answered; without a status it did not. */
+  "http.answered": { readonly method: string; readonly status: number | undefined };
+  "http.retry": { readonly method: string; readonly failureCount: number };
+  /** Jobs were taken from holders that showed no sign of life. */
+  "jobs.expired": { readonly type: string; readonly jobCount: number };
+  "jobs.groups-forgotten": { readonly forgottenCount: number };
+  /** What an expelled worker held is back in the queue. */
+  "jobs.worker-cleared": { readonly worker: string; readonly jobCount: number };
+  "jobs.worker-expelled": {
+    readonly worker: string;
+    readonly node: string;
+    readonly processId: string;
+    readonly by: string;
+  };
+  /** This process lost its lease. */
+  "jobs.worker-lost": Readonly<Record<string, unknown>>;
+  "jobs.worker-registered": {
+    readonly worker: string;
+    readonly node: string;
+    readonly processId: string;
+  };
+  /** A worker could not strike itself off. */
+  "jobs.worker-vanished": { readonly worker: string; readonly error: string };
+  "kv.available": { readonly engine: string; readonly waitedMs?: number };
+  "kv.unavailable": { readonly engine: string; readonly waitedMs?: number };
+  "kv.retry": { readonly code: string | undefined; readonly attempt: number };
+  /** The store failed a run: the queue finds its job by its silence. */
+  "replication.abandoned": { readonly jobId: string; readonly error: string };
+  "replication.accepted": { readonly jobId: string };
+  "replication.cancelled": { readonly jobId: string; readonly userName: string | null };
+  "replication.checkpoint": { readonly source: string };
+  /** An operator decided something about a job. */
+  "replication.controlled": {
+    readonly jobId: string;
+    readonly action: string;
+    readonly userName: string | null;
+  };
+  "replication.crashed": Failure & { readonly pauseSec: number };
+  /** All jobs of a `_replicator` database that was deleted are removed. */
+  "replication.database-removed": { readonly uuid: string; readonly removedCount: number };
+  /** `state`: what became of the run. */
+  "replication.ended": { readonly jobId: string; readonly state: string };
+  "replication.failed": Failure;
+  /** A run lost its job, and writes nothing more. */
+  "replication.halted": { readonly jobId: string };
+  "replication.last-checkpoint-failed": { readonly error: string };
+  "replication.not-charged": { readonly error: string };
+  "replication.outage": { readonly origin: string };
+  "replication.outage-over": { readonly origin: string };
+  "replication.plain-http": { readonly jobId: string; readonly url: string };
+  /** A revision was put on the list of failures. */
+  "replication.refused": {
+    readonly documentId: string;
+    readonly revision: string;
+    readonly phase: string;
+    readonly status: number | undefined;
+    readonly error: string;
+    readonly reason: string;
+  };
+  "replication.retry-failed": Failure;
+  /** Jobs were asked to give their slots to others. */
+  "replication.rotated": { readonly stopped: number; readonly waiting: number };
+  "replication.stalled": {
+    readonly jobId: string;
+    readonly stallCount: number;
+    readonly reason: string;
+  };
+  "replication.started": { readonly jobId: string; readonly replicationId: string };
+  "replication.unverified-tls": { readonly jobId: string; readonly url: string };
+  /** A service failed, and is started again after a pause. */
+  "service.failed": {
+    readonly service: string;
+    readonly error: string;
+    readonly pauseMs: number;
+  };
+}
+
+export type EventName = keyof Events;
