@@ -4,7 +4,6 @@ import {
   type Api,
   type ApiParts,
   type ApiRequest,
-  type ApiSettings,
   createApi,
   type User,
 } from "../../src/api/index.ts";
@@ -15,23 +14,9 @@ import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import { createSystemRuntime } from "../../src/host/system-runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { VALIDATION_HOOK, ValidationCodes } from "../../src/replicator/index.ts";
+import { ADMIN, SETTINGS } from "./api-settings.ts";
 
-/** `[chttpd]` and `[couchdb]` as they are by default. */
-export const SETTINGS: ApiSettings = {
-  adminOnlyAllDatabases: true,
-  usersListed: false,
-  usersSecurityEditable: false,
-  changesTimeoutMs: 60_000,
-  documentBytesMax: 8 * 1024 * 1024,
-  requestBytesMax: 4_294_967_296,
-  compressibleTypes: ["text/*", "application/javascript", "application/json", "application/xml"],
-  compressionLevel: 8,
-  compressesResponses: true,
-  infoCountMax: 100,
-  maintenanceMode: "false",
-};
-
-export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };
+export { ADMIN, SETTINGS };
 
 export interface AskOptions {
   /** A text is sent as it is, bytes too; anything else as JSON. */

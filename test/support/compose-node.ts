@@ -1,6 +1,6 @@
 /** The parts of a node as `src/server` puts them together, on any runtime and store, without sockets. */
 import type { Runtime } from "../../src/base/index.ts";
-import type { DatabaseHook } from "../../src/databases/index.ts";
+import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
 import { parseMultipart } from "../../src/host/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
@@ -27,6 +27,7 @@ export interface NodeParts {
   readonly jobs?: Jobs;
   /** Beside those of the program. */
   readonly hooks?: readonly DatabaseHook[];
+  readonly sandbox?: Sandbox;
 }
 
 export function composeNode({
@@ -40,6 +41,8 @@ export function composeNode({
   nodeName = "tandem@test",
   jobs = new Jobs(runtime, JOBS_SUBSPACE),
   hooks = [],
+  // Its threads do not outlive the tests.
+  sandbox = new SandboxPool(runtime),
 }: NodeParts) {
   // A getter stays one: settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
@@ -55,8 +58,6 @@ export function composeNode({
     serverUrl,
   };
   const parts = joinNodeParts({ runtime, kv, ids, config: settings, hooks, jobs, failuresMax });
-  // Its threads do not outlive the tests.
-  const sandbox = new SandboxPool(runtime);
   const replication = joinReplication(parts, {
     reach: {
       functions: { sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },

@@ -1,9 +1,9 @@
 /**
  * A node of a simulated cluster. It can be
  *
- *   paused        nothing of it goes on; what it sent to the store before is carried out, and it learns of it on waking
- *   partitioned   nothing of it reaches the store and no answer reaches it
- *   crashed       it never goes on, and nobody tells it so
+ *   paused     nothing of it goes on; what it sent to the store before is carried out, and it learns of it on waking
+ *   cut off    its requests do not reach the store or a server, or the answers do not reach it, until that is healed
+ *   crashed    it never goes on, and nobody tells it so
  *
  * and its clocks run fast or slow and show the wrong time.
  */
@@ -14,8 +14,10 @@ import {
   KeyValueError,
   KeyValueStore,
   MemoryEngine,
+  type RetryPolicy,
   type Watch,
 } from "../../../src/kv/index.ts";
+import { type Cut, Gate, Link } from "./link.ts";
 import type { SeededRandom } from "./seeded-random.ts";
 import { EPOCH_MS, type World } from "./world.ts";
 
@@ -30,6 +32,8 @@ export interface NodeTraits {
   readonly conflictRatio: number;
   readonly unknownRatio: number;
   readonly tooOldRatio: number;
+  /** How it repeats transactions. */
+  readonly retry: Partial<RetryPolicy>;
 }
 
 const ORDINARY: NodeTraits = {
@@ -39,21 +43,31 @@ const ORDINARY: NodeTraits = {
   conflictRatio: 0,
   unknownRatio: 0,
   tooOldRatio: 0,
+  retry: {},
 };
+
+/** What becomes of the commits of a node that crashed before they reached the store. */
+const CRASH_FATES = ["carried out", "late", "lost"] as const;
+type CrashFate = (typeof CRASH_FATES)[number];
+const LATE_MS_MAX = 4000;
 
 export class SimulatedNode {
   readonly name: string;
   readonly random: SeededRandom;
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
+  /** Between it and the store. */
+  readonly store = new Link();
+  readonly #links = new Map<string, Link>();
   readonly #world: World;
   #traits: NodeTraits;
-  #isCrashed = false;
+  #afterCrash: CrashFate | undefined;
   #announceCrash: () => void = () => {};
-  /** While the engine is told to commit: that request goes its way also when the node pauses. */
-  #isCommitting = false;
+  #strikeCount = 0;
+  #struckAtMs = Number.NEGATIVE_INFINITY;
   readonly #awake = new Gate();
-  readonly #reachable = new Gate();
+  /** The engine sleeps before it commits, too; the way of a commit is `#commit`. */
+  #isCommitting = false;
 
   constructor(world: World, name: string, random: SeededRandom, traits: Partial<NodeTraits>) {
     this.#world = world;
@@ -64,39 +78,71 @@ export class SimulatedNode {
     this.crashed = new Promise((resolve) => {
       this.#announceCrash = resolve;
     });
-    this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine() });
+    const { retry } = this.#traits;
+    this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine(), retry });
   }
 
   /** Settles when it crashes: what it runs never does. */
   readonly crashed: Promise<void>;
 
+  get isCrashed(): boolean {
+    return this.#afterCrash !== undefined;
+  }
+
+  /** How often something happened to it that may cost it what it holds. */
+  get strikeCount(): number {
+    return this.#strikeCount;
+  }
+
+  /** When something happened to it last, or was over. */
+  get struckAtMs(): number {
+    return this.#struckAtMs;
+  }
+
+  /** Between it and a server: what happens there is no reason to lose anything. */
+  linkTo(host: string): Link {
+    const link = this.#links.get(host) ?? new Link();
+    this.#links.set(host, link);
+    return link;
+  }
+
+  strike(): void {
+    this.#strikeCount++;
+    this.#struckAtMs = this.#world.time.nowMs;
+  }
+
+  /** Commits that are on their way arrive, or arrive late, or never. */
   crash(): void {
-    this.#isCrashed = true;
-    this.pause();
+    this.strike();
+    this.#afterCrash = this.random.pick(CRASH_FATES);
+    this.#awake.close();
     this.#announceCrash();
   }
 
-  pause(): void {
-    this.#awake.close();
+  /** The function that is returned lets it go on. */
+  pause(): () => void {
+    return this.#struck(this.#awake.close());
   }
 
-  resume(): void {
-    if (!this.#isCrashed) this.#awake.open();
+  /** Cuts it off from the store; the function that is returned heals that. */
+  cutOff(cut: Cut): () => void {
+    return this.#struck(this.store.cut(cut));
   }
 
-  partition(): void {
-    this.#reachable.close();
-  }
-
-  reconnect(): void {
-    this.#reachable.open();
+  #struck(heal: () => void): () => void {
+    this.strike();
+    return () => {
+      this.strike();
+      heal();
+    };
   }
 
   /** Goes on, has its network back, and a store that does as it should. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
-    this.reconnect();
-    this.resume();
+    this.strike();
+    for (const link of [this.store, ...this.#links.values()]) link.heal();
+    if (!this.isCrashed) this.#awake.open();
   }
 
   #clock(): Clock {
@@ -105,12 +151,12 @@ export class SimulatedNode {
     return {
       nowMs: () => EPOCH_MS + skewMs + time.nowMs * clockRate,
       monotonicMs: () => time.nowMs * clockRate,
-      sleep: (durationMs, signal) => this.#whenAwake(time.sleep(durationMs / clockRate, signal)),
+      sleep: (durationMs, signal) => this.whenAwake(time.sleep(durationMs / clockRate, signal)),
     };
   }
 
   /** Settles as `promise`, but not before the node is awake. */
-  async #whenAwake<T>(promise: Promise<T>): Promise<T> {
+  async whenAwake<T>(promise: Promise<T>): Promise<T> {
     try {
       return await promise;
     } finally {
@@ -119,20 +165,21 @@ export class SimulatedNode {
   }
 
   /** One way between node and store. */
-  async #travel(): Promise<void> {
-    const { delayMsMax } = this.#traits;
+  async #travel(gate: Gate): Promise<void> {
+    const slowMsMax = this.#world.condition.delayMsMax;
+    if (slowMsMax > 0) this.strike();
+    const delayMsMax = this.#traits.delayMsMax + slowMsMax;
     if (delayMsMax > 0) await this.#world.time.sleep(this.random.ratio() * delayMsMax);
-    await this.#reachable.passed();
+    await gate.passed();
   }
 
   #engine(): Engine {
     const { time, storage } = this.#world;
-    // The time of the store, which has clocks of its own.
+    // The time of the store, which has clocks of its own. The engine sleeps before it takes a snapshot: that is the way to the store.
     const clock: Clock = {
       nowMs: () => EPOCH_MS + time.nowMs,
       monotonicMs: () => time.nowMs,
-      // The engine sleeps before it takes a snapshot and before it commits: that is the way to the store.
-      sleep: () => (this.#isCommitting ? this.#travel() : this.#whenAwake(this.#travel())),
+      sleep: () => (this.#isCommitting ? Promise.resolve() : this.#readWay()),
     };
     const faults = { random: this.random.fork("store"), delayMsMax: 1 };
     const runtime = { ...this.runtime, clock };
@@ -144,6 +191,12 @@ export class SimulatedNode {
     };
   }
 
+  /** There and back: nothing is known before the answer. */
+  #readWay(): Promise<void> {
+    const { requests, answers } = this.store;
+    return this.whenAwake(this.#travel(requests).then(() => answers.passed()));
+  }
+
   #overNetwork(inner: EngineTransaction): EngineTransaction {
     const { transaction } = inner;
     const watch = transaction.watch.bind(transaction);
@@ -152,7 +205,7 @@ export class SimulatedNode {
       transaction,
       effects: inner.effects,
       abandon: () => inner.abandon(),
-      commit: () => this.#whenAwake(this.#commit(inner)),
+      commit: () => this.whenAwake(this.#commit(inner)),
     };
   }
 
@@ -163,46 +216,62 @@ export class SimulatedNode {
     if (draw < conflictRatio + tooOldRatio)
       throw new KeyValueError("KV_TOO_OLD", { injected: true });
     const isUnknown = this.random.chance(unknownRatio);
-    if (isUnknown && this.random.chance(0.5)) {
-      throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: "lost" });
+    const { requests, answers } = this.store;
+    const isCutOff = !requests.isOpen;
+    await this.#travel(requests);
+    if ((isUnknown || isCutOff) && this.random.chance(0.5)) throw this.#unknown("lost");
+    await this.#survived();
+    const commit = await this.#carryOut(inner);
+    const isUnheard = !answers.isOpen;
+    await this.#travel(answers);
+    if (isUnknown || isCutOff || isUnheard) throw this.#unknown("carried out");
+    return commit;
+  }
+
+  /** Whether what was sent before the node crashed arrives. */
+  async #survived(): Promise<void> {
+    if (this.#afterCrash === "lost") await new Promise<never>(() => {});
+    if (this.#afterCrash === "late")
+      await this.#world.time.sleep(this.random.between(0, LATE_MS_MAX));
+  }
+
+  async #carryOut(inner: EngineTransaction) {
+    try {
+      this.#world.condition.check();
+    } catch (error) {
+      this.strike();
+      throw error;
     }
     this.#isCommitting = true;
     const committing = inner.commit();
     this.#isCommitting = false;
-    const commit = await committing;
-    const isCutOff = !this.#reachable.isOpen;
-    await this.#travel();
-    if (isUnknown || isCutOff) {
-      throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: "carried out" });
-    }
-    return commit;
+    return committing;
+  }
+
+  #unknown(injected: string): KeyValueError {
+    this.strike();
+    return new KeyValueError("KV_UNKNOWN_COMMIT", { injected });
   }
 
   #gated(watch: Watch): Watch {
     return {
-      fired: (signal) => this.#whenAwake(watch.fired(signal)),
+      fired: (signal) => this.whenAwake(this.#heard(watch.fired(signal), signal)),
       cancel: () => watch.cancel(),
     };
   }
+
+  /** The store tells of a change as it answers. */
+  async #heard(fired: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+    await fired;
+    const { answers } = this.store;
+    if (answers.isOpen) return;
+    await Promise.race([answers.passed(), rejectedBy(signal)]);
+  }
 }
 
-/** Open or closed; those that come while it is closed pass when it opens. */
-class Gate {
-  isOpen = true;
-  #waiting: (() => void)[] = [];
-
-  close(): void {
-    this.isOpen = false;
-  }
-
-  open(): void {
-    this.isOpen = true;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const pass of waiting) pass();
-  }
-
-  async passed(): Promise<void> {
-    while (!this.isOpen) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-  }
+function rejectedBy(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }

@@ -9,6 +9,8 @@ import { createSystemRuntime } from "../../../src/host/index.ts";
 import { MemoryStorage } from "../../../src/kv/index.ts";
 import { hash, SeededRandom } from "./seeded-random.ts";
 import { type NodeTraits, SimulatedNode } from "./simulated-node.ts";
+import { StoreCondition } from "./simulated-store.ts";
+import { SYNCHRONOUS_COMPRESSION } from "./synchronous-compression.ts";
 import { VirtualTime } from "./virtual-time.ts";
 
 /** The wall clock when a world begins: 2026-01-01. */
@@ -24,6 +26,7 @@ export class World {
   readonly random: SeededRandom;
   readonly time = new VirtualTime();
   readonly storage: MemoryStorage;
+  readonly condition = new StoreCondition();
   readonly nodes: SimulatedNode[] = [];
   /** Told of every event of every node. */
   readonly listeners: EventListener[] = [];
@@ -58,10 +61,11 @@ export class World {
     throw new Error(`Nothing happened within ${timeoutMs} ms of virtual time`);
   }
 
-  /** What is not simulated, such as digests, is the machine's. */
+  /** What is not simulated, such as digests, is the machine's; but nothing may take real time. */
   runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
-    const trace: Trace = { event: (event, fields) => this.#announce(name, event, fields) };
-    return { ...createSystemRuntime(trace), clock, random };
+    const trace: Trace = { event: (event, fields = {}) => this.#announce(name, event, fields) };
+    const compression = SYNCHRONOUS_COMPRESSION;
+    return { ...createSystemRuntime(trace), compression, clock, random };
   }
 
   #announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {

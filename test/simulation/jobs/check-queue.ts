@@ -1,10 +1,10 @@
 /** Looks at every row of a queue and says what does not fit: rows without a job, jobs that nobody would find, wrong counters. */
-import { decodePlace, type Place } from "../../src/jobs/group-record.ts";
-import type { Jobs, JobType } from "../../src/jobs/index.ts";
-import type { JobFacts } from "../../src/jobs/job.ts";
-import { JobKeys } from "../../src/jobs/job-keys.ts";
-import { decodeFacts } from "../../src/jobs/job-record.ts";
-import { keyText, type ReadTransaction, type Subspace } from "../../src/kv/index.ts";
+import { decodePlace, type Place } from "../../../src/jobs/group-record.ts";
+import type { Jobs, JobType } from "../../../src/jobs/index.ts";
+import type { JobFacts } from "../../../src/jobs/job.ts";
+import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { decodeFacts } from "../../../src/jobs/job-record.ts";
+import { keyText, type ReadTransaction, type Subspace } from "../../../src/kv/index.ts";
 
 export async function checkQueue(
   tx: ReadTransaction,

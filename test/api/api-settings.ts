@@ -1,0 +1,19 @@
+/** What the API is given where a test says nothing else. */
+import type { ApiSettings, User } from "../../src/api/index.ts";
+
+/** `[chttpd]` and `[couchdb]` as they are by default. */
+export const SETTINGS: ApiSettings = {
+  adminOnlyAllDatabases: true,
+  usersListed: false,
+  usersSecurityEditable: false,
+  changesTimeoutMs: 60_000,
+  documentBytesMax: 8 * 1024 * 1024,
+  requestBytesMax: 4_294_967_296,
+  compressibleTypes: ["text/*", "application/javascript", "application/json", "application/xml"],
+  compressionLevel: 8,
+  compressesResponses: true,
+  infoCountMax: 100,
+  maintenanceMode: "false",
+};
+
+export const ADMIN: User = { name: null, roles: ["_admin"], isAdmin: true };

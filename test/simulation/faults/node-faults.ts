@@ -1,0 +1,30 @@
+/** What happens to a node itself. Each strikes one of the nodes that there are. */
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import type { SimulatedNode } from "../kernel/simulated-node.ts";
+import type { Fault } from "./faults.ts";
+
+export type Nodes = () => readonly SimulatedNode[];
+
+/** Crashes it; in its place another one starts later. */
+export function crashes(nodes: Nodes, replace: () => void): Fault {
+  return {
+    durationMsMax: 20_000,
+    strike(random) {
+      const node = alive(random, nodes);
+      node?.crash();
+      return node === undefined ? () => {} : replace;
+    },
+  };
+}
+
+export function pauses(nodes: Nodes): Fault {
+  return {
+    durationMsMax: 20_000,
+    strike: (random) => alive(random, nodes)?.pause() ?? (() => {}),
+  };
+}
+
+function alive(random: SeededRandom, nodes: Nodes): SimulatedNode | undefined {
+  const living = nodes().filter(({ isCrashed }) => !isCrashed);
+  return living.length === 0 ? undefined : random.pick(living);
+}

@@ -1,0 +1,39 @@
+/** Partitions between two parties, one-way or both ways. */
+import { CUTS } from "../kernel/link.ts";
+import type { Fault } from "./faults.ts";
+import type { Nodes } from "./node-faults.ts";
+
+/** Between a node and the store. */
+export function partitionsFromStore(nodes: Nodes): Fault {
+  return {
+    durationMsMax: 20_000,
+    strike(random) {
+      return random.pick(nodes()).cutOff(random.pick(CUTS));
+    },
+  };
+}
+
+/** Between a node and a server. */
+export function partitionsFromServer(nodes: Nodes, hosts: readonly string[]): Fault {
+  return {
+    durationMsMax: 15_000,
+    strike(random) {
+      return random.pick(nodes()).linkTo(random.pick(hosts)).cut(random.pick(CUTS));
+    },
+  };
+}
+
+/** Nobody reaches the server: it is away. */
+export function outages(nodes: Nodes, hosts: readonly string[]): Fault {
+  return {
+    durationMsMax: 15_000,
+    strike(random) {
+      const host = random.pick(hosts);
+      const cut = random.pick(CUTS);
+      const heals = nodes().map((node) => node.linkTo(host).cut(cut));
+      return () => {
+        for (const heal of heals) heal();
+      };
+    },
+  };
+}

@@ -1,0 +1,16 @@
+/** What happens to the store that all nodes share. */
+import type { World } from "../kernel/world.ts";
+import type { Fault } from "./faults.ts";
+
+/** It refuses commits for a while. */
+export function fullStore({ condition }: World): Fault {
+  return { durationMsMax: 8000, strike: () => condition.fill() };
+}
+
+/** Each step takes longer, at times longer than a transaction may. */
+export function slowStore({ condition }: World): Fault {
+  return {
+    durationMsMax: 10_000,
+    strike: (random) => condition.slowDown(random.pick([200, 1000, 6000])),
+  };
+}

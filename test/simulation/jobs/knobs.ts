@@ -1,0 +1,41 @@
+/** Settings of a simulated queue, drawn from the seed: what holds, holds whatever they are. */
+import type { FairShare } from "../../../src/jobs/index.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+
+export interface JobsKnobs {
+  readonly leaseMs: number;
+  /** A run writes at least once in five seconds. */
+  readonly typeTimeoutSec: number;
+  readonly fairShare: FairShare;
+  readonly groups: readonly (string | undefined)[];
+  readonly jobCount: number;
+  /** Jobs accepted at once, at most. */
+  readonly acceptCountMax: number;
+  /** How long nobody looks for jobs that come due by their time. */
+  readonly idleMs: number;
+  /** Undefined: pages are as large as they are asked for. */
+  readonly pageBytesMax: number | undefined;
+  /** Of the workers, those of an earlier version. */
+  readonly olderRatio: number;
+}
+
+export function drawKnobs(random: SeededRandom): JobsKnobs {
+  // With many groups some run empty.
+  const named = random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
+  return {
+    leaseMs: random.pick([2000, 5000, 10_000]),
+    typeTimeoutSec: random.pick([12, 20, 40]),
+    fairShare: {
+      usageCoefficient: random.pick([0.1, 0.5, 0.9]),
+      // After some seconds usage is nothing, so that groups without jobs are forgotten; or it lasts.
+      intervalSec: random.pick([0.2, 0.2, 20]),
+      instalmentSec: random.pick([1, 5, 15]),
+    },
+    groups: [undefined, ...named],
+    jobCount: 5 + random.integer(25),
+    acceptCountMax: random.pick([1, 4, 20]),
+    idleMs: random.pick([200, 2000]),
+    pageBytesMax: random.pick([undefined, undefined, 1, 200]),
+    olderRatio: random.pick([0, 0, 0.5]),
+  };
+}

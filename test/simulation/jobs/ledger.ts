@@ -1,0 +1,138 @@
+/**
+ * What was done to jobs, in the order of the commits: each transaction adds rows that its commit stamps. It is written without reading
+ * anything that the queue does not read, so that it prevents nothing that it is to find. `replay` says what follows from it.
+ */
+import type { HeldJob, JobData, JobName, Jobs } from "../../../src/jobs/index.ts";
+import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { decodeJobId } from "../../../src/jobs/job-record.ts";
+import {
+  packTuple,
+  type ReadTransaction,
+  Subspace,
+  type Transaction,
+  unpackTuple,
+  Versionstamp,
+} from "../../../src/kv/index.ts";
+import { hash } from "../kernel/seeded-random.ts";
+import type { SimulatedNode } from "../kernel/simulated-node.ts";
+import type { World } from "../kernel/world.ts";
+
+const LEDGER = Subspace.fromTuple(["ledger"]);
+
+const SHOWN_LENGTH = 300;
+
+/** One thing that was done to a job. */
+export type Deed =
+  | { readonly kind: "add"; readonly data: string; readonly dueAtSec: number }
+  | { readonly kind: "resubmit"; readonly data?: string | undefined; readonly dueAtSec: number }
+  | { readonly kind: "accept"; readonly lock: string; readonly node: string; readonly atMs: number }
+  | { readonly kind: "update"; readonly lock: string; readonly data?: string | undefined }
+  | { readonly kind: "finish"; readonly lock: string; readonly data?: string | undefined }
+  /** `struckAtMs`: when something happened to each node last; null: never. */
+  | { readonly kind: "requeue"; readonly struckAtMs: Readonly<Record<string, number | null>> }
+  | { readonly kind: "remove" };
+
+export interface Entry {
+  readonly id: string;
+  readonly deed: Deed;
+}
+
+/** Lets a queue write down what is done through it on this node. */
+export function recordJobs(
+  jobs: Jobs,
+  subspace: Subspace,
+  { time, nodes }: World,
+  node: SimulatedNode,
+): Jobs {
+  const keys = new JobKeys(subspace);
+  const { add, resubmit, accept, update, finish, remove, requeueSilent, requeueHeldBy } =
+    bound(jobs);
+  const requeued = (): Deed => {
+    const struckAtMs = Object.fromEntries(nodes.map(({ name, struckAtMs: at }) => [name, at]));
+    return { kind: "requeue", struckAtMs };
+  };
+  return Object.assign(jobs, {
+    async add(...args: Parameters<Jobs["add"]>) {
+      const [tx, job, data, plan] = args;
+      await add(...args);
+      enter(tx, job, { kind: "add", data: textOf(data), dueAtSec: plan?.scheduledAtSec ?? 0 });
+    },
+    async resubmit(...args: Parameters<Jobs["resubmit"]>) {
+      const [tx, job, dueAtSec, data] = args;
+      const isThere = await resubmit(...args);
+      if (isThere) enter(tx, job, { kind: "resubmit", data: data && textOf(data), dueAtSec });
+      return isThere;
+    },
+    async accept(...args: Parameters<Jobs["accept"]>) {
+      const acceptance = await accept(...args);
+      if (acceptance.kind !== "accepted") return acceptance;
+      for (const held of acceptance.held) {
+        const { lock } = held;
+        enter(args[0], held, { kind: "accept", lock, node: node.name, atMs: time.nowMs });
+      }
+      return acceptance;
+    },
+    async update(tx: Transaction, held: HeldJob, data?: JobData) {
+      await update(tx, held, data);
+      enter(tx, held, { kind: "update", lock: held.lock, data: data && textOf(data) });
+    },
+    async finish(tx: Transaction, held: HeldJob, data?: JobData) {
+      await finish(tx, held, data);
+      enter(tx, held, { kind: "finish", lock: held.lock, data: data && textOf(data) });
+    },
+    async remove(tx: Transaction, job: JobName) {
+      const wasThere = await remove(tx, job);
+      if (wasThere) enter(tx, job, { kind: "remove" });
+      return wasThere;
+    },
+    async requeueSilent(...args: Parameters<Jobs["requeueSilent"]>) {
+      const [tx, type, until, limit] = args;
+      const page = await tx.getRangePage(keys.activitiesUntil(type, until), { limit });
+      for (const { value } of page.entries) enter(tx, { type, id: decodeJobId(value) }, requeued());
+      return requeueSilent(...args);
+    },
+    async requeueHeldBy(...args: Parameters<Jobs["requeueHeldBy"]>) {
+      const [tx, worker, limit] = args;
+      const page = await tx.getRangePage(keys.heldBy(worker), { limit });
+      for (const { key } of page.entries) enter(tx, keys.heldJob(key), requeued());
+      return requeueHeldBy(...args);
+    },
+  });
+}
+
+/** Of long data a part that differs as soon as the data does. */
+export function textOf(data: JobData): string {
+  const text = JSON.stringify(data);
+  return text.length < SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… ${hash(text)}`;
+}
+
+/** The methods as they are before anything is written down. */
+function bound(jobs: Jobs) {
+  return {
+    add: jobs.add.bind(jobs),
+    resubmit: jobs.resubmit.bind(jobs),
+    accept: jobs.accept.bind(jobs),
+    update: jobs.update.bind(jobs),
+    finish: jobs.finish.bind(jobs),
+    remove: jobs.remove.bind(jobs),
+    requeueSilent: jobs.requeueSilent.bind(jobs),
+    requeueHeldBy: jobs.requeueHeldBy.bind(jobs),
+  };
+}
+
+function enter(tx: Transaction, { id }: JobName, deed: Deed): void {
+  const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+  const value = packTuple([JSON.stringify(deed)]);
+  tx.setVersionstampedKey(LEDGER.packVersionstamped([id, stamp]), value);
+}
+
+/** All that was done, job by job, in the order in which it was. */
+export async function readLedger(tx: ReadTransaction): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for await (const { key, value } of tx.getRange(LEDGER.range())) {
+    const [id] = LEDGER.unpack(key);
+    const [deed] = unpackTuple(value);
+    entries.push({ id: id as string, deed: JSON.parse(deed as string) });
+  }
+  return entries;
+}

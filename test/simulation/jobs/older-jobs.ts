@@ -1,0 +1,97 @@
+/**
+ * The queue as earlier versions had it, for nodes that were not upgraded yet: one that knew no groups, and one that knew no workers
+ * either. What they write is read by the others beside them, for as long as the upgrade takes.
+ */
+import { assert, compareBytes, type Runtime } from "../../../src/base/index.ts";
+import { type AcceptOptions, Jobs } from "../../../src/jobs/index.ts";
+import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { decodeFacts } from "../../../src/jobs/job-record.ts";
+import type { Key, Subspace, Transaction, VersionstampedBytes } from "../../../src/kv/index.ts";
+
+/** Formats of the records of jobs. */
+export type RecordFormat = 1 | 2;
+
+const NULL = 0x00;
+/** Where the number of the format stands in the packed tuple, behind the code of small integers. */
+const FORMAT_AT = 1;
+
+export class OlderJobs extends Jobs {
+  readonly #format: RecordFormat;
+  readonly #keys: JobKeys;
+
+  constructor(runtime: Runtime, subspace: Subspace, format: RecordFormat) {
+    super(runtime, subspace);
+    this.#format = format;
+    this.#keys = new JobKeys(subspace);
+  }
+
+  override add(...[tx, job, data, plan = {}]: Parameters<Jobs["add"]>) {
+    return super.add(this.#older(tx, job.type), job, data, { ...plan, group: undefined });
+  }
+
+  override accept(...[tx, type, options]: Parameters<Jobs["accept"]>) {
+    const { worker, ...wanted } = options;
+    const holder: AcceptOptions =
+      this.#format === 1 || worker === undefined ? wanted : { ...wanted, worker };
+    return super.accept(this.#older(tx, type), type, holder);
+  }
+
+  override update(...[tx, held, data]: Parameters<Jobs["update"]>) {
+    return super.update(this.#older(tx, held.type), held, data);
+  }
+
+  override resubmit(...[tx, job, dueAtSec, data]: Parameters<Jobs["resubmit"]>) {
+    return super.resubmit(this.#older(tx, job.type), job, dueAtSec, data);
+  }
+
+  override finish(...[tx, held, data]: Parameters<Jobs["finish"]>) {
+    return super.finish(this.#older(tx, held.type), held, data);
+  }
+
+  override requeueSilent(...[tx, type, until, limit]: Parameters<Jobs["requeueSilent"]>) {
+    return super.requeueSilent(this.#older(tx, type), type, until, limit);
+  }
+
+  #older(tx: Transaction, type: string): Transaction {
+    return withRecords(tx, this.#keys, type, (value) => inFormat(this.#format, value));
+  }
+}
+
+/** A transaction that writes what `change` makes of the records of jobs. */
+export function withRecords(
+  tx: Transaction,
+  keys: JobKeys,
+  type: string,
+  change: (value: Uint8Array) => Uint8Array,
+): Transaction {
+  const { begin, end } = keys.jobsOfType(type);
+  const changed = (key: Key, value: Uint8Array): Uint8Array =>
+    compareBytes(key, begin) >= 0 && compareBytes(key, end) < 0 ? change(value) : value;
+  const set = (key: Key, value: Uint8Array): void => tx.set(key, changed(key, value));
+  const setVersionstampedValue = (key: Key, { bytes, offset }: VersionstampedBytes): void =>
+    tx.setVersionstampedValue(key, { bytes: changed(key, bytes), offset });
+  return new Proxy(tx, {
+    get(target, name) {
+      if (name === "set") return set;
+      if (name === "setVersionstampedValue") return setVersionstampedValue;
+      const member: unknown = Reflect.get(target, name, target);
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+}
+
+/** The record of today without what the earlier format did not have; as it is when that would say less. */
+function inFormat(format: RecordFormat, value: Uint8Array): Uint8Array {
+  const facts = decodeFacts(value);
+  if (facts.group !== undefined) return value;
+  const hasWorker = facts.state === "running" && facts.worker !== undefined;
+  const writable = hasWorker ? 2 : format;
+  const isWithoutWorker = facts.state === "running" && writable === 1;
+  const older = value.slice(0, value.length - (isWithoutWorker ? 2 : 1));
+  assert(
+    value.subarray(older.length).every((byte) => byte === NULL),
+    "What is not there stands as null at the end of a record",
+  );
+  older[FORMAT_AT] = writable;
+  return older;
+}

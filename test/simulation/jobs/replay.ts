@@ -1,0 +1,142 @@
+/**
+ * The queue once more, as a model of a few lines: what the ledger says that was done, applied in order. What must not be is a deed
+ * of somebody who does not hold the job, a job that its holder lost for nothing, and jobs that are another thing than their history says.
+ */
+import type { Jobs, JobType } from "../../../src/jobs/index.ts";
+import type { ReadTransaction } from "../../../src/kv/index.ts";
+import { type Deed, type Entry, readLedger, textOf } from "./ledger.ts";
+
+interface Holding {
+  readonly lock: string;
+  readonly node: string;
+  readonly atMs: number;
+}
+
+interface ModelJob {
+  readonly state: "pending" | "running" | "finished";
+  /** As `textOf` shows it. */
+  readonly data: string;
+  readonly dueAtSec: number;
+  /** Data that was given while the job ran. */
+  readonly next?: string;
+  readonly isResubmitted?: boolean;
+  readonly holding?: Holding;
+}
+
+export interface ReplayOptions {
+  readonly type: JobType;
+  /** A node to which nothing happened for so long before it took a job, nor since, keeps it. */
+  readonly calmMs: number;
+}
+
+/** What is wrong with what was done, and with what has become of it. */
+export async function checkLedger(
+  tx: ReadTransaction,
+  jobs: Jobs,
+  { type, calmMs }: ReplayOptions,
+): Promise<string[]> {
+  const replay = new Replay(calmMs);
+  for (const entry of await readLedger(tx)) replay.apply(entry);
+  const { entries } = await jobs.list(tx, type, { limit: 100_000 });
+  const stored = new Map(
+    entries.map(({ id, state, scheduledAtSec, data }) => [
+      id,
+      JSON.stringify({ state, dueAtSec: scheduledAtSec, data: textOf(data) }),
+    ]),
+  );
+  for (const [id, { state, dueAtSec, data }] of replay.jobs) {
+    const expected = JSON.stringify({ state, dueAtSec, data });
+    const found = stored.get(id);
+    if (found !== expected) replay.problems.push(`${id} is ${found}, and became ${expected}`);
+    stored.delete(id);
+  }
+  for (const id of stored.keys()) replay.problems.push(`${id} is there, and nobody added it`);
+  return replay.problems;
+}
+
+class Replay {
+  readonly problems: string[] = [];
+  readonly jobs = new Map<string, ModelJob>();
+  readonly #locks = new Set<string>();
+  readonly #calmMs: number;
+
+  constructor(calmMs: number) {
+    this.#calmMs = calmMs;
+  }
+
+  apply({ id, deed }: Entry): void {
+    const job = this.jobs.get(id);
+    if (deed.kind === "remove") {
+      this.jobs.delete(id);
+      return;
+    }
+    if (deed.kind === "add") {
+      const { data, dueAtSec } = deed;
+      this.jobs.set(id, requested(job, data, dueAtSec));
+      return;
+    }
+    if (job === undefined) this.problems.push(`${deed.kind} of ${id}, which is not there`);
+    else this.jobs.set(id, this.#after(id, job, deed));
+  }
+
+  #after(id: string, job: ModelJob, deed: Exclude<Deed, { kind: "add" | "remove" }>): ModelJob {
+    switch (deed.kind) {
+      case "resubmit":
+        return requested(job, deed.data, deed.dueAtSec);
+      case "accept":
+        return this.#accepted(id, job, deed);
+      case "requeue":
+        this.#checkLoss(id, job, deed.struckAtMs);
+        return requeued(job);
+      default:
+        if (job.holding?.lock !== deed.lock) {
+          this.problems.push(`${deed.kind} of ${id} by a former holder, ${deed.lock}`);
+        }
+    }
+    const data = deed.data ?? job.data;
+    if (deed.kind === "update") return { ...job, data };
+    if (job.isResubmitted) return requeued({ ...job, data });
+    return { state: "finished", data, dueAtSec: job.dueAtSec };
+  }
+
+  #accepted(id: string, job: ModelJob, { lock, node, atMs }: Deed & { kind: "accept" }): ModelJob {
+    if (this.#locks.has(lock)) this.problems.push(`lock ${lock} was given twice`);
+    this.#locks.add(lock);
+    if (job.state !== "pending") this.problems.push(`${node} accepts ${id}, which is ${job.state}`);
+    const { data, dueAtSec } = job;
+    return { state: "running", data, dueAtSec, holding: { lock, node, atMs } };
+  }
+
+  /** Who has lost the job must have had bad luck. */
+  #checkLoss(
+    id: string,
+    { holding }: ModelJob,
+    struckAtMs: Readonly<Record<string, number | null>>,
+  ): void {
+    if (holding === undefined) {
+      this.problems.push(`${id} goes back to the queue, and nobody held it`);
+      return;
+    }
+    const { node, atMs } = holding;
+    const struck = struckAtMs[node] ?? Number.NEGATIVE_INFINITY;
+    if (struck < atMs - this.#calmMs) {
+      this.problems.push(`${node} loses ${id}, accepted at ${atMs}, though nothing happened to it`);
+    }
+  }
+}
+
+/** Somebody asks for a run. */
+function requested(
+  job: ModelJob | undefined,
+  data: string | undefined,
+  dueAtSec: number,
+): ModelJob {
+  if (job?.state !== "running")
+    return { state: "pending", data: data ?? job?.data ?? "{}", dueAtSec };
+  const next = data ?? job.next;
+  return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
+}
+
+function requeued({ data, next, dueAtSec }: ModelJob): ModelJob {
+  return { state: "pending", data: next ?? data, dueAtSec };
+}

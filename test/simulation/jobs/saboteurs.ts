@@ -1,0 +1,77 @@
+/** Queues and stores that are not what they should be: each breaks one rule, and has to be found out. */
+import type { Runtime } from "../../../src/base/index.ts";
+import { type HeldJob, type JobData, type JobName, Jobs } from "../../../src/jobs/index.ts";
+import { JobKeys } from "../../../src/jobs/job-keys.ts";
+import { decodeFacts, encodeWaiting } from "../../../src/jobs/job-record.ts";
+import type { Subspace, Transaction, Versionstamp } from "../../../src/kv/index.ts";
+import { withRecords } from "./older-jobs.ts";
+
+/** Lets everybody write who ever held a job, as long as somebody does. */
+export class CarelessJobs extends Jobs {
+  readonly #keys: JobKeys;
+
+  constructor(runtime: Runtime, subspace: Subspace) {
+    super(runtime, subspace);
+    this.#keys = new JobKeys(subspace);
+  }
+
+  override async update(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+    await super.update(tx, await this.#asItsHolder(tx, held), data);
+  }
+
+  override async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+    await super.finish(tx, await this.#asItsHolder(tx, held), data);
+  }
+
+  async #asItsHolder(tx: Transaction, held: HeldJob): Promise<HeldJob> {
+    const value = await tx.get(this.#keys.job(held));
+    const facts = value && decodeFacts(value);
+    return facts?.state === "running" ? { ...held, lock: facts.lock } : held;
+  }
+}
+
+/** Takes jobs from those who live and show it. */
+export class ImpatientJobs extends Jobs {
+  override async requeueSilent(
+    tx: Transaction,
+    type: string,
+    until: Versionstamp,
+    limit: number,
+  ): ReturnType<Jobs["requeueSilent"]> {
+    return super.requeueSilent(tx, type, (await this.lastActivity(tx, type)) ?? until, limit);
+  }
+}
+
+/** Does not renew leases, and says that it did. */
+export class SilentJobs extends Jobs {
+  constructor(runtime: Runtime, subspace: Subspace) {
+    super(runtime, subspace);
+    this.workers.renew = async () => true;
+  }
+}
+
+/** Of a job that runs, drops the data that is given to it for its next run. */
+export class ForgetfulJobs extends Jobs {
+  override async resubmit(tx: Transaction, job: JobName, scheduledAtSec: number): Promise<boolean> {
+    return super.resubmit(tx, job, scheduledAtSec);
+  }
+}
+
+/** Writes records of waiting jobs as they were before there were groups, also of jobs that have one. */
+export class LossyJobs extends Jobs {
+  readonly #keys: JobKeys;
+
+  constructor(runtime: Runtime, subspace: Subspace) {
+    super(runtime, subspace);
+    this.#keys = new JobKeys(subspace);
+  }
+
+  override async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+    const lossy = withRecords(tx, this.#keys, held.type, (value) => {
+      const facts = decodeFacts(value);
+      if (facts.state === "running") return value;
+      return encodeWaiting(facts.state, { ...facts, group: undefined });
+    });
+    await super.finish(lossy, held, data);
+  }
+}

@@ -1,0 +1,22 @@
+/** A transaction of a client that does not give up. */
+import { errorCode } from "../../../src/base/index.ts";
+import type { Transaction } from "../../../src/kv/index.ts";
+import type { SimulatedNode } from "./simulated-node.ts";
+
+const PAUSE_MS = 500;
+
+/** Applied once, again and again while the store refuses it. */
+export async function persistently<T>(
+  { kv, runtime }: Pick<SimulatedNode, "kv" | "runtime">,
+  body: (tx: Transaction) => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await kv.transact(body, { whenUnknown: "check" });
+    } catch (error) {
+      // Nothing was written.
+      if (errorCode(error) !== "KV_UNAVAILABLE") throw error;
+      await runtime.clock.sleep(PAUSE_MS);
+    }
+  }
+}

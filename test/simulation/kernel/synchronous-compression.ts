@@ -1,0 +1,18 @@
+/** Compression that is done when it is asked for: the machine's takes real time, in which virtual time would pass. */
+import { gunzipSync, gzipSync } from "node:zlib";
+import type { Compression } from "../../../src/base/index.ts";
+
+export const SYNCHRONOUS_COMPRESSION: Compression = {
+  async *gzip(chunks, { level }) {
+    yield gzipSync(await whole(chunks), { level });
+  },
+  async *gunzip(chunks) {
+    yield gunzipSync(await whole(chunks));
+  },
+};
+
+async function whole(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  for await (const chunk of chunks) parts.push(chunk);
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,102 @@
+/** A node that serves the API to the others, and fails over some documents, alone or with others. It is the real code. */
+import { setMaxListeners } from "node:events";
+import { createApi } from "../../../src/api/index.ts";
+import { parseMultipart } from "../../../src/host/multipart-parser.ts";
+import type { FetchRequest } from "../../../src/http-client/index.ts";
+import { ValidationCodes } from "../../../src/replicator/index.ts";
+import { ADMIN, SETTINGS } from "../../api/api-settings.ts";
+import type { composeNode } from "../../support/compose-node.ts";
+import { type Answer, plainAnswer } from "./simulated-network.ts";
+import { SYNCHRONOUS_SANDBOX } from "./synchronous-sandbox.ts";
+
+export const SERVER_HOST = "server.test:5984";
+export const SERVER_URL = `http://${SERVER_HOST}`;
+
+/** Documents of this name make the server fail when they are read or written, until all is healed. */
+const DAMAGED = /^damaged-/;
+
+export class SimulatedServer {
+  readonly #api;
+  readonly #signal = new AbortController().signal;
+  #isDamaged = true;
+
+  constructor({ runtime, kv, databases, attachments }: ReturnType<typeof composeNode>) {
+    setMaxListeners(0, this.#signal);
+    this.#api = createApi({
+      runtime,
+      kv,
+      databases,
+      attachments,
+      parseMultipart,
+      functions: {
+        sandbox: SYNCHRONOUS_SANDBOX,
+        timeoutMs: 1000,
+        validationCodes: new ValidationCodes(),
+      },
+      authenticate: async () => ADMIN,
+      server: {
+        version: "3.5.0",
+        vendor: { name: "Tandem", version: "0.1.0" },
+        uuid: "0".repeat(32),
+        nodeName: "server",
+      },
+      isUp: () => true,
+      hashPasswords: async (edits) => edits,
+      settings: { ...SETTINGS, compressesResponses: false },
+      cors: () => undefined,
+      routes: [],
+    });
+  }
+
+  heal(): void {
+    this.#isDamaged = false;
+  }
+
+  async serve(request: FetchRequest): Promise<Answer> {
+    if (this.#isDamaged && isOverDamaged(request)) {
+      return plainAnswer(500, '{"error":"internal_server_error","reason":"badmatch"}');
+    }
+    const { method, url, headers = {}, body } = request;
+    const { pathname, searchParams, host } = new URL(url);
+    const response = await this.#api({
+      method,
+      path: pathname.replace(/(.)\/$/, "$1"),
+      query: new Map(searchParams),
+      headers: new Map([...Object.entries(headers), ["host", host]]),
+      body: pieces(await bytesOf(body)),
+      peer: "127.0.0.1",
+      signal: this.#signal,
+    });
+    const chunks: Uint8Array[] = [];
+    if (typeof response.body === "string" || response.body instanceof Uint8Array) {
+      chunks.push(Buffer.from(response.body));
+    } else if (response.body !== undefined) {
+      for await (const piece of response.body) chunks.push(Buffer.from(piece));
+    }
+    const type = response.headers["Content-Type"] ?? response.headers["content-type"] ?? "";
+    return { status: response.status, type, bytes: Buffer.concat(chunks) };
+  }
+}
+
+/** Whether documents are read or written of which one is damaged. */
+function isOverDamaged({ url, body }: FetchRequest): boolean {
+  const { pathname, searchParams } = new URL(url);
+  const name = pathname.split("/").at(-1) ?? "";
+  if (searchParams.has("open_revs")) return DAMAGED.test(name);
+  if (name !== "_bulk_get" && name !== "_bulk_docs") return false;
+  const { docs } = JSON.parse(String(body)) as { docs: { id?: string; _id?: string }[] };
+  return docs.some(({ id, _id }) => DAMAGED.test(id ?? _id ?? ""));
+}
+
+async function bytesOf(body: FetchRequest["body"]): Promise<Uint8Array> {
+  if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
+    return Buffer.from(body ?? "");
+  }
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body.stream()) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+async function* pieces(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
+}

@@ -1,0 +1,12 @@
+/** Filter functions that run when they are called: the sandbox of a server is a thread, which takes real time. */
+import { runInNewContext } from "node:vm";
+import type { Sandbox, SandboxCall } from "../../../src/databases/index.ts";
+
+export const SYNCHRONOUS_SANDBOX = { call: runFilter } as unknown as Sandbox;
+
+async function runFilter({ code, path, runs, shared }: SandboxCall): Promise<boolean[]> {
+  let source = JSON.parse(code);
+  for (const name of path) source = source[name];
+  const filter = runInNewContext(`(${source})`);
+  return runs.map((run) => Boolean(filter(...JSON.parse(run), ...JSON.parse(shared))));
+}

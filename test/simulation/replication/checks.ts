@@ -1,0 +1,176 @@
+/** What has to hold of replications in the store, whenever one looks; and what two equal databases have in common. */
+import type {
+  AttachmentStore,
+  Database,
+  DatabaseRegistry,
+  Document,
+} from "../../../src/databases/index.ts";
+import type { Jobs } from "../../../src/jobs/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../../src/kv/index.ts";
+import { type FailureList, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { fromJobData } from "../../../src/replicator/job-data.ts";
+import { openIfThere } from "./scene.ts";
+import type { Pair } from "./topology.ts";
+
+/** A replication, and the id under which its checkpoints stand. */
+export interface CheckedLink extends Pair {
+  readonly baseId: string;
+  selects(documentId: string): boolean;
+}
+
+export interface CheckedParts {
+  readonly databases: DatabaseRegistry;
+  readonly failureList: FailureList;
+}
+
+const ALL = { limit: 100_000 };
+
+/** The checkpoint rule: no checkpoint passes a change that is neither on the target nor on the list of failures. */
+export async function checkCheckpoints(
+  tx: ReadTransaction,
+  { databases, failureList }: CheckedParts,
+  links: readonly CheckedLink[],
+  removed: ReadonlySet<string>,
+): Promise<string[]> {
+  const problems: string[] = [];
+  for (const link of links) {
+    const source = await openIfThere(tx, databases, link.source);
+    const target = await openIfThere(tx, databases, link.target);
+    if (source === undefined || target === undefined) continue;
+    const listed = await readListed(tx, failureList, link.baseId);
+    // A checkpoint counts when both sides have it: what one side says of another that was deleted means nothing.
+    const sides = [
+      ...(removed.has(link.target) ? [] : [source]),
+      ...(removed.has(link.source) ? [] : [target]),
+    ];
+    for (const side of sides) {
+      const sequence = await readCheckpoint(tx, side, link.baseId);
+      const lacking =
+        sequence === undefined ? [] : await passedRevisions(tx, source, target, sequence);
+      for (const [id, revision] of lacking) {
+        if (!link.selects(id) || listed.has(`${id} ${revision}`)) continue;
+        problems.push(`${link.source} → ${link.target}: ${sequence} passes ${id} ${revision}`);
+      }
+    }
+  }
+  return problems;
+}
+
+/** Exclusivity: of the jobs that want the same replication one runs, or none. */
+export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
+  const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
+  const running = new Map<string, string>();
+  const problems: string[] = [];
+  for (const { id, data, state } of entries) {
+    const { history, replicationId } = fromJobData(data);
+    const hasBegun = state === "running" && history[0]?.type === "started";
+    if (!hasBegun || replicationId === undefined) continue;
+    const other = running.get(replicationId);
+    if (other !== undefined) problems.push(`${other} and ${id} both run ${replicationId}`);
+    running.set(replicationId, id);
+  }
+  return problems;
+}
+
+/** How far the log on this side says that the replication came. */
+async function readCheckpoint(
+  tx: ReadTransaction,
+  database: Database,
+  baseId: string,
+): Promise<string | undefined> {
+  const log = await database.readLocal(tx, `_local/${baseId}`);
+  return log && (JSON.parse(log.body).source_last_seq as string);
+}
+
+async function readListed(
+  tx: ReadTransaction,
+  failureList: FailureList,
+  baseId: string,
+): Promise<ReadonlySet<string>> {
+  const { entries } = await failureList.page(tx, baseId, ALL);
+  return new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
+}
+
+/** What of the changes up to `sequence` the target lacks, by id and revision. */
+async function passedRevisions(
+  tx: ReadTransaction,
+  source: Database,
+  target: Database,
+  sequence: string,
+): Promise<[string, string][]> {
+  const [all, after] = await Promise.all([
+    source.changes(tx, ALL),
+    source.changes(tx, { ...ALL, since: sequence }),
+  ]);
+  const ahead = new Set(after.entries.map(({ id }) => id));
+  const asked = all.entries
+    .filter(({ id }) => !ahead.has(id))
+    .map(({ id, leaves }) => [id, leaves.map(({ revision }) => revision)] as const);
+  const answers = await target.missingRevisions(tx, asked);
+  return answers.flatMap(({ missing }, index) =>
+    missing.map((revision): [string, string] => [asked[index]?.[0] as string, revision]),
+  );
+}
+
+/** What there is of each leaf of each document: the revision, its body, and its attachments. By id and revision. */
+export async function contentOf(
+  tx: ReadTransaction,
+  database: Database,
+  selects: (documentId: string) => boolean,
+): Promise<ReadonlyMap<string, string>> {
+  const { entries } = await database.changes(tx, ALL);
+  const content = new Map<string, string>();
+  for (const { id } of entries.filter((change) => selects(change.id))) {
+    for (const document of await database.readLeaves(tx, id)) {
+      content.set(`${id} ${document.revision}`, shown(document));
+    }
+  }
+  return content;
+}
+
+function shown({ deleted, body, attachments }: Document): string {
+  const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
+    JSON.stringify([name, contentType, digest, length, revisionPosition]),
+  );
+  // A server may write a body anew; what it says stays.
+  const members = Object.entries(JSON.parse(body.text)).sort();
+  return JSON.stringify([deleted, members, stubs.toSorted()]);
+}
+
+/** The bytes of all attachments against their digests. */
+export async function checkAttachments(
+  kv: KeyValueStore,
+  attachments: AttachmentStore,
+  database: Database,
+  md5: (bytes: Uint8Array) => Uint8Array,
+): Promise<string[]> {
+  const problems: string[] = [];
+  const documents = await kv.read(async (tx) => {
+    const { entries } = await database.changes(tx, ALL);
+    return Promise.all(entries.map(({ id }) => database.readLeaves(tx, id)));
+  });
+  for (const { id, revision, attachments: stored } of documents.flat()) {
+    for (const attachment of stored) {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of attachments.read(database, attachment, { decoded: false })) {
+        chunks.push(chunk);
+      }
+      const digest = `md5-${Buffer.from(md5(Buffer.concat(chunks))).toString("base64")}`;
+      if (digest === attachment.digest) continue;
+      problems.push(`${database.name}: ${id} ${revision} has other bytes as ${attachment.name}`);
+    }
+  }
+  return problems;
+}
+
+/** The counters of a database against its documents. */
+export async function checkCounters(tx: ReadTransaction, database: Database): Promise<string[]> {
+  const [info, { entries }] = await Promise.all([database.info(tx), database.changes(tx, ALL)]);
+  const counted = entries.filter(({ deleted }) => !deleted).length;
+  const deletedCount = entries.length - counted;
+  if (info.documentCount === counted && info.deletedDocumentCount === deletedCount) return [];
+  const { documentCount, deletedDocumentCount } = info;
+  return [
+    `${database.name} counts ${documentCount} and ${deletedDocumentCount} deleted, and has ${counted} and ${deletedCount}`,
+  ];
+}

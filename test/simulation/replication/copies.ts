@@ -1,0 +1,80 @@
+/**
+ * Which node held a running job and which copied into its target, in the order of the commits: stamped rows in the transactions that did it.
+ * Beside the ledger of the queue (`jobs/ledger.ts`), which has the writes that verify the lock; copies do not.
+ */
+import type { DatabaseHook } from "../../../src/databases/index.ts";
+import type { HeldJob, JobData, Jobs } from "../../../src/jobs/index.ts";
+import {
+  packTuple,
+  type ReadTransaction,
+  Subspace,
+  type Transaction,
+  unpackTuple,
+  Versionstamp,
+} from "../../../src/kv/index.ts";
+import { fromJobData } from "../../../src/replicator/job-data.ts";
+import type { SimulatedNode } from "../kernel/simulated-node.ts";
+
+const COPIES = Subspace.fromTuple(["copies"]);
+
+/** Documents of this name ask for a replication that another one asks for, too. */
+export const TWIN = "twin";
+
+type Deed = "hold" | "copy";
+
+function note(tx: Transaction, database: string, node: SimulatedNode, deed: Deed): void {
+  const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+  const value = packTuple([deed, node.name, node.strikeCount]);
+  tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
+}
+
+/** Lets a queue write down which databases the jobs of this node copy into. */
+export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
+  const update = jobs.update.bind(jobs);
+  return Object.assign(jobs, {
+    async update(tx: Transaction, held: HeldJob, data?: JobData) {
+      await update(tx, held, data);
+      // Not when it is accepted: of two that want the same replication, one finds that the other runs, and takes nothing from it.
+      const { history, replication } = fromJobData(data ?? {});
+      const target = replication?.target;
+      if (history?.[0]?.type === "started" && target?.kind === "local") {
+        note(tx, target.database, node, "hold");
+      }
+    },
+  });
+}
+
+/** Writes down that this node copies into one of these databases. */
+export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>): DatabaseHook {
+  return {
+    appliesTo: (database) => databases.has(database),
+    async beforeWrite(tx, database, edit) {
+      if (edit.mode === "replicated") note(tx, database.name, node, "copy");
+      return { edit };
+    },
+  };
+}
+
+/**
+ * One job writes into each database. A node that came back from a pause may still send what it had begun, though the job is
+ * another's by then; one to which nothing has happened since it took the job may not.
+ */
+export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
+  const problems: string[] = [];
+  const holders = new Map<string, string>();
+  const strikesWhenHeld = new Map<string, number>();
+  for await (const { key, value } of tx.getRange(COPIES.range())) {
+    const database = COPIES.unpack(key)[0] as string;
+    const [deed, node, strikeCount] = unpackTuple(value) as [Deed, string, number];
+    if (deed === "hold") {
+      holders.set(database, node);
+      strikesWhenHeld.set(`${database} ${node}`, strikeCount);
+    } else if (
+      holders.get(database) !== node &&
+      strikesWhenHeld.get(`${database} ${node}`) === strikeCount
+    ) {
+      problems.push(`${node} copies into ${database}, which ${holders.get(database)} has taken`);
+    }
+  }
+  return problems;
+}

@@ -1,0 +1,33 @@
+/** What nodes announce, counted, and what none may announce. */
+import type { World } from "../kernel/world.ts";
+
+export class Observations {
+  readonly problems: string[] = [];
+  readonly counts = new Map<string, number>();
+  /** Of each job, how often a run of it failed. */
+  readonly crashCounts = new Map<string, number>();
+
+  constructor({ listeners }: World) {
+    listeners.push((name, fields = {}, node = "") => {
+      this.count(name, 1);
+      // Documents that were listed because the server failed over them.
+      if (name === "replication.refused" && fields.status === 500) this.count("passed over", 1);
+      if (name === "replication.crashed" || name === "replication.failed") {
+        const jobId = String(fields.jobId);
+        this.crashCounts.set(jobId, (this.crashCounts.get(jobId) ?? 0) + 1);
+      }
+      // A service may end because of the store only.
+      if (name === "service.failed" && !String(fields.error).startsWith("KeyValueError")) {
+        this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);
+      }
+    });
+  }
+
+  get checkpointCount(): number {
+    return this.counts.get("replication.checkpoint") ?? 0;
+  }
+
+  count(name: string, more: number): void {
+    this.counts.set(name, (this.counts.get(name) ?? 0) + more);
+  }
+}

@@ -1,0 +1,60 @@
+/** A node that runs replications: what a server is made of, with its services, and without sockets. */
+import type { DatabaseHook } from "../../../src/databases/index.ts";
+import type { Fetch } from "../../../src/http-client/index.ts";
+import { ActivityMonitor, Jobs } from "../../../src/jobs/index.ts";
+import { type Endpoints, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { supervise } from "../../../src/server/supervise.ts";
+import { composeNode, JOBS_SUBSPACE } from "../../support/compose-node.ts";
+import { recordJobs } from "../jobs/ledger.ts";
+import { OlderJobs } from "../jobs/older-jobs.ts";
+import type { SimulatedNode } from "../kernel/simulated-node.ts";
+import type { World } from "../kernel/world.ts";
+import { SYNCHRONOUS_SANDBOX } from "../network/synchronous-sandbox.ts";
+import { recordCopies, recordHolds } from "./copies.ts";
+import type { ReplicationKnobs } from "./knobs.ts";
+
+export interface ReplicatingNodeParts {
+  readonly world: World;
+  readonly node: SimulatedNode;
+  readonly knobs: ReplicationKnobs;
+  readonly jobsMax: number;
+  readonly format: 1 | 2 | undefined;
+  readonly fetch: Fetch;
+  readonly refusing: DatabaseHook;
+  /** Those that one job at a time writes into. */
+  readonly targets: ReadonlySet<string>;
+  /** What it copies with, in place of the program's own. */
+  readonly endpointsOver?: ((endpoints: Endpoints) => void) | undefined;
+  readonly openJobs?: ((...parts: ConstructorParameters<typeof Jobs>) => Jobs) | undefined;
+}
+
+/** Runs it until aborted. */
+export async function runReplicatingNode(
+  parts: ReplicatingNodeParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { world, node, knobs, jobsMax, fetch, refusing, targets, endpointsOver } = parts;
+  const { runtime, kv, name } = node;
+  const composed = composeNode({
+    runtime,
+    kv,
+    nodeName: name,
+    config: { ...knobs.config, jobsMax },
+    ...(knobs.failuresMax === undefined ? {} : { failuresMax: knobs.failuresMax }),
+    jobs: recordHolds(recordJobs(openJobs(parts), JOBS_SUBSPACE, world, node), node),
+    fetch,
+    hooks: [recordCopies(node, targets), refusing],
+    sandbox: SYNCHRONOUS_SANDBOX,
+  });
+  endpointsOver?.(composed.endpoints);
+  const { jobs, budgets, removedDatabases, outages, scheduler } = composed;
+  const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE);
+  const services = [monitor, budgets, removedDatabases, outages, scheduler];
+  await Promise.race([supervise(runtime, services, signal), node.crashed]);
+}
+
+function openJobs({ node, format, openJobs: open }: ReplicatingNodeParts): Jobs {
+  if (open !== undefined) return open(node.runtime, JOBS_SUBSPACE);
+  if (format !== undefined) return new OlderJobs(node.runtime, JOBS_SUBSPACE, format);
+  return new Jobs(node.runtime, JOBS_SUBSPACE);
+}

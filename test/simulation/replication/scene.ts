@@ -1,0 +1,42 @@
+/** What the workloads of one run share. */
+
+import { errorCode } from "../../../src/base/index.ts";
+import type { Database, DatabaseRegistry } from "../../../src/databases/index.ts";
+import type { ReadTransaction } from "../../../src/kv/index.ts";
+import { parseReplication, replicationId } from "../../../src/replicator/index.ts";
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import type { World } from "../kernel/world.ts";
+import type { Client, ComposedNode } from "./client.ts";
+import type { Topology } from "./topology.ts";
+
+export interface Scene {
+  readonly world: World;
+  readonly random: SeededRandom;
+  readonly topology: Topology;
+  /** Nothing happens to it: it only looks. */
+  readonly observer: ComposedNode;
+  readonly client: Client;
+  /** Databases that were deleted at some time. */
+  readonly removed: Set<string>;
+}
+
+/** `_replicator` databases: one is never deleted. */
+export const JOBS_DATABASE = "_replicator";
+
+/** The id under which checkpoints of a replication stand, if it has no function as a filter. */
+export function baseIdOf({ client }: Scene, body: Readonly<Record<string, unknown>>): string {
+  return replicationId(client.node.ids, parseReplication(body), undefined).baseId;
+}
+
+export async function openIfThere(
+  tx: ReadTransaction,
+  databases: DatabaseRegistry,
+  name: string,
+): Promise<Database | undefined> {
+  try {
+    return await databases.open(tx, name);
+  } catch (error) {
+    if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,96 @@
+/** Who copies what from where. Each database is the target of one replication at most. */
+import type { SeededRandom } from "../kernel/seeded-random.ts";
+import { SERVER_URL } from "../network/simulated-server.ts";
+import { jobOptions } from "./knobs.ts";
+
+export interface Pair {
+  readonly source: string;
+  readonly target: string;
+}
+
+/** One replication between a pair. */
+export interface Link extends Pair {
+  readonly body: Readonly<Record<string, unknown>>;
+  /** Whether a document is to be copied. */
+  selects(documentId: string): boolean;
+}
+
+const TOPOLOGIES: readonly (readonly Pair[])[] = [
+  [{ source: "a", target: "b" }],
+  [
+    { source: "a", target: "b" },
+    { source: "c", target: "d" },
+    { source: "a", target: "e" },
+  ],
+  [
+    { source: "a", target: "b" },
+    { source: "b", target: "c" },
+  ],
+  [
+    { source: "a", target: "b" },
+    { source: "b", target: "a" },
+  ],
+  [
+    { source: "a", target: "b" },
+    { source: "b", target: "c" },
+    { source: "c", target: "a" },
+  ],
+];
+
+/** In a design document of each source: see `EDITED_DESIGN`. */
+const FILTER = "only/later";
+const LEAST_ID = "doc-5";
+export const EDITED_DESIGN = {
+  id: "_design/only",
+  body: { filters: { later: `function (doc) { return doc._id > "${LEAST_ID}"; }` } },
+};
+
+export class Topology {
+  readonly links: readonly Link[];
+
+  constructor(random: SeededRandom) {
+    this.links = random.pick(TOPOLOGIES).map((pair) => openLink(random, pair));
+  }
+
+  get databases(): readonly string[] {
+    return [...new Set(this.links.flatMap(({ source, target }) => [source, target]))];
+  }
+
+  /** Databases that nobody copies into, and those of a ring. */
+  get edited(): readonly string[] {
+    const targets = new Set(this.links.map(({ target }) => target));
+    const sources = new Set(this.links.map(({ source }) => source));
+    const isRing = [...targets].every((target) => sources.has(target));
+    return this.databases.filter((name) => isRing || !targets.has(name));
+  }
+
+  /** Nobody copies from it: what it refuses, nobody else lacks. */
+  isSink(database: string): boolean {
+    return !this.links.some(({ source }) => source === database);
+  }
+}
+
+/** How a job names a database: by itself, or at the server. */
+export function place(random: SeededRandom, database: string): string {
+  return random.chance(0.4) ? `${SERVER_URL}/${database}` : database;
+}
+
+function openLink(random: SeededRandom, { source, target }: Pair): Link {
+  const all = { source, target, selects: () => true };
+  const options = { ...jobOptions(random), continuous: true };
+  const from = place(random, source);
+  const body = { source: from, target: place(random, target), ...options };
+  const draw = random.ratio();
+  if (draw < 0.6) return { ...all, body };
+  if (draw < 0.75) {
+    const ids = ["doc", "refused", "damaged"].flatMap((prefix) =>
+      Array.from({ length: 6 }, (_, number) => `${prefix}-${2 * number}`),
+    );
+    return { ...all, body: { ...body, doc_ids: ids }, selects: (id) => ids.includes(id) };
+  }
+  const selects = (id: string): boolean => id > LEAST_ID;
+  const selection = random.chance(0.5)
+    ? { selector: { _id: { $gt: LEAST_ID } } }
+    : { source, filter: FILTER };
+  return { ...all, body: { ...body, ...selection }, selects };
+}
