@@ -23,6 +23,8 @@ export interface ListedRevision {
 }
 
 export interface FailureLog {
+  /** When the revision that waits longest for another try was tried last, as of when the run began; undefined: none waits. */
+  readonly waitsSinceMs: number | undefined;
   /** Whether it holds, or held, all that the checkpoint passed: then there is no need to look back. */
   isWhole(): Promise<boolean>;
   /** The run has looked back: from now on it is whole. */
@@ -42,6 +44,8 @@ export interface FailureLog {
 export class MemoryFailureLog implements FailureLog {
   /** In the order in which they failed. */
   readonly failures: DocumentFailure[] = [];
+  /** The list begins with the run. */
+  readonly waitsSinceMs = undefined;
   readonly #ids = new Set<string>();
 
   /** It does not outlive the run. */

@@ -272,9 +272,14 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<void> {
     const { runtime, failures, replication } = this.#parts;
-    const { failureRetrySec } = replication.options;
-    while (failureRetrySec > 0 && !copied.aborted) {
-      await runtime.clock.sleep(failureRetrySec * 1000, copied).catch(() => {});
+    const { clock } = runtime;
+    const intervalMs = replication.options.failureRetrySec * 1000;
+    // Counted from the last try, in whichever run that was: a job that takes turns may have runs that are shorter than the interval.
+    const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
+    let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
+    while (intervalMs > 0 && !copied.aborted) {
+      await clock.sleep(pauseMs, copied).catch(() => {});
+      pauseMs = intervalMs;
       if (!copied.aborted) await retryFailures(copier, failures, SCHEDULED_RETRY, signal);
     }
   }

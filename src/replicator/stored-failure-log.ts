@@ -2,12 +2,8 @@
 import type { Runtime } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { FailureList, FailurePage } from "./failure-list.ts";
-import type {
-  ArrivedRevisions,
-  DocumentFailure,
-  FailureLog,
-  ListedRevision,
-} from "./failure-log.ts";
+import type { ArrivedRevisions, DocumentFailure, FailureLog } from "./failure-log.ts";
+import type { ListedFailure } from "./failure-record.ts";
 
 /** Failures read in one transaction, and tried again in one batch. */
 const PAGE_ROWS_MAX = 500;
@@ -27,6 +23,7 @@ export class StoredFailureLog implements FailureLog {
   readonly #parts: StoredFailureLogParts;
   /** Documents that were on the list since it was opened: nobody but the job's holder puts one there. */
   readonly #ids = new Set<string>();
+  #waitsSinceMs: number | undefined;
 
   private constructor(parts: StoredFailureLogParts) {
     this.#parts = parts;
@@ -34,8 +31,17 @@ export class StoredFailureLog implements FailureLog {
 
   static async open(parts: StoredFailureLogParts): Promise<StoredFailureLog> {
     const log = new StoredFailureLog(parts);
-    for await (const entries of log.pages()) for (const { id } of entries) log.#ids.add(id);
+    for await (const entries of log.pages()) {
+      for (const { id, lastMs } of entries) {
+        log.#ids.add(id);
+        log.#waitsSinceMs = Math.min(lastMs, log.#waitsSinceMs ?? lastMs);
+      }
+    }
     return log;
+  }
+
+  get waitsSinceMs(): number | undefined {
+    return this.#waitsSinceMs;
   }
 
   isWhole(): Promise<boolean> {
@@ -76,7 +82,7 @@ export class StoredFailureLog implements FailureLog {
     }
   }
 
-  async *pages(): AsyncIterable<readonly ListedRevision[]> {
+  async *pages(): AsyncIterable<readonly ListedFailure[]> {
     const { kv, list, baseId } = this.#parts;
     let from: FailurePage["next"];
     do {
