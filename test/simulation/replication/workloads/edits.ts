@@ -11,11 +11,14 @@ import { EDITED_DESIGN } from "../topology.ts";
 const DOCUMENT_COUNT = 12;
 /** Names of which the cluster's targets refuse some, and over which its server fails. */
 const PREFIXES = ["doc", "doc", "doc", "refused", "damaged"];
+/** Every selection takes it. */
+const LAST_ID = "doc-8";
 const ATTACHMENT_BYTES = [0, 1, 1000, 20_000, 150_000];
 
 export class Edits implements Workload {
   readonly #scene: Scene;
   readonly #attachmentRatio: number;
+  #isOver = false;
 
   constructor(scene: Scene) {
     this.#scene = scene;
@@ -32,6 +35,15 @@ export class Edits implements Workload {
   async start(untilMs: number): Promise<void> {
     const { edited } = this.#scene.topology;
     await Promise.all(edited.map((name) => this.#edit(name, untilMs * 0.9)));
+  }
+
+  /** Once more, for runs of which the target was deleted: one that has nothing to copy does not look at it. */
+  async tend(): Promise<void> {
+    const { client, topology } = this.#scene;
+    if (!this.#isOver) {
+      for (const name of topology.edited) await client.put(name, LAST_ID, { isLast: true });
+    }
+    this.#isOver = true;
   }
 
   async #edit(database: string, untilMs: number): Promise<void> {
