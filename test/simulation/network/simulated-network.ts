@@ -114,7 +114,7 @@ function halfOf({ body }: FetchRequest): string {
   return JSON.stringify({ ...rest, docs: docs.slice(0, Math.ceil(docs.length / 2)) });
 }
 
-function responseOf(
+export function responseOf(
   { status, headers = {}, type, bytes }: Answer,
   breakingOff?: Error,
 ): FetchResponse {

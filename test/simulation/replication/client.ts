@@ -42,6 +42,13 @@ export class Client {
     });
   }
 
+  /** Writes a document that is not there. */
+  async putOnce(database: string, id: string, body: object): Promise<void> {
+    const text = Utf8Text.of(JSON.stringify(body));
+    const made = { id, deleted: false, body: text, attachments: [], parent: undefined };
+    await this.write(database, async () => ({ ...made, mode: "interactive" }));
+  }
+
   async delete(database: string, id: string): Promise<void> {
     await this.write(database, async (tx, opened) => {
       const winner = await opened.read(tx, id);

@@ -4,6 +4,7 @@
  */
 import { setMaxListeners } from "node:events";
 import type { DatabaseHook } from "../../../src/databases/index.ts";
+import type { Fetch } from "../../../src/http-client/index.ts";
 import { Jobs } from "../../../src/jobs/index.ts";
 import type { MemoryStorage } from "../../../src/kv/index.ts";
 import { type Endpoints, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
@@ -42,6 +43,7 @@ const REFUSED = /^refused-/;
 export interface ReplicationClusterOptions {
   readonly storage?: MemoryStorage;
   readonly endpointsOver?: (endpoints: Endpoints) => void;
+  readonly fetchOver?: (fetch: Fetch) => Fetch;
   readonly openJobs?: (...parts: ConstructorParameters<typeof Jobs>) => Jobs;
   /** How long what has to come about may take. */
   readonly calmMs?: number;
@@ -149,7 +151,7 @@ class ReplicationCluster {
     const node = this.#world.openNode(randomTraits(this.#random));
     this.#replicating.push(node);
     const isOlder = this.#random.chance(this.#knobs.olderRatio);
-    const { endpointsOver, openJobs } = this.#options;
+    const { endpointsOver, openJobs, fetchOver = (fetch) => fetch } = this.#options;
     const running = runReplicatingNode(
       {
         world: this.#world,
@@ -157,7 +159,7 @@ class ReplicationCluster {
         knobs: this.#knobs,
         jobsMax: this.#random.pick([1, 3, 10]),
         format: isOlder ? this.#random.pick([1, 2]) : undefined,
-        fetch: this.#network.fetchFrom(node),
+        fetch: fetchOver(this.#network.fetchFrom(node)),
         refusing: this.#refusing(),
         targets: new Set(this.#topology.links.map(({ target }) => target)),
         endpointsOver,

@@ -37,10 +37,10 @@ const TOPOLOGIES: readonly (readonly Pair[])[] = [
   ],
 ];
 
-/** In a design document of each source: see `EDITED_DESIGN`. */
 const FILTER = "only/later";
 const LEAST_ID = "doc-5";
-export const EDITED_DESIGN = {
+/** The design document that sources have. */
+export const FILTERS = {
   id: "_design/only",
   body: { filters: { later: `function (doc) { return doc._id > "${LEAST_ID}"; }` } },
 };

@@ -6,7 +6,7 @@ import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { staged } from "../client.ts";
 import type { Scene } from "../scene.ts";
-import { EDITED_DESIGN } from "../topology.ts";
+import { FILTERS } from "../topology.ts";
 
 const DOCUMENT_COUNT = 12;
 /** Names of which the cluster's targets refuse some, and over which its server fails. */
@@ -28,8 +28,7 @@ export class Edits implements Workload {
   async setup(): Promise<void> {
     const { client, topology } = this.#scene;
     await client.createDatabases(topology.databases);
-    const { id, body } = EDITED_DESIGN;
-    for (const name of topology.edited) await client.put(name, id, body);
+    await this.#putFilters();
   }
 
   async start(untilMs: number): Promise<void> {
@@ -41,9 +40,17 @@ export class Edits implements Workload {
   async tend(): Promise<void> {
     const { client, topology } = this.#scene;
     if (!this.#isOver) {
+      await this.#putFilters();
       for (const name of topology.edited) await client.put(name, LAST_ID, { isLast: true });
     }
     this.#isOver = true;
+  }
+
+  /** In all sources, and everywhere the same revision. */
+  async #putFilters(): Promise<void> {
+    const { client, topology } = this.#scene;
+    const { id, body } = FILTERS;
+    for (const { source } of topology.links) await client.putOnce(source, id, body);
   }
 
   async #edit(database: string, untilMs: number): Promise<void> {

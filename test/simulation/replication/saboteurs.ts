@@ -1,0 +1,118 @@
+/** Endpoints and queues that break a promise: each has to be found out. */
+import { errorCode } from "../../../src/base/index.ts";
+import type { Fetch } from "../../../src/http-client/index.ts";
+import { type HeldJob, type JobData, Jobs } from "../../../src/jobs/index.ts";
+import type { Transaction } from "../../../src/kv/index.ts";
+import { type Endpoint, type Endpoints, TextDocument } from "../../../src/replicator/index.ts";
+
+import { plainAnswer, responseOf } from "../network/simulated-network.ts";
+
+type Sabotage = (endpoints: Endpoints) => void;
+
+/** Changes each endpoint that is opened. */
+function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
+  return (endpoints) => {
+    const open = endpoints.open.bind(endpoints);
+    endpoints.open = (...address) => {
+      const endpoint = open(...address);
+      change(endpoint);
+      return endpoint;
+    };
+  };
+}
+
+/** Loses one document in twenty and says nothing. */
+export function losing(): Sabotage {
+  let count = 0;
+  return eachEndpoint((endpoint) => {
+    const write = endpoint.writeDocuments.bind(endpoint);
+    endpoint.writeDocuments = (documents, ...rest) =>
+      write(
+        documents.filter(() => ++count % 20 !== 0),
+        ...rest,
+      );
+  });
+}
+
+/** Takes what the store refuses for written. */
+export function swallowing(): Sabotage {
+  return eachEndpoint((endpoint) => {
+    const write = endpoint.writeDocuments.bind(endpoint);
+    endpoint.writeDocuments = (...args) =>
+      write(...args).catch((error: unknown) => {
+        if (errorCode(error)?.startsWith("KV_")) return [];
+        throw error;
+      });
+  });
+}
+
+/** Takes documents for written when the server says nothing. */
+export function trusting(fetch: Fetch): Fetch {
+  return (request) =>
+    fetch(request).catch((error: unknown) => {
+      if (request.signal.aborted || !request.url.endsWith("/_bulk_docs")) throw error;
+      return responseOf(plainAnswer(201, "[]"));
+    });
+}
+
+/** Writes another body under the same revision. */
+export function rewriting(): Sabotage {
+  return eachEndpoint((endpoint) => {
+    const write = endpoint.writeDocuments.bind(endpoint);
+    endpoint.writeDocuments = (documents, ...rest) =>
+      write(
+        documents.map(({ id, text }) => {
+          const rewritten = { ...JSON.parse(text), number: 0 };
+          return new TextDocument(id, JSON.stringify(rewritten));
+        }),
+        ...rest,
+      );
+  });
+}
+
+/** Ends the feed after its first changes. */
+export function curtailing(): Sabotage {
+  return eachEndpoint((endpoint) => {
+    const changes = endpoint.changes.bind(endpoint);
+    endpoint.changes = async function* (request, signal) {
+      for await (const items of changes({ ...request, continuous: false }, signal)) {
+        yield items.slice(0, 2);
+        return;
+      }
+    };
+  });
+}
+
+/** Writes what comes from the hostile server into a database that is another replication's, too. */
+export function misdirecting(): Sabotage {
+  return (endpoints) => {
+    const open = endpoints.open.bind(endpoints);
+    endpoints.open = (address, ...rest) => {
+      const endpoint = open(address, ...rest);
+      if (address.kind === "http" || address.database !== "hostile-taken") return endpoint;
+      const other = open({ kind: "local", database: "b" }, ...rest);
+      const write = endpoint.writeDocuments.bind(endpoint);
+      endpoint.writeDocuments = async (documents, ...more) => {
+        const stray = documents.map(({ id, text }) => {
+          const _id = `${id}-stray`;
+          return new TextDocument(_id, JSON.stringify({ ...JSON.parse(text), _id }));
+        });
+        await other.writeDocuments(stray, ...more);
+        return write(documents, ...more);
+      };
+      return endpoint;
+    };
+  };
+}
+
+/** Writes other data at the end of a run than it is given. */
+export function distortingJobs(distort: (data: JobData) => JobData) {
+  return (...parts: ConstructorParameters<typeof Jobs>): Jobs => {
+    class DistortingJobs extends Jobs {
+      override finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+        return super.finish(tx, held, data && distort(data));
+      }
+    }
+    return new DistortingJobs(...parts);
+  };
+}
