@@ -137,6 +137,13 @@ test.each([
   300_000,
 );
 
+const setBudget = Budgets.prototype.set;
+
+/** Sets a budget of next to nothing, whatever is asked for. */
+function setTightBudget(this: Budgets, name: string): Promise<boolean> {
+  return setBudget.call(this, name, { read: { requests: 0.01 }, write: {} });
+}
+
 /** A part of the program that does not do its work, what that leaves behind, and how it is broken. */
 const IDLE: readonly (readonly [string, RegExp, () => { mockRestore(): void }])[] = [
   [
@@ -172,7 +179,7 @@ const IDLE: readonly (readonly [string, RegExp, () => { mockRestore(): void }])[
   [
     "a budget that is never given back",
     /after all faults were healed/,
-    () => vi.spyOn(Budgets.prototype, "set").mockImplementation(tightened(Budgets.prototype.set)),
+    () => vi.spyOn(Budgets.prototype, "set").mockImplementation(setTightBudget),
   ],
   [
     "a store of attachments that gives other bytes",
@@ -180,14 +187,6 @@ const IDLE: readonly (readonly [string, RegExp, () => { mockRestore(): void }])[
     () => vi.spyOn(AttachmentStore.prototype, "read").mockImplementation(otherBytes),
   ],
 ];
-
-/** Sets a budget of next to nothing, whatever is asked for. */
-function tightened(set: Budgets["set"]): Budgets["set"] {
-  const read = { requests: 0.01 };
-  return function tighten(this: Budgets, name) {
-    return set.call(this, name, { read, write: {} });
-  };
-}
 
 async function* otherBytes(): ReturnType<AttachmentStore["read"]> {
   yield Buffer.from("other");
