@@ -40,6 +40,13 @@ const SEEN = [
   "replication.cancelled",
   "replication.database-removed",
   "replication.outage-over",
+  "fault: crash",
+  "fault: pause",
+  "fault: partition from the store",
+  "fault: partition from a server",
+  "fault: outage",
+  "fault: full store",
+  "fault: slow store",
 ];
 
 test("targets become what their sources are, no checkpoint passes what did not arrive, and one node at a time writes", async () => {

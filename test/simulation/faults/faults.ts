@@ -6,6 +6,7 @@ import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { World } from "../kernel/world.ts";
 
 export interface Fault {
+  readonly name: string;
   /** Begins; what is returned ends it. */
   strike(random: SeededRandom): () => void;
   readonly durationMsMax: number;
@@ -37,6 +38,7 @@ export class Faults {
       if (time.nowMs >= untilMs) return;
       const fault = this.#pick();
       if (fault !== undefined) {
+        this.#world.announce("world", "fault", { name: fault.name });
         const end = fault.strike(random);
         time.schedule(random.between(DURATION_MS_MIN, fault.durationMsMax), end);
       }

@@ -8,6 +8,7 @@ export type Nodes = () => readonly SimulatedNode[];
 /** Crashes it; in its place another one starts later. */
 export function crashes(nodes: Nodes, replace: () => void): Fault {
   return {
+    name: "crash",
     durationMsMax: 20_000,
     strike(random) {
       const node = alive(random, nodes);
@@ -19,6 +20,7 @@ export function crashes(nodes: Nodes, replace: () => void): Fault {
 
 export function pauses(nodes: Nodes): Fault {
   return {
+    name: "pause",
     durationMsMax: 20_000,
     strike: (random) => alive(random, nodes)?.pause() ?? (() => {}),
   };

@@ -6,6 +6,7 @@ import type { Nodes } from "./node-faults.ts";
 /** Between a node and the store. */
 export function partitionsFromStore(nodes: Nodes): Fault {
   return {
+    name: "partition from the store",
     durationMsMax: 20_000,
     strike(random) {
       return random.pick(nodes()).cutOff(random.pick(CUTS));
@@ -16,6 +17,7 @@ export function partitionsFromStore(nodes: Nodes): Fault {
 /** Between a node and a server. */
 export function partitionsFromServer(nodes: Nodes, hosts: readonly string[]): Fault {
   return {
+    name: "partition from a server",
     durationMsMax: 15_000,
     strike(random) {
       return random.pick(nodes()).linkTo(random.pick(hosts)).cut(random.pick(CUTS));
@@ -26,6 +28,7 @@ export function partitionsFromServer(nodes: Nodes, hosts: readonly string[]): Fa
 /** Nobody reaches the server: it is away. */
 export function outages(nodes: Nodes, hosts: readonly string[]): Fault {
   return {
+    name: "outage",
     durationMsMax: 15_000,
     strike(random) {
       const host = random.pick(hosts);

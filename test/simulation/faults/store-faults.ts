@@ -4,12 +4,17 @@ import type { Fault } from "./faults.ts";
 
 /** It refuses commits for a while. */
 export function fullStore({ condition }: World): Fault {
-  return { durationMsMax: 8000, strike: () => condition.fill() };
+  return {
+    name: "full store",
+    durationMsMax: 8000,
+    strike: () => condition.fill(),
+  };
 }
 
 /** Each step takes longer, at times longer than a transaction may. */
 export function slowStore({ condition }: World): Fault {
   return {
+    name: "slow store",
     durationMsMax: 10_000,
     strike: (random) => condition.slowDown(random.pick([200, 1000, 6000])),
   };

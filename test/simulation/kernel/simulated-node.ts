@@ -167,9 +167,9 @@ export class SimulatedNode {
   /** One way between node and store. */
   async #travel(gate: Gate): Promise<void> {
     const slowMsMax = this.#world.condition.delayMsMax;
-    if (slowMsMax > 0) this.strike();
     const delayMsMax = this.#traits.delayMsMax + slowMsMax;
     if (delayMsMax > 0) await this.#world.time.sleep(this.random.ratio() * delayMsMax);
+    if (slowMsMax > 0) this.strike();
     await gate.passed();
   }
 

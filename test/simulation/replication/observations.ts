@@ -10,6 +10,7 @@ export class Observations {
   constructor({ listeners }: World) {
     listeners.push((name, fields = {}, node = "") => {
       this.count(name, 1);
+      if (name === "fault") this.count(`fault: ${fields.name}`, 1);
       // Documents that were listed because the server failed over them.
       if (name === "replication.refused" && fields.status === 500) this.count("passed over", 1);
       if (name === "replication.crashed" || name === "replication.failed") {
