@@ -137,6 +137,17 @@ function shown({ deleted, body, attachments }: Document): string {
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }
 
+/** Whether a database has gone beyond a revision, given as its document's id and itself. */
+export async function isPast(
+  tx: ReadTransaction,
+  database: Database,
+  text: string,
+): Promise<boolean> {
+  const [id = "", revision = ""] = text.split(" ");
+  const [answer] = await database.missingRevisions(tx, [[id, [revision]]]);
+  return answer?.missing.length === 0;
+}
+
 /** The bytes of all attachments against their digests. */
 export async function checkAttachments(
   kv: KeyValueStore,

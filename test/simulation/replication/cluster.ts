@@ -32,7 +32,7 @@ import { Observations } from "./observations.ts";
 import { runReplicatingNode } from "./replicating-node.ts";
 import { JOBS_DATABASE, type Scene } from "./scene.ts";
 import { Topology } from "./topology.ts";
-import { drawWorkloads } from "./workloads/draw-workloads.ts";
+import { drawWorkloads, type WorkloadName } from "./workloads/draw-workloads.ts";
 
 const FAULTY_MS = 20_000;
 const CALM_MS = 600_000;
@@ -42,6 +42,8 @@ const REFUSED = /^refused-/;
 
 export interface ReplicationClusterOptions {
   readonly storage?: MemoryStorage;
+  /** Beside continuous replications; absent: as the seed says. */
+  readonly workloads?: readonly WorkloadName[];
   readonly endpointsOver?: (endpoints: Endpoints) => void;
   readonly fetchOver?: (fetch: Fetch) => Fetch;
   readonly openJobs?: (...parts: ConstructorParameters<typeof Jobs>) => Jobs;
@@ -121,7 +123,7 @@ class ReplicationCluster {
   async run(): Promise<ReplicationOutcome> {
     const world = this.#world;
     const { client, observer } = this.#scene;
-    const workloads = drawWorkloads(this.#scene);
+    const workloads = drawWorkloads(this.#scene, this.#options.workloads);
     await world.until(client.node.replicator.prepare());
     await world.until(client.createDatabases([JOBS_DATABASE]));
     for (const workload of workloads) await world.until(workload.setup?.() ?? Promise.resolve());

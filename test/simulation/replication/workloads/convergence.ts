@@ -1,5 +1,4 @@
 /** Continuous replications: in the end every target is what its source is, and meanwhile no checkpoint passes what did not arrive. */
-import type { Database } from "../../../../src/databases/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
 import { fromJobData } from "../../../../src/replicator/job-data.ts";
@@ -11,6 +10,7 @@ import {
   checkCounters,
   checkOwners,
   contentOf,
+  isPast,
 } from "../checks.ts";
 import { TWIN } from "../copies.ts";
 import { baseIdOf, JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
@@ -107,13 +107,6 @@ export class Convergence implements Workload {
     }
     return problems;
   }
-}
-
-/** Whether a database has gone beyond a revision, given as its document's id and itself. */
-async function isPast(tx: ReadTransaction, database: Database, text: string): Promise<boolean> {
-  const [id = "", revision = ""] = text.split(" ");
-  const [answer] = await database.missingRevisions(tx, [[id, [revision]]]);
-  return answer?.missing.length === 0;
 }
 
 /** The name of the database that a job writes into, wherever it is. */

@@ -9,20 +9,25 @@ import { Operators } from "./operators.ts";
 import { Removals } from "./removals.ts";
 import { Spending } from "./spending.ts";
 
-const OPTIONAL = [
-  [OneShots, 0.4],
-  [Operators, 0.35],
-  [Removals, 0.25],
-  [Spending, 0.2],
-  [Hostility, 0.2],
-] as const;
+const OPTIONAL = {
+  "one-shots": { Kind: OneShots, ratio: 0.4 },
+  operators: { Kind: Operators, ratio: 0.35 },
+  removals: { Kind: Removals, ratio: 0.25 },
+  spending: { Kind: Spending, ratio: 0.2 },
+  hostility: { Kind: Hostility, ratio: 0.2 },
+} as const;
 
-export function drawWorkloads(scene: Scene): readonly Workload[] {
+export type WorkloadName = keyof typeof OPTIONAL;
+
+/** `wanted`: in place of what the seed says. */
+export function drawWorkloads(scene: Scene, wanted?: readonly WorkloadName[]): readonly Workload[] {
   const random = scene.random.fork("workloads");
-  const chosen = OPTIONAL.filter(([_, ratio]) => random.chance(ratio));
+  const names = Object.keys(OPTIONAL) as WorkloadName[];
+  const drawn = names.filter((name) => random.chance(OPTIONAL[name].ratio));
+  const chosen = wanted ?? drawn;
   return [
     new Edits(scene),
     new Convergence(scene),
-    ...chosen.map(([WorkloadClass]) => new WorkloadClass(scene)),
+    ...chosen.map((name) => new OPTIONAL[name].Kind(scene)),
   ];
 }

@@ -5,19 +5,25 @@ import { parseReplication, REPLICATION_JOB_TYPE } from "../../../../src/replicat
 import { fromJobData } from "../../../../src/replicator/job-data.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
-import { contentOf } from "../checks.ts";
+import { contentOf, isPast } from "../checks.ts";
 import { jobOptions } from "../knobs.ts";
-import { JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
+import { baseIdOf, JOBS_DATABASE, openIfThere, type Scene } from "../scene.ts";
 import { place } from "../topology.ts";
 import { targetOf } from "./convergence.ts";
 
 const USER = { userName: "alice", isAdmin: true };
 
 interface OneShot {
+  readonly baseId: string;
   readonly source: string;
   readonly target: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly isPersistent: boolean;
+  /** The id of its job, once it is known. */
+  jobId?: string;
+  /** What the source had when a run was asked for that nobody had asked for before, by id and revision. */
+  asked?: ReadonlySet<string>;
+  hasCompleted: boolean;
 }
 
 export class OneShots implements Workload {
@@ -35,7 +41,17 @@ export class OneShots implements Workload {
       const target = `once-${number}`;
       const places = { source: place(random, source), target: place(random, target) };
       const body = { ...places, ...jobOptions(random), create_target: true };
-      return { source, target, body, isPersistent: random.chance(0.5) };
+      const isPersistent = random.chance(0.5);
+      const baseId = baseIdOf(scene, body);
+      return { baseId, source, target, body, isPersistent, hasCompleted: false };
+    });
+    scene.world.listeners.push((name, fields = {}) => {
+      if (name !== "replication.ended" || fields.state !== "completed") return;
+      for (const oneShot of this.#oneShots) {
+        const isIts =
+          fields.jobId === oneShot.jobId || String(fields.jobId).endsWith(`|${oneShot.target}`);
+        if (isIts) oneShot.hasCompleted = true;
+      }
     });
   }
 
@@ -67,13 +83,63 @@ export class OneShots implements Workload {
     return lacking;
   }
 
-  async #ask({ body, isPersistent, target }: OneShot): Promise<void> {
+  /** A run that has completed has brought over what was there when it was asked for, or says what it left behind. */
+  async watch(tx: ReadTransaction): Promise<readonly string[]> {
+    const problems: string[] = [];
+    for (const oneShot of this.#oneShots) {
+      const { asked, hasCompleted, target } = oneShot;
+      oneShot.hasCompleted = false;
+      if (!hasCompleted || asked === undefined) continue;
+      for (const revision of await this.#leftBehind(tx, oneShot, asked)) {
+        problems.push(`${target} was completed without ${revision}`);
+      }
+    }
+    return problems;
+  }
+
+  async #leftBehind(
+    tx: ReadTransaction,
+    { source, target, baseId }: OneShot,
+    asked: ReadonlySet<string>,
+  ): Promise<readonly string[]> {
+    const { databases, failureList } = this.#scene.observer;
+    const from = await openIfThere(tx, databases, source);
+    const to = await openIfThere(tx, databases, target);
+    if (this.#scene.removed.has(source) || from === undefined || to === undefined) return [];
+    const { entries } = await failureList.page(tx, baseId, { limit: 1000 });
+    const listed = new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
+    const left: string[] = [];
+    // What has another in its place by now need not have come.
+    for (const revision of (await contentOf(tx, from, () => true)).keys()) {
+      if (!asked.has(revision) || listed.has(revision)) continue;
+      if (!(await isPast(tx, to, revision))) left.push(revision);
+    }
+    return left;
+  }
+
+  async #noteAsked(oneShot: OneShot): Promise<void> {
+    const { observer } = this.#scene;
+    await observer.kv.read(async (tx) => {
+      if (await this.#isActive(tx, oneShot)) return;
+      const source = await openIfThere(tx, observer.databases, oneShot.source);
+      const content = source && (await contentOf(tx, source, () => true));
+      oneShot.asked = new Set(content?.keys());
+      oneShot.hasCompleted = false;
+    });
+  }
+
+  async #ask(oneShot: OneShot): Promise<void> {
     const { client } = this.#scene;
+    const { body, isPersistent, target } = oneShot;
+    await this.#noteAsked(oneShot);
     if (isPersistent) {
       await client.put(JOBS_DATABASE, target, { ...body, asked: this.#askedCount++ });
       return;
     }
-    await client.node.replicator.start(parseReplication(body), USER).catch((error: unknown) => {
+    const { replicator } = client.node;
+    const replication = parseReplication(body);
+    oneShot.jobId = replicator.transientId(replication, USER);
+    await replicator.start(replication, USER).catch((error: unknown) => {
       // The store was not there, or did not say; somebody asks again.
       if (!errorCode(error)?.startsWith("KV_")) throw error;
     });
