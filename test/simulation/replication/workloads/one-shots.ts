@@ -70,8 +70,18 @@ export class OneShots implements Workload {
       const isDue = await observer.kv.read(
         async (tx) => !(await this.#isActive(tx, oneShot)) && (await this.#lacks(tx, oneShot)),
       );
-      if (isDue) await this.#ask(oneShot);
+      if (!isDue) continue;
+      await this.#retryFailures(oneShot);
+      await this.#ask(oneShot);
     }
+  }
+
+  /** Of a transient one nobody tries what it left behind unless he is asked to. */
+  async #retryFailures({ isPersistent, jobId }: OneShot): Promise<void> {
+    const { replicator } = this.#scene.client.node;
+    const entry = isPersistent || jobId === undefined ? undefined : await replicator.find(jobId);
+    if (entry?.data.state !== "completed") return;
+    await replicator.failures.retry(entry, new AbortController().signal);
   }
 
   async lacking(tx: ReadTransaction): Promise<readonly string[]> {
