@@ -96,6 +96,8 @@ class JobsCluster {
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = createJobs(client, jobs, TYPE, this.#knobs, this.#random.fork("creator"));
     this.#faults(client, observer).schedule(FAULTY_MS);
+    // It is waited for below; until then nobody looks at how it ended.
+    creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();
     await world.until(creating);

@@ -131,6 +131,8 @@ class ReplicationCluster {
     for (let count = 0; count < nodeCount; count++) this.#openNode();
     this.#faults().schedule(FAULTY_MS);
     const working = Promise.all(workloads.map((workload) => workload.start?.(FAULTY_MS)));
+    // It is waited for below; until then nobody looks at how it ended.
+    working.catch(() => {});
     await this.#watch(workloads, FAULTY_MS);
     this.#heal();
     await world.until(working);
