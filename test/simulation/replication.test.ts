@@ -4,15 +4,19 @@
  */
 import { expect, test, vi } from "vitest";
 import { AttachmentStore } from "../../src/databases/index.ts";
-import type { JobData, Jobs } from "../../src/jobs/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { type JobData, Jobs } from "../../src/jobs/index.ts";
+import { HeldReplication } from "../../src/replicator/held-replication.ts";
 import {
   Budgets,
   FailureList,
   JobCommands,
   JobControls,
+  REPLICATION_JOB_TYPE,
   RemovedDatabases,
   ReplicationOwnership,
 } from "../../src/replicator/index.ts";
+import { JOBS_SUBSPACE } from "../support/compose-node.ts";
 import { SilentJobs } from "./jobs/saboteurs.ts";
 import { ForgetfulStorage, LosingStorage, TearingStorage } from "./kernel/sabotaged-storage.ts";
 import { type ReplicationClusterOptions, runReplicationCluster } from "./replication/cluster.ts";
@@ -147,6 +151,22 @@ test.each([
   300_000,
 );
 
+const claim = ReplicationOwnership.prototype.claim;
+
+/** Claims a replication also when its owner only waits. */
+async function claimOfWaiting(
+  this: ReplicationOwnership,
+  ...[tx, replicationId, jobId]: Parameters<ReplicationOwnership["claim"]>
+): ReturnType<ReplicationOwnership["claim"]> {
+  const claimed = await claim.call(this, tx, replicationId, jobId);
+  if (claimed.kind === "owner") return claimed;
+  const jobs = new Jobs(createSystemRuntime({ event: () => {} }), JOBS_SUBSPACE);
+  const other = { type: REPLICATION_JOB_TYPE, id: claimed.otherJobId };
+  if ((await jobs.get(tx, other))?.state === "running") return claimed;
+  await this.release(tx, replicationId, other.id);
+  return claim.call(this, tx, replicationId, jobId);
+}
+
 const setBudget = Budgets.prototype.set;
 
 /** Sets a budget of next to nothing, whatever is asked for. */
@@ -162,6 +182,18 @@ const IDLE: readonly (readonly [string, RegExp, WorkloadName[], () => { mockRest
       / both run /,
       [],
       () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockResolvedValue({ kind: "owner" }),
+    ],
+    [
+      "a check of ownership that passes over those that wait for their turn",
+      / lost its replication to another/,
+      [],
+      () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
+    ],
+    [
+      "a checkpoint that nobody asks the lock for",
+      / without asking for its lock/,
+      [],
+      () => vi.spyOn(HeldReplication.prototype, "verifyNow").mockResolvedValue(),
     ],
     [
       "a release of ownership that does nothing",

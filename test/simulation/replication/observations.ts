@@ -7,6 +7,9 @@ export class Observations {
   /** Of each job, how often a run of it failed. */
   readonly crashCounts = new Map<string, number>();
 
+  /** Jobs that ran, and then neither failed nor ended: they own their replications. */
+  readonly #owners = new Set<string>();
+
   constructor({ listeners }: World) {
     listeners.push((name, fields = {}, node = "") => {
       this.count(name, 1);
@@ -17,11 +20,28 @@ export class Observations {
         const jobId = String(fields.jobId);
         this.crashCounts.set(jobId, (this.crashCounts.get(jobId) ?? 0) + 1);
       }
+      this.#noteOwner(name, fields);
+      if (name === "simulation.unfenced") {
+        this.problems.push(
+          `${node} writes a checkpoint of ${fields.id} without asking for its lock`,
+        );
+      }
       // A service may end because of the store only.
       if (name === "service.failed" && !String(fields.error).startsWith("KeyValueError")) {
         this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);
       }
     });
+  }
+
+  #noteOwner(name: string, { jobId, state, error }: Readonly<Record<string, unknown>>): void {
+    const id = String(jobId);
+    if (name === "replication.started") this.#owners.add(id);
+    if (name === "replication.failed" && error === "duplicate_job" && this.#owners.has(id)) {
+      this.problems.push(`${id} lost its replication to another that wants the same`);
+    }
+    const isOver = name === "replication.ended" && state !== "pending";
+    const isDecided = name === "replication.controlled" || name === "replication.cancelled";
+    if (isOver || isDecided || name === "replication.crashed") this.#owners.delete(id);
   }
 
   get checkpointCount(): number {

@@ -11,6 +11,7 @@ import type { SimulatedNode } from "../kernel/simulated-node.ts";
 import type { World } from "../kernel/world.ts";
 import { SYNCHRONOUS_SANDBOX } from "../network/synchronous-sandbox.ts";
 import { recordCopies, recordHolds } from "./copies.ts";
+import { Fences } from "./fences.ts";
 import type { ReplicationKnobs } from "./knobs.ts";
 
 export interface ReplicatingNodeParts {
@@ -35,17 +36,21 @@ export async function runReplicatingNode(
 ): Promise<void> {
   const { world, node, knobs, jobsMax, fetch, refusing, targets, endpointsOver } = parts;
   const { runtime, kv, name } = node;
+  const fences = new Fences((id) => runtime.trace.event("simulation.unfenced", { id }));
   const composed = composeNode({
     runtime,
     kv,
     nodeName: name,
     config: { ...knobs.config, jobsMax },
     ...(knobs.failuresMax === undefined ? {} : { failuresMax: knobs.failuresMax }),
-    jobs: recordHolds(recordJobs(openJobs(parts), JOBS_SUBSPACE, world, node), node),
+    jobs: fences.watchJobs(
+      recordHolds(recordJobs(openJobs(parts), JOBS_SUBSPACE, world, node), node),
+    ),
     fetch,
     hooks: [recordCopies(node, targets), refusing],
     sandbox: SYNCHRONOUS_SANDBOX,
   });
+  fences.watchEndpoints(composed.endpoints);
   endpointsOver?.(composed.endpoints);
   const { jobs, budgets, removedDatabases, outages, scheduler } = composed;
   const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE);

@@ -1,0 +1,62 @@
+/**
+ * Checkpoints stand in databases, which do not know the locks of jobs: before each of them a run has to ask whether it still holds its
+ * job. Of each replication that a node runs, whether that was asked since its last checkpoint.
+ */
+import type { HeldJob, Jobs } from "../../../src/jobs/index.ts";
+import type { ReadTransaction } from "../../../src/kv/index.ts";
+import type { Endpoints } from "../../../src/replicator/index.ts";
+import { fromJobData } from "../../../src/replicator/job-data.ts";
+import { baseIdOf } from "../../../src/replicator/replication-id.ts";
+
+export class Fences {
+  /** By job. */
+  readonly #baseIds = new Map<string, string>();
+  /** Questions so far, by replication. */
+  readonly #askedCounts = new Map<string, number>();
+  readonly #onUnfenced: (baseId: string) => void;
+
+  /** `onUnfenced` is told of checkpoints that nobody asked about. */
+  constructor(onUnfenced: (baseId: string) => void) {
+    this.#onUnfenced = onUnfenced;
+  }
+
+  /** Watches the questions. */
+  watchJobs(jobs: Jobs): Jobs {
+    const update = jobs.update.bind(jobs);
+    const verify = jobs.verify.bind(jobs);
+    return Object.assign(jobs, {
+      update: async (...args: Parameters<Jobs["update"]>) => {
+        await update(...args);
+        const [_, held, data = {}] = args;
+        const baseId = baseIdOf(fromJobData(data).replicationId);
+        if (baseId !== undefined) this.#baseIds.set(held.id, baseId);
+      },
+      verify: async (tx: ReadTransaction, held: HeldJob) => {
+        await verify(tx, held);
+        const baseId = this.#baseIds.get(held.id);
+        if (baseId === undefined) return;
+        this.#askedCounts.set(baseId, (this.#askedCounts.get(baseId) ?? 0) + 1);
+      },
+    });
+  }
+
+  /** Watches the checkpoints. */
+  watchEndpoints(endpoints: Endpoints): void {
+    const open = endpoints.open.bind(endpoints);
+    endpoints.open = (...address) => {
+      const endpoint = open(...address);
+      const write = endpoint.writeLocal.bind(endpoint);
+      // One question serves one checkpoint on this side.
+      let servedCount = 0;
+      endpoint.writeLocal = (baseId, ...rest) => {
+        const askedCount = this.#askedCounts.get(baseId) ?? 0;
+        // Other local documents are no checkpoints.
+        const isCheckpoint = [...this.#baseIds.values()].includes(baseId);
+        if (isCheckpoint && askedCount <= servedCount) this.#onUnfenced(baseId);
+        servedCount = askedCount;
+        return write(baseId, ...rest);
+      };
+      return endpoint;
+    };
+  }
+}
