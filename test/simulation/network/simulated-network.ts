@@ -108,9 +108,14 @@ function aborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   });
 }
 
+/** Of a request that is sent at once. */
+export function textOf(body: FetchRequest["body"]): string {
+  return body instanceof Uint8Array ? Buffer.from(body).toString() : String(body);
+}
+
 /** A `_bulk_docs` with the first half of its documents. */
 function halfOf({ body }: FetchRequest): string {
-  const { docs, ...rest } = JSON.parse(String(body)) as { docs: unknown[] };
+  const { docs, ...rest } = JSON.parse(textOf(body)) as { docs: unknown[] };
   return JSON.stringify({ ...rest, docs: docs.slice(0, Math.ceil(docs.length / 2)) });
 }
 

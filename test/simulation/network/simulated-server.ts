@@ -6,7 +6,7 @@ import type { FetchRequest } from "../../../src/http-client/index.ts";
 import { ValidationCodes } from "../../../src/replicator/index.ts";
 import { ADMIN, SETTINGS } from "../../api/api-settings.ts";
 import type { composeNode } from "../../support/compose-node.ts";
-import { type Answer, plainAnswer } from "./simulated-network.ts";
+import { type Answer, plainAnswer, textOf } from "./simulated-network.ts";
 import { SYNCHRONOUS_SANDBOX } from "./synchronous-sandbox.ts";
 
 export const SERVER_HOST = "server.test:5984";
@@ -84,7 +84,7 @@ function isOverDamaged({ url, body }: FetchRequest): boolean {
   const name = pathname.split("/").at(-1) ?? "";
   if (searchParams.has("open_revs")) return DAMAGED.test(name);
   if (name !== "_bulk_get" && name !== "_bulk_docs") return false;
-  const { docs } = JSON.parse(String(body)) as { docs: { id?: string; _id?: string }[] };
+  const { docs } = JSON.parse(textOf(body)) as { docs: { id?: string; _id?: string }[] };
   return docs.some(({ id, _id }) => DAMAGED.test(id ?? _id ?? ""));
 }
 
