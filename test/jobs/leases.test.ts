@@ -114,7 +114,7 @@ test.each(["KV_CONFLICT", "KV_UNAVAILABLE"] as const)(
 test("a store that does not answer ends the lease in time, too", async () => {
   const lease = await keep(node.kv);
   await pass(2 * LEASE_MS);
-  node.partition();
+  node.cutOff("both");
   await pass(2 * LEASE_MS);
   expect(lease.ending).toBe("lapsed");
   expect(lease.endedAtMs - (lease.renewedAtMs.at(-1) ?? 0)).toBe(usedLeaseMs(LEASE_MS));
@@ -187,7 +187,7 @@ describe("a worker that is cut off from the store", () => {
       const first = await work(cut);
       await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
       await pass(3 * LEASE_MS);
-      cut.partition();
+      cut.cutOff("both");
       await pass(3 * LEASE_MS);
       const lostMs = expelledAtMs.get(first.id) ?? 0;
       expect(first.atMs).toBeLessThan(Infinity);

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { errorCode } from "../../src/base/index.ts";
 import { type HeldJob, Jobs } from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
-import { checkQueue } from "../simulation/check-queue.ts";
+import { checkQueue } from "../simulation/jobs/check-queue.ts";
 import { World } from "../simulation/kernel/world.ts";
 
 const TYPE = "test";

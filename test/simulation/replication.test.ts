@@ -16,6 +16,7 @@ import {
   RemovedDatabases,
   ReplicationOwnership,
 } from "../../src/replicator/index.ts";
+import { fromJobData } from "../../src/replicator/job-data.ts";
 import { JOBS_SUBSPACE } from "../support/compose-node.ts";
 import { SilentJobs } from "./jobs/saboteurs.ts";
 import { ForgetfulStorage, LosingStorage, TearingStorage } from "./kernel/sabotaged-storage.ts";
@@ -156,15 +157,17 @@ const claim = ReplicationOwnership.prototype.claim;
 /** Claims a replication also when its owner only waits. */
 async function claimOfWaiting(
   this: ReplicationOwnership,
-  ...[tx, replicationId, jobId]: Parameters<ReplicationOwnership["claim"]>
+  ...[tx, replicationId, job]: Parameters<ReplicationOwnership["claim"]>
 ): ReturnType<ReplicationOwnership["claim"]> {
-  const claimed = await claim.call(this, tx, replicationId, jobId);
+  const claimed = await claim.call(this, tx, replicationId, job);
   if (claimed.kind === "owner") return claimed;
   const jobs = new Jobs(createSystemRuntime({ event: () => {} }), JOBS_SUBSPACE);
   const other = { type: REPLICATION_JOB_TYPE, id: claimed.otherJobId };
-  if ((await jobs.get(tx, other))?.state === "running") return claimed;
-  await this.release(tx, replicationId, other.id);
-  return claim.call(this, tx, replicationId, jobId);
+  const owner = await jobs.get(tx, other);
+  if (owner === undefined || owner.state === "running") return claimed;
+  const { userName } = fromJobData(owner.data);
+  await this.release(tx, replicationId, { jobId: owner.id, userName });
+  return claim.call(this, tx, replicationId, job);
 }
 
 const setBudget = Budgets.prototype.set;

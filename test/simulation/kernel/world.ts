@@ -63,12 +63,13 @@ export class World {
 
   /** What is not simulated, such as digests, is the machine's; but nothing may take real time. */
   runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
-    const trace: Trace = { event: (event, fields = {}) => this.announce(name, event, fields) };
+    const trace: Trace = { event: (event, fields) => this.announce(name, event, fields) };
     const compression = SYNCHRONOUS_COMPRESSION;
     return { ...createSystemRuntime(trace), compression, clock, random };
   }
 
   /** Tells all listeners; `node` may be the world itself. */
+  /** Tells all listeners of something; `name` may also be a finding of the simulation itself. */
   announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {
     this.#eventCount++;
     const line = `${this.time.nowMs} ${node} ${name} ${JSON.stringify(fields)}`;

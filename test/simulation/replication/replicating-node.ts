@@ -36,7 +36,7 @@ export async function runReplicatingNode(
 ): Promise<void> {
   const { world, node, knobs, jobsMax, fetch, refusing, targets, endpointsOver } = parts;
   const { runtime, kv, name } = node;
-  const fences = new Fences((id) => runtime.trace.event("simulation.unfenced", { id }));
+  const fences = new Fences((id) => world.announce(name, "simulation.unfenced", { id }));
   const composed = composeNode({
     runtime,
     kv,
