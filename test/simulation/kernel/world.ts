@@ -68,8 +68,7 @@ export class World {
     return { ...createSystemRuntime(trace), compression, clock, random };
   }
 
-  /** Tells all listeners; `node` may be the world itself. */
-  /** Tells all listeners of something; `name` may also be a finding of the simulation itself. */
+  /** Tells all listeners; `node` may be the world itself, and `name` a finding of the simulation. */
   announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {
     this.#eventCount++;
     const line = `${this.time.nowMs} ${node} ${name} ${JSON.stringify(fields)}`;
