@@ -1,9 +1,9 @@
 /** The API put together: routes, authentication, authorization, and the net that turns every error into a response. */
 import { errorCode, type Runtime, randomHex } from "../base/index.ts";
 import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databases/index.ts";
+import type { DesignFunctions } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { type MultipartParser, ProtocolError } from "../protocol/index.ts";
-import type { DesignFunctions } from "../replicator/index.ts";
 import { allDocumentsRoutes } from "./all-documents.ts";
 import { attachmentRoutes } from "./attachments.ts";
 import { authorize } from "./authorization.ts";

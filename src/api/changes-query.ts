@@ -1,7 +1,7 @@
 /** The query of a changes feed. */
 import { splitObject } from "../base/index.ts";
+import { type FilterName, type FilterRequest, parseFilterName } from "../documents/index.ts";
 import { badRequest, compileSelector, fieldPath, ProtocolError } from "../protocol/index.ts";
-import { type FilterName, type FilterRequest, parseFilterName } from "../replicator/index.ts";
 import type { Call } from "./call.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";

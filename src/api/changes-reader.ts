@@ -1,8 +1,8 @@
 /** The rows of a changes feed, page by page, and the wait for more of them. */
 import { errorCode } from "../base/index.ts";
 import type { Change, Database, Document } from "../databases/index.ts";
+import type { DocumentFilter } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import type { DocumentFilter } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import type { ChangesQuery } from "./changes-query.ts";

@@ -7,8 +7,8 @@
  *   eventsource   the same, as server-sent events
  */
 import type { Database, Document } from "../databases/index.ts";
+import { openDesignFilter, renderStoredDocument } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import { openDesignFilter, renderStoredDocument } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-query.ts";

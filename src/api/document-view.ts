@@ -1,14 +1,14 @@
 /** A stored document as a reader asked for it: what has to be read of it, and its text. */
 import { base64Encode, type JsonMember, type Utf8Writer } from "../base/index.ts";
 import type { Attachment, Database, Document } from "../databases/index.ts";
-import type { ReadTransaction } from "../kv/index.ts";
-import { ProtocolError } from "../protocol/index.ts";
 import {
   attachmentsSince,
   type RenderOptions,
   renderStoredDocument,
   writeStoredDocument,
-} from "../replicator/index.ts";
+} from "../documents/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
+import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { readBytes } from "./request-body.ts";

@@ -1,7 +1,7 @@
 /** Writing edits: one, or many in batches that the store takes in one transaction each. */
 import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../databases/index.ts";
+import { transactValidated } from "../documents/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import { transactValidated } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { existingDatabaseName, writeContext } from "./database-access.ts";

@@ -2,6 +2,7 @@
 import { base64Decode, type JsonText } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
+import { replicatedEdit, stubEdit } from "../documents/index.ts";
 import {
   badRequest,
   formatRevision,
@@ -9,7 +10,6 @@ import {
   type WireAttachment,
   type WireDocument,
 } from "../protocol/index.ts";
-import { replicatedEdit, stubEdit } from "../replicator/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";

@@ -13,14 +13,6 @@ export type { Comparison, ComparisonObserver, Difference } from "./compare-datab
 export { compareDatabases, describeDifference } from "./compare-databases.ts";
 export type { RevisionsOfDocument } from "./copy-batch.ts";
 export { BatchCopier } from "./copy-batch.ts";
-export type {
-  DesignFunctions,
-  DocumentFilter,
-  FilterName,
-  FilterRequest,
-} from "./design-filter.ts";
-export { openDesignFilter, parseFilterName } from "./design-filter.ts";
-export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { Endpoint, EndpointInfo, StreamedDocument, WriteFailure } from "./endpoint.ts";
 export { EndpointError, TextDocument } from "./endpoint.ts";
 export type { EndpointsParts } from "./endpoints.ts";
@@ -67,13 +59,4 @@ export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
 export { Scheduler } from "./scheduler.ts";
-export type { RenderOptions } from "./stored-document.ts";
-export {
-  attachmentsSince,
-  renderStoredDocument,
-  replicatedEdit,
-  stubEdit,
-  writeStoredDocument,
-} from "./stored-document.ts";
 export { httpDate, isoTime } from "./times.ts";
-export { ValidationCodes } from "./validation-codes.ts";

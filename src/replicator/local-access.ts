@@ -8,8 +8,8 @@ import {
   SandboxError,
   type SecuritySubject,
 } from "../databases/index.ts";
+import type { DesignFunctions } from "../documents/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
-import type { DesignFunctions } from "./design-filter.ts";
 import { EndpointError } from "./endpoint.ts";
 
 /** Their documents hold what is others' secret, and name others' rights; whoever may read one of them need not see all. */

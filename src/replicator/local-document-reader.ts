@@ -1,6 +1,7 @@
 /** Documents of a database of our own, as the text that would have gone over the wire; attachments are read while they are sent. */
 import type { JsonText, Utf8Writer } from "../base/index.ts";
 import type { Database, Document } from "../databases/index.ts";
+import { attachmentsSince, renderStoredDocument } from "../documents/index.ts";
 import { renderWireDocument, type WireDocument, writeWireDocument } from "../protocol/index.ts";
 import type {
   AttachmentStream,
@@ -10,7 +11,6 @@ import type {
   StreamedDocument,
 } from "./endpoint.ts";
 import type { LocalAccess } from "./local-access.ts";
-import { attachmentsSince, renderStoredDocument } from "./stored-document.ts";
 
 /** Documents read in one transaction: few enough to be far from its limit in time. */
 const DOCUMENTS_MAX = 100;

@@ -1,13 +1,13 @@
 /** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
 import { errorCode, OperationalError } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
+import { replicatedEdit, stubEdit, transactValidated } from "../documents/index.ts";
 import {
   ProtocolError,
   parseWireDocument,
   type WireAttachment,
   type WireDocument,
 } from "../protocol/index.ts";
-import { transactValidated } from "./document-validation.ts";
 import {
   type AttachmentStream,
   EndpointError,
@@ -19,7 +19,6 @@ import {
 import type { LocalAccess } from "./local-access.ts";
 import { namedRevision } from "./named-revision.ts";
 import { refusalStatus } from "./refusal-status.ts";
-import { replicatedEdit, stubEdit } from "./stored-document.ts";
 
 /** What is written in one transaction, as by `_bulk_docs`: a usual batch waits for the disk once. */
 const DOCUMENTS_MAX = 500;

@@ -3,6 +3,7 @@
  * wire, so the two endpoints can be mixed, and a body's bytes survive both.
  */
 import { errorCode } from "../base/index.ts";
+import { renderStoredDocument } from "../documents/index.ts";
 import type {
   BulkReadResult,
   ChangesItem,
@@ -23,7 +24,6 @@ import { LocalAccess, type LocalEndpointParts } from "./local-access.ts";
 import { readLocalChanges, startOf } from "./local-changes.ts";
 import { LocalDocumentReader } from "./local-document-reader.ts";
 import { LocalDocumentWriter } from "./local-document-writer.ts";
-import { renderStoredDocument } from "./stored-document.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;

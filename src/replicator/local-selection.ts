@@ -1,16 +1,16 @@
 /** Which revisions of our own changes a replication takes. */
 import type { Runtime } from "../base/index.ts";
 import type { Change, Database, Document, SecuritySubject } from "../databases/index.ts";
-import type { ReadTransaction } from "../kv/index.ts";
-import { compileSelector } from "../protocol/index.ts";
 import {
   type DesignFunctions,
   type DocumentFilter,
   openDesignFilter,
   parseFilterName,
-} from "./design-filter.ts";
+  renderStoredDocument,
+} from "../documents/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
+import { compileSelector } from "../protocol/index.ts";
 import type { Selection } from "./endpoint.ts";
-import { renderStoredDocument } from "./stored-document.ts";
 
 /** Changes whose documents are read at once. */
 const READ_COUNT_MAX = 100;

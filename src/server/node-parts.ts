@@ -4,6 +4,7 @@
  */
 import type { JsonText, Runtime } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
+import { VALIDATION_HOOK } from "../documents/index.ts";
 import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
@@ -24,7 +25,6 @@ import {
   Replicator,
   type ReplicatorConfig,
   Scheduler,
-  VALIDATION_HOOK,
 } from "../replicator/index.ts";
 import { SUBSPACES } from "./layout.ts";
 

@@ -1,9 +1,10 @@
 import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { DocumentEdit, WriteContext } from "../../src/databases/index.ts";
+import { replicatedEdit } from "../../src/documents/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { parseWireDocument } from "../../src/protocol/index.ts";
-import { parseReplication, replicatedEdit } from "../../src/replicator/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };

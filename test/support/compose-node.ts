@@ -1,16 +1,13 @@
 /** The parts of a node as `src/server` puts them together, on any runtime and store, without sockets. */
 import type { Runtime } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
+import { ValidationCodes } from "../../src/documents/index.ts";
 import { parseMultipart } from "../../src/host/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox-pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
-import {
-  REPLICATOR_CONFIG_DEFAULT,
-  type ReplicatorConfig,
-  ValidationCodes,
-} from "../../src/replicator/index.ts";
+import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
 

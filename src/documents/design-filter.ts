@@ -1,22 +1,14 @@
 /** Filters that are functions of design documents: which documents pass (`couch_changes`, `couch_query_servers`). */
 import { type JsonText, type Runtime, randomHex } from "../base/index.ts";
-import type { Database, DatabaseInfo, Document, Sandbox } from "../databases/index.ts";
+import type { Database, DatabaseInfo, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
+import type { DesignFunctions } from "./design-functions.ts";
 import { renderStoredDocument } from "./stored-document.ts";
-import type { ValidationCodes } from "./validation-codes.ts";
 
 /** Documents of one call into the sandbox. */
 const BATCH_COUNT_MAX = 100;
 const BATCH_LENGTH_MAX = 1_000_000;
-
-/** Functions of design documents, and how long one may take: `[couchdb] os_process_timeout`. */
-export interface DesignFunctions {
-  readonly sandbox: Sandbox;
-  readonly timeoutMs: number;
-  /** What is remembered of validations. */
-  readonly validationCodes: ValidationCodes;
-}
 
 /** `design/name`: a filter function, or with `view` the map function of a view, which passes what it emits for. */
 export interface FilterName {

@@ -1,20 +1,11 @@
-/** Between a document as it is stored and as it stands on the wire. */
+/** The text of a stored document, as it stands on the wire. */
 import type { JsonMember, Utf8Writer } from "../base/index.ts";
-import type {
-  Attachment,
-  AttachmentEdit,
-  Document,
-  DocumentEdit,
-  RevisionPath,
-} from "../databases/index.ts";
+import type { Attachment, Document } from "../databases/index.ts";
 import {
-  badRequest,
   formatRevision,
-  parseRevision,
   type RenderedDocument,
   renderWireDocument,
   type WireAttachment,
-  type WireDocument,
   writeWireDocument,
 } from "../protocol/index.ts";
 
@@ -83,33 +74,4 @@ export function attachmentsSince(
   return new Set(
     attachments.filter(({ revisionPosition }) => revisionPosition > since).map(({ name }) => name),
   );
-}
-
-/** A document with its ancestors, to be grafted (`new_edits: false`). Throws a ProtocolError when it has no revision. */
-export function replicatedEdit(
-  { id, revision, revisions, deleted, body }: WireDocument,
-  attachments: readonly AttachmentEdit[],
-): DocumentEdit {
-  if (id === undefined) throw badRequest("Document id must be a string");
-  const path = revisions ?? pathOf(revision);
-  if (path === undefined || path.hashes.length === 0) {
-    throw badRequest("A document that is replicated needs _rev or _revisions");
-  }
-  return { mode: "replicated", id, deleted, body, attachments, revisions: path };
-}
-
-/** Of a revision without its ancestors. */
-function pathOf(revision: string | undefined): RevisionPath | undefined {
-  const parsed = revision === undefined ? undefined : parseRevision(revision);
-  return parsed && { start: parsed.generation, hashes: [parsed.hash] };
-}
-
-/** An attachment that stays as it is stored. */
-export function stubEdit({ name, digest, revisionPosition }: WireAttachment): AttachmentEdit {
-  return {
-    kind: "stub",
-    name,
-    ...(digest === undefined ? {} : { digest }),
-    ...(revisionPosition === undefined ? {} : { revisionPosition }),
-  };
 }

@@ -25,7 +25,7 @@ import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts
 import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
 import { compilationFault, viewFunctions } from "./design-document-code.ts";
 import { designDocumentFault } from "./design-document-fault.ts";
-import type { DesignFunctions } from "./design-filter.ts";
+import type { DesignFunctions } from "./design-functions.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 import type { ValidationCodes } from "./validation-codes.ts";
 

@@ -1,0 +1,11 @@
+/** The functions of design documents, for whoever runs them: filters and validations. */
+import type { Sandbox } from "../databases/index.ts";
+import type { ValidationCodes } from "./validation-codes.ts";
+
+/** Functions of design documents, and how long one may take: `[couchdb] os_process_timeout`. */
+export interface DesignFunctions {
+  readonly sandbox: Sandbox;
+  readonly timeoutMs: number;
+  /** What is remembered of validations. */
+  readonly validationCodes: ValidationCodes;
+}

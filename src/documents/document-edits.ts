@@ -1,0 +1,37 @@
+/** The edit of the store that a document on the wire asks for. */
+import type { AttachmentEdit, DocumentEdit, RevisionPath } from "../databases/index.ts";
+import {
+  badRequest,
+  parseRevision,
+  type WireAttachment,
+  type WireDocument,
+} from "../protocol/index.ts";
+
+/** A document with its ancestors, to be grafted (`new_edits: false`). Throws a ProtocolError when it has no revision. */
+export function replicatedEdit(
+  { id, revision, revisions, deleted, body }: WireDocument,
+  attachments: readonly AttachmentEdit[],
+): DocumentEdit {
+  if (id === undefined) throw badRequest("Document id must be a string");
+  const path = revisions ?? pathOf(revision);
+  if (path === undefined || path.hashes.length === 0) {
+    throw badRequest("A document that is replicated needs _rev or _revisions");
+  }
+  return { mode: "replicated", id, deleted, body, attachments, revisions: path };
+}
+
+/** Of a revision without its ancestors. */
+function pathOf(revision: string | undefined): RevisionPath | undefined {
+  const parsed = revision === undefined ? undefined : parseRevision(revision);
+  return parsed && { start: parsed.generation, hashes: [parsed.hash] };
+}
+
+/** An attachment that stays as it is stored. */
+export function stubEdit({ name, digest, revisionPosition }: WireAttachment): AttachmentEdit {
+  return {
+    kind: "stub",
+    name,
+    ...(digest === undefined ? {} : { digest }),
+    ...(revisionPosition === undefined ? {} : { revisionPosition }),
+  };
+}
