@@ -1,15 +1,11 @@
-/** Writing edits: one, or many in batches that the store takes in one transaction each. */
+/** Writing the edits of a request: one, or many. */
 import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../databases/index.ts";
-import { transactValidated } from "../documents/index.ts";
+import { transactValidated, writeEdits } from "../documents/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { existingDatabaseName, writeContext } from "./database-access.ts";
 import { type ErrorAnswer, errorAnswer, isRefusal } from "./error-responses.ts";
-
-/** Far from the transaction's limits in size and time. */
-const BATCH_COUNT_MAX = 500;
-const BATCH_LENGTH_MAX = 1_000_000;
 
 /** Of what a hook refused; all else that a validation function throws, and one that does not compile, is 500 in CouchDB. */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
@@ -40,35 +36,21 @@ export async function writeOne(
   throw new ProtocolError(status, error, reason);
 }
 
-/** Writes edits in their order, batch after batch, with a result for each. */
+/** Writes edits in their order, with a result for each. */
 export async function writeAll(
   parts: ApiParts,
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
   const results: EditResult[] = [];
-  for (const batch of batchesOf(edits)) results.push(...(await writeBatch(parts, call, batch)));
-  return results;
-}
-
-/** One transaction for all; if the store refuses one of them, one for each, to know which. */
-async function writeBatch(
-  parts: ApiParts,
-  call: Call,
-  edits: readonly DocumentEdit[],
-): Promise<EditResult[]> {
-  try {
-    return (await transactEdits(parts, call, edits)).map(resultOf);
-  } catch (error) {
+  await writeEdits(edits, {
+    transact: (batch) => transactEdits(parts, call, batch),
     // Only what is wrong with a document is told of it; all else concerns the whole request.
-    if (!isRefusal(error)) throw error;
-    if (edits.length === 1) {
-      return edits.map(({ id }) => ({ kind: "failed", id, answer: errorAnswer(error) }));
-    }
-    const results: EditResult[] = [];
-    for (const edit of edits) results.push(...(await writeBatch(parts, call, [edit])));
-    return results;
-  }
+    isRefusal,
+    settled: (_, outcome) => results.push(resultOf(outcome)),
+    refused: ({ id }, error) => results.push({ kind: "failed", id, answer: errorAnswer(error) }),
+  });
+  return results;
 }
 
 async function transactEdits(
@@ -95,22 +77,6 @@ async function transactEdits(
     }
     return database.writeMany(tx, hashed, { ...context, validation });
   });
-}
-
-function* batchesOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
-  let batch: DocumentEdit[] = [];
-  let length = 0;
-  for (const edit of edits) {
-    const isFull = batch.length >= BATCH_COUNT_MAX || length + edit.body.length > BATCH_LENGTH_MAX;
-    if (isFull && batch.length > 0) {
-      yield batch;
-      batch = [];
-      length = 0;
-    }
-    batch.push(edit);
-    length += edit.body.length;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 function resultOf(outcome: WriteOutcome): EditResult {

@@ -3,12 +3,16 @@ import { type JsonText, type Runtime, randomHex } from "../base/index.ts";
 import type { Database, DatabaseInfo, Document } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
+import { type BatchSizes, batchesOf } from "./batches.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
 /** Documents of one call into the sandbox. */
-const BATCH_COUNT_MAX = 100;
-const BATCH_LENGTH_MAX = 1_000_000;
+const CALL_SIZES: BatchSizes<JsonText> = {
+  countMax: 100,
+  lengthMax: 1_000_000,
+  lengthOf: (text) => text.length,
+};
 
 /** `design/name`: a filter function, or with `view` the map function of a view, which passes what it emits for. */
 export interface FilterName {
@@ -73,7 +77,7 @@ export async function openDesignFilter(
     const texts = documents.map(
       (filtered) => `[${renderStoredDocument(filtered, { revisions: true })}]`,
     );
-    for (const runs of batchesOf(texts)) {
+    for (const runs of batchesOf(texts, CALL_SIZES)) {
       passes.push(...(await sandbox.call({ codeId, code, kind, path, runs, shared, timeoutMs })));
     }
     return passes;
@@ -135,20 +139,4 @@ function requestText(
       secObj: JSON.parse(security),
     },
   ]);
-}
-
-function* batchesOf(texts: readonly JsonText[]): Generator<readonly JsonText[]> {
-  let batch: JsonText[] = [];
-  let length = 0;
-  for (const text of texts) {
-    const isFull = batch.length >= BATCH_COUNT_MAX || length + text.length > BATCH_LENGTH_MAX;
-    if (isFull && batch.length > 0) {
-      yield batch;
-      batch = [];
-      length = 0;
-    }
-    batch.push(text);
-    length += text.length;
-  }
-  if (batch.length > 0) yield batch;
 }

@@ -2,13 +2,16 @@
  * Documents between the store and the wire, for whoever writes or reads them: the API and the replicator. Their text, the edit that
  * a text asks for, and what the functions of design documents say of them.
  *
- * Reading order: stored-document.ts, document-edits.ts, document-validation.ts, design-filter.ts.
+ * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts, design-filter.ts.
  */
 export type { DocumentFilter, FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { DesignFunctions } from "./design-functions.ts";
 export { replicatedEdit, stubEdit } from "./document-edits.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
+export type { RefusedBatch } from "./refused-batch.ts";
+export { splitRefused, writeInHalves } from "./refused-batch.ts";
 export type { RenderOptions } from "./stored-document.ts";
 export { attachmentsSince, renderStoredDocument, writeStoredDocument } from "./stored-document.ts";
 export { ValidationCodes } from "./validation-codes.ts";
+export { writeEdits } from "./write-edits.ts";

@@ -4,6 +4,7 @@
  * A target may fail as a whole over one of them, as a CouchDB does whose validation function takes too long for it, or a proxy that
  * breaks off what is too long. So a batch over which the target fails is sent in halves, down to the documents that are to blame.
  */
+import { type RefusedBatch, splitRefused } from "../documents/index.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { type Blame, mayConcernOne } from "./copy-blame.ts";
 import { type Endpoint, EndpointError, type PlainDocument, type WriteFailure } from "./endpoint.ts";
@@ -17,11 +18,8 @@ export interface BulkWriterParts {
   readonly blame: Blame;
 }
 
-/** Documents over which the target failed. */
-interface Unwritten {
-  readonly documents: readonly PlainDocument[];
-  readonly error: unknown;
-}
+/** Documents over which the target failed, and how. */
+type Unwritten = RefusedBatch<PlainDocument, unknown>;
 
 export class BulkWriter {
   readonly #parts: BulkWriterParts;
@@ -56,8 +54,13 @@ export class BulkWriter {
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
       // A target that is in trouble as a whole need not be asked again and again.
-      await this.#parts.blame.examine(unwritten.error, signal);
-      await this.#writeApart(unwritten, signal);
+      await this.#parts.blame.examine(unwritten.cause, signal);
+      await splitRefused(unwritten, {
+        write: (half) => this.#write(half, signal, { once: true }),
+        refuse: (document, error) => this.#writeLast(document, error, signal),
+        // What succeeds tells a target that takes some from one that takes none.
+        bothHalvesFirst: true,
+      });
     }
   }
 
@@ -74,7 +77,7 @@ export class BulkWriter {
     } catch (error) {
       signal.throwIfAborted();
       if (!mayConcernOne(error)) throw error;
-      return [{ documents, error }];
+      return [{ items: documents, cause: error }];
     }
     const unwritten = failures.map((failure) => unwrittenOf(failure, documents));
     const refused = failures.filter((_, index) => unwritten[index] === undefined);
@@ -86,21 +89,6 @@ export class BulkWriter {
     this.#observer.count({ docsWritten: writtenCount, docWriteFailures: refused.length });
     blame.succeeded(writtenCount + refused.length);
     return unwritten.filter((part) => part !== undefined);
-  }
-
-  /** Both halves are tried before either is looked into: what succeeds tells a target that takes some from one that takes none. */
-  async #writeApart({ documents, error }: Unwritten, signal: AbortSignal): Promise<void> {
-    const [only] = documents;
-    if (documents.length === 1 && only !== undefined) {
-      await this.#writeLast(only, error, signal);
-      return;
-    }
-    const middle = Math.ceil(documents.length / 2);
-    const unwritten: Unwritten[] = [];
-    for (const half of [documents.slice(0, middle), documents.slice(middle)]) {
-      unwritten.push(...(await this.#write(half, signal, { once: true })));
-    }
-    for (const part of unwritten) await this.#writeApart(part, signal);
   }
 
   async #writeLast(document: PlainDocument, error: unknown, signal: AbortSignal): Promise<void> {
@@ -127,5 +115,5 @@ function unwrittenOf(
   if (named.length === 0) return undefined;
   const shown = `${status} for ${revision} of ${id}: ${error}: ${reason}`;
   const answer = { status, error, reason };
-  return { documents: named, error: new EndpointError("bulk_docs_failed", shown, { answer }) };
+  return { items: named, cause: new EndpointError("bulk_docs_failed", shown, { answer }) };
 }

@@ -1,5 +1,6 @@
 /** Documents to a server: many at once by `_bulk_docs`, or one with its attachments; and what it says of those it does not take. */
 import { type Random, Utf8Writer } from "../base/index.ts";
+import { writeInHalves } from "../documents/index.ts";
 import { readText } from "../http-client/index.ts";
 import { encodeDocumentId } from "../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "./endpoint.ts";
@@ -33,24 +34,25 @@ export class HttpDocumentWriter {
     signal: AbortSignal,
     { once = false }: { readonly once?: boolean } = {},
   ): Promise<readonly WriteFailure[]> {
-    if (documents.length === 0) return [];
-    const body = bulkBody(documents);
-    const response = await this.#requests.ask("POST", "_bulk_docs", {
-      body,
-      headers: { "x-couch-full-commit": "false" },
-      once,
-      signal,
+    const failures: WriteFailure[] = [];
+    await writeInHalves(documents, {
+      write: async (batch) => {
+        const answer = await this.#requests.ask("POST", "_bulk_docs", {
+          body: bulkBody(batch),
+          headers: { "x-couch-full-commit": "false" },
+          once,
+          signal,
+        });
+        // The target took none of them, because of some.
+        if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
+        failures.push(...this.#rowFailures(batch, answer));
+        return [];
+      },
+      refuse: (document, answer) => {
+        failures.push(batchRefusal(document, answer));
+      },
     });
-    const { text } = response;
-    if (BATCH_REFUSALS.has(response.status)) {
-      return this.#writeHalves(documents, response, signal, { once });
-    }
-    if (!BATCH_TAKEN.has(response.status)) {
-      throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
-    }
-    const failures = bulkFailures(documents, response.json);
-    if (failures !== undefined) return failures;
-    throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", response, text);
+    return failures;
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
@@ -79,32 +81,25 @@ export class HttpDocumentWriter {
     };
   }
 
-  /** The target took none of them, because of some: sends halves, down to those that it does not take by themselves. */
-  async #writeHalves(
-    documents: readonly PlainDocument[],
-    { status, text }: Answer,
-    signal: AbortSignal,
-    options: { readonly once: boolean },
-  ): Promise<readonly WriteFailure[]> {
-    const [only] = documents;
-    if (documents.length === 1 && only !== undefined) {
-      const { error, reason } = parseObject(text) ?? {};
-      return [
-        {
-          id: only.id,
-          revision: namedRevision(only.text),
-          status,
-          error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
-          reason: typeof reason === "string" ? reason : "",
-        },
-      ];
-    }
-    const middle = Math.floor(documents.length / 2);
-    return [
-      ...(await this.writeDocuments(documents.slice(0, middle), signal, options)),
-      ...(await this.writeDocuments(documents.slice(middle), signal, options)),
-    ];
+  #rowFailures(documents: readonly PlainDocument[], answer: Answer): readonly WriteFailure[] {
+    const failures = BATCH_TAKEN.has(answer.status)
+      ? bulkFailures(documents, answer.json)
+      : undefined;
+    if (failures !== undefined) return failures;
+    throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", answer, answer.text);
   }
+}
+
+/** The target does not take the document by itself. */
+function batchRefusal({ id, text: sent }: PlainDocument, { status, text }: Answer): WriteFailure {
+  const { error, reason } = parseObject(text) ?? {};
+  return {
+    id,
+    revision: namedRevision(sent),
+    status,
+    error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+    reason: typeof reason === "string" ? reason : "",
+  };
 }
 
 function bulkBody(documents: readonly PlainDocument[]): Uint8Array {

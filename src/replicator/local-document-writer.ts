@@ -1,7 +1,7 @@
 /** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
 import { errorCode, OperationalError } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
-import { replicatedEdit, stubEdit, transactValidated } from "../documents/index.ts";
+import { replicatedEdit, stubEdit, transactValidated, writeEdits } from "../documents/index.ts";
 import {
   ProtocolError,
   parseWireDocument,
@@ -20,10 +20,6 @@ import type { LocalAccess } from "./local-access.ts";
 import { namedRevision } from "./named-revision.ts";
 import { refusalStatus } from "./refusal-status.ts";
 
-/** What is written in one transaction, as by `_bulk_docs`: a usual batch waits for the disk once. */
-const DOCUMENTS_MAX = 500;
-const LENGTH_MAX = 1_000_000;
-
 export class LocalDocumentWriter {
   readonly #access: LocalAccess;
 
@@ -36,47 +32,31 @@ export class LocalDocumentWriter {
     signal: AbortSignal,
   ): Promise<readonly WriteFailure[]> {
     const failures: WriteFailure[] = [];
-    let edits: DocumentEdit[] = [];
-    let length = 0;
-    const flush = async (): Promise<void> => {
-      const batch = edits;
-      edits = [];
-      length = 0;
-      if (batch.length > 0) failures.push(...(await this.#writeBatch(batch)));
-    };
-    for (const document of documents) {
-      signal.throwIfAborted();
-      const parsed = this.#parse(document);
-      if (parsed.kind === "refused") {
-        failures.push(parsed.failure);
-        continue;
-      }
-      edits.push(parsed.edit);
-      length += document.length;
-      if (edits.length >= DOCUMENTS_MAX || length >= LENGTH_MAX) await flush();
-    }
-    await flush();
+    await writeEdits(this.#edits(documents, failures, signal), {
+      transact: (edits) => this.#transact(edits),
+      isRefusal,
+      settled: (edit, outcome) => {
+        const failure = writeFailure(edit, outcome);
+        if (failure !== undefined) failures.push(failure);
+      },
+      refused: (edit, error) => failures.push(refusal(edit, error)),
+    });
     return failures;
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    const { kv, functions } = this.#access.parts;
-    const user = await this.#access.user();
     const database = await this.#access.read(async (_, opened) => opened);
     const parsed = this.#parse(document);
     if (parsed.kind === "refused") return parsed;
     const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
     const edit = { ...parsed.edit, attachments };
     try {
-      const outcome = await transactValidated(kv, functions, {}, async (tx, validation) => {
-        const opened = await this.#access.open(tx, user);
-        return opened.write(tx, edit, { ...user, validation });
-      });
+      const [outcome] = (await this.#transact([edit])) as [WriteOutcome];
       if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
       const failure = writeFailure(edit, outcome);
       return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
     } catch (error) {
-      if (!isRefusal(error)) throw this.#access.shown(error);
+      if (!isRefusal(error)) throw error;
       return { kind: "refused", failure: refusal(edit, error) };
     }
   }
@@ -139,25 +119,31 @@ export class LocalDocumentWriter {
     return [...edits.values()];
   }
 
-  /** One transaction for all; if the store refuses one of them, one for each half, down to that one. */
-  async #writeBatch(edits: readonly DocumentEdit[]): Promise<WriteFailure[]> {
+  /** Of what can be written. The others are added to `failures`. */
+  *#edits(
+    documents: readonly PlainDocument[],
+    failures: WriteFailure[],
+    signal: AbortSignal,
+  ): Generator<DocumentEdit> {
+    for (const document of documents) {
+      signal.throwIfAborted();
+      const parsed = this.#parse(document);
+      if (parsed.kind === "refused") failures.push(parsed.failure);
+      else yield parsed.edit;
+    }
+  }
+
+  /** An outcome for each edit. */
+  async #transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
-    const write = (batch: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> =>
-      transactValidated(kv, functions, {}, async (tx, validation) => {
-        const database = await this.#access.open(tx, user);
-        return database.writeMany(tx, batch, { ...user, validation });
-      });
     try {
-      return failuresOf(edits, await write(edits));
+      return await transactValidated(kv, functions, {}, async (tx, validation) => {
+        const database = await this.#access.open(tx, user);
+        return database.writeMany(tx, edits, { ...user, validation });
+      });
     } catch (error) {
-      if (!isRefusal(error)) throw this.#access.shown(error);
-      if (edits.length === 1) return edits.map((edit) => refusal(edit, error));
-      const middle = Math.floor(edits.length / 2);
-      return [
-        ...(await this.#writeBatch(edits.slice(0, middle))),
-        ...(await this.#writeBatch(edits.slice(middle))),
-      ];
+      throw this.#access.shown(error);
     }
   }
 
@@ -170,16 +156,6 @@ export class LocalDocumentWriter {
 function isRefusal(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
-}
-
-function failuresOf(
-  edits: readonly DocumentEdit[],
-  outcomes: readonly WriteOutcome[],
-): WriteFailure[] {
-  return outcomes.flatMap((outcome, index) => {
-    const failure = writeFailure(edits[index] as DocumentEdit, outcome);
-    return failure === undefined ? [] : [failure];
-  });
 }
 
 function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {

@@ -1,0 +1,176 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
+
+/** Takes a batch as a whole unless some of it are guilty. */
+class Target {
+  readonly guilty: ReadonlySet<number>;
+  /** Each write, each item that was taken, and each that was refused, in order. */
+  readonly events: (readonly [kind: "write" | "taken" | "refused", ...items: number[]])[] = [];
+
+  constructor(guilty: Iterable<number>) {
+    this.guilty = new Set(guilty);
+  }
+
+  async write(items: readonly number[]): Promise<RefusedBatch<number, number>[]> {
+    this.events.push(["write", ...items]);
+    // The cause says how many were written together.
+    if (items.some((item) => this.guilty.has(item))) return [{ items, cause: items.length }];
+    for (const item of items) this.events.push(["taken", item]);
+    return [];
+  }
+
+  refuse(item: number, cause: number): void {
+    expect(cause).toBe(1);
+    this.events.push(["refused", item]);
+  }
+
+  items(...kinds: string[]): number[] {
+    return this.events.flatMap(([kind, ...items]) => (kinds.includes(kind) ? items : []));
+  }
+
+  get writeCount(): number {
+    return this.events.filter(([kind]) => kind === "write").length;
+  }
+}
+
+/** Takes all but groups of items that hold a guilty one; each of these is refused as a part of its own. */
+class GroupingTarget extends Target {
+  readonly #groupSize: number;
+
+  constructor(guilty: Iterable<number>, groupSize: number) {
+    super(guilty);
+    this.#groupSize = groupSize;
+  }
+
+  override async write(items: readonly number[]): Promise<RefusedBatch<number, number>[]> {
+    const groups = new Map<number, number[]>();
+    for (const item of items) {
+      const group = Math.floor(item / this.#groupSize);
+      groups.set(group, [...(groups.get(group) ?? []), item]);
+    }
+    const refused = await Promise.all([...groups.values()].map((group) => super.write(group)));
+    return refused.flat();
+  }
+}
+
+function range(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}
+
+const batch = fc.array(fc.boolean(), { maxLength: 70 }).map((isGuilty) => ({
+  items: range(isGuilty.length),
+  guilty: range(isGuilty.length).filter((item) => isGuilty[item]),
+}));
+/** Few guilty ones among many. */
+const rareGuilt = fc
+  .tuple(fc.integer({ min: 1, max: 1_000 }), fc.array(fc.nat(), { maxLength: 5 }))
+  .map(([count, places]) => ({
+    items: range(count),
+    guilty: [...new Set(places.map((place) => place % count))],
+  }));
+
+test("each innocent item is taken once, and each guilty one refused once, by itself", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(batch, rareGuilt), fc.boolean(), async (given, bothHalvesFirst) => {
+      const target = new Target(given.guilty);
+      await writeInHalves(given.items, {
+        write: (items) => target.write(items),
+        refuse: (item, cause) => target.refuse(item, cause),
+        bothHalvesFirst,
+      });
+      const innocent = given.items.filter((item) => !target.guilty.has(item));
+      expect(target.items("taken").sort(ascending)).toEqual(innocent);
+      expect(target.items("refused").sort(ascending)).toEqual([...given.guilty].sort(ascending));
+    }),
+  );
+});
+
+test("the writes are bounded by how many are guilty, and by how many there are", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(batch, rareGuilt), fc.boolean(), async (given, bothHalvesFirst) => {
+      const target = new Target(given.guilty);
+      await writeInHalves(given.items, {
+        write: (items) => target.write(items),
+        refuse: (item, cause) => target.refuse(item, cause),
+        bothHalvesFirst,
+      });
+      const count = given.items.length;
+      const depth = Math.ceil(Math.log2(Math.max(1, count)));
+      const writeCountMax = Math.min(2 * count - 1, 1 + 2 * given.guilty.length * depth);
+      expect(target.writeCount).toBeLessThanOrEqual(Math.max(0, writeCountMax));
+    }),
+  );
+});
+
+test("items are taken and refused in their order", async () => {
+  await fc.assert(
+    fc.asyncProperty(batch, async ({ items, guilty }) => {
+      const target = new Target(guilty);
+      await writeInHalves(items, {
+        write: (part) => target.write(part),
+        refuse: (item, cause) => target.refuse(item, cause),
+      });
+      expect(target.items("taken", "refused")).toEqual(items);
+    }),
+  );
+});
+
+test("with both halves first, all others are taken before the only guilty one is refused", async () => {
+  const count = fc.integer({ min: 1, max: 300 });
+  await fc.assert(
+    fc.asyncProperty(count, fc.nat(), async (itemCount, place) => {
+      const guilty = place % itemCount;
+      const target = new Target([guilty]);
+      await writeInHalves(range(itemCount), {
+        write: (items) => target.write(items),
+        refuse: (item, cause) => target.refuse(item, cause),
+        bothHalvesFirst: true,
+      });
+      expect(target.events.at(-1)).toEqual(["refused", guilty]);
+      expect(target.items("taken")).toHaveLength(itemCount - 1);
+    }),
+  );
+});
+
+test("what is taken beside parts that are refused is not written again", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      batch,
+      fc.integer({ min: 1, max: 9 }),
+      fc.boolean(),
+      async (given, groupSize, bothHalvesFirst) => {
+        const target = new GroupingTarget(given.guilty, groupSize);
+        await writeInHalves(given.items, {
+          write: (items) => target.write(items),
+          refuse: (item, cause) => target.refuse(item, cause),
+          bothHalvesFirst,
+        });
+        const innocent = given.items.filter((item) => !target.guilty.has(item));
+        expect(target.items("taken").sort(ascending)).toEqual(innocent);
+        expect(target.items("refused").sort(ascending)).toEqual(given.guilty);
+      },
+    ),
+  );
+});
+
+test("an error ends the writing", async () => {
+  const written: number[][] = [];
+  const writing = writeInHalves([1, 2, 3, 4], {
+    async write(items: readonly number[]) {
+      written.push([...items]);
+      if (items.length === 2) throw new Error("The target is gone");
+      return [{ items, cause: "refused" }];
+    },
+    refuse: () => {},
+  });
+  await expect(writing).rejects.toThrow("The target is gone");
+  expect(written).toEqual([
+    [1, 2, 3, 4],
+    [1, 2],
+  ]);
+});
+
+function ascending(a: number, b: number): number {
+  return a - b;
+}
