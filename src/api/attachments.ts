@@ -11,7 +11,7 @@ import { locationOf, readDatabase } from "./database-access.ts";
 import { documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision } from "./document-request.ts";
 import { writeOne } from "./document-writes.ts";
-import { CONTENT_TYPE_DEFAULT, stageAttachment } from "./edits.ts";
+import { storeUpload } from "./edits.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { begun, type Headers, json, matchesEntityTag, notModified } from "./responses.ts";
 import { defineRoute, type Route } from "./router.ts";
@@ -111,14 +111,13 @@ async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
   const announced = headers.get("content-length");
   const length = announced === undefined ? undefined : Number(announced);
   const md5 = headers.get("content-md5");
-  const staged = await stageAttachment(
+  const staged = await storeUpload(
     parts,
     database,
     {
       attachment: {
         name,
-        contentType: headers.get("content-type") ?? CONTENT_TYPE_DEFAULT,
-        revisionPosition: undefined,
+        contentType: headers.get("content-type"),
         digest: md5 === undefined ? undefined : `md5-${md5}`,
         length,
         encoding,

@@ -1,7 +1,8 @@
 /** `_bulk_docs`: many documents in one request, users' edits or revisions that were made elsewhere. */
 import { forEachConcurrent, type JsonValue, randomHex } from "../base/index.ts";
 import type { DocumentEdit } from "../databases/index.ts";
-import { badRequest, formatRevision, wireDocumentOf } from "../protocol/index.ts";
+import { replicatedRevision } from "../documents/index.ts";
+import { badRequest, wireDocumentOf } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
@@ -148,11 +149,7 @@ function rowOf(result: EditResult, edit: DocumentEdit): string[] {
     return [`{"ok":true,"id":${JSON.stringify(id)},"rev":${JSON.stringify(result.revision)}}`];
   }
   const { error, reason } = result.answer;
-  const revision =
-    edit.mode === "replicated"
-      ? { rev: formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "") }
-      : {};
-  return [JSON.stringify({ id, ...revision, error, reason })];
+  return [JSON.stringify({ id, rev: replicatedRevision(edit), error, reason })];
 }
 
 function refusedRow(document: JsonValue, cause: unknown): string[] {

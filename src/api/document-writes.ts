@@ -1,6 +1,12 @@
 /** Writing the edits of a request: one, or many. */
 import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../databases/index.ts";
-import { transactValidated, writeEdits } from "../documents/index.ts";
+import {
+  isWritten,
+  type RefusedOutcome,
+  transactValidated,
+  writeEdits,
+  writeRefusal,
+} from "../documents/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import type { ApiParts } from "./api.ts";
 import type { Call } from "./call.ts";
@@ -81,29 +87,20 @@ async function transactEdits(
 
 function resultOf(outcome: WriteOutcome): EditResult {
   const { id } = outcome;
+  if (isWritten(outcome)) return { kind: "written", id, revision: outcome.revision };
+  const { error, reason } = writeRefusal(outcome);
+  return { kind: "failed", id, answer: { status: statusOf(outcome), error, reason } };
+}
+
+function statusOf(outcome: RefusedOutcome): number {
   switch (outcome.kind) {
-    case "written":
-    case "known":
-      return { kind: "written", id, revision: outcome.revision };
     case "conflict":
-      return failed(id, 409, "conflict", "Document update conflict.");
+      return 409;
     case "missing-stub":
-      return failed(
-        id,
-        412,
-        "missing_stub",
-        `Invalid attachment stub in ${id} for ${outcome.name}`,
-      );
-    case "rejected":
-      return failed(id, refusalStatus(outcome), outcome.error, outcome.reason);
+      return 412;
+    case "rejected": {
+      const isDesign = outcome.id.startsWith("_design/");
+      return (isDesign ? DESIGN_REFUSAL_STATUSES : REFUSAL_STATUSES)[outcome.error] ?? 500;
+    }
   }
-}
-
-function refusalStatus({ id, error }: { readonly id: string; readonly error: string }): number {
-  const statuses = id.startsWith("_design/") ? DESIGN_REFUSAL_STATUSES : REFUSAL_STATUSES;
-  return statuses[error] ?? 500;
-}
-
-function failed(id: string, status: number, error: string, reason: string): EditResult {
-  return { kind: "failed", id, answer: { status, error, reason } };
 }

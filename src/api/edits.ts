@@ -2,7 +2,13 @@
 import { base64Decode, type JsonText } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../databases/index.ts";
-import { replicatedEdit, stubEdit } from "../documents/index.ts";
+import {
+  CONTENT_TYPE_DEFAULT,
+  type IncomingAttachment,
+  replicatedEdit,
+  stageAttachment,
+  stubEdit,
+} from "../documents/index.ts";
 import {
   badRequest,
   formatRevision,
@@ -15,8 +21,6 @@ import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";
 import { booleanParameter } from "./query.ts";
 import { readJsonBody } from "./request-body.ts";
-
-export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
 export type EditMode = DocumentEdit["mode"];
 
@@ -80,56 +84,45 @@ export function editOf(
   return { mode, id, deleted, body, attachments, parent: parentOf(wire) };
 }
 
+/** What a request says of an attachment whose bytes it brings. */
+export type UploadedAttachment = Pick<WireAttachment, "name"> &
+  Partial<
+    Pick<
+      WireAttachment,
+      "contentType" | "revisionPosition" | "digest" | "length" | "encoding" | "encodedLength"
+    >
+  >;
+
+export interface Upload {
+  readonly attachment: UploadedAttachment;
+  readonly mode: EditMode;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
 /** Stores bytes for an attachment. What a user uploads is compressed when it is text; what is replicated stays as it is. */
-export async function stageAttachment(
+export async function storeUpload(
   { attachments: store, settings }: ApiParts,
   database: Database,
-  {
-    attachment,
-    mode,
-    chunks,
-  }: {
-    readonly attachment: Pick<
-      WireAttachment,
-      | "name"
-      | "contentType"
-      | "revisionPosition"
-      | "digest"
-      | "length"
-      | "encoding"
-      | "encodedLength"
-    >;
-    readonly mode: EditMode;
-    readonly chunks: AsyncIterable<Uint8Array>;
-  },
+  { attachment, mode, chunks }: Upload,
   signal: AbortSignal,
 ): Promise<AttachmentEdit> {
-  const { name, revisionPosition, digest, encoding } = attachment;
-  const contentType = attachment.contentType ?? CONTENT_TYPE_DEFAULT;
+  const { name, contentType = CONTENT_TYPE_DEFAULT, digest, encoding } = attachment;
   if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
     throw badRequest(`Attachment "${name}" has an encoding that is neither gzip nor identity`);
   }
   const isGzip = encoding === "gzip";
-  const content = await store.stage(
-    database,
-    chunks,
-    {
-      encoding: isGzip ? "gzip" : undefined,
-      expectedDigest: digest,
-      expectedLength: isGzip ? attachment.encodedLength : attachment.length,
-      compressionLevel:
-        mode === "interactive" ? compressionLevelOf(settings, contentType) : undefined,
-    },
-    signal,
-  );
-  const position = mode === "replicated" ? revisionPosition : undefined;
-  return {
-    kind: "staged",
+  const isReplicated = mode === "replicated";
+  const incoming: IncomingAttachment = {
     name,
     contentType,
-    content,
-    ...(position === undefined ? {} : { revisionPosition: position }),
+    revisionPosition: isReplicated ? attachment.revisionPosition : undefined,
+    digest,
+    length: isGzip ? attachment.encodedLength : attachment.length,
+    encoding: isGzip ? "gzip" : undefined,
+    compressionLevel: isReplicated ? undefined : compressionLevelOf(settings, contentType),
+    body: chunks,
   };
+  return stageAttachment(store, database, incoming, signal);
 }
 
 /** Stubs as they are, inline data stored. */
@@ -163,24 +156,8 @@ export async function inlineAttachment(
   const bytes = base64Decode(content.data);
   if (bytes === undefined) throw badRequest(`Attachment "${name}" has invalid base64 data`);
   // Inline data are never encoded, and what else stands beside them may be left from an older version.
-  return stageAttachment(
-    parts,
-    database,
-    {
-      attachment: {
-        name,
-        contentType,
-        revisionPosition,
-        digest: undefined,
-        length: undefined,
-        encoding: undefined,
-        encodedLength: undefined,
-      },
-      mode,
-      chunks: once(bytes),
-    },
-    call.request.signal,
-  );
+  const upload = { attachment: { name, contentType, revisionPosition }, mode, chunks: once(bytes) };
+  return storeUpload(parts, database, upload, call.request.signal);
 }
 
 function parentOf({ revision, revisions }: WireDocument): string | undefined {

@@ -16,7 +16,7 @@ import { openDatabase, readDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";
 import { documentId } from "./document-request.ts";
 import { writeOne } from "./document-writes.ts";
-import { CONTENT_TYPE_DEFAULT, editOf, stageAttachment, wireEdit } from "./edits.ts";
+import { editOf, storeUpload, wireEdit } from "./edits.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { checkJson, readBytes } from "./request-body.ts";
 import { json } from "./responses.ts";
@@ -109,17 +109,9 @@ function storeFile(
   { headers, body }: MultipartPart,
   name: string,
 ): Promise<AttachmentEdit> {
-  const attachment = {
-    name,
-    contentType: headers.get("content-type") ?? CONTENT_TYPE_DEFAULT,
-    revisionPosition: undefined,
-    digest: undefined,
-    length: undefined,
-    encoding: undefined,
-    encodedLength: undefined,
-  };
+  const attachment = { name, contentType: headers.get("content-type") };
   const file = { attachment, mode: "interactive", chunks: body } as const;
-  return stageAttachment(parts, database, file, call.request.signal);
+  return storeUpload(parts, database, file, call.request.signal);
 }
 
 /** The edit that the fields ask for, without the files. */

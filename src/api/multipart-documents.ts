@@ -4,6 +4,7 @@
  */
 import { randomHex, utf8Encode } from "../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, DocumentEdit } from "../databases/index.ts";
+import { CONTENT_TYPE_DEFAULT } from "../documents/index.ts";
 import {
   badRequest,
   bytesPart,
@@ -19,13 +20,12 @@ import type { ViewOptions } from "./document-options.ts";
 import { withRevision } from "./document-request.ts";
 import { type DocumentView, multipartText } from "./document-view.ts";
 import {
-  CONTENT_TYPE_DEFAULT,
   checkWire,
   type EditMode,
   editOf,
   inlineAttachment,
   type NamedDocument,
-  stageAttachment,
+  storeUpload,
 } from "./edits.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { checkJson, readBytes } from "./request-body.ts";
@@ -153,7 +153,7 @@ export async function readMultipartEdit(
       }
       const staged = followingAttachment(attachment, next.value);
       const upload = { attachment: staged, mode, chunks: next.value.body };
-      attachments.push(await stageAttachment(parts, database, upload, call.request.signal));
+      attachments.push(await storeUpload(parts, database, upload, call.request.signal));
     }
     await readToTheEnd(iterator);
     return editOf(wire, attachments, mode);

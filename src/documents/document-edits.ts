@@ -2,6 +2,7 @@
 import type { AttachmentEdit, DocumentEdit, RevisionPath } from "../databases/index.ts";
 import {
   badRequest,
+  formatRevision,
   parseRevision,
   type WireAttachment,
   type WireDocument,
@@ -18,6 +19,12 @@ export function replicatedEdit(
     throw badRequest("A document that is replicated needs _rev or _revisions");
   }
   return { mode: "replicated", id, deleted, body, attachments, revisions: path };
+}
+
+/** The revision that an edit brings with it; undefined for a user's, which gets one when it is written. */
+export function replicatedRevision(edit: DocumentEdit): string | undefined {
+  if (edit.mode !== "replicated") return undefined;
+  return formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
 }
 
 /** Of a revision without its ancestors. */

@@ -26,6 +26,7 @@ import { formatRevision, parseRevision, renderWireDocument } from "../protocol/i
 import { compilationFault, viewFunctions } from "./design-document-code.ts";
 import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
+import { replicatedRevision } from "./document-edits.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 import type { ValidationCodes } from "./validation-codes.ts";
 
@@ -319,10 +320,7 @@ async function oldDocument(
 /** As CouchDB shows it: a user's edit with the revision that it replaces, any other with its own. */
 function newText(edit: DocumentEdit, old: Document | undefined): JsonText {
   const stored = new Map(old?.attachments.map((attachment) => [attachment.name, attachment]));
-  const revision =
-    edit.mode === "interactive"
-      ? edit.parent
-      : formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
+  const revision = edit.mode === "interactive" ? edit.parent : replicatedRevision(edit);
   return renderWireDocument({
     id: edit.id,
     revision,

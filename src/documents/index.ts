@@ -7,11 +7,15 @@
 export type { DocumentFilter, FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { DesignFunctions } from "./design-functions.ts";
-export { replicatedEdit, stubEdit } from "./document-edits.ts";
+export { replicatedEdit, replicatedRevision, stubEdit } from "./document-edits.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { RefusedBatch } from "./refused-batch.ts";
 export { splitRefused, writeInHalves } from "./refused-batch.ts";
+export type { IncomingAttachment } from "./stage-attachment.ts";
+export { CONTENT_TYPE_DEFAULT, stageAttachment } from "./stage-attachment.ts";
 export type { RenderOptions } from "./stored-document.ts";
 export { attachmentsSince, renderStoredDocument, writeStoredDocument } from "./stored-document.ts";
 export { ValidationCodes } from "./validation-codes.ts";
 export { writeEdits } from "./write-edits.ts";
+export type { RefusedOutcome } from "./write-refusal.ts";
+export { isWritten, writeRefusal } from "./write-refusal.ts";

@@ -10,6 +10,7 @@ import {
   utf8Decode,
   validateJson,
 } from "../base/index.ts";
+import { CONTENT_TYPE_DEFAULT } from "../documents/index.ts";
 import { type FetchResponse, readText } from "../http-client/index.ts";
 import {
   type MultipartParser,
@@ -158,7 +159,7 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
   return {
     name: attachment.name,
     length: attachment.encodedLength ?? attachment.length ?? 0,
-    contentType: attachment.contentType ?? "application/octet-stream",
+    contentType: attachment.contentType ?? CONTENT_TYPE_DEFAULT,
     encoding: attachment.encoding,
   };
 }

@@ -1,7 +1,16 @@
 /** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
 import { errorCode, OperationalError } from "../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit, WriteOutcome } from "../databases/index.ts";
-import { replicatedEdit, stubEdit, transactValidated, writeEdits } from "../documents/index.ts";
+import {
+  isWritten,
+  replicatedEdit,
+  replicatedRevision,
+  stageAttachment,
+  stubEdit,
+  transactValidated,
+  writeEdits,
+  writeRefusal,
+} from "../documents/index.ts";
 import {
   ProtocolError,
   parseWireDocument,
@@ -89,6 +98,7 @@ export class LocalDocumentWriter {
     streams: AsyncIterable<AttachmentStream>,
     signal: AbortSignal,
   ): Promise<AttachmentEdit[]> {
+    const { attachments: store } = this.#access.parts;
     const edits = new Map<string, AttachmentEdit>();
     const following = new Map<string, WireAttachment>();
     for (const attachment of wire.attachments) {
@@ -98,23 +108,10 @@ export class LocalDocumentWriter {
     for await (const { name, body } of streams) {
       const attachment = following.get(name);
       if (attachment === undefined) continue;
-      const { digest, contentType, revisionPosition } = attachment;
-      const content = await this.#access.parts.attachments.stage(
-        database,
-        body,
-        {
-          ...(attachment.encoding === "gzip" ? { encoding: "gzip" } : {}),
-          ...(digest === undefined ? {} : { expectedDigest: digest }),
-        },
-        signal,
-      );
-      edits.set(name, {
-        kind: "staged",
-        name,
-        contentType: contentType ?? "application/octet-stream",
-        content,
-        ...(revisionPosition === undefined ? {} : { revisionPosition }),
-      });
+      const { contentType, revisionPosition, digest } = attachment;
+      const encoding = attachment.encoding === "gzip" ? "gzip" : undefined;
+      const incoming = { name, contentType, revisionPosition, digest, encoding, body } as const;
+      edits.set(name, await stageAttachment(store, database, incoming, signal));
     }
     return [...edits.values()];
   }
@@ -159,21 +156,9 @@ function isRefusal(error: unknown): boolean {
 }
 
 function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {
-  switch (outcome.kind) {
-    case "written":
-    case "known":
-      return undefined;
-    case "rejected":
-      return failureOf(edit, outcome.error, outcome.reason);
-    case "conflict":
-      return failureOf(edit, "conflict", "Document update conflict.");
-    case "missing-stub":
-      return failureOf(
-        edit,
-        "missing_stub",
-        `Invalid attachment stub in ${edit.id} for ${outcome.name}`,
-      );
-  }
+  if (isWritten(outcome)) return undefined;
+  const { error, reason } = writeRefusal(outcome);
+  return failureOf(edit, error, reason);
 }
 
 function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
@@ -183,16 +168,11 @@ function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
 }
 
 function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFailure {
-  const revision = revisionOf(edit);
+  const revision = replicatedRevision(edit) ?? "";
   return { id: edit.id, revision, status: refusalStatus(error), error, reason };
 }
 
 /** As `_bulk_docs` tells it. */
 function tooLarge(edit: DocumentEdit): WriteFailure {
   return failureOf(edit, "document_too_large", edit.id);
-}
-
-function revisionOf(edit: DocumentEdit): string {
-  if (edit.mode !== "replicated") return "";
-  return `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
 }

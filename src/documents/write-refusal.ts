@@ -1,0 +1,24 @@
+/** What is said of an edit that was not written, in CouchDB's words. */
+import type { Refusal, WriteOutcome } from "../databases/index.ts";
+
+/** Of an edit whose revision stands in the database now. */
+type Written = WriteOutcome & { readonly kind: "written" | "known" };
+
+export type RefusedOutcome = Exclude<WriteOutcome, Written>;
+
+export function isWritten(outcome: WriteOutcome): outcome is Written {
+  return outcome.kind === "written" || outcome.kind === "known";
+}
+
+export function writeRefusal(outcome: RefusedOutcome): Refusal {
+  switch (outcome.kind) {
+    case "conflict":
+      return { error: "conflict", reason: "Document update conflict." };
+    case "missing-stub": {
+      const reason = `Invalid attachment stub in ${outcome.id} for ${outcome.name}`;
+      return { error: "missing_stub", reason };
+    }
+    case "rejected":
+      return { error: outcome.error, reason: outcome.reason };
+  }
+}
