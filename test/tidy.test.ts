@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { checkSource, checkSources } from "../tools/tidy.ts";
+import { checkCircles, checkSource, checkSources } from "../tools/tidy.ts";
 
 test("the sources keep the rules", () => {
   expect(checkSources(fileURLToPath(new URL("../src", import.meta.url)))).toEqual([]);
@@ -9,6 +9,11 @@ test("the sources keep the rules", () => {
 test.each([
   ["an import against the direction", "kv/a.ts", 'import { x } from "../jobs/index.ts";'],
   ["an import past the index", "jobs/a.ts", 'import { x } from "../kv/tuple.ts";'],
+  [
+    "replication in an ordinary resource",
+    "api/edits.ts",
+    'import { x } from "../replicator/index.ts";',
+  ],
   ["the clock in the core", "jobs/a.ts", "const now = Date.now();"],
   ["chance in the core", "base/a.ts", "Math.random();"],
   ["a forgotten mark", "cli/a.ts", "// FIXME"],
@@ -19,6 +24,21 @@ test.each([
 
 test("what is allowed is not noticed", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
+  expect(checkSource("api/jobs.ts", 'import { x } from "../replicator/index.ts";')).toEqual([]);
   expect(checkSource("host/a.ts", "const now = Date.now();")).toEqual([]);
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
+});
+
+test("a circle of imports is noticed, even one of types", () => {
+  const sources = new Map([
+    ["documents/a.ts", 'import { b } from "./b.ts";\nexport { d } from "./d.ts";'],
+    ["documents/b.ts", 'import type {\n  C,\n} from "./inner/c.ts";'],
+    ["documents/inner/c.ts", 'import { a } from "../a.ts";'],
+    ["documents/d.ts", 'import { b } from "./b.ts";'],
+  ]);
+  const circle = "documents/a.ts > documents/b.ts > documents/inner/c.ts";
+  expect(checkCircles(sources)).toEqual([`imports in a circle: ${circle}`]);
+  expect(checkCircles(new Map([...sources].filter(([path]) => !path.endsWith("/c.ts"))))).toEqual(
+    [],
+  );
 });

@@ -1,9 +1,10 @@
 /**
  * Checks of the sources that neither compiler nor linter makes: who may import whom, that the core never reaches for clock or
- * chance by itself, and marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
+ * chance by itself, circles of imports, and marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
+import { importCircle } from "./import-circles.ts";
 
 /** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
@@ -31,6 +32,19 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   ],
   cli: ["base", "kv", "databases", "protocol", "http-client", "replicator", "host", "server"],
 };
+
+/** The files of the API that serve replications: no others may import the replicator. */
+const REPLICATION_RESOURCES: ReadonlySet<string> = new Set([
+  "api/budgets.ts",
+  "api/failures.ts",
+  "api/find-job.ts",
+  "api/jobs.ts",
+  "api/replicate.ts",
+  "api/scheduler.ts",
+]);
+
+/** Layers in which no file imports itself by way of others. */
+const LAYERS_WITHOUT_CIRCLES = ["base", "cli", "documents", "host", "protocol", "server"];
 
 /** Layers that may name the machine. */
 const OUTER = new Set(["host", "server", "cli"]);
@@ -68,17 +82,34 @@ export function checkSource(path: string, text: string): string[] {
     if (other === null || EDGES[other[1] as string] === undefined) continue;
     const [, target, file] = other as unknown as [string, string, string];
     if (!EDGES[layer]?.includes(target)) report(`${layer} may not import ${target}`);
+    if (layer === "api" && target === "replicator" && !REPLICATION_RESOURCES.has(path)) {
+      report("only what serves replications may import replicator");
+    }
     if (file !== "index.ts") report(`${target} is entered by its index.ts only`);
   }
   return problems;
 }
 
+/** What is wrong with the imports of files by each other. Paths are relative to `src/`. */
+export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
+  return LAYERS_WITHOUT_CIRCLES.flatMap((layer) => {
+    const ofLayer = [...sources].filter(([path]) => path.startsWith(`${layer}/`));
+    const circle = importCircle(new Map(ofLayer));
+    return circle === undefined ? [] : [`imports in a circle: ${circle.join(" > ")}`];
+  });
+}
+
 /** Checks every source below `folder`. */
 export function checkSources(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))
-    .flatMap((file) => {
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(
+    (file) => file.endsWith(".ts") && !file.endsWith(".d.ts"),
+  );
+  const sources = new Map(
+    files.map((file) => {
       const path = relative(folder, join(folder, file)).split(sep).join("/");
-      return checkSource(path, readFileSync(join(folder, file), "utf8"));
-    });
+      return [path, readFileSync(join(folder, file), "utf8")];
+    }),
+  );
+  const problems = [...sources].flatMap(([path, text]) => checkSource(path, text));
+  return [...problems, ...checkCircles(sources)];
 }
