@@ -1,9 +1,9 @@
 /** A node that serves the API to the others, and fails over some documents, alone or with others. It is the real code. */
 import { setMaxListeners } from "node:events";
 import { createApi } from "../../../src/api/index.ts";
+import { ValidationCodes } from "../../../src/documents/index.ts";
 import { parseMultipart } from "../../../src/host/multipart-parser.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
-import { ValidationCodes } from "../../../src/replicator/index.ts";
 import { ADMIN, SETTINGS } from "../../api/api-settings.ts";
 import type { composeNode } from "../../support/compose-node.ts";
 import { type Answer, plainAnswer, textOf } from "./simulated-network.ts";
