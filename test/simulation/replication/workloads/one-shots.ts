@@ -1,4 +1,7 @@
-/** One-shot replications, persistent and transient: each ends, and has then brought over what was there when it was asked for. */
+/**
+ * One-shot replications, persistent and transient: each ends, and has then brought over what was there when it was asked for, but for
+ * documents that were changed since: those may be behind its bound.
+ */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
@@ -21,8 +24,8 @@ interface OneShot {
   readonly isPersistent: boolean;
   /** The id of its job, once it is known. */
   jobId?: string;
-  /** What the source had when a run was asked for that nobody had asked for before, by id and revision. */
-  asked?: ReadonlySet<string>;
+  /** What the source had when a run was asked for that nobody had asked for before, by id and revision; and up to where. */
+  asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   hasCompleted: boolean;
 }
 
@@ -110,7 +113,7 @@ export class OneShots implements Workload {
   async #leftBehind(
     tx: ReadTransaction,
     { source, target, baseId }: OneShot,
-    asked: ReadonlySet<string>,
+    asked: NonNullable<OneShot["asked"]>,
   ): Promise<readonly string[]> {
     const { databases, failureList } = this.#scene.observer;
     const from = await openIfThere(tx, databases, source);
@@ -119,9 +122,12 @@ export class OneShots implements Workload {
     const { entries } = await failureList.page(tx, baseId, { limit: 1000 });
     const listed = new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
     const left: string[] = [];
+    const changes = await from.changes(tx, { since: asked.sequence });
+    const changed = new Set(changes.entries.map(({ id }) => id));
+    const isKept = (id: string): boolean => !changed.has(id);
     // What has another in its place by now need not have come.
-    for (const revision of (await contentOf(tx, from, () => true)).keys()) {
-      if (!asked.has(revision) || listed.has(revision)) continue;
+    for (const revision of (await contentOf(tx, from, isKept)).keys()) {
+      if (!asked.content.has(revision) || listed.has(revision)) continue;
       if (!(await isPast(tx, to, revision))) left.push(revision);
     }
     return left;
@@ -132,8 +138,11 @@ export class OneShots implements Workload {
     await observer.kv.read(async (tx) => {
       if (await this.#isActive(tx, oneShot)) return;
       const source = await openIfThere(tx, observer.databases, oneShot.source);
-      const content = source && (await contentOf(tx, source, () => true));
-      oneShot.asked = new Set(content?.keys());
+      if (source === undefined) delete oneShot.asked;
+      else {
+        const content = new Set((await contentOf(tx, source, () => true)).keys());
+        oneShot.asked = { content, sequence: await source.updateSequence(tx) };
+      }
       oneShot.hasCompleted = false;
     });
   }
