@@ -44,7 +44,19 @@ const REPLICATION_RESOURCES: ReadonlySet<string> = new Set([
 ]);
 
 /** Layers in which no file imports itself by way of others. */
-const LAYERS_WITHOUT_CIRCLES = ["base", "cli", "documents", "host", "protocol", "server"];
+const LAYERS_WITHOUT_CIRCLES = [
+  "api",
+  "base",
+  "cli",
+  "documents",
+  "host",
+  "http-client",
+  "jobs",
+  "kv",
+  "protocol",
+  "replicator",
+  "server",
+];
 
 /** Layers that may name the machine. */
 const OUTER = new Set(["host", "server", "cli"]);

@@ -4,7 +4,7 @@ import type { Database } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
 import { ALL, DESIGN, LOCAL, type Row, type Scope } from "./all-documents-scopes.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { viewText } from "./document-view.ts";

@@ -3,7 +3,7 @@
 import { EMPTY_BYTES, Utf8Text } from "../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, Document } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import { byteRange } from "./byte-range.ts";
 import { type Call, parameter } from "./call.ts";
 import { acceptsGzip } from "./compressed-responses.ts";

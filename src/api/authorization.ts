@@ -1,7 +1,7 @@
 /** Who may do what, by the path of a request (`chttpd_auth_request`), and by the security object of its database. */
 import { isDatabaseAdmin, isDatabaseMember } from "../databases/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import type { ApiParts, ApiSettings } from "./api.ts";
+import type { ApiParts, ApiSettings } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { openSecurity, securitySubject } from "./database-access.ts";
 import type { User } from "./exchange.ts";

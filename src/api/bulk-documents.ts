@@ -3,7 +3,7 @@ import { forEachConcurrent, type JsonValue, randomHex } from "../base/index.ts";
 import type { DocumentEdit } from "../databases/index.ts";
 import { replicatedRevision } from "../documents/index.ts";
 import { badRequest, wireDocumentOf } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { type EditResult, writeAll } from "./document-writes.ts";

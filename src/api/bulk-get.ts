@@ -8,7 +8,7 @@ import {
   type WrittenPart,
   writeMultipart,
 } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import {
   type BulkGetRequest,
   bulkGetOptions,

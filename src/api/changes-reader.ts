@@ -3,7 +3,7 @@ import { errorCode } from "../base/index.ts";
 import type { Change, Database, Document } from "../databases/index.ts";
 import type { DocumentFilter } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import type { ChangesQuery } from "./changes-query.ts";
 import { readDatabase, writeDatabase } from "./database-access.ts";

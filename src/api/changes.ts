@@ -9,7 +9,7 @@
 import type { Database, Document } from "../databases/index.ts";
 import { openDesignFilter, renderStoredDocument } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-query.ts";
 import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";

@@ -2,7 +2,7 @@
 import { base64Encode, utf8Encode } from "../base/index.ts";
 import type { DatabaseInfo, NamesOptions } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { infoView } from "./database-info.ts";
 import { errorAnswer } from "./error-responses.ts";

@@ -1,6 +1,6 @@
 /** `/_db_updates`: which databases were created, updated and deleted, in all feeds (`global_changes_httpd`). */
 import type { DatabaseUpdate } from "../databases/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { type Feed, type FeedQuery, feedQuery } from "./feed-query.ts";

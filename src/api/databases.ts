@@ -1,7 +1,7 @@
 /** Databases: making, describing, removing them, and their settings. */
 import { type JsonText, jsonKind, randomHex } from "../base/index.ts";
 import { badRequest, ProtocolError, parseWireDocument } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { databaseName, locationOf, readDatabase, writeDatabase } from "./database-access.ts";
 import { infoView } from "./database-info.ts";

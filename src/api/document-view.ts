@@ -9,7 +9,7 @@ import {
 } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { readBytes } from "./request-body.ts";
 

@@ -8,7 +8,7 @@ import {
   writeRefusal,
 } from "../documents/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { existingDatabaseName, writeContext } from "./database-access.ts";
 import { type ErrorAnswer, errorAnswer, isRefusal } from "./error-responses.ts";

@@ -1,6 +1,6 @@
 import { Utf8Text } from "../base/index.ts";
 import { acceptsExplicitly, badRequest, parseMediaType } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call, Handler } from "./call.ts";
 import { locationOf, readDatabase } from "./database-access.ts";
 import { checkRevision, documentOptions } from "./document-options.ts";

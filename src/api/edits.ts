@@ -16,7 +16,7 @@ import {
   type WireAttachment,
   type WireDocument,
 } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";
 import { booleanParameter } from "./query.ts";

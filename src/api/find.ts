@@ -4,7 +4,7 @@
  */
 import type { Database } from "../databases/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import { PLAIN_VIEW, type ViewOptions } from "./document-options.ts";

@@ -10,7 +10,7 @@ import {
   parseMediaType,
   parseWireDocument,
 } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { openDatabase, readDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";

@@ -3,8 +3,9 @@
  *
  * Begin with `createApi`. Other modules add resources with `defineRoute` and the helpers for bodies, queries and answers.
  */
-export type { ApiParts, ApiSettings } from "./api.ts";
+
 export { createApi } from "./api.ts";
+export type { ApiParts, ApiSettings } from "./api-parts.ts";
 export { requireAdmin } from "./authorization.ts";
 export type { BudgetsParts } from "./budgets.ts";
 export { budgetRoutes } from "./budgets.ts";
@@ -40,6 +41,6 @@ export type { SchedulerParts } from "./scheduler.ts";
 export { schedulerRoutes } from "./scheduler.ts";
 export type { SessionAuthority } from "./session.ts";
 export { sessionRoutes } from "./session.ts";
-export type { StaticFile, StaticFiles } from "./utilities.ts";
+export type { StaticFile, StaticFiles } from "./static-files.ts";
 export type { WorkersParts } from "./workers.ts";
 export { workersRoutes } from "./workers.ts";

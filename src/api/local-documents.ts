@@ -1,7 +1,7 @@
 /** Local documents: checkpoints and whatever else is not to be replicated. */
 import { base64Encode, Utf8Text, utf8Encode } from "../base/index.ts";
 import { badRequest, parseWireDocument, renderWireDocument } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import { type Call, parameter } from "./call.ts";
 import { locationOf, readDatabase, writeDatabase } from "./database-access.ts";
 import { notFound } from "./document-request.ts";

@@ -13,7 +13,7 @@ import {
   type WrittenPart,
   writeMultipart,
 } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { openDatabase } from "./database-access.ts";
 import type { ViewOptions } from "./document-options.ts";

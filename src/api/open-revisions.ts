@@ -3,7 +3,7 @@ import { mapAtOnce, randomHex } from "../base/index.ts";
 import type { Database } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { acceptsExplicitly, writeMultipart } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { readDatabase } from "./database-access.ts";
 import type { DocumentOptions } from "./document-options.ts";

@@ -2,7 +2,7 @@
 import { jsonKind, splitObject } from "../base/index.ts";
 import type { Purge } from "../databases/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { readDatabase, writeContext, writeDatabase } from "./database-access.ts";
 import { checkRevision } from "./document-options.ts";

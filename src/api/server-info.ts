@@ -1,7 +1,7 @@
 /** Resources of the server itself. */
 import { randomHex } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { integerParameter } from "./query.ts";

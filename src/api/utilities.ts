@@ -1,25 +1,11 @@
 /** `/_utils/`: a program for browsers, such as Fauxton, from a folder that the configuration names. */
-import type { ApiParts } from "./api.ts";
+import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
 import { serverUrl } from "./database-access.ts";
 import type { ApiResponse } from "./exchange.ts";
 import { type Headers, notModified } from "./responses.ts";
 import { defineRoute, type Route, splitPath } from "./router.ts";
-
-export interface StaticFile {
-  /** For `Content-Type`. */
-  readonly type: string;
-  readonly byteCount: number;
-  /** For `Last-Modified`. */
-  readonly modifiedAt: string;
-  /** To be called once, if at all. */
-  read(): AsyncIterable<Uint8Array>;
-}
-
-export interface StaticFiles {
-  /** Undefined for what is not there, or not below the folder. Of a folder, its `index.html`. */
-  open(segments: readonly string[]): Promise<StaticFile | undefined>;
-}
+import type { StaticFiles } from "./static-files.ts";
 
 /** CouchDB's: what Fauxton needs, and nothing else. */
 const CONTENT_SECURITY_POLICY =

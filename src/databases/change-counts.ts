@@ -30,7 +30,7 @@ import { latestBoundaries, sweepShares } from "./change-sweep.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
 import { decodeCounter, encodeCounter, readCounter } from "./counter-record.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
-import type { TransactionState } from "./transaction-state.ts";
+import type { Share, TransactionState } from "./transaction-state.ts";
 
 /** Changes between two boundaries, on the average: shorter scans against more shares to add up. */
 const SPACING = 500;
@@ -39,18 +39,6 @@ const BOUNDARIES_PER_SWEEP = 4;
 /** The latest boundaries, read at once: most changes that move are young. */
 const RECENT_MAX = 16;
 const COUNT_PAGE_ROWS = 2_000;
-
-/** This transaction's share, as far as it has come. */
-export interface Share {
-  readonly userVersion: number;
-  changeCount: number;
-  isBoundary: boolean;
-  /** From then on, what stands near the end cannot be read. */
-  isWritten: boolean;
-  readonly swept: Promise<void>;
-  /** The latest boundaries, latest first. */
-  recent: Promise<readonly Versionstamp[]> | undefined;
-}
 
 export class ChangeCounts {
   readonly #keys: DatabaseKeys;

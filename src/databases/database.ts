@@ -26,14 +26,13 @@ import type {
   Leaf,
   LocalDocument,
   Revision,
-  WriteContext,
   WriteOutcome,
 } from "./document.ts";
 import { DocumentIndexes } from "./document-indexes.ts";
 import { DocumentPurger, type Purge } from "./document-purger.ts";
 import { DocumentReader, type ReadRule } from "./document-reader.ts";
 import { DocumentWriter } from "./document-writer.ts";
-import type { DatabaseHook } from "./hooks.ts";
+import type { DatabaseHook, WriteContext } from "./hooks.ts";
 import { LeafWriter } from "./leaf-writer.ts";
 import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";

@@ -5,7 +5,6 @@
  * and member order stay as they came. It is read as the UTF-8 that is stored, and becomes characters for who looks into it.
  */
 import type { JsonText, Utf8Text } from "../base/index.ts";
-import type { WriteValidation } from "./hooks.ts";
 
 /** `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. The hash is 32 hex digits when we made it. */
 export type Revision = string;
@@ -145,16 +144,4 @@ export interface DatabaseInfo {
   /** 32 hex digits; a re-created database has another. */
   readonly uuid: string;
   readonly sizes: { readonly file: number; readonly external: number; readonly active: number };
-}
-
-/** Who writes: the hooks decide by it. */
-export interface WriteContext {
-  /** The user's name; null for anonymous or the admin party. */
-  readonly userName: string | null;
-  readonly roles: readonly string[];
-  readonly isAdmin: boolean;
-  /** How the edit is validated; absent when the server itself writes. */
-  readonly validation?: WriteValidation;
-  /** The replicator's own update of a replication document; an object identity, so that nobody can forge it. */
-  readonly replicator?: symbol;
 }

@@ -4,7 +4,7 @@
  */
 import type { Transaction } from "../kv/index.ts";
 import type { Database } from "./database.ts";
-import type { Document, DocumentEdit, WriteContext } from "./document.ts";
+import type { Document, DocumentEdit } from "./document.ts";
 import type { SecuritySubject } from "./security-object.ts";
 
 export type Verdict =
@@ -23,6 +23,18 @@ export interface WriteValidation {
     edit: DocumentEdit,
     context: WriteContext,
   ): Verdict | Promise<Verdict>;
+}
+
+/** Who writes: the hooks decide by it. */
+export interface WriteContext {
+  /** The user's name; null for anonymous or the admin party. */
+  readonly userName: string | null;
+  readonly roles: readonly string[];
+  readonly isAdmin: boolean;
+  /** How the edit is validated; absent when the server itself writes. */
+  readonly validation?: WriteValidation;
+  /** The replicator's own update of a replication document; an object identity, so that nobody can forge it. */
+  readonly replicator?: symbol;
 }
 
 export interface DatabaseHook {

@@ -40,11 +40,10 @@ export type {
   Revision,
   RevisionPath,
   StagedContent,
-  WriteContext,
   WriteOutcome,
 } from "./document.ts";
 export type { Purge } from "./document-purger.ts";
-export type { DatabaseHook, Verdict, WriteValidation } from "./hooks.ts";
+export type { DatabaseHook, Verdict, WriteContext, WriteValidation } from "./hooks.ts";
 export { BODY_BYTES_MAX } from "./leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";

@@ -11,8 +11,8 @@ import {
 } from "../kv/index.ts";
 import type { Database } from "./database.ts";
 import { DatabaseRegistry } from "./database-registry.ts";
-import type { DocumentEdit, Revision, WriteContext, WriteOutcome } from "./document.ts";
-import type { DatabaseHook } from "./hooks.ts";
+import type { DocumentEdit, Revision, WriteOutcome } from "./document.ts";
+import type { DatabaseHook, WriteContext } from "./hooks.ts";
 
 export const CONTEXT: WriteContext = { userName: null, roles: [], isAdmin: true };
 

@@ -5,7 +5,6 @@
  * Keyed by the transaction object. Each attempt has its own, so a retry starts empty, and the state goes with it.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
-import type { Share } from "./change-counts.ts";
 import type { DatabaseRecord } from "./database-record.ts";
 import type { RevisionTree } from "./revision-tree.ts";
 
@@ -22,6 +21,18 @@ export interface LoadedDocument {
   chunkCount: number;
   /** How often this transaction wrote it: what was judged before a write is to be judged again. */
   writeCount: number;
+}
+
+/** This transaction's share, as far as it has come. */
+export interface Share {
+  readonly userVersion: number;
+  changeCount: number;
+  isBoundary: boolean;
+  /** From then on, what stands near the end cannot be read. */
+  isWritten: boolean;
+  readonly swept: Promise<void>;
+  /** The latest boundaries, latest first. */
+  recent: Promise<readonly Versionstamp[]> | undefined;
 }
 
 export interface TransactionState {

@@ -1,5 +1,4 @@
 /** How a server is reached: through which proxy, and with which certificates. */
-import type { Fetch, FetchRequest } from "./fetch.ts";
 
 /** Files are PEM, read on the machine that sends the request. */
 export interface TlsSettings {
@@ -32,9 +31,4 @@ export function withoutIdentity({ tls, ...connection }: Connection): Connection 
   if (tls === undefined) return connection;
   const { certificateFile, keyFile, password, ...kept } = tls;
   return { ...connection, tls: kept };
-}
-
-/** Sends every request over connections of the kind that is chosen for it. */
-export function withConnection(fetch: Fetch, choose: (request: FetchRequest) => Connection): Fetch {
-  return (request) => fetch({ ...request, connection: choose(request) });
 }

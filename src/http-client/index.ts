@@ -1,6 +1,5 @@
 /** HTTP as a client: the `Fetch` port and its decorators. */
 export type { Connection, TlsSettings } from "./connection.ts";
-export { withConnection } from "./connection.ts";
 export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
 export { RequestFailedError, readBytes, readText } from "./fetch.ts";
 export type { IamCredentials } from "./iam-token.ts";
@@ -11,6 +10,7 @@ export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
 export { Activity, withActivity } from "./with-activity.ts";
 export type { BudgetUnit, EndpointSpending, Spending } from "./with-budget.ts";
 export { withBudget } from "./with-budget.ts";
+export { withConnection } from "./with-connection.ts";
 export { withGrant } from "./with-grant.ts";
 export type { BasicCredentials } from "./with-headers.ts";
 export { basicAuthorization, withHeaders } from "./with-headers.ts";

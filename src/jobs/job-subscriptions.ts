@@ -7,14 +7,8 @@
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import type { Job, JobName } from "./job.ts";
+import type { Job, JobName, Observation } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
-
-/** How a job stands; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */
-export interface Observation {
-  readonly job: Job;
-  readonly activity: string | undefined;
-}
 
 /** `removed`: there is no such job any more. After it, and after `finished`, a subscription has no more events. */
 export type JobEvent =

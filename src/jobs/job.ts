@@ -9,9 +9,11 @@
  *   finished     no lock, not in the queue; kept until it is removed
  */
 import type { Versionstamp } from "../kv/index.ts";
-import type { WorkerId } from "./worker.ts";
 
 export type JobType = string;
+
+/** A worker's registration (`worker.ts`). */
+export type WorkerId = string;
 
 /** For how long a running job of a type may be silent. */
 export interface TypeTimeout {
@@ -62,6 +64,12 @@ export interface Job extends JobName, JobPlan {
   /** Who runs it; undefined while nobody does, and for a processor without a worker. */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
+}
+
+/** How a job stands; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */
+export interface Observation {
+  readonly job: Job;
+  readonly activity: string | undefined;
 }
 
 /** A job in the hands of the processor that accepted it. The lock is drawn at acceptance and proves the holding. */

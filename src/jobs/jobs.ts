@@ -26,6 +26,7 @@ import type {
   JobName,
   JobPlan,
   JobType,
+  Observation,
   RunningFacts,
   TypeTimeout,
 } from "./job.ts";
@@ -43,7 +44,6 @@ import {
   encodeWaiting,
   type RunningFactsAtCommit,
 } from "./job-record.ts";
-import type { Observation } from "./job-subscriptions.ts";
 import { JobHaltedError, UnknownJobTypeError } from "./jobs-errors.ts";
 import { PendingQueue, type Wanted } from "./pending-queue.ts";
 import type { RequeuedBatch } from "./requeue.ts";

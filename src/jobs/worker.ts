@@ -7,9 +7,9 @@
  *
  * A worker has a new id with each registration, so that what a former registration held can never be taken for its own.
  */
-import type { JobType } from "./job.ts";
+import type { JobType, WorkerId } from "./job.ts";
 
-export type WorkerId = string;
+export type { WorkerId };
 
 export interface Worker {
   readonly id: WorkerId;

@@ -9,7 +9,8 @@ import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../kv/i
 import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "./decide.ts";
 import type { Endpoints } from "./endpoints.ts";
 import type { FailureList } from "./failure-list.ts";
-import { type JobControl, type JobControls, UNTOUCHED } from "./job-control.ts";
+import { type JobControl, UNTOUCHED } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import {
   hasEnded,
   type JobDocument,

@@ -29,7 +29,7 @@ export { HttpEndpoint } from "./http-endpoint.ts";
 export type { CommandOutcome } from "./job-commands.ts";
 export { JobCommands } from "./job-commands.ts";
 export type { ControlAction, ControlEvent, JobControl } from "./job-control.ts";
-export { JobControls } from "./job-control.ts";
+export { JobControls } from "./job-controls.ts";
 export type { ReplicationFailure, ReplicationState } from "./job-data.ts";
 export { hasEnded, REPLICATION_JOB_TYPE } from "./job-data.ts";
 export type { RetryOutcome } from "./job-failures.ts";

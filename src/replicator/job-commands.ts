@@ -5,7 +5,8 @@ import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./decide.ts";
 import type { SourceSequence } from "./endpoint.ts";
-import type { ControlAction, ControlEvent, JobControl, JobControls } from "./job-control.ts";
+import type { ControlAction, ControlEvent, JobControl } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import {
   fromJobData,
   REPLICATION_JOB_TYPE,

@@ -4,7 +4,7 @@ import type { Jobs } from "../jobs/index.ts";
 import type { Key, KeyValueStore } from "../kv/index.ts";
 import type { FailureCount, FailureList, FailurePage } from "./failure-list.ts";
 import type { ListedFailure } from "./failure-record.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import type { JobEntry } from "./job-views.ts";
 import { stepFor } from "./job-wish.ts";

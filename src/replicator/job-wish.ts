@@ -2,7 +2,7 @@
 import type { Job } from "../jobs/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { decideWish, type JobStep, type JobWish, phaseOf } from "./decide.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import { fromJobData } from "./job-data.ts";
 import type { Replication } from "./replication.ts";
 

@@ -13,7 +13,7 @@ import {
   type Transaction,
   unpackTuple,
 } from "../kv/index.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { stepFor } from "./job-wish.ts";
 import { ReplicatorKeys } from "./replicator-keys.ts";

@@ -1,7 +1,7 @@
 /** Takes a job out of the queue, and everything that stands beside it. Its holder is halted. */
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { Transaction } from "../kv/index.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import { fromJobData } from "./job-data.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 

@@ -6,7 +6,7 @@
 import { type Runtime, utf8Encode } from "../base/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { removeJob } from "./remove-job.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";

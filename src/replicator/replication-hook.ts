@@ -14,7 +14,7 @@ import type {
 import type { Jobs } from "../jobs/index.ts";
 import type { Transaction } from "../kv/index.ts";
 import { certificateFilesRefusal } from "./certificate-files.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import {
   newJobData,
   persistentJobId,

@@ -9,7 +9,7 @@ import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { AbandonedReplications } from "./abandoned-replications.ts";
 import type { FailureList } from "./failure-list.ts";
 import { JobCommands } from "./job-commands.ts";
-import type { JobControls } from "./job-control.ts";
+import type { JobControls } from "./job-controls.ts";
 import {
   fromJobData,
   hasEnded,

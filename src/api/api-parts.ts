@@ -1,0 +1,67 @@
+/** What the API needs from the server that it is a part of. */
+import type { Runtime } from "../base/index.ts";
+import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databases/index.ts";
+import type { DesignFunctions } from "../documents/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import type { MultipartParser } from "../protocol/index.ts";
+import type { CorsOf } from "./cors.ts";
+import type { ApiRequest, User } from "./exchange.ts";
+import type { Route } from "./router.ts";
+import type { StaticFiles } from "./static-files.ts";
+
+/** `[chttpd]` and `[couchdb]`, as far as resources depend on them. */
+export interface ApiSettings {
+  /** `admin_only_all_dbs` */
+  readonly adminOnlyAllDatabases: boolean;
+  /** `users_db_public`: whether all who come into `_users` may list what is public there. */
+  readonly usersListed: boolean;
+  /** `users_db_security_editable` */
+  readonly usersSecurityEditable: boolean;
+  /** `changes_timeout`: how long a feed waits without a heartbeat, at most. */
+  readonly changesTimeoutMs: number;
+  /** `max_document_size`; never more than the store takes. */
+  readonly documentBytesMax: number;
+  /** `[attachments] compressible_types`: of attachments that are stored compressed; `*` stands for anything. */
+  readonly compressibleTypes: readonly string[];
+  /** `[attachments] compression_level`: 1 (fast) to 9 (small), 0 for not at all. */
+  readonly compressionLevel: number;
+  /** Whether answers are packed for whom asks for it. */
+  readonly compressesResponses: boolean;
+  /** `max_http_request_size`, of a request that tells its length; of all others as far as they are held whole. */
+  readonly requestBytesMax: number;
+  /** `max_db_number_for_dbs_info_req` */
+  readonly infoCountMax: number;
+  /** `maintenance_mode`: the node is up, and says that it is not. */
+  readonly maintenanceMode: "false" | "true" | "nolb";
+}
+
+/** All that the API needs from the server that it is a part of. */
+export interface ApiParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly attachments: AttachmentStore;
+  readonly parseMultipart: MultipartParser;
+  /** Filters and validations of design documents. */
+  readonly functions: DesignFunctions;
+  /** Throws a ProtocolError 401 for wrong credentials. */
+  readonly authenticate: (request: ApiRequest) => Promise<User>;
+  readonly server: {
+    /** CouchDB's version, whose API this is. */
+    readonly version: string;
+    readonly vendor: { readonly name: string; readonly version: string };
+    readonly uuid: string;
+    /** `name@host`. */
+    readonly nodeName: string;
+  };
+  readonly isUp: () => boolean;
+  /** Hashes the passwords in documents of `_users`, before they are written. */
+  readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
+  /** What stands below `/_utils/`; undefined: nothing. */
+  readonly utilities?: StaticFiles | undefined;
+  /** Read at each use. */
+  readonly settings: ApiSettings;
+  readonly cors: CorsOf;
+  /** Further resources; they count before those with the same path and method. */
+  readonly routes: readonly Route[];
+}

@@ -1,0 +1,15 @@
+/** The files of a program for browsers, as the API asks for them. */
+export interface StaticFile {
+  /** For `Content-Type`. */
+  readonly type: string;
+  readonly byteCount: number;
+  /** For `Last-Modified`. */
+  readonly modifiedAt: string;
+  /** To be called once, if at all. */
+  read(): AsyncIterable<Uint8Array>;
+}
+
+export interface StaticFiles {
+  /** Undefined for what is not there, or not below the folder. Of a folder, its `index.html`. */
+  open(segments: readonly string[]): Promise<StaticFile | undefined>;
+}

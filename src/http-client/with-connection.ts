@@ -1,0 +1,8 @@
+/** Chooses how a server is reached, request for request. */
+import type { Connection } from "./connection.ts";
+import type { Fetch, FetchRequest } from "./fetch.ts";
+
+/** Sends every request over connections of the kind that is chosen for it. */
+export function withConnection(fetch: Fetch, choose: (request: FetchRequest) => Connection): Fetch {
+  return (request) => fetch({ ...request, connection: choose(request) });
+}
