@@ -1,6 +1,7 @@
 /** Keys next to keys: the bounds that ranges need. */
 import { assert, byteText, EMPTY_BYTES } from "../base/index.ts";
-import type { Key } from "./transaction.ts";
+
+export type Key = Uint8Array;
 
 export const FIRST_KEY: Key = EMPTY_BYTES;
 /** Behind every key. */

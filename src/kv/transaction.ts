@@ -3,10 +3,11 @@
  * writes, limits are the same on every engine.
  */
 import type { Page } from "../base/index.ts";
+import type { Key } from "./key-bytes.ts";
 import type { KeySelector } from "./key-selector.ts";
 import type { Versionstamp, VersionstampedBytes } from "./versionstamp.ts";
 
-export type Key = Uint8Array;
+export type { Key };
 export type Value = Uint8Array;
 
 export interface KeyValue {
