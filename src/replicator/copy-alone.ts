@@ -19,7 +19,7 @@ import {
 } from "./endpoint.ts";
 import type { DocumentFailure } from "./failure-log.ts";
 import { namedRevision } from "./named-revision.ts";
-import type { ReplicationOptions } from "./replication.ts";
+import type { ReplicationOptions } from "./replication-options.ts";
 import type { CopyLimits } from "./replicator-config.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */

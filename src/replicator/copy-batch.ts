@@ -20,7 +20,7 @@ import {
   type RevisionRequest,
 } from "./endpoint.ts";
 import type { DocumentFailure } from "./failure-log.ts";
-import type { ReplicationOptions } from "./replication.ts";
+import type { ReplicationOptions } from "./replication-options.ts";
 import type { CopyLimits } from "./replicator-config.ts";
 
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */

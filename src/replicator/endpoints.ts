@@ -13,7 +13,8 @@ import type { Endpoint } from "./endpoint.ts";
 import { HttpEndpoint } from "./http-endpoint.ts";
 import type { LocalEndpointParts } from "./local-access.ts";
 import { LocalEndpoint } from "./local-endpoint.ts";
-import type { EndpointAddress, ReplicationOptions } from "./replication.ts";
+import type { EndpointAddress } from "./replication.ts";
+import type { ReplicationOptions } from "./replication-options.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 
 export interface EndpointsParts extends LocalEndpointParts {

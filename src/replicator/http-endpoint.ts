@@ -27,7 +27,8 @@ import { HttpDocumentReader } from "./http-document-reader.ts";
 import { HttpDocumentWriter } from "./http-document-writer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./http-requests.ts";
 import { asObject } from "./json-answer.ts";
-import type { HttpAddress, ReplicationOptions } from "./replication.ts";
+import type { HttpAddress } from "./replication.ts";
+import type { ReplicationOptions } from "./replication-options.ts";
 
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
 const FEED_TIMEOUT_RATIO = 1 / 3;

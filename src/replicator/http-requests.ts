@@ -32,7 +32,8 @@ import {
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
 import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
-import type { HttpAddress, ReplicationOptions } from "./replication.ts";
+import type { HttpAddress } from "./replication.ts";
+import type { ReplicationOptions } from "./replication-options.ts";
 import type { ClientSettings } from "./replicator-config.ts";
 
 /** Before an answer that broke off in its middle is asked for anew. */

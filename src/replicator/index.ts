@@ -45,11 +45,16 @@ export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./own-checkpoint.ts";
 export { ReplicationInvalidError } from "./parse-fields.ts";
 export { parseReplication } from "./parse-replication.ts";
 export { RemovedDatabases } from "./removed-databases.ts";
-export type { Replication, ReplicationOptions } from "./replication.ts";
-export { FAILURE_POLICIES, REPLICATION_OPTIONS_DEFAULT } from "./replication.ts";
+export type { Replication } from "./replication.ts";
 export { ReplicationHook } from "./replication-hook.ts";
 export type { ReplicationIdContext } from "./replication-id.ts";
 export { replicationId } from "./replication-id.ts";
+export type { Option, ReplicationOptions } from "./replication-options.ts";
+export {
+  REPLICATION_OPTIONS,
+  REPLICATION_OPTIONS_DEFAULT,
+  WEIGHT,
+} from "./replication-options.ts";
 export { ReplicationOwnership } from "./replication-ownership.ts";
 export type { ReplicationEnding, ReplicationProgress } from "./replication-run.ts";
 export { ReplicationRun, StopRequest } from "./replication-run.ts";

@@ -23,31 +23,6 @@ export function boolean(members: Members, name: string, otherwise: boolean): boo
   return value;
 }
 
-export function integer(members: Members, name: string, otherwise: number, min = 1): number {
-  const value = members[name];
-  if (value === undefined || value === null) return otherwise;
-  const number = typeof value === "string" && /^[0-9]+$/.test(value) ? Number(value) : value;
-  if (typeof number !== "number" || !Number.isSafeInteger(number) || number < min) {
-    throw new ReplicationInvalidError(`\`${name}\` must be an integer of at least ${min}`);
-  }
-  return number;
-}
-
-export function choice<T extends string>(
-  members: Members,
-  name: string,
-  otherwise: T,
-  choices: readonly T[],
-): T {
-  const value = members[name];
-  if (value === undefined || value === null) return otherwise;
-  const found = choices.find((item) => item === value);
-  if (found === undefined) {
-    throw new ReplicationInvalidError(`\`${name}\` must be one of ${choices.join(", ")}`);
-  }
-  return found;
-}
-
 export function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -7,18 +7,16 @@ import type { Selection } from "./endpoint.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
   boolean,
-  choice,
   decode,
-  integer,
   isObject,
   type Members,
   optionalString,
   ReplicationInvalidError,
 } from "./parse-fields.ts";
-import { FAILURE_POLICIES, type Replication, WEIGHT_DEFAULT } from "./replication.ts";
+import { parseOption, parseOptions } from "./parse-options.ts";
+import type { Replication } from "./replication.ts";
+import { WEIGHT } from "./replication-options.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "./replicator-config.ts";
-
-const WEIGHT_MAX = 1000;
 
 /** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
@@ -32,10 +30,7 @@ export function parseReplication(
   optionalString(members, "socket_options");
   optionalString(members, "ibrowse_options");
   const sinceSequence = members.since_seq;
-  const weight = integer(members, "weight", WEIGHT_DEFAULT);
-  if (weight > WEIGHT_MAX) {
-    throw new ReplicationInvalidError(`\`weight\` must be an integer of at most ${WEIGHT_MAX}`);
-  }
+  const weight = parseOption(members, WEIGHT, WEIGHT.default);
   return {
     source: parseEndpoint("source", members, protocols),
     target: parseEndpoint("target", members, protocols),
@@ -45,19 +40,8 @@ export function parseReplication(
     selection: parseSelection(members),
     winningRevisionsOnly: boolean(members, "winning_revs_only", false),
     ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
-    ...(weight === WEIGHT_DEFAULT ? {} : { weight }),
-    options: {
-      useCheckpoints: boolean(members, "use_checkpoints", defaults.useCheckpoints),
-      checkpointIntervalMs: integer(members, "checkpoint_interval", defaults.checkpointIntervalMs),
-      workerProcesses: integer(members, "worker_processes", defaults.workerProcesses),
-      workerBatchSize: integer(members, "worker_batch_size", defaults.workerBatchSize),
-      httpConnections: integer(members, "http_connections", defaults.httpConnections),
-      connectionTimeoutMs: integer(members, "connection_timeout", defaults.connectionTimeoutMs),
-      retriesPerRequest: integer(members, "retries_per_request", defaults.retriesPerRequest, 0),
-      useBulkGet: boolean(members, "use_bulk_get", defaults.useBulkGet),
-      failurePolicy: choice(members, "failure_policy", defaults.failurePolicy, FAILURE_POLICIES),
-      failureRetrySec: integer(members, "failure_retry_sec", defaults.failureRetrySec, 0),
-    },
+    ...(weight === WEIGHT.default ? {} : { weight }),
+    options: parseOptions(members, defaults),
   };
 }
 

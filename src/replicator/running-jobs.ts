@@ -4,8 +4,8 @@ import { type HeldJob, type Job, RunMeter } from "../jobs/index.ts";
 import type { RunningJob } from "./choose-stops.ts";
 import type { ReplicationJobParts } from "./held-replication.ts";
 import { fromJobData, type ReplicationJobData } from "./job-data.ts";
-import { WEIGHT_DEFAULT } from "./replication.ts";
 import { ReplicationJob } from "./replication-job.ts";
+import { WEIGHT } from "./replication-options.ts";
 import { StopRequest } from "./replication-run.ts";
 
 interface Run extends RunningJob {
@@ -59,7 +59,7 @@ export class RunningJobs {
       group: job.group,
       isContinuous: data.replication?.continuous === true,
       startedAtMs: this.#clock.monotonicMs(),
-      weight: data.replication?.weight ?? WEIGHT_DEFAULT,
+      weight: data.replication?.weight ?? WEIGHT.default,
       stop,
       ended,
       isStopping: false,

@@ -1,7 +1,8 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
 import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
 import {
-  FAILURE_POLICIES,
+  type Option,
+  REPLICATION_OPTIONS,
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
   type ReplicatorConfig,
@@ -24,7 +25,6 @@ const SECTION = "replicator";
 export const SHARES_SECTION = "replicator.shares";
 
 const {
-  options: OPTIONS_DEFAULT,
   tls: TLS_DEFAULT,
   fairShare: FAIR_SHARE,
   client: CLIENT_DEFAULT,
@@ -136,23 +136,9 @@ const OTHER_NAMES: readonly OtherName[] = [
   },
 ];
 
-const OPTION_SETTINGS: SettingsOf<ReplicationOptions> = {
-  useCheckpoints: booleanSetting(SECTION, "use_checkpoints", OPTIONS_DEFAULT.useCheckpoints),
-  checkpointIntervalMs: integer("checkpoint_interval", OPTIONS_DEFAULT.checkpointIntervalMs),
-  workerProcesses: integer("worker_processes", OPTIONS_DEFAULT.workerProcesses),
-  workerBatchSize: integer("worker_batch_size", OPTIONS_DEFAULT.workerBatchSize),
-  httpConnections: integer("http_connections", OPTIONS_DEFAULT.httpConnections),
-  connectionTimeoutMs: integer("connection_timeout", OPTIONS_DEFAULT.connectionTimeoutMs),
-  retriesPerRequest: integer("retries_per_request", OPTIONS_DEFAULT.retriesPerRequest, 0),
-  useBulkGet: booleanSetting(SECTION, "use_bulk_get", OPTIONS_DEFAULT.useBulkGet),
-  failurePolicy: choiceSetting(
-    SECTION,
-    "failure_policy",
-    OPTIONS_DEFAULT.failurePolicy,
-    FAILURE_POLICIES,
-  ),
-  failureRetrySec: integer("failure_retry_sec", OPTIONS_DEFAULT.failureRetrySec, 0),
-};
+const OPTION_SETTINGS = Object.fromEntries(
+  Object.entries(REPLICATION_OPTIONS).map(([name, option]) => [name, optionSetting(option)]),
+) as SettingsOf<ReplicationOptions>;
 
 export const REPLICATOR_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(NODE_SETTINGS),
@@ -260,4 +246,11 @@ function protocols(key: string, fallback: readonly string[]): Setting<readonly s
 
 function integer(key: string, fallback: number, min = 1): Setting<number> {
   return integerSetting(SECTION, key, fallback, { min });
+}
+
+function optionSetting(option: Option): Setting<unknown> {
+  const { kind, name } = option;
+  if (kind === "boolean") return booleanSetting(SECTION, name, option.default);
+  if (kind === "choice") return choiceSetting(SECTION, name, option.default, option.choices);
+  return integerSetting(SECTION, name, option.default, option);
 }

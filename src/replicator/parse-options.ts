@@ -1,0 +1,55 @@
+/** The options of documents and bodies, read by their table. */
+import { type Members, ReplicationInvalidError } from "./parse-fields.ts";
+import {
+  eachOption,
+  type Option,
+  type OptionValue,
+  type ReplicationOptions,
+} from "./replication-options.ts";
+
+/** Of what is shown of a value that is refused. */
+const SHOWN_LENGTH_MAX = 100;
+
+/** What `members` say, and `defaults` where they say nothing. Throws a ReplicationInvalidError. */
+export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
+  return eachOption((option, name) => parseOption(members, option, defaults[name]));
+}
+
+/** Throws a ReplicationInvalidError that names the field, its value, and what would be right. */
+export function parseOption<O extends Option>(
+  members: Members,
+  option: O,
+  otherwise: OptionValue<O>,
+): OptionValue<O> {
+  const given = members[option.name];
+  if (given === undefined) return otherwise;
+  if (given === null && option.kind !== "boolean") return otherwise;
+  return checked(option, option.kind === "integer" ? numberOf(given) : given) as OptionValue<O>;
+}
+
+function checked(option: Option, value: unknown): unknown {
+  if (isOf(option, value)) return value;
+  const shown = String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
+  throw new ReplicationInvalidError(`${expectation(option)}, but is ${shown}`);
+}
+
+function isOf(option: Option, value: unknown): boolean {
+  if (option.kind === "boolean") return typeof value === "boolean";
+  if (option.kind === "choice") return option.choices.some((choice) => choice === value);
+  const { min, max = Number.MAX_SAFE_INTEGER } = option;
+  return Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max;
+}
+
+/** The beginnings are CouchDB's. */
+function expectation(option: Option): string {
+  const { name, kind } = option;
+  if (kind === "boolean") return `parameter \`${name}\` must be a boolean`;
+  if (kind === "choice") return `\`${name}\` must be one of ${option.choices.join(", ")}`;
+  const { min, max } = option;
+  return `\`${name}\` must be an integer ${max === undefined ? `of at least ${min}` : `from ${min} to ${max}`}`;
+}
+
+/** CouchDB takes texts of digits, too. */
+function numberOf(given: unknown): unknown {
+  return typeof given === "string" && /^[0-9]+$/.test(given) ? Number(given) : given;
+}

@@ -1,0 +1,153 @@
+/**
+ * The options of a replication: how it is copied, as opposed to what. CouchDB's `default_options`, and ours.
+ *
+ * This table is the one place that knows their names, defaults and bounds. Documents and bodies are parsed by it, the settings of
+ * `[replicator]` are read by it, and the table of docs/configuration.md is made from it.
+ */
+
+/** A value that documents and bodies may give, and what it is if they do not. */
+export type Option = BooleanOption | IntegerOption | ChoiceOption;
+
+interface AnyOption {
+  /** In documents and bodies, and in `[replicator]`. */
+  readonly name: string;
+  /** A line for the documentation. */
+  readonly meaning: string;
+}
+
+export interface BooleanOption extends AnyOption {
+  readonly kind: "boolean";
+  readonly default: boolean;
+}
+
+export interface IntegerOption extends AnyOption {
+  readonly kind: "integer";
+  readonly default: number;
+  readonly min: number;
+  /** Absent: there is none. */
+  readonly max?: number;
+  readonly unit?: string;
+}
+
+/** One of a closed set. */
+export interface ChoiceOption extends AnyOption {
+  readonly kind: "choice";
+  readonly default: string;
+  readonly choices: readonly string[];
+}
+
+export type OptionValue<O extends Option> = O extends BooleanOption
+  ? boolean
+  : O extends IntegerOption
+    ? number
+    : O extends ChoiceOption
+      ? O["choices"][number]
+      : never;
+
+/** Options of which `[replicator]` gives the defaults, by their names in a `Replication`. Jobs store them in this order. */
+export const REPLICATION_OPTIONS = {
+  useCheckpoints: {
+    name: "use_checkpoints",
+    kind: "boolean",
+    default: true,
+    meaning: "whether checkpoints are written, from which a later run goes on",
+  },
+  checkpointIntervalMs: {
+    name: "checkpoint_interval",
+    kind: "integer",
+    default: 30_000,
+    min: 1,
+    unit: "ms",
+    meaning: "time between two checkpoints",
+  },
+  workerProcesses: {
+    name: "worker_processes",
+    kind: "integer",
+    default: 4,
+    min: 1,
+    unit: "workers",
+    meaning: "concurrent workers of a job: so many batches are read, and so many written, at once",
+  },
+  workerBatchSize: {
+    name: "worker_batch_size",
+    kind: "integer",
+    default: 500,
+    min: 1,
+    unit: "changes",
+    meaning: "most changes that a worker takes at once",
+  },
+  httpConnections: {
+    name: "http_connections",
+    kind: "integer",
+    default: 20,
+    min: 1,
+    unit: "requests",
+    meaning: "most requests of a job at once for documents that travel alone",
+  },
+  connectionTimeoutMs: {
+    name: "connection_timeout",
+    kind: "integer",
+    default: 30_000,
+    min: 1,
+    unit: "ms",
+    meaning: "silence that ends a request",
+  },
+  retriesPerRequest: {
+    name: "retries_per_request",
+    kind: "integer",
+    default: 5,
+    min: 0,
+    unit: "retries",
+    meaning: "how often a request is repeated when no whole answer came",
+  },
+  useBulkGet: {
+    name: "use_bulk_get",
+    kind: "boolean",
+    default: true,
+    meaning: "whether revisions are read in bulk (`_bulk_get`) from a source that can do it",
+  },
+  failurePolicy: {
+    name: "failure_policy",
+    kind: "choice",
+    default: "skip",
+    choices: ["skip", "hold", "crash"],
+    meaning:
+      "what becomes of a revision that does not arrive, which is listed in any case: `skip` goes on, and the checkpoint passes it; `hold` tries it again and again, and the checkpoint waits for it; `crash` ends the run, and each further one until it arrives",
+  },
+  failureRetrySec: {
+    name: "failure_retry_sec",
+    kind: "integer",
+    default: 3600,
+    min: 0,
+    unit: "s",
+    meaning:
+      "how often a running continuous job, and a persistent job that has ended, try what was left behind again by themselves; 0: only on demand",
+  },
+} as const satisfies Readonly<Record<string, Option>>;
+
+/** Of documents and bodies alone: a setting that weighed all jobs alike would change nothing. */
+export const WEIGHT = {
+  name: "weight",
+  kind: "integer",
+  default: 100,
+  min: 1,
+  max: 1000,
+  meaning: "how long the job keeps its slot when others of its group wait, compared with them",
+} as const satisfies Option;
+
+export type ReplicationOptions = {
+  readonly [Name in keyof typeof REPLICATION_OPTIONS]: OptionValue<
+    (typeof REPLICATION_OPTIONS)[Name]
+  >;
+};
+
+/** The options whose values `pick` finds, one by one. */
+export function eachOption(
+  pick: (option: Option, name: keyof ReplicationOptions) => unknown,
+): ReplicationOptions {
+  const names = Object.keys(REPLICATION_OPTIONS) as (keyof ReplicationOptions)[];
+  const values = names.map((name) => [name, pick(REPLICATION_OPTIONS[name], name)]);
+  return Object.fromEntries(values) as ReplicationOptions;
+}
+
+export const REPLICATION_OPTIONS_DEFAULT = eachOption((option) => option.default);

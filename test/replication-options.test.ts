@@ -1,0 +1,93 @@
+/** The options of a replication are what their table says: on the page, in documents and bodies, and in the configuration. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import {
+  type Option,
+  parseReplication,
+  REPLICATION_OPTIONS,
+  type ReplicationInvalidError,
+  WEIGHT,
+} from "../src/replicator/index.ts";
+import { Configuration } from "../src/server/configuration.ts";
+import { parseIni } from "../src/server/ini.ts";
+import { REPLICATOR_SETTINGS, replicatorConfig } from "../src/server/replicator-settings.ts";
+import { withOptionsSection } from "../tools/replication-options.ts";
+
+const BODY = { source: "a", target: "b" };
+const SETTINGS = Object.entries(REPLICATION_OPTIONS) as [
+  keyof typeof REPLICATION_OPTIONS,
+  Option,
+][];
+const ROWS: readonly Option[] = [...SETTINGS.map(([, option]) => option), WEIGHT];
+
+/** Values at the bounds of an option, inside and outside; each also as a text of the configuration. */
+function values(option: Option): { readonly right: unknown[]; readonly wrong: unknown[] } {
+  if (option.kind === "boolean") return { right: [true, false], wrong: ["yes", 1] };
+  if (option.kind === "choice") return { right: [...option.choices], wrong: ["Skip", "drop"] };
+  const { min, max = 1_000_000 } = option;
+  return { right: [min, String(min), max], wrong: [min - 1, 1.5, "many"] };
+}
+
+function configured(name: string, value: unknown) {
+  const given = [parseIni(`[replicator]\n${name} = ${value}`)];
+  return replicatorConfig(
+    new Configuration({ given, localFile: undefined, settings: REPLICATOR_SETTINGS }),
+  );
+}
+
+function refusal(name: string, value: unknown): string | undefined {
+  try {
+    parseReplication({ ...BODY, [name]: value });
+    return undefined;
+  } catch (error) {
+    return (error as ReplicationInvalidError).reason;
+  }
+}
+
+test("docs/configuration.md lists the options as the code has them (write it anew with -u)", async () => {
+  const page = readFileSync(new URL("../docs/configuration.md", import.meta.url), "utf8");
+  await expect(withOptionsSection(page)).toMatchFileSnapshot("../docs/configuration.md");
+});
+
+test.each(SETTINGS)(
+  "%s is what a document says, else the configuration, else the default",
+  (member, option) => {
+    expect(parseReplication(BODY).options[member]).toBe(option.default);
+    for (const value of values(option).right) {
+      const typed = option.kind === "integer" ? Number(value) : value;
+      const config = configured(option.name, value);
+      expect(parseReplication(BODY, config).options[member]).toBe(typed);
+      expect(parseReplication({ ...BODY, [option.name]: value }).options[member]).toBe(typed);
+      const other = { ...BODY, [option.name]: option.default };
+      expect(parseReplication(other, config).options[member]).toBe(option.default);
+    }
+  },
+);
+
+test.each(ROWS.map((option) => [option.name, option] as const))(
+  "a value that %s cannot have is refused, with the name and the value",
+  (name, option) => {
+    for (const value of values(option).wrong) {
+      expect(refusal(name, value)).toContain(`\`${name}\` must be`);
+      expect(refusal(name, value)).toMatch(new RegExp(`, but is "?${value}"?$`));
+      if (option === WEIGHT) continue;
+      expect(() => configured(name, value)).toThrow(`[replicator] ${name} = ${value}: expected`);
+    }
+  },
+);
+
+test("a policy that there is not is refused with those that there are", () => {
+  const choices = "one of skip, hold, crash";
+  expect(refusal("failure_policy", "drop")).toBe(
+    `\`failure_policy\` must be ${choices}, but is "drop"`,
+  );
+  expect(() => configured("failure_policy", "drop")).toThrow(
+    `[replicator] failure_policy = drop: expected ${choices}`,
+  );
+});
+
+test("a weight is 1 to 1000, and no setting", () => {
+  expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
+  expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");
+  expect(REPLICATOR_SETTINGS.map(({ key }) => key)).not.toContain(WEIGHT.name);
+});
