@@ -93,18 +93,31 @@ export class BatchCopier {
    * if the job passes over those; else it is tried until it arrives, or the first failure is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
-    const { clock } = this.#runtime;
+    const failures = await this.#tryOnce(changes, this.#workerTurns, signal);
+    const [first] = failures;
+    if (first === undefined) return;
     const { failurePolicy } = this.#options;
-    let pauseMs = HOLD_PAUSE_MS_FIRST;
-    let failures = await this.#tryOnce(changes, this.#workerTurns, signal);
-    while (failures.length > 0 && failurePolicy !== "skip") {
-      const { id, revision, error, reason } = failures[0] as DocumentFailure;
-      if (failurePolicy === "crash") {
+    switch (failurePolicy) {
+      case "skip":
+        return;
+      case "hold":
+        return this.#hold(failures, signal);
+      case "crash": {
+        const { id, revision, error, reason } = first;
         throw new EndpointError("document_failed", `${revision} of ${id}: ${error}: ${reason}`);
       }
-      await clock.sleep(pauseMs, signal);
+      default:
+        failurePolicy satisfies never;
+    }
+  }
+
+  /** Tries what did not arrive again and again, until all of it does. */
+  async #hold(failed: readonly DocumentFailure[], signal: AbortSignal): Promise<void> {
+    let pauseMs = HOLD_PAUSE_MS_FIRST;
+    for (let failures = failed; failures.length > 0; ) {
+      await this.#runtime.clock.sleep(pauseMs, signal);
       pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
-      const left = failures.map((failure) => ({ id: failure.id, revisions: [failure.revision] }));
+      const left = failures.map(({ id, revision }) => ({ id, revisions: [revision] }));
       failures = await this.#tryOnce(left, this.#workerTurns, signal);
     }
   }

@@ -1,4 +1,4 @@
-/** The options of documents and bodies, read by their table. */
+/** The options of documents, bodies and stored jobs, read by their table. */
 import { type Members, ReplicationInvalidError } from "./parse-fields.ts";
 import {
   eachOption,
@@ -25,6 +25,14 @@ export function parseOption<O extends Option>(
   if (given === undefined) return otherwise;
   if (given === null && option.kind !== "boolean") return otherwise;
   return checked(option, option.kind === "integer" ? numberOf(given) : given) as OptionValue<O>;
+}
+
+/**
+ * The options of a stored job. What an older version did not know has its default. A value that only a newer version knows is refused:
+ * it must not act as another.
+ */
+export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
+  return eachOption((option, name) => checked(option, stored[name] ?? option.default));
 }
 
 function checked(option: Option, value: unknown): unknown {

@@ -26,6 +26,7 @@ import {
 } from "./endpoint.ts";
 import type { FailureLog } from "./failure-log.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
+import { storedOptions } from "./parse-options.ts";
 import { readChanges } from "./read-changes.ts";
 import type { Replication } from "./replication.ts";
 import type { ReplicationId } from "./replication-id.ts";
@@ -95,8 +96,11 @@ export class ReplicationRun {
   #changed = false;
   #log: ReplicationLog | undefined;
 
+  /** Throws a ReplicationInvalidError for options that only a newer version knows. */
   constructor(parts: ReplicationRunParts) {
-    this.#parts = parts;
+    const { replication } = parts;
+    const options = storedOptions(replication.options);
+    this.#parts = { ...parts, replication: { ...replication, options } };
     this.#sessionId = randomHex(parts.runtime.random);
     this.#startTimeMs = parts.runtime.clock.nowMs();
   }

@@ -1,0 +1,53 @@
+/** Options of jobs that another version stored. */
+import { afterEach, expect, test } from "vitest";
+import {
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+  type ReplicationOptions,
+} from "../../src/replicator/index.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+const USER = { userName: null, isAdmin: true };
+/** Every document is listed as a failure: its id is too long. */
+const LIMITS = { ...REPLICATOR_CONFIG_DEFAULT.limits, documentIdBytesMax: 2 };
+const nodes: Node[] = [];
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+/** A job from a database with one document to another, stored with other options than this version stores. */
+async function openWithJob(members: object, change: (options: ReplicationOptions) => object) {
+  const node = await openNode({ config: { limits: LIMITS } });
+  nodes.push(node);
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  await node.put("a", "long", "{}");
+  const replication = parseReplication({ source: "a", target: "b", ...members });
+  const options = change(replication.options) as ReplicationOptions;
+  const id = await node.replicator.start({ ...replication, options }, USER);
+  node.start();
+  return { node, id };
+}
+
+test("a job with a policy that only a newer version knows copies nothing, and says why", async () => {
+  const { node, id } = await openWithJob({ continuous: true }, (options) => ({
+    ...options,
+    failurePolicy: "drop",
+  }));
+  const { state } = await node.event("replication.ended");
+  expect(state).toBe("crashing");
+  const { data } = (await node.replicator.find(id)) ?? {};
+  expect(data?.failure?.reason).toBe(
+    '`failure_policy` must be one of skip, hold, crash, but is "drop"',
+  );
+  expect(data?.statistics.missingChecked).toBe(0);
+  expect(data?.checkpointedSequence).toBe(0);
+});
+
+test("a job that was stored before there were policies passes over what does not arrive", async () => {
+  const { node, id } = await openWithJob({}, ({ failurePolicy: _, ...older }) => older);
+  const { state } = await node.event("replication.ended");
+  expect(state).toBe("completed");
+  const { data } = (await node.replicator.find(id)) ?? {};
+  expect(data?.statistics.docWriteFailures).toBe(1);
+});
