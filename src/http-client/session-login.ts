@@ -38,10 +38,10 @@ export class SessionLogin implements GrantSource {
   readonly #url: string;
   readonly #credentials: BasicCredentials;
 
-  /** `url`: of any database on the server. */
-  constructor(parts: SessionLoginParts, url: string, credentials: BasicCredentials) {
+  /** `origin`: the server's, such as `https://example.com:6984`. */
+  constructor(parts: SessionLoginParts, origin: string, credentials: BasicCredentials) {
     this.#parts = parts;
-    this.#url = new URL("/_session", url).href;
+    this.#url = `${origin}/_session`;
     this.#credentials = credentials;
   }
 

@@ -7,7 +7,8 @@ import { SharedGrant } from "./shared-grant.ts";
 import { withGrant } from "./with-grant.ts";
 
 const CREDENTIALS = { username: "Jan", password: "apple & pear" };
-const URL_OF_DATABASE = "http://host:5984/db/";
+const ORIGIN = "http://host:5984";
+const URL_OF_DATABASE = `${ORIGIN}/db/`;
 
 /** A CouchDB whose sessions last as long as a test likes. */
 function openCouch(
@@ -37,7 +38,7 @@ function openCouch(
 
 function openUser(couch: ReturnType<typeof openCouch>, clock = openClock()) {
   const parts = { clock, fetch: couch.fetch, connection: {}, userAgent: "Tandem" };
-  const source = new SessionLogin(parts, URL_OF_DATABASE, CREDENTIALS);
+  const source = new SessionLogin(parts, ORIGIN, CREDENTIALS);
   const shared = new SharedGrant({ clock }, source);
   return { clock, shared, fetch: withGrant(couch.fetch, shared) };
 }
@@ -209,7 +210,7 @@ test("t_do_refresh_without_max_age, session_min_update_interval: both times are 
   const clock = openClock();
   const settings = { sessionRenewalSec: 60, grantAgeSecMin: 1 };
   const parts = { clock, fetch: couch.fetch, connection: {}, userAgent: "Tandem", settings };
-  const source = new SessionLogin(parts, URL_OF_DATABASE, CREDENTIALS);
+  const source = new SessionLogin(parts, ORIGIN, CREDENTIALS);
   const fetch = withGrant(couch.fetch, new SharedGrant({ clock }, source, settings));
   await fetch(get(URL_OF_DATABASE));
   clock.move(59_000);

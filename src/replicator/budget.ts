@@ -4,6 +4,7 @@
  */
 import { OperationalError } from "../base/index.ts";
 import type { BudgetUnit } from "../http-client/index.ts";
+import { endpointUrl } from "./endpoint-url.ts";
 import type { EndpointAddress } from "./replication.ts";
 
 export type BudgetDirection = "read" | "write";
@@ -40,7 +41,7 @@ const NAME_LENGTH_MAX = 500;
 /** The names under which budgets for this endpoint may stand. Databases of our own have none. */
 export function budgetNames(address: EndpointAddress): readonly string[] {
   if (address.kind === "local") return [];
-  const { host } = new URL(address.url);
+  const { host } = endpointUrl(address);
   return address.basic === undefined ? [host] : [host, `${address.basic.username}@${host}`];
 }
 

@@ -2,6 +2,7 @@
 import { OperationalError } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
+import { parseUrl } from "./endpoint-url.ts";
 import type { ReplicationFailure } from "./job-data.ts";
 
 /** The server that could not be reached at all, if that is why; undefined for failures of any other kind. */
@@ -10,7 +11,7 @@ export function unreachableOrigin(error: unknown): string | undefined {
     return undefined;
   const { url, cause } = error.details;
   if (typeof url !== "string" || !UNREACHABLE.has(String(cause))) return undefined;
-  return new URL(url).origin;
+  return parseUrl(url)?.origin;
 }
 
 const UNREACHABLE: ReadonlySet<string> = new Set([

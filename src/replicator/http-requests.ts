@@ -31,6 +31,7 @@ import {
 } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
+import { endpointUrl } from "./endpoint-url.ts";
 import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
 import type { HttpAddress } from "./replication.ts";
 import type { ReplicationOptions } from "./replication-options.ts";
@@ -141,7 +142,8 @@ export class HttpRequests {
   }
 
   /** What our credentials are exchanged for, shared with all jobs that have the same. */
-  #sharedGrant({ url, basic, iam }: HttpAddress): SharedGrant | undefined {
+  #sharedGrant(address: HttpAddress): SharedGrant | undefined {
+    const { basic, iam } = address;
     const { runtime, fetch, grants, userAgent, client } = this.#parts;
     const { clock } = runtime;
     const { generation: _, ...connection } = this.#connection;
@@ -151,8 +153,9 @@ export class HttpRequests {
       return grants.of(key, () => new SharedGrant(runtime, new IamToken(parts, iam), client));
     }
     if (basic === undefined || !client.usesSessions) return undefined;
-    const key = JSON.stringify(["session", new URL(url).origin, connection, basic]);
-    const login = new SessionLogin(parts, url, basic);
+    const { origin } = endpointUrl(address);
+    const key = JSON.stringify(["session", origin, connection, basic]);
+    const login = new SessionLogin(parts, origin, basic);
     return grants.of(key, () => new SharedGrant(runtime, login, client));
   }
 

@@ -1,4 +1,5 @@
 /** Which jobs an operator means. */
+import { endpointUrl } from "./endpoint-url.ts";
 import type { JobEntry } from "./job-views.ts";
 import type { EndpointAddress } from "./replication.ts";
 
@@ -36,6 +37,6 @@ export function matchesFilter(
 function isAt(place: string, address: EndpointAddress | undefined): boolean {
   if (address === undefined) return false;
   if (address.kind === "local") return address.database === place;
-  const { host, hostname } = new URL(address.url);
+  const { host, hostname } = endpointUrl(address);
   return host === place.toLowerCase() || hostname === place.toLowerCase();
 }

@@ -72,6 +72,8 @@ test("certificates stand beside the endpoints for both, and in one for itself", 
 });
 
 test.each<[Record<string, unknown>, string]>([
+  [{ ...BODY, source: "http://host:port/a" }, "`source` has an invalid url"],
+  [{ ...BODY, source: "http:///a" }, "`source` has an invalid url"],
   [{ ...BODY, proxy: "ftp://x" }, "`proxy` must be an http://, https:// or socks5:// URL"],
   [{ ...BODY, source_proxy: 5 }, "`source_proxy` must be a string"],
   [

@@ -6,6 +6,7 @@ import {
   type IamCredentials,
   type TlsSettings,
 } from "../http-client/index.ts";
+import { parseUrl, validEndpointUrl } from "./endpoint-url.ts";
 import {
   decode,
   isObject,
@@ -114,7 +115,7 @@ function parseIam(field: string, value: unknown): IamCredentials {
     throw new ReplicationInvalidError(`\`${field}\` must be an object with the string \`api_key\``);
   }
   const tokenUrl = optionalString(members, "token_url", `${field}.token_url`) ?? IAM_TOKEN_URL;
-  if (!isUrl(tokenUrl, /^https?:$/)) {
+  if (!["http", "https"].includes(schemeOf(tokenUrl))) {
     throw new ReplicationInvalidError(`\`${field}.token_url\` must be an http:// or https:// URL`);
   }
   return { apiKey, tokenUrl };
@@ -142,7 +143,7 @@ function parseProxy(
   }
   const proxyUrl = both ?? one;
   if (proxyUrl === undefined || proxyUrl === "") return undefined;
-  if (!isUrl(proxyUrl, /^(https?|socks5):$/) || !protocols.includes(protocolOf(proxyUrl))) {
+  if (!protocols.includes(schemeOf(proxyUrl))) {
     throw new ReplicationInvalidError(
       `\`${both === undefined ? name : "proxy"}\` must be ${urlsOf(protocols)}`,
     );
@@ -175,17 +176,9 @@ function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
-function isUrl(text: string, protocols: RegExp): boolean {
-  try {
-    return protocols.test(new URL(text).protocol);
-  } catch {
-    return false;
-  }
-}
-
-/** `http`, `https`, `socks5`. */
-function protocolOf(url: string): string {
-  return new URL(url).protocol.slice(0, -1);
+/** `http`, `https`, `socks5`; empty for what is no URL. */
+function schemeOf(text: string): string {
+  return parseUrl(text)?.protocol.slice(0, -1) ?? "";
 }
 
 /** `an http://, https:// or socks5:// URL`. */
@@ -215,14 +208,6 @@ function parseAddress(
       `\`${field}\` must be an http:// or https:// URL, or the name of a database on this server`,
     );
   }
-  if (!isUrl(text, /^https?:$/)) {
-    throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
-  }
-  if (!protocols.includes(protocolOf(text))) {
-    throw new ReplicationInvalidError(
-      `\`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
-    );
-  }
   const { header, rest } = takeBasicHeader(headers);
   // CouchDB does not take a name without a colon for a user.
   const [, writtenUsername, writtenPassword] =
@@ -248,7 +233,21 @@ function parseAddress(
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     ...(Object.keys(tls).length === 0 ? {} : { tls }),
   };
+  checkUrl(field, address, protocols);
   return address;
+}
+
+function checkUrl(field: string, address: HttpAddress, protocols: readonly string[]): void {
+  const url = validEndpointUrl(address);
+  // A parser of URLs takes `http:///name` for one of the host `name`.
+  if (url === undefined || url.written.host === "") {
+    throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
+  }
+  if (!protocols.includes(url.scheme)) {
+    throw new ReplicationInvalidError(
+      `\`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
+    );
+  }
 }
 
 /** Takes a Basic authorization out of the headers; other schemes stay. */

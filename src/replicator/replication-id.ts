@@ -8,6 +8,7 @@
 import type { Digests } from "../base/index.ts";
 import { normalizeSelector } from "../protocol/index.ts";
 import type { Selection } from "./endpoint.ts";
+import { endpointUrl, writtenUrl } from "./endpoint-url.ts";
 import {
   atom,
   binary,
@@ -138,7 +139,7 @@ function trimmed(code: string): string {
   return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
 }
 
-const DEFAULT_PORTS: Readonly<Record<string, readonly number[]>> = {
+const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
   https: [443],
   http: [80, 5984],
 };
@@ -148,11 +149,10 @@ const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorizat
 
 /** Version 4, without the credentials in headers. */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
-  if (address.kind === "local") return endpointTermWithCredentials(context, address);
-  const headers = Object.entries(address.headers).filter(
+  const headers = Object.entries(headersOf(address)).filter(
     ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),
   );
-  return endpointTermWithCredentials(context, { ...address, headers: Object.fromEntries(headers) });
+  return termOf(context, address, Object.fromEntries(headers));
 }
 
 /** Version 4 as CouchDB has it, where a token in a header moves the id. */
@@ -160,20 +160,20 @@ function endpointTermWithCredentials(
   context: ReplicationIdContext,
   address: EndpointAddress,
 ): Term {
+  return termOf(context, address, headersOf(address));
+}
+
+function termOf(context: ReplicationIdContext, address: EndpointAddress, headers: Headers): Term {
   const { basic, writtenUsername } = address.kind === "http" ? address : {};
-  const url = urlOf(context, address);
-  const match = /^(https?):\/\/(\[[^\]]*\]|[^:/?#]*)(?::(\d+))?(.*)$/is.exec(url);
-  const [, scheme = "http", host = "", portText, path = "/"] = match ?? [];
-  const isHttps = scheme.toLowerCase() === "https";
-  const port = portText === undefined ? (isHttps ? 443 : 80) : Number(portText);
-  const isDefault = DEFAULT_PORTS[isHttps ? "https" : "http"]?.includes(port) === true;
+  const { isHttps, host, port, path } =
+    address.kind === "http" ? endpointUrl(address).written : writtenUrl(urlOf(context, address));
   return tuple(
     atom("remote"),
     basic === undefined ? atom("undefined") : charlist(writtenUsername ?? basic.username),
-    charlist(host.replace(/^\[|\]$/g, "")),
-    isDefault ? atom("default") : { number: port },
-    charlist(path.startsWith("/") ? path : `/${path}`),
-    headersTerm(address),
+    charlist(host),
+    DEFAULT_PORTS[isHttps ? "https" : "http"].includes(port) ? atom("default") : { number: port },
+    charlist(path),
+    headersTerm(headers),
     atom("undefined"),
   );
 }
@@ -183,7 +183,7 @@ const DEFAULT_ACCEPT = "application/json";
 
 /** Versions 1 to 3. */
 function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
-  return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(address));
+  return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(headersOf(address)));
 }
 
 function urlOf(context: ReplicationIdContext, address: EndpointAddress): string {
@@ -191,8 +191,13 @@ function urlOf(context: ReplicationIdContext, address: EndpointAddress): string 
   return `${context.serverUrl}${encodeURIComponent(address.database)}/`;
 }
 
-function headersTerm(address: EndpointAddress): Term {
-  const headers = address.kind === "http" ? address.headers : {};
+type Headers = Readonly<Record<string, string>>;
+
+function headersOf(address: EndpointAddress): Headers {
+  return address.kind === "http" ? address.headers : {};
+}
+
+function headersTerm(headers: Headers): Term {
   const pairs = Object.entries(headers)
     .filter(([name, value]) => name !== "Accept" || value !== DEFAULT_ACCEPT)
     .sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0))
