@@ -24,9 +24,11 @@ function open(
     tls = REPLICATOR_CONFIG_DEFAULT.tls,
     retryCountMax = 0,
     named = "http://host/db",
+    grants = new Grants(),
   }: {
     readonly tls?: TlsSettings;
     readonly retryCountMax?: number;
+    readonly grants?: Grants;
     /** The source as a user names it. */
     readonly named?: string | object;
   } = {},
@@ -41,7 +43,7 @@ function open(
       fetch: openServer(answer).fetch,
       retry: { retryCountMax, failingMsMax: 60_000 },
       rateLimits: new RateLimits(),
-      grants: new Grants(),
+      grants,
       tls,
       client,
       userAgent: "Tandem",
@@ -96,6 +98,21 @@ test("another host than the one that was named does not learn who we are from ou
   const [first, second] = asked.map(({ connection }) => connection?.tls);
   expect(first).toMatchObject({ certificateFile: "our.pem", keyFile: "our-key.pem" });
   expect(second).toEqual(REPLICATOR_CONFIG_DEFAULT.tls);
+});
+
+test("jobs of a user share a session at one server, however its name is spelt, and at no other", async () => {
+  const logins: string[] = [];
+  const grants = new Grants();
+  const sources = ["http://u:p@host/a", "http://u:p@HOST:80/b", "http://u:p@host:81/c"];
+  for (const named of sources) {
+    const answer = ({ url }: FetchRequest) => {
+      if (!url.endsWith("/_session")) return { status: 200, body: page };
+      logins.push(url);
+      return { status: 200, headers: { "set-cookie": "AuthSession=s" }, body: "{}" };
+    };
+    await changesOf(open(answer, { named, grants }), { kind: "all" });
+  }
+  expect(logins).toEqual(["http://host/_session", "http://host:81/_session"]);
 });
 
 test.each([
