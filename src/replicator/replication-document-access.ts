@@ -66,11 +66,10 @@ export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject):
   return typeof owner === "string" ? owner : userName;
 }
 
-/** The body with its owner. */
-export function withOwner(body: Utf8Text, writer: SecuritySubject): Utf8Text {
-  const before = ownerOf(body);
-  const owner = ownerOnceWritten(before, writer);
-  if (owner === before) return body;
+/** The body with its owner; `named` is the one that it names. */
+export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubject): Utf8Text {
+  const owner = ownerOnceWritten(named, writer);
+  if (owner === named) return body;
   const members = splitObject(body.text).filter(({ name }) => name !== "owner");
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }

@@ -23,7 +23,7 @@ import {
   toJobData,
 } from "./job-data.ts";
 import { stepWhenAskedAgain } from "./job-wish.ts";
-import type { ReplicationInvalidError } from "./parse-fields.ts";
+import type { Members, ReplicationInvalidError } from "./parse-fields.ts";
 import { parseReplication } from "./parse-replication.ts";
 import { removeJob } from "./remove-job.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
@@ -53,8 +53,18 @@ export interface ReplicationHookParts {
 
 type Parsed = { readonly replication: Replication } | { readonly failure: ReplicationFailure };
 
+/** A document that was found valid before it was written. */
+interface Judged {
+  readonly body: string;
+  readonly context: WriteContext;
+  readonly members: Members;
+  readonly parsed: Parsed;
+}
+
 export class ReplicationHook implements DatabaseHook {
   readonly #parts: ReplicationHookParts;
+  /** The last one of each transaction, which is written before the next one is judged. */
+  readonly #judged = new WeakMap<Transaction, Judged>();
 
   constructor(parts: ReplicationHookParts) {
     this.#parts = parts;
@@ -75,15 +85,14 @@ export class ReplicationHook implements DatabaseHook {
     const notOwn = await ownershipRefusal(tx, database, edit, context);
     if (notOwn !== undefined) return notOwn;
     if (edit.mode === "replicated" || edit.deleted) return { edit };
-    const members = JSON.parse(edit.body.text);
+    const members: Members = JSON.parse(edit.body.text);
+    const body = withOwner(edit.body, members.owner, context);
     if (documentState(members) !== "failed") {
-      const parsed = this.#parse(members);
-      if (!("replication" in parsed))
-        return { rejected: "forbidden", reason: parsed.failure.reason };
-      const refusal = context.isAdmin ? undefined : certificateFilesRefusal(parsed.replication);
-      if (refusal !== undefined) return { rejected: "forbidden", reason: refusal };
+      const parsed = this.#parse(members, context);
+      if ("failure" in parsed) return { rejected: "forbidden", reason: parsed.failure.reason };
+      this.#judged.set(tx, { body: body.text, context, members, parsed });
     }
-    return { edit: { ...edit, body: withOwner(edit.body, context) } };
+    return { edit: { ...edit, body } };
   }
 
   afterRead(document: Document, reader: SecuritySubject): Document {
@@ -102,10 +111,11 @@ export class ReplicationHook implements DatabaseHook {
       await this.#remove(tx, id);
       return;
     }
-    const members = JSON.parse(document.body.text);
+    const judged = this.#judgedBefore(tx, document, context);
+    const members: Members = judged?.members ?? JSON.parse(document.body.text);
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
-    const parsed = this.#permitted(this.#parse(members), context);
+    const parsed = judged?.parsed ?? this.#parse(members, context);
     const { jobs, ids, ownership, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
@@ -137,16 +147,18 @@ export class ReplicationHook implements DatabaseHook {
     if (existing !== undefined) await removeJob(this.#parts, tx, existing);
   }
 
-  /** A document that was replicated in was not refused; what its writer may not have fails. */
-  #permitted(parsed: Parsed, { isAdmin }: WriteContext): Parsed {
-    if (isAdmin || !("replication" in parsed)) return parsed;
-    const reason = certificateFilesRefusal(parsed.replication);
-    return reason === undefined ? parsed : { failure: { error: "forbidden", reason } };
+  /** Undefined for a revision that was replicated in, and for one that wins over what was written. */
+  #judgedBefore(tx: Transaction, { body }: Document, context: WriteContext): Judged | undefined {
+    const judged = this.#judged.get(tx);
+    return judged?.body === body.text && judged.context === context ? judged : undefined;
   }
 
-  #parse(members: Readonly<Record<string, unknown>>): Parsed {
+  /** What is asked for, or why it cannot be had: the document is malformed, or its writer may not have it. */
+  #parse(members: Members, { isAdmin }: WriteContext): Parsed {
     try {
-      return { replication: parseReplication(members, this.#parts.config) };
+      const replication = parseReplication(members, this.#parts.config);
+      const reason = isAdmin ? undefined : certificateFilesRefusal(replication);
+      return reason === undefined ? { replication } : { failure: { error: "forbidden", reason } };
     } catch (error) {
       if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
       const { reason } = error as ReplicationInvalidError;
