@@ -6,8 +6,8 @@
  *   continuous    a line for each change, until the client goes
  *   eventsource   the same, as server-sent events
  */
-import type { Database, Document } from "../databases/index.ts";
-import { openDesignFilter, renderStoredDocument } from "../documents/index.ts";
+import type { Database } from "../databases/index.ts";
+import { matchingFilter, openDesignFilter } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import type { ApiParts } from "./api-parts.ts";
 import type { Call } from "./call.ts";
@@ -57,11 +57,8 @@ async function openFilter(
     case "all":
     case "ids":
       return filter;
-    case "selector": {
-      const matches = (document: Document): boolean =>
-        filter.matches(JSON.parse(renderStoredDocument(document)));
-      return { kind: "documents", pass: async (documents) => documents.map(matches) };
-    }
+    case "selector":
+      return { kind: "documents", pass: matchingFilter(filter.matches) };
     case "function": {
       const { name, request } = filter;
       return {

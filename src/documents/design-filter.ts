@@ -1,10 +1,11 @@
 /** Filters that are functions of design documents: which documents pass (`couch_changes`, `couch_query_servers`). */
 import { type JsonText, type Runtime, randomHex } from "../base/index.ts";
-import type { Database, DatabaseInfo, Document } from "../databases/index.ts";
+import type { Database, DatabaseInfo } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
 import type { DesignFunctions } from "./design-functions.ts";
+import type { DocumentFilter } from "./document-filter.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
 /** Documents of one call into the sandbox. */
@@ -20,9 +21,6 @@ export interface FilterName {
   readonly design: string;
   readonly name: string;
 }
-
-/** Whether each of the documents passes. Throws a SandboxError when the function fails. */
-export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean[]>;
 
 /** What a filter function learns of the request, as CouchDB gives it. */
 export interface FilterRequest {

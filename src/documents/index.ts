@@ -4,10 +4,12 @@
  *
  * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts, design-filter.ts.
  */
-export type { DocumentFilter, FilterName, FilterRequest } from "./design-filter.ts";
+export type { FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { DesignFunctions } from "./design-functions.ts";
 export { replicatedEdit, replicatedRevision, stubEdit } from "./document-edits.ts";
+export type { DocumentFilter } from "./document-filter.ts";
+export { matchingFilter } from "./document-filter.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { RefusedBatch } from "./refused-batch.ts";
 export { splitRefused, writeInHalves } from "./refused-batch.ts";

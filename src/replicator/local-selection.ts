@@ -4,9 +4,9 @@ import type { Change, Database, Document, SecuritySubject } from "../databases/i
 import {
   type DesignFunctions,
   type DocumentFilter,
+  matchingFilter,
   openDesignFilter,
   parseFilterName,
-  renderStoredDocument,
 } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { compileSelector } from "../protocol/index.ts";
@@ -45,9 +45,7 @@ export async function openLocalSelection(
       return byId((id) => ids.has(id));
     }
     case "selector": {
-      const matches = compileSelector(selection.selector);
-      const pass: DocumentFilter = async (documents) =>
-        documents.map((document) => matches(JSON.parse(renderStoredDocument(document))));
+      const pass = matchingFilter(compileSelector(selection.selector));
       return byDocument(parts, pass, winningRevisionsOnly);
     }
     case "filter": {

@@ -1,0 +1,12 @@
+/** Which documents pass. */
+import type { Document } from "../databases/index.ts";
+import { renderStoredDocument } from "./stored-document.ts";
+
+/** Whether each of the documents passes. One that is a function throws a SandboxError when that fails. */
+export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean[]>;
+
+/** Those pass that match, such as a compiled selector, as they stand on the wire. */
+export function matchingFilter(matches: (document: unknown) => boolean): DocumentFilter {
+  return async (documents) =>
+    documents.map((document) => matches(JSON.parse(renderStoredDocument(document))));
+}
