@@ -91,6 +91,24 @@ describe("_bulk_docs", () => {
     );
   });
 
+  test("what the store refuses is told in its place, and the others are written in their order", async () => {
+    const { ask } = await openFilms();
+    const docs = [
+      { _id: "a", n: 1 },
+      { _id: "b", _attachments: { ["x".repeat(2_000)]: { data: "" } } },
+      { _id: "a", n: 2 },
+      { _id: "c" },
+    ];
+    const answer = await ask("POST /films/_bulk_docs", { body: { docs } });
+    expect(answer.json).toEqual([
+      { ok: true, id: "a", rev: expect.any(String) },
+      { id: "b", error: "bad_request", reason: expect.stringContaining("too long") },
+      { id: "a", error: "conflict", reason: "Document update conflict." },
+      { ok: true, id: "c", rev: expect.any(String) },
+    ]);
+    expect((await ask("GET /films/a")).json).toMatchObject({ n: 1 });
+  });
+
   test("takes more than one transaction holds", async () => {
     const { ask } = await openFilms();
     const text = "x".repeat(60_000);

@@ -171,6 +171,39 @@ test("a cluster that says 202 has taken the documents", async () => {
   expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
 });
 
+test("a batch that the server refuses as a whole goes in halves, down to those that it refuses by themselves", async () => {
+  const answers: Readonly<Record<string, Reply>> = {
+    long: { status: 413, body: '{"error":"document_too_large","reason":"long"}' },
+    odd: { status: 400, body: "" },
+  };
+  const written: string[] = [];
+  let requestCount = 0;
+  const endpoint = open(({ body }) => {
+    requestCount++;
+    const ids = JSON.parse(textOf(body)).docs.map(({ _id }: { _id: string }) => _id) as string[];
+    const refusing = ids.find((id) => answers[id] !== undefined);
+    if (refusing !== undefined) return answers[refusing] as Reply;
+    written.push(...ids);
+    return { status: 201, body: "[]" };
+  });
+  const ids = ["a", "b", "long", "d", "e", "f", "odd", "h"];
+  const documents = ids.map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-${id}"}`));
+  const failures = await endpoint.writeDocuments(documents, signal);
+  expect(failures).toEqual([
+    {
+      id: "long",
+      revision: "1-long",
+      status: 413,
+      error: "document_too_large",
+      reason: "long",
+    },
+    { id: "odd", revision: "1-odd", status: 400, error: "bad_request", reason: "" },
+  ]);
+  expect(written).toEqual(["a", "b", "d", "e", "f", "h"]);
+  // The batch, two halves, and of each half two quarters and the two of one quarter.
+  expect(requestCount).toBe(11);
+});
+
 test("a question that is asked once is not repeated, and its failure tells what the server answered", async () => {
   const answer = { status: 503, error: "timeout", reason: "The request could not be processed" };
   const { status, ...body } = answer;
@@ -224,3 +257,7 @@ test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
     await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
   },
 );
+
+function textOf(body: FetchRequest["body"]): string {
+  return Buffer.from(body as Uint8Array).toString();
+}

@@ -20,6 +20,8 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
   return new TextDocument(id, `{"_id":"${id}","_rev":"${rev}","_revisions":${revisions}${more}}`);
 }
 
+const HASH = "967a00dff5e02add41819138abb3284d";
+
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
@@ -275,6 +277,16 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       FOREVER,
     );
     expect(arrived).toEqual(["p ü", "bytes of a poster"]);
+  });
+
+  test("a document that cannot be stored keeps no others from being written", async () => {
+    const endpoint = await created();
+    const ids = ["a", "_reserved", "c", "d"];
+    const documents = ids.map((id) => plain(id, 1, [HASH]));
+    const failures = await endpoint.writeDocuments(documents, FOREVER);
+    expect(failures).toMatchObject([{ id: "_reserved", revision: `1-${HASH}`, status: 400 }]);
+    const asked = new Map(["a", "c", "d"].map((id) => [id, [`1-${HASH}`]]));
+    expect((await endpoint.missingRevisions(asked, FOREVER)).size).toBe(0);
   });
 
   test("local records are written over their revision", async () => {
