@@ -5,7 +5,7 @@
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/job-data.ts";
+import { fromJobData, hasEnded } from "../../../../src/replicator/job-data.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { contentOf, isPast } from "../checks.ts";
@@ -164,13 +164,16 @@ export class OneShots implements Workload {
     });
   }
 
-  async #isActive(tx: ReadTransaction, { target }: OneShot): Promise<boolean> {
+  async #isActive(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
     const { jobs } = this.#scene.observer;
     const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
-    return entries.some(
-      ({ state, data }) =>
-        state !== "finished" && targetOf(fromJobData(data).replication?.target) === target,
-    );
+    // What a source lost when it was made again stays on the list, and is asked for again and again.
+    const endsWithList = this.#scene.removed.has(source);
+    return entries.some(({ state, data }) => {
+      const { replication, state: outcome } = fromJobData(data);
+      const isOver = state === "finished" || (endsWithList && hasEnded(outcome));
+      return !isOver && targetOf(replication?.target) === target;
+    });
   }
 
   async #lacks(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
