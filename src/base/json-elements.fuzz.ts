@@ -62,6 +62,18 @@ test("an element is handed out with the piece that ends it, not with the end of 
   expect(elements.rest).toBe('{"results" : [],"last_seq":"7 [,]"}');
 });
 
+test("what stands before the array may be any text, and what is no UTF-8 is no JSON", () => {
+  for (let length = 0; length < 200; length++) {
+    const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
+    const before = "é€😀".repeat(length);
+    elements.push(utf8Encode(`{"before":"${before}","results":[1]}`));
+    expect(JSON.parse(elements.rest)).toEqual({ before, results: [] });
+  }
+  const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
+  elements.push(concatBytes([utf8Encode('{"results":[],"last_seq":"'), Uint8Array.of(0xc3, 0x28)]));
+  expect(() => elements.rest).toThrow(SyntaxError);
+});
+
 test("what is longer than allowed is refused, also when it comes in small pieces", () => {
   const piece = utf8Encode('"aaaaaaaaaaaaaaaaaaaaaaaa');
   const elements = new JsonElements({ name: "results", elementBytesMax: 100 });

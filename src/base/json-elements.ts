@@ -2,7 +2,7 @@
  * A JSON object whose one long array comes in pieces, such as an answer with rows: the array's elements are handed out as they
  * become whole, and what stands around the array is kept for the end.
  */
-import { concatBytes, EMPTY_BYTES, utf8Decode } from "./bytes.ts";
+import { byteText, concatBytes, Utf8Writer, utf8Decode } from "./bytes.ts";
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -21,6 +21,8 @@ const ELEMENT_DEPTH = 2;
 
 /** What stands around the elements is short. */
 const REST_BYTES_MAX = 1_048_576;
+/** An element that is cut, and the rest, are mostly shorter. */
+const HELD_BYTES_EXPECTED = 512;
 
 export interface JsonElementsOptions {
   /** The member that is the array. */
@@ -34,10 +36,9 @@ export class JsonElements {
   readonly #nameBytesMax: number;
   readonly #elementBytesMax: number;
   /** What is not handed out yet of the array, or not yet known to end. */
-  #open: Uint8Array[] = [];
-  #openByteCount = 0;
+  #open = new Utf8Writer(HELD_BYTES_EXPECTED);
   /** What stands around the array, without line breaks. */
-  #rest = EMPTY_BYTES;
+  readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
   #depth = 0;
   #isInString = false;
   #isEscaped = false;
@@ -76,7 +77,8 @@ export class JsonElements {
         this.#depth++;
         if (byte === OPEN_BRACE || this.#isInArray || this.#depth !== ELEMENT_DEPTH) continue;
         this.#keep(piece.subarray(start, at));
-        this.#isInArray = this.#arrayName.test(utf8Decode(this.#rest.slice(-this.#nameBytesMax)));
+        const name = this.#rest.finish().subarray(-this.#nameBytesMax);
+        this.#isInArray = this.#arrayName.test(byteText(name));
         start = at;
       } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
         this.#depth--;
@@ -96,30 +98,32 @@ export class JsonElements {
     return arrayOf(whole);
   }
 
-  /** What stands around the elements: the object with an empty array, when all of it has come. */
+  /** What stands around the elements: the object with an empty array, when all of it has come. Throws a SyntaxError when it is not UTF-8. */
   get rest(): string {
-    return utf8Decode(this.#rest);
+    try {
+      return utf8Decode(this.#rest.finish());
+    } catch (cause) {
+      throw new SyntaxError("What stands around the JSON array is not valid UTF-8", { cause });
+    }
   }
 
   /** What was held, and these last bytes of it. */
   #take(last: Uint8Array): Uint8Array[] {
-    const taken = [...this.#open, last];
-    this.#open = [];
-    this.#openByteCount = 0;
+    const taken = [this.#open.finish(), last];
+    this.#open = new Utf8Writer(HELD_BYTES_EXPECTED);
     return taken;
   }
 
   #hold(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    this.#openByteCount += bytes.length;
-    if (this.#openByteCount > this.#elementBytesMax) throw tooLong("An element of the JSON array");
-    this.#open.push(bytes);
+    this.#open.bytes(bytes);
+    if (this.#open.length > this.#elementBytesMax) throw tooLong("An element of the JSON array");
   }
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     // Line breaks are signs of life, and may be many; in a string there are none.
-    this.#rest = concatBytes([this.#rest, bytes.filter((byte) => byte >= SPACE)]);
+    this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
     if (this.#rest.length > REST_BYTES_MAX) throw tooLong("What stands around the JSON array");
   }
 }

@@ -90,19 +90,21 @@ async function openFeed(
 
 async function* readRows(requests: HttpRequests, path: string, response: FetchResponse): Feed {
   const elements = new JsonElements({ name: "results", elementBytesMax: ROW_BYTES_MAX });
+  let text: string;
   try {
     for await (const piece of response.body) {
       const whole = elements.push(piece);
       if (whole === undefined) continue;
       yield outlineJson(whole, { depthMax: ROWS_DEPTH + REVISION_DEPTH }).elements();
     }
+    text = elements.rest;
   } catch (error) {
     if (error instanceof SyntaxError) throw requests.brokenOff("GET", path);
     throw error;
   }
-  const rest = asObject(parseJson(elements.rest));
+  const rest = asObject(parseJson(text));
   if (Array.isArray(rest?.results)) return rest.last_seq;
   // A proxy may end a body in good order that broke off.
-  if (rest === undefined && isBroken(elements.rest)) throw requests.brokenOff("GET", path);
-  throw requests.unexpected("changes_req_failed", path, response, elements.rest);
+  if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
+  throw requests.unexpected("changes_req_failed", path, response, text);
 }
