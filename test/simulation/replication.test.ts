@@ -29,6 +29,7 @@ import {
   rewriting,
   swallowing,
   trusting,
+  unfiltering,
 } from "./replication/saboteurs.ts";
 import type { WorkloadName } from "./replication/workloads/draw-workloads.ts";
 
@@ -96,6 +97,7 @@ test.each([
   ["takes a store's refusal for consent", swallowing, / passes | completed without /],
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],
+  ["lets pass what nobody selected", unfiltering, / which nobody selected/],
   ["writes elsewhere what a hostile server says", misdirecting, / b has doc-\d+-stray /],
 ] as const)(
   "an endpoint that %s is found out",

@@ -83,6 +83,15 @@ export function curtailing(): Sabotage {
   });
 }
 
+/** Tells of all changes, whatever was selected. */
+export function unfiltering(): Sabotage {
+  return eachEndpoint((endpoint) => {
+    const changes = endpoint.changes.bind(endpoint);
+    endpoint.changes = (request, signal) =>
+      changes({ ...request, selection: { kind: "all" } }, signal);
+  });
+}
+
 /** Writes what comes from the hostile server into a database that is another replication's, too. */
 export function misdirecting(): Sabotage {
   return (endpoints) => {
