@@ -79,7 +79,7 @@ export interface Fate {
   readonly stallCount: number;
   /** Oldest first. */
   readonly events: readonly Omit<JobEvent, "timeMs">[];
-  /** In seconds since the epoch; `list`: as `decideList` says; `never`: not again, the job has ended. */
+  /** In seconds since the epoch; `list`: as `decideList` says; `ended`: not again. */
   readonly due: number | "list" | "ended";
   /** A server for whose return the job waits, beside its own pause. */
   readonly unreachable: string | undefined;

@@ -80,7 +80,9 @@ export class ReplicationJob {
   ): Promise<RunEnding> {
     const { replication, failure = MALFORMED } = before;
     const { isPaused } = await this.#job.readControl();
-    if (isPaused) return { kind: "stopped" };
+    // A job that has ended stays so, whatever keeps it from trying its list.
+    const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
+    if (isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure };
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
@@ -97,7 +99,8 @@ export class ReplicationJob {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
-      return endingOf(error, replication, signal);
+      if (isStop(error) || isStop(signal.reason)) return stopped;
+      return endingOf(error, replication);
     }
   }
 
@@ -336,10 +339,9 @@ export class ReplicationJob {
 }
 
 /** How a run ended that an error ended. */
-function endingOf(error: unknown, replication: Replication, signal: AbortSignal): RunEnding {
+function endingOf(error: unknown, replication: Replication): RunEnding {
   const failure = describeFailure(error);
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
-  if (isStop(error) || isStop(signal.reason)) return { kind: "stopped" };
   if (failure.error === PUT_OFF) return { kind: "put-off", failure };
   // A server behind a proxy may be away for others, and there for us.
   const isDirect = [replication.source, replication.target].every(

@@ -118,3 +118,24 @@ test("a job that waits out its start-up jitter keeps its lock", async () => {
   expect(node.names).not.toContain("jobs.expired");
   await node.stop();
 });
+
+test("a job that has ended stays so when its node stops before it could try its list", async () => {
+  const { fetch } = silentServer();
+  const node = openVirtualNode({ fetch, config: { startupJitterMs: 1_000_000 } });
+  const { world, kv, jobs, replicator } = node;
+  await world.until(replicator.prepare());
+  const id = await world.until(replicator.start(parseReplication(BODY), USER));
+  const name = { type: "replication", id };
+  const ended = kv.transact(async (tx) => {
+    const job = await jobs.get(tx, name);
+    await jobs.resubmit(tx, name, 0, { ...job?.data, state: "completed", result: {} });
+  });
+  await world.until(ended);
+  await node.start();
+  await world.time.run(1000, () => node.names.includes("replication.accepted"));
+  await node.stop();
+  expect(await world.until(replicator.find(id))).toMatchObject({
+    state: "completed",
+    data: { result: {} },
+  });
+});
