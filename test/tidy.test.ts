@@ -9,6 +9,7 @@ test("the sources keep the rules", () => {
 test.each([
   ["an import against the direction", "kv/a.ts", 'import { x } from "../jobs/index.ts";'],
   ["an import past the index", "jobs/a.ts", 'import { x } from "../kv/tuple.ts";'],
+  ["one from a folder within", "api/jobs/a.ts", 'import { x } from "../../kv/tuple.ts";'],
   [
     "replication in an ordinary resource",
     "api/edits.ts",
@@ -24,6 +25,7 @@ test.each([
 
 test("what is allowed is not noticed", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
+  expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
   expect(checkSource("api/jobs.ts", 'import { x } from "../replicator/index.ts";')).toEqual([]);
   expect(checkSource("host/a.ts", "const now = Date.now();")).toEqual([]);
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);

@@ -3,12 +3,11 @@ import { mapAtOnce } from "../base/index.ts";
 import type { Key, Transaction, Versionstamp } from "../kv/index.ts";
 import type { ChangeCounts } from "./change-counts.ts";
 import { CounterDeltas } from "./counter-deltas.ts";
-import type { Database } from "./database.ts";
 import type { DatabaseKeys } from "./database-keys.ts";
 import type { Document, DocumentEdit, WriteOutcome } from "./document.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import { type DocumentWriter, isStale, type Prepared, type Writable } from "./document-writer.ts";
-import type { DatabaseHook, Verdict, WriteContext } from "./hooks.ts";
+import type { DatabaseHook, HookedDatabase, Verdict, WriteContext } from "./hooks.ts";
 import type { LocalDocuments } from "./local-documents.ts";
 import { LOCAL_PREFIX } from "./names.ts";
 import type { LoadedDocument, TransactionState } from "./transaction-state.ts";
@@ -26,7 +25,7 @@ export interface BatchWriterParts {
 export interface Batch {
   readonly tx: Transaction;
   readonly state: TransactionState;
-  readonly database: Database;
+  readonly database: HookedDatabase;
   readonly context: WriteContext;
 }
 

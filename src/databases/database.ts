@@ -32,7 +32,7 @@ import { DocumentIndexes } from "./document-indexes.ts";
 import { DocumentPurger, type Purge } from "./document-purger.ts";
 import { DocumentReader, type ReadRule } from "./document-reader.ts";
 import { DocumentWriter } from "./document-writer.ts";
-import type { DatabaseHook, WriteContext } from "./hooks.ts";
+import type { DatabaseHook, HookedDatabase, ReadRevisionOptions, WriteContext } from "./hooks.ts";
 import { LeafWriter } from "./leaf-writer.ts";
 import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
@@ -60,11 +60,6 @@ export interface WantedRevision {
   readonly revision: Revision;
 }
 
-export interface ReadRevisionOptions {
-  /** The leaves that descend from it instead. */
-  readonly latest?: boolean;
-}
-
 export interface DatabaseParts {
   readonly registryKeys: RegistryKeys;
   readonly name: string;
@@ -76,7 +71,7 @@ export interface DatabaseParts {
   readonly readRule?: ReadRule;
 }
 
-export class Database {
+export class Database implements HookedDatabase {
   readonly name: string;
   readonly uuid: string;
   readonly instanceStartTime: string;

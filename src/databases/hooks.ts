@@ -2,10 +2,34 @@
  * What the layers above may do in a transaction that writes here: refuse or change an edit before it, follow it with writes
  * of their own after it. A write to a replication document and the change to its job are one transaction by this.
  */
-import type { Transaction } from "../kv/index.ts";
-import type { Database } from "./database.ts";
-import type { Document, DocumentEdit } from "./document.ts";
+import type { JsonText, Page } from "../base/index.ts";
+import type { ReadTransaction, Transaction } from "../kv/index.ts";
+import type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
+import type { Document, DocumentEdit, Leaf, Revision } from "./document.ts";
 import type { SecuritySubject } from "./security-object.ts";
+
+export interface ReadRevisionOptions {
+  /** The leaves that descend from it instead. */
+  readonly latest?: boolean;
+}
+
+/** The database that a hook stands in, as far as hooks may read it. */
+export interface HookedDatabase {
+  readonly name: string;
+  readonly uuid: string;
+  security(tx: ReadTransaction): Promise<JsonText>;
+  /** The winner, deleted or not. */
+  read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
+  /** Empty when the revision is not known or its body is gone; with `latest`, the leaves that descend from it. */
+  readRevision(
+    tx: ReadTransaction,
+    id: string,
+    revision: Revision,
+    options?: ReadRevisionOptions,
+  ): Promise<Document[]>;
+  leaves(tx: ReadTransaction, id: string): Promise<Leaf[]>;
+  allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
+}
 
 export type Verdict =
   | { readonly edit: DocumentEdit }
@@ -19,7 +43,7 @@ export type Verdict =
 export interface WriteValidation {
   judge(
     tx: Transaction,
-    database: Database,
+    database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
   ): Verdict | Promise<Verdict>;
@@ -46,20 +70,20 @@ export interface DatabaseHook {
    */
   beforeWrite?(
     tx: Transaction,
-    database: Database,
+    database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
   ): Verdict | Promise<Verdict>;
   /** Runs once for each edit that was written, with the winner that it left. It may write documents here. */
   afterWrite?(
     tx: Transaction,
-    database: Database,
+    database: HookedDatabase,
     winner: Document,
     context: WriteContext,
   ): Promise<void>;
   /** The document as it is shown to who is no admin of the database; undefined when it is hidden. */
   afterRead?(document: Document, reader: SecuritySubject): Document | undefined;
-  databaseCreated?(tx: Transaction, database: Database): Promise<void>;
+  databaseCreated?(tx: Transaction, database: HookedDatabase): Promise<void>;
   /** Runs before the database's keys are cleared. */
-  databaseRemoved?(tx: Transaction, database: Database): Promise<void>;
+  databaseRemoved?(tx: Transaction, database: HookedDatabase): Promise<void>;
 }

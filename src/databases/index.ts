@@ -43,7 +43,13 @@ export type {
   WriteOutcome,
 } from "./document.ts";
 export type { Purge } from "./document-purger.ts";
-export type { DatabaseHook, Verdict, WriteContext, WriteValidation } from "./hooks.ts";
+export type {
+  DatabaseHook,
+  HookedDatabase,
+  Verdict,
+  WriteContext,
+  WriteValidation,
+} from "./hooks.ts";
 export { BODY_BYTES_MAX } from "./leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";

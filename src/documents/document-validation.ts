@@ -10,10 +10,10 @@
 import { type JsonText, OperationalError } from "../base/index.ts";
 import {
   type Attachment,
-  type Database,
   type DatabaseHook,
   type Document,
   type DocumentEdit,
+  type HookedDatabase,
   isDatabaseAdmin,
   type Refusal,
   SandboxError,
@@ -46,7 +46,7 @@ export const VALIDATION_HOOK: DatabaseHook = {
 
 async function judgeDesign(
   tx: Transaction,
-  database: Database,
+  database: HookedDatabase,
   edit: DocumentEdit,
   context: WriteContext & { readonly validation: WriteValidation },
 ): Promise<Verdict> {
@@ -134,7 +134,7 @@ class DocumentValidation implements WriteValidation {
 
   judge(
     tx: Transaction,
-    database: Database,
+    database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
   ): Verdict | Promise<Verdict> {
@@ -146,7 +146,7 @@ class DocumentValidation implements WriteValidation {
 
   async #judgeByValidators(
     tx: Transaction,
-    database: Database,
+    database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
   ): Promise<Verdict> {
@@ -167,7 +167,7 @@ class DocumentValidation implements WriteValidation {
 
   async #editQuestion(
     tx: Transaction,
-    database: Database,
+    database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
   ): Promise<EditQuestion | undefined> {
@@ -176,7 +176,7 @@ class DocumentValidation implements WriteValidation {
     return editQuestion(tx, database, { edit, context, validators });
   }
 
-  async #validatorsOf(tx: Transaction, database: Database): Promise<readonly Validator[]> {
+  async #validatorsOf(tx: Transaction, database: HookedDatabase): Promise<readonly Validator[]> {
     const known = this.#validators.get(tx);
     if (known !== undefined) return known;
     const reading = readValidators(tx, database, this.#functions.validationCodes);
@@ -250,7 +250,7 @@ class DocumentValidation implements WriteValidation {
 /** Reads all design documents' revisions, so that a change of one of them conflicts with this transaction. */
 async function readValidators(
   tx: Transaction,
-  database: Database,
+  database: HookedDatabase,
   codes: ValidationCodes,
 ): Promise<Validator[]> {
   const page = await database.allDocuments(tx, {
@@ -277,7 +277,7 @@ function designQuestion({ body }: DocumentEdit): DesignQuestion | undefined {
 
 async function editQuestion(
   tx: Transaction,
-  database: Database,
+  database: HookedDatabase,
   {
     edit,
     context: { userName, roles, isAdmin },
@@ -302,7 +302,7 @@ async function editQuestion(
 /** The leaf that the edit replaces; a new document, or one that was deleted, has none. */
 async function oldDocument(
   tx: Transaction,
-  database: Database,
+  database: HookedDatabase,
   edit: DocumentEdit,
 ): Promise<Document | undefined> {
   if (edit.mode === "interactive") {

@@ -1,6 +1,6 @@
 /** Which design documents have a `validate_doc_update` function, remembered by revision, so that most writes read none of them. */
 import type { JsonText } from "../base/index.ts";
-import type { Database } from "../databases/index.ts";
+import type { HookedDatabase } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 
@@ -14,7 +14,7 @@ export class ValidationCodes {
   /** The design document's text; undefined when it has no validation function. `codeId` names the document and its revision. */
   async read(
     tx: ReadTransaction,
-    database: Database,
+    database: HookedDatabase,
     { id, codeId }: { readonly id: string; readonly codeId: string },
   ): Promise<JsonText | undefined> {
     if (this.#known.has(codeId)) return this.#known.get(codeId);

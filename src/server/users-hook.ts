@@ -1,10 +1,10 @@
 /** The rules of `_users` (`couch_users_db`, and the validation function of its design document). */
 import { joinObject, splitObject, Utf8Text } from "../base/index.ts";
 import {
-  type Database,
   type DatabaseHook,
   type Document,
   type DocumentEdit,
+  type HookedDatabase,
   isDatabaseAdmin,
   type SecuritySubject,
   type WriteContext,
@@ -48,7 +48,7 @@ function publicPart(document: Document, names: readonly string[]): Document | un
 /** Why the edit is forbidden, in CouchDB's words. */
 async function judge(
   tx: Transaction,
-  database: Database,
+  database: HookedDatabase,
   {
     edit,
     context,
