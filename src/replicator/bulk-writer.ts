@@ -6,9 +6,10 @@
  */
 import { type RefusedBatch, splitRefused } from "../documents/index.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
-import { type Blame, mayConcernOne } from "./copy-blame.ts";
+import type { Blame } from "./copy-blame.ts";
 import { type Endpoint, EndpointError, type PlainDocument, type WriteFailure } from "./endpoint.ts";
 import { namedRevision } from "./named-revision.ts";
+import { mayConcernOne } from "./suspicion.ts";
 
 /** A write to the target holds at most so much text; CouchDB 3.5's figure. */
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;

@@ -6,7 +6,7 @@ import { errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
-import { type Blame, suspicionOf } from "./copy-blame.ts";
+import type { Blame } from "./copy-blame.ts";
 import {
   type Endpoint,
   InvalidDocumentError,
@@ -21,6 +21,7 @@ import type { DocumentFailure } from "./failure-log.ts";
 import { namedRevision } from "./named-revision.ts";
 import type { ReplicationOptions } from "./replication-options.ts";
 import type { CopyLimits } from "./replicator-config.ts";
+import { suspicionOf } from "./suspicion.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;

@@ -10,7 +10,7 @@ import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
-import { Blame, mayConcernOne } from "./copy-blame.ts";
+import { Blame } from "./copy-blame.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
@@ -22,6 +22,7 @@ import {
 import type { DocumentFailure } from "./failure-log.ts";
 import type { ReplicationOptions } from "./replication-options.ts";
 import type { CopyLimits } from "./replicator-config.ts";
+import { mayConcernOne } from "./suspicion.ts";
 
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
 const BULK_ROWS_FIRST = 100;

@@ -7,9 +7,9 @@
  * in trouble as a whole, and the run ends as it does when a server is away.
  */
 import { errorCode, OperationalError } from "../base/index.ts";
-import { type Endpoint, EndpointError, type ServerAnswer, type WriteFailure } from "./endpoint.ts";
+import { type Endpoint, EndpointError, type WriteFailure } from "./endpoint.ts";
 import { describeFailure } from "./failure.ts";
-import { mayConcernDocument } from "./refusal-status.ts";
+import { suspicionOf } from "./suspicion.ts";
 
 /** Documents that may be passed over before any has succeeded: what a list of failures gets from a server in trouble, at each start. */
 const ALLOWANCE_FIRST = 5;
@@ -21,44 +21,6 @@ const CONTROL_ID = "tandem-control";
 
 /** Answers to who may not do what was asked. */
 const FORBIDDEN: ReadonlySet<number> = new Set([401, 403, 405]);
-
-/** Causes of failures before there was a connection: no document can be to blame for them. */
-const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
-  "EAI_AGAIN",
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "PROXY_FAILED",
-  "UND_ERR_CONNECT_TIMEOUT",
-]);
-
-/** What of a failure may be due to the document that the server was asked about. */
-export type Suspicion =
-  /** It answered with an error. */
-  | { readonly kind: "answered"; readonly answer: ServerAnswer }
-  /** Its answer, or what was sent to it, broke off; or no answer came. */
-  | { readonly kind: "broken-off" | "unanswered" };
-
-/** Undefined for failures that cannot be due to a document. */
-export function suspicionOf(error: unknown): Suspicion | undefined {
-  if (error instanceof EndpointError) {
-    const { answer } = error;
-    if (answer === undefined || !mayConcernDocument(answer.status)) return undefined;
-    return { kind: "answered", answer };
-  }
-  if (!(error instanceof OperationalError)) return undefined;
-  if (error.code === "PROTOCOL_BAD_INPUT") return { kind: "broken-off" };
-  const { cause } = error.details;
-  if (error.code !== "HTTP_REQUEST_FAILED" || NEVER_CONNECTED.has(cause)) return undefined;
-  return { kind: cause === "UND_ERR_HEADERS_TIMEOUT" ? "unanswered" : "broken-off" };
-}
-
-/** Whether a request for many documents may have failed over one of them: by an answer 5xx, or by breaking off. */
-export function mayConcernOne(error: unknown): boolean {
-  const suspicion = suspicionOf(error);
-  return suspicion?.kind === "answered" ? suspicion.answer.status >= 500 : suspicion !== undefined;
-}
 
 export class Blame {
   readonly #control: (signal: AbortSignal) => Promise<void>;

@@ -6,6 +6,7 @@
  */
 import { type JsonText, OperationalError, type Utf8Writer } from "../base/index.ts";
 import type { WireDocument } from "../protocol/index.ts";
+import type { Selection } from "./replication.ts";
 
 /** A place in the source's changes: opaque, any JSON value. Never compared, never parsed. 0 is before everything. */
 export type SourceSequence = unknown;
@@ -29,17 +30,6 @@ export interface ChangedDocument {
 export type ChangesItem =
   | { readonly kind: "change"; readonly change: ChangedDocument }
   | { readonly kind: "position"; readonly sequence: SourceSequence };
-
-/** Which documents are copied. The source filters; what it cannot filter is filtered here. */
-export type Selection =
-  | { readonly kind: "all" }
-  | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
-  | { readonly kind: "selector"; readonly selector: Readonly<Record<string, unknown>> }
-  | {
-      readonly kind: "filter";
-      readonly name: string;
-      readonly queryParameters: Readonly<Record<string, unknown>>;
-    };
 
 export interface ChangesRequest {
   readonly since: SourceSequence;

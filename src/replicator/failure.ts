@@ -4,28 +4,16 @@ import { ProtocolError } from "../protocol/index.ts";
 import { EndpointError } from "./endpoint.ts";
 import { parseUrl } from "./endpoint-url.ts";
 import type { ReplicationFailure } from "./job-data.ts";
+import { networkError } from "./network-errors.ts";
 
 /** The server that could not be reached at all, if that is why; undefined for failures of any other kind. */
 export function unreachableOrigin(error: unknown): string | undefined {
   if (!(error instanceof OperationalError) || error.code !== "HTTP_REQUEST_FAILED")
     return undefined;
   const { url, cause } = error.details;
-  if (typeof url !== "string" || !UNREACHABLE.has(String(cause))) return undefined;
+  if (typeof url !== "string" || !networkError(cause).isOutage) return undefined;
   return parseUrl(url)?.origin;
 }
-
-const UNREACHABLE: ReadonlySet<string> = new Set([
-  "EAI_AGAIN",
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOTFOUND",
-  "ETIMEDOUT",
-  "UND_ERR_CONNECT_TIMEOUT",
-  "UND_ERR_HEADERS_TIMEOUT",
-  "UND_ERR_SOCKET",
-]);
 
 export function describeFailure(error: unknown): ReplicationFailure {
   if (error instanceof EndpointError) return { error: error.error, reason: error.reason };

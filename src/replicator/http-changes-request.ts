@@ -1,6 +1,7 @@
 /** What is asked of a server's changes feed, by one-shot and by continuous jobs. */
-import type { ChangedDocument, ChangesRequest, Selection, SourceSequence } from "./endpoint.ts";
+import type { ChangedDocument, ChangesRequest, SourceSequence } from "./endpoint.ts";
 import { type Method, query } from "./http-requests.ts";
+import type { Selection } from "./replication.ts";
 
 export interface AskedChanges {
   readonly method: Method;

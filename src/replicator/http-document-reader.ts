@@ -8,10 +8,10 @@ import {
   type WireAttachment,
 } from "../protocol/index.ts";
 import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
-import { suspicionOf } from "./copy-blame.ts";
 import type { BulkReadResult, RevisionRequest, StreamedDocument } from "./endpoint.ts";
 import { readOpenRevisions } from "./http-open-revisions.ts";
 import type { Answer, HttpRequests } from "./http-requests.ts";
+import { suspicionOf } from "./suspicion.ts";
 
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;

@@ -10,7 +10,7 @@ import {
 } from "../documents/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { compileSelector } from "../protocol/index.ts";
-import type { Selection } from "./endpoint.ts";
+import type { Selection } from "./replication.ts";
 
 /** Changes whose documents are read at once. */
 const READ_COUNT_MAX = 100;

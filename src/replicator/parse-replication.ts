@@ -3,7 +3,6 @@
  *
  * The texts of the errors are CouchDB's where it has one that names the field.
  */
-import type { Selection } from "./endpoint.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
   boolean,
@@ -14,7 +13,7 @@ import {
   ReplicationInvalidError,
 } from "./parse-fields.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
-import type { Replication } from "./replication.ts";
+import type { Replication, Selection } from "./replication.ts";
 import { WEIGHT } from "./replication-options.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "./replicator-config.ts";
 

@@ -7,7 +7,6 @@
  */
 import type { Digests } from "../base/index.ts";
 import { normalizeSelector } from "../protocol/index.ts";
-import type { Selection } from "./endpoint.ts";
 import { endpointUrl, writtenUrl } from "./endpoint-url.ts";
 import {
   atom,
@@ -19,7 +18,7 @@ import {
   type Term,
   tuple,
 } from "./external-term.ts";
-import type { EndpointAddress, Replication } from "./replication.ts";
+import type { EndpointAddress, Replication, Selection } from "./replication.ts";
 
 export const REPLICATION_ID_VERSION = 4;
 

@@ -1,7 +1,17 @@
 /** What is to be copied, and how: a parsed `_replicator` document or `_replicate` body. Plain JSON, so that a job can hold it. */
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../http-client/index.ts";
-import type { Selection } from "./endpoint.ts";
 import type { ReplicationOptions } from "./replication-options.ts";
+
+/** Which documents are copied. The source filters; what it cannot filter is filtered here. */
+export type Selection =
+  | { readonly kind: "all" }
+  | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
+  | { readonly kind: "selector"; readonly selector: Readonly<Record<string, unknown>> }
+  | {
+      readonly kind: "filter";
+      readonly name: string;
+      readonly queryParameters: Readonly<Record<string, unknown>>;
+    };
 
 /** A database on a server. */
 export interface HttpAddress {
