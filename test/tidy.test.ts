@@ -26,7 +26,9 @@ test.each([
 test("what is allowed is not noticed", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
   expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
-  expect(checkSource("api/jobs.ts", 'import { x } from "../replicator/index.ts";')).toEqual([]);
+  expect(
+    checkSource("api/replication/a.ts", 'import { x } from "../../replicator/index.ts";'),
+  ).toEqual([]);
   expect(checkSource("host/a.ts", "const now = Date.now();")).toEqual([]);
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });
@@ -43,4 +45,17 @@ test("a circle of imports is noticed, even one of types", () => {
   expect(checkCircles(new Map([...sources].filter(([path]) => !path.endsWith("/c.ts"))))).toEqual(
     [],
   );
+});
+
+test("a circle of folders is noticed, where no file is in one", () => {
+  const sources = new Map([
+    ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],
+    ["api/queries/b.ts", 'import { shared } from "../shared.ts";'],
+    ["api/queries/c.ts", 'import { d } from "../documents/d.ts";'],
+    ["api/documents/d.ts", ""],
+    ["api/shared.ts", ""],
+  ]);
+  expect(checkCircles(sources)).toEqual(["imports in a circle: api/documents > api/queries"]);
+  sources.delete("api/queries/c.ts");
+  expect(checkCircles(sources)).toEqual([]);
 });

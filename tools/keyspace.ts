@@ -37,7 +37,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "LMDB",
     where:
-      "How the embedded engine keeps all of the above in its file. Bytes, not tuples. Outside the tree, in LMDB's first two pages, are records of the last small commits, for whoever opens the store after a failure of the machine (`src/host/lmdb-redo.ts`).",
+      "How the embedded engine keeps all of the above in its file. Bytes, not tuples. Outside the tree, in LMDB's first two pages, are records of the last small commits, for whoever opens the store after a failure of the machine (`src/host/lmdb/redo.ts`).",
     shapes: LMDB_KEY_SHAPES,
   },
 ];

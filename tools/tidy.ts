@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
-import { importCircle } from "./import-circles.ts";
+import { folderCircle, importCircle } from "./import-circles.ts";
 
 /** The layers that each layer may import. References between the TypeScript projects are transitive; these edges are exact. */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
@@ -33,15 +33,8 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
   cli: ["base", "kv", "databases", "protocol", "http-client", "replicator", "host", "server"],
 };
 
-/** The files of the API that serve replications: no others may import the replicator. */
-const REPLICATION_RESOURCES: ReadonlySet<string> = new Set([
-  "api/budgets.ts",
-  "api/failures.ts",
-  "api/find-job.ts",
-  "api/jobs.ts",
-  "api/replicate.ts",
-  "api/scheduler.ts",
-]);
+/** The part of the API that serves replications: no other may import the replicator. */
+const REPLICATION_RESOURCES = "api/replication/";
 
 /** Layers that may name the machine. */
 const OUTER = new Set(["host", "server", "cli"]);
@@ -61,11 +54,13 @@ const BANS: readonly (readonly [RegExp, string])[] = [
   [/\bexport \*/, "a nameless re-export"],
 ];
 
+const TEST_FILE = /\.(test|fuzz|fixture)\.ts$/;
+
 /** What is wrong with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
 export function checkSource(path: string, text: string): string[] {
   const layer = path.split("/")[0] as string;
   const problems: string[] = [];
-  const isTest = /\.(test|fuzz|fixture)\.ts$/.test(path);
+  const isTest = TEST_FILE.test(path);
   for (const [index, line] of text.split("\n").entries()) {
     const report = (what: string): void => {
       problems.push(`${path}:${index + 1}: ${what}`);
@@ -80,7 +75,7 @@ export function checkSource(path: string, text: string): string[] {
     const [target, ...rest] = posix.join(posix.dirname(path), specifier).split("/");
     if (target === undefined || target === layer || EDGES[target] === undefined) continue;
     if (!EDGES[layer]?.includes(target)) report(`${layer} may not import ${target}`);
-    if (layer === "api" && target === "replicator" && !REPLICATION_RESOURCES.has(path)) {
+    if (layer === "api" && target === "replicator" && !path.startsWith(REPLICATION_RESOURCES)) {
       report("only what serves replications may import replicator");
     }
     if (rest.join("/") !== "index.ts") report(`${target} is entered by its index.ts only`);
@@ -88,10 +83,13 @@ export function checkSource(path: string, text: string): string[] {
   return problems;
 }
 
-/** What is wrong with the imports of files by each other. Paths are relative to `src/`. */
+/** What is wrong with the imports of files, and of folders, by each other. Paths are relative to `src/`. */
 export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
-  const circle = importCircle(sources);
-  return circle === undefined ? [] : [`imports in a circle: ${circle.join(" > ")}`];
+  const code = [...sources].filter(([path]) => !TEST_FILE.test(path));
+  const circles = [importCircle(sources), folderCircle(new Map(code))];
+  return circles.flatMap((circle) =>
+    circle === undefined ? [] : [`imports in a circle: ${circle.join(" > ")}`],
+  );
 }
 
 /** Checks every source below `folder`. */

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "lmdb";
-import { openLmdbEngine } from "../../dist/host/lmdb-engine.js";
-import { createSystemRuntime } from "../../dist/host/system-runtime.js";
+import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
+import { createSystemRuntime } from "../../dist/host/system/runtime.js";
 import { KeyValueStore } from "../../dist/kv/index.js";
 
 export const runtime = createSystemRuntime();

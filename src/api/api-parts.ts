@@ -4,10 +4,10 @@ import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databas
 import type { DesignFunctions } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
-import type { CorsOf } from "./cors.ts";
-import type { ApiRequest, User } from "./exchange.ts";
-import type { Route } from "./router.ts";
-import type { StaticFiles } from "./static-files.ts";
+import type { CorsOf } from "./http/cors.ts";
+import type { ApiRequest, User } from "./http/exchange.ts";
+import type { Route } from "./http/router.ts";
+import type { StaticFiles } from "./http/static-files.ts";
 
 /** `[chttpd]` and `[couchdb]`, as far as resources depend on them. */
 export interface ApiSettings {

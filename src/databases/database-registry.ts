@@ -7,17 +7,17 @@ import {
   type Subspace,
   type Transaction,
 } from "../kv/index.ts";
+import { DatabaseUpdates } from "./changes/database-updates.ts";
 import { Database } from "./database.ts";
-import { RegistryKeys } from "./database-keys.ts";
+import type { DatabaseHook } from "./hooks.ts";
+import { isDatabaseName, rangeBound } from "./names.ts";
+import { RegistryKeys } from "./records/database-keys.ts";
 import {
   type DatabaseRecord,
   decodeDatabaseRecord,
   encodeDatabaseRecord,
-} from "./database-record.ts";
-import { DatabaseUpdates } from "./database-updates.ts";
-import type { DatabaseHook } from "./hooks.ts";
-import { isDatabaseName, rangeBound } from "./names.ts";
-import { SECURITY_ADMIN_ONLY } from "./security.ts";
+} from "./records/database-record.ts";
+import { SECURITY_ADMIN_ONLY } from "./security/security.ts";
 import { forgetState } from "./transaction-state.ts";
 
 /** CouchDB's default. */

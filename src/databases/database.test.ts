@@ -3,8 +3,8 @@ import { type Runtime, utf8Encode } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import type { Database } from "./database.ts";
 import type { DocumentEdit } from "./document.ts";
-import { newRevisionHash } from "./new-revision.ts";
-import { SECURITY_ADMIN_ONLY } from "./security.ts";
+import { newRevisionHash } from "./documents/new-revision.ts";
+import { SECURITY_ADMIN_ONLY } from "./security/security.ts";
 import {
   CONTEXT,
   interactive,

@@ -6,18 +6,10 @@
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
-import { AllDocuments, type AllDocumentsOptions, type DocumentRow } from "./all-documents.ts";
-import { BatchWriter } from "./batch-writer.ts";
-import { ChangeCounts } from "./change-counts.ts";
-import { ChangesFeed, type ChangesOptions } from "./changes-feed.ts";
-import { readCounter } from "./counter-record.ts";
-import type { DatabaseKeys, RegistryKeys } from "./database-keys.ts";
-import {
-  type DatabaseRecord,
-  decodeDatabaseRecord,
-  encodeDatabaseRecord,
-} from "./database-record.ts";
-import type { DatabaseUpdates } from "./database-updates.ts";
+import { ChangesFeed, type ChangesOptions } from "./changes/changes-feed.ts";
+import type { DatabaseUpdates } from "./changes/database-updates.ts";
+import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./changes/sequence.ts";
+import { ChangeCounts } from "./counters/change-counts.ts";
 import type {
   Change,
   DatabaseInfo,
@@ -28,25 +20,41 @@ import type {
   Revision,
   WriteOutcome,
 } from "./document.ts";
-import { DocumentIndexes } from "./document-indexes.ts";
-import { DocumentPurger, type Purge } from "./document-purger.ts";
-import { DocumentReader, type ReadRule } from "./document-reader.ts";
-import { DocumentWriter } from "./document-writer.ts";
+import {
+  AllDocuments,
+  type AllDocumentsOptions,
+  type DocumentRow,
+} from "./documents/all-documents.ts";
+import { BatchWriter } from "./documents/batch-writer.ts";
+import { DocumentIndexes } from "./documents/document-indexes.ts";
+import { DocumentPurger, type Purge } from "./documents/document-purger.ts";
+import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
+import { DocumentWriter } from "./documents/document-writer.ts";
+import { LeafWriter } from "./documents/leaf-writer.ts";
+import {
+  LocalDocuments,
+  type LocalDocumentsOptions,
+  type LocalEdit,
+} from "./documents/local-documents.ts";
 import type { DatabaseHook, HookedDatabase, ReadRevisionOptions, WriteContext } from "./hooks.ts";
-import { LeafWriter } from "./leaf-writer.ts";
-import { LocalDocuments, type LocalDocumentsOptions, type LocalEdit } from "./local-documents.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
-import { formatRevision, parseRevision } from "./revision.ts";
+import { readCounter } from "./records/counter-record.ts";
+import type { DatabaseKeys, RegistryKeys } from "./records/database-keys.ts";
+import {
+  type DatabaseRecord,
+  decodeDatabaseRecord,
+  encodeDatabaseRecord,
+} from "./records/database-record.ts";
+import { formatRevision, parseRevision } from "./revisions/revision.ts";
 import {
   type MissingRevisions,
   missingFrom,
   type RevisionStatus,
   statusesBelow,
-} from "./revision-questions.ts";
-import type { LeafNode } from "./revision-tree.ts";
-import { readSecurity, writeSecurity } from "./security.ts";
-import { isDatabaseAdmin, type SecuritySubject } from "./security-object.ts";
-import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./sequence.ts";
+} from "./revisions/revision-questions.ts";
+import type { LeafNode } from "./revisions/revision-tree.ts";
+import { readSecurity, writeSecurity } from "./security/security.ts";
+import { isDatabaseAdmin, type SecuritySubject } from "./security/security-object.ts";
 import {
   type LoadedDocument,
   openState,

@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import { hexDecode, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
 import { Versionstamp } from "../kv/index.ts";
+import type { Attachment } from "./document.ts";
 import {
   decodeAttachmentList,
   decodeBody,
@@ -14,24 +15,23 @@ import {
   encodeBody,
   encodeLocal,
   encodeSecurity,
-} from "./body-record.ts";
+} from "./records/body-record.ts";
 import {
   decodeChangeRecord,
   decodeWinnerRecord,
   encodeChangeRecord,
   encodeWinnerRecord,
-} from "./change-record.ts";
-import { decodeContentRecord, encodeContentRecord } from "./content-record.ts";
+} from "./records/change-record.ts";
+import { decodeContentRecord, encodeContentRecord } from "./records/content-record.ts";
 import {
   decodeCounter,
   decodeVersionstamp,
   encodeCounter,
   encodeVersionstamp,
-} from "./counter-record.ts";
-import { decodeDatabaseRecord, encodeDatabaseRecord } from "./database-record.ts";
-import type { Attachment } from "./document.ts";
-import { decodeDocumentRecord, encodeDocumentRecord } from "./document-record.ts";
-import { pathOf, RevisionTree } from "./revision-tree.ts";
+} from "./records/counter-record.ts";
+import { decodeDatabaseRecord, encodeDatabaseRecord } from "./records/database-record.ts";
+import { decodeDocumentRecord, encodeDocumentRecord } from "./records/document-record.ts";
+import { pathOf, RevisionTree } from "./revisions/revision-tree.ts";
 
 const DIGEST = "md5-XUFAKrxLKna5cZ2REBfFkg==";
 const HASH = "917fa2381192822767f010b95b45325b";

@@ -4,16 +4,16 @@
  */
 import type { JsonText, Page } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";
-import type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
-import type { Document, DocumentEdit, Leaf, Revision } from "./document.ts";
-import type { SecuritySubject } from "./security-object.ts";
+import type { Document, DocumentEdit, Leaf, Revision, WriteOutcome } from "./document.ts";
+import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
+import type { SecuritySubject } from "./security/security-object.ts";
 
 export interface ReadRevisionOptions {
   /** The leaves that descend from it instead. */
   readonly latest?: boolean;
 }
 
-/** The database that a hook stands in, as far as hooks may read it. */
+/** The database that a hook stands in, as far as hooks use it. */
 export interface HookedDatabase {
   readonly name: string;
   readonly uuid: string;
@@ -28,6 +28,8 @@ export interface HookedDatabase {
     options?: ReadRevisionOptions,
   ): Promise<Document[]>;
   leaves(tx: ReadTransaction, id: string): Promise<Leaf[]>;
+  /** After the write that the hook follows. */
+  write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
   allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
 }
 

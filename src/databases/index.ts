@@ -18,16 +18,19 @@
  *   STORE_ATTACHMENT_CONTENT_GONE {contentId}    staged too long ago, or its last leaf went while it was read
  *   STORE_FUNCTION_FAILED {error, reason}                                                    of a design document
  */
-export type { AllDocumentsOptions, DocumentRow } from "./all-documents.ts";
-export type { ReadContentOptions, Reclaimed, StageOptions } from "./attachment-store.ts";
-export { AttachmentStore } from "./attachment-store.ts";
-export type { ChangesOptions } from "./changes-feed.ts";
+export type {
+  ReadContentOptions,
+  Reclaimed,
+  StageOptions,
+} from "./attachments/attachment-store.ts";
+export { AttachmentStore } from "./attachments/attachment-store.ts";
+export type { ChangesOptions } from "./changes/changes-feed.ts";
+export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./changes/database-updates.ts";
+export { DatabaseUpdates } from "./changes/database-updates.ts";
+export { FIRST_SEQUENCE } from "./changes/sequence.ts";
 export { Database } from "./database.ts";
-export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./database-keys.ts";
 export type { NamesOptions } from "./database-registry.ts";
 export { DatabaseRegistry } from "./database-registry.ts";
-export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./database-updates.ts";
-export { DatabaseUpdates } from "./database-updates.ts";
 export type {
   Attachment,
   AttachmentEdit,
@@ -42,7 +45,10 @@ export type {
   StagedContent,
   WriteOutcome,
 } from "./document.ts";
-export type { Purge } from "./document-purger.ts";
+export type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
+export type { Purge } from "./documents/document-purger.ts";
+export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
+export type { LocalDocumentsOptions, LocalEdit } from "./documents/local-documents.ts";
 export type {
   DatabaseHook,
   HookedDatabase,
@@ -50,14 +56,12 @@ export type {
   WriteContext,
   WriteValidation,
 } from "./hooks.ts";
-export { BODY_BYTES_MAX } from "./leaf-writer.ts";
-export type { LocalDocumentsOptions, LocalEdit } from "./local-documents.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
-export { isRevision } from "./revision.ts";
-export type { MissingRevisions, RevisionStatus } from "./revision-questions.ts";
+export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./records/database-keys.ts";
+export { isRevision } from "./revisions/revision.ts";
+export type { MissingRevisions, RevisionStatus } from "./revisions/revision-questions.ts";
 export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
 export { SandboxError } from "./sandbox.ts";
-export { SECURITY_ADMIN_ONLY } from "./security.ts";
-export type { SecuritySubject } from "./security-object.ts";
-export { isDatabaseAdmin, isDatabaseMember } from "./security-object.ts";
-export { FIRST_SEQUENCE } from "./sequence.ts";
+export { SECURITY_ADMIN_ONLY } from "./security/security.ts";
+export type { SecuritySubject } from "./security/security-object.ts";
+export { isDatabaseAdmin, isDatabaseMember } from "./security/security-object.ts";

@@ -5,8 +5,8 @@
  * Keyed by the transaction object. Each attempt has its own, so a retry starts empty, and the state goes with it.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
-import type { DatabaseRecord } from "./database-record.ts";
-import type { RevisionTree } from "./revision-tree.ts";
+import type { DatabaseRecord } from "./records/database-record.ts";
+import type { RevisionTree } from "./revisions/revision-tree.ts";
 
 /** Where a document stands in the update sequence. */
 export type Place =

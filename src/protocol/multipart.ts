@@ -1,5 +1,5 @@
 /**
- * multipart/related and multipart/mixed. Reading is a port, because a library does it (`host/multipart-parser.ts`); writing is
+ * multipart/related and multipart/mixed. Reading is a port, because a library does it (`host/http/multipart-parser.ts`); writing is
  * concatenation.
  */
 import { utf8Encode } from "../base/index.ts";

@@ -2,7 +2,7 @@
 import type { Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 

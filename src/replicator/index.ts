@@ -1,67 +1,86 @@
 /**
  * Replication: what is asked for, which jobs there are, and how one is run (RFC 016).
  *
- * Reading order: replication.ts, endpoint.ts, replication-run.ts, held-replication.ts, replication-job.ts, scheduler.ts.
+ * One folder for each subject; a folder imports only those above it:
+ *
+ *   request      what is asked for: the document or body, its addresses and options, the replication id
+ *   budgets      how much an endpoint may be asked
+ *   endpoints    the two sides: a server that speaks the protocol (`http`), a database of our own (`local`)
+ *   jobs         what the queue keeps of a job, its states, and what becomes of it (`decide.ts`)
+ *   failures     the documents that were left behind
+ *   documents    `_replicator` documents: what a write of one does, and what is written back
+ *   copying      from one endpoint to the other: batches, documents alone, who is to blame
+ *   run          one run of a job: checkpoints, changes, what is reported
+ *   scheduling   which jobs a node runs
+ *
+ * Beside them stands what the layers above call: `Replicator`, `JobCommands`, `CleanUp`.
+ * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
+ * run/replication-job.ts, scheduling/scheduler.ts.
  */
-export { AbandonedReplications } from "./abandoned-replications.ts";
-export type { Budget, BudgetDirection, BudgetRates } from "./budget.ts";
-export { BudgetInvalidError, budgetView, parseBudget } from "./budget.ts";
-export { Budgets } from "./budgets.ts";
-export { certificateFilesRefusal } from "./certificate-files.ts";
+export type { Budget, BudgetDirection, BudgetRates } from "./budgets/budget.ts";
+export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts";
+export { Budgets } from "./budgets/budgets.ts";
 export { CleanUp } from "./clean-up.ts";
-export type { Comparison, ComparisonObserver, Difference } from "./compare-databases.ts";
-export { compareDatabases, describeDifference } from "./compare-databases.ts";
-export type { RevisionsOfDocument } from "./copy-batch.ts";
-export { BatchCopier } from "./copy-batch.ts";
-export type { Endpoint, EndpointInfo, StreamedDocument, WriteFailure } from "./endpoint.ts";
-export { EndpointError, TextDocument } from "./endpoint.ts";
-export type { EndpointsParts } from "./endpoints.ts";
-export { Endpoints } from "./endpoints.ts";
-export { describeFailure } from "./failure.ts";
-export type { FailureCount } from "./failure-list.ts";
-export { FailureList } from "./failure-list.ts";
-export type { DocumentFailure, FailureLog } from "./failure-log.ts";
-export { MemoryFailureLog } from "./failure-log.ts";
-export type { ListedFailure } from "./failure-record.ts";
-export { readFilterCode } from "./filter-code.ts";
-export type { ReplicationJobParts } from "./held-replication.ts";
-export { HttpEndpoint } from "./http-endpoint.ts";
+export type { Comparison, ComparisonObserver, Difference } from "./copying/compare-databases.ts";
+export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
+export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
+export { BatchCopier } from "./copying/copy-batch.ts";
+export { RemovedDatabases } from "./documents/removed-databases.ts";
+export { ReplicationHook } from "./documents/replication-hook.ts";
+export type {
+  Endpoint,
+  EndpointInfo,
+  StreamedDocument,
+  WriteFailure,
+} from "./endpoints/endpoint.ts";
+export { EndpointError, TextDocument } from "./endpoints/endpoint.ts";
+export type { EndpointsParts } from "./endpoints/endpoints.ts";
+export { Endpoints } from "./endpoints/endpoints.ts";
+export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
+export { LocalEndpoint } from "./endpoints/local/local-endpoint.ts";
+export { describeFailure } from "./failures/failure.ts";
+export type { FailureCount } from "./failures/failure-list.ts";
+export { FailureList } from "./failures/failure-list.ts";
+export type { DocumentFailure, FailureLog } from "./failures/failure-log.ts";
+export { MemoryFailureLog } from "./failures/failure-log.ts";
+export type { ListedFailure } from "./failures/failure-record.ts";
+export type { RetryOutcome } from "./failures/job-failures.ts";
+export { JobFailures } from "./failures/job-failures.ts";
 export type { CommandOutcome } from "./job-commands.ts";
 export { JobCommands } from "./job-commands.ts";
-export type { ControlAction, ControlEvent, JobControl } from "./job-control.ts";
-export { JobControls } from "./job-controls.ts";
-export type { ReplicationFailure, ReplicationState } from "./job-data.ts";
-export { hasEnded, REPLICATION_JOB_TYPE } from "./job-data.ts";
-export type { RetryOutcome } from "./job-failures.ts";
-export { JobFailures } from "./job-failures.ts";
-export type { JobFilter } from "./job-filter.ts";
-export { matchesFilter } from "./job-filter.ts";
-export type { JobEntry } from "./job-views.ts";
-export { documentView, jobView, taskView } from "./job-views.ts";
-export { LocalEndpoint } from "./local-endpoint.ts";
-export type { OutagesParts } from "./outages.ts";
-export { Outages } from "./outages.ts";
-export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./own-checkpoint.ts";
-export { ReplicationInvalidError } from "./parse-fields.ts";
-export { parseReplication } from "./parse-replication.ts";
-export { RemovedDatabases } from "./removed-databases.ts";
-export type { Replication } from "./replication.ts";
-export { ReplicationHook } from "./replication-hook.ts";
-export type { ReplicationIdContext } from "./replication-id.ts";
-export { replicationId } from "./replication-id.ts";
-export type { Option, ReplicationOptions } from "./replication-options.ts";
-export {
-  REPLICATION_OPTIONS,
-  REPLICATION_OPTIONS_DEFAULT,
-  WEIGHT,
-} from "./replication-options.ts";
-export { ReplicationOwnership } from "./replication-ownership.ts";
-export type { ReplicationEnding, ReplicationProgress } from "./replication-run.ts";
-export { ReplicationRun, StopRequest } from "./replication-run.ts";
+export { AbandonedReplications } from "./jobs/abandoned-replications.ts";
+export type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control.ts";
+export { JobControls } from "./jobs/job-controls.ts";
+export type { ReplicationFailure, ReplicationState } from "./jobs/job-data.ts";
+export { hasEnded, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+export type { JobFilter } from "./jobs/job-filter.ts";
+export { matchesFilter } from "./jobs/job-filter.ts";
+export type { JobEntry } from "./jobs/job-views.ts";
+export { documentView, jobView, taskView } from "./jobs/job-views.ts";
+export type { OutagesParts } from "./jobs/outages.ts";
+export { Outages } from "./jobs/outages.ts";
+export { ReplicationOwnership } from "./jobs/replication-ownership.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
-export { Scheduler } from "./scheduler.ts";
+export { certificateFilesRefusal } from "./request/certificate-files.ts";
+export { ReplicationInvalidError } from "./request/parse-fields.ts";
+export { parseReplication } from "./request/parse-replication.ts";
+export type { Replication } from "./request/replication.ts";
+export type { ReplicationIdContext } from "./request/replication-id.ts";
+export { replicationId } from "./request/replication-id.ts";
+export type { Option, ReplicationOptions } from "./request/replication-options.ts";
+export {
+  REPLICATION_OPTIONS,
+  REPLICATION_OPTIONS_DEFAULT,
+  WEIGHT,
+} from "./request/replication-options.ts";
+export { readFilterCode } from "./run/filter-code.ts";
+export type { ReplicationJobParts } from "./run/held-replication.ts";
+export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./run/own-checkpoint.ts";
+export type { ReplicationEnding, ReplicationProgress } from "./run/replication-run.ts";
+export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
+export { Scheduler } from "./scheduling/scheduler.ts";
 export { httpDate, isoTime } from "./times.ts";

@@ -3,20 +3,20 @@ import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
-import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./decide.ts";
-import type { SourceSequence } from "./endpoint.ts";
-import type { ControlAction, ControlEvent, JobControl } from "./job-control.ts";
-import type { JobControls } from "./job-controls.ts";
+import { removeReplicationDocument } from "./documents/replication-document.ts";
+import type { SourceSequence } from "./endpoints/endpoint.ts";
+import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
+import type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control.ts";
+import type { JobControls } from "./jobs/job-controls.ts";
 import {
   fromJobData,
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
   toJobData,
-} from "./job-data.ts";
-import { removeJob } from "./remove-job.ts";
-import { removeReplicationDocument } from "./replication-document.ts";
-import type { ReplicationOwnership } from "./replication-ownership.ts";
-import { NO_STATISTICS } from "./replication-statistics.ts";
+} from "./jobs/job-data.ts";
+import { removeJob } from "./jobs/remove-job.ts";
+import type { ReplicationOwnership } from "./jobs/replication-ownership.ts";
+import { NO_STATISTICS } from "./jobs/replication-statistics.ts";
 
 /** Decisions read in one transaction. */
 const PAGE_ROWS_MAX = 200;

@@ -6,7 +6,10 @@ import {
   type TlsSettings,
 } from "../http-client/index.ts";
 import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
-import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "./replication-options.ts";
+import {
+  REPLICATION_OPTIONS_DEFAULT,
+  type ReplicationOptions,
+} from "./request/replication-options.ts";
 
 /** How a node speaks to servers. */
 export interface ClientSettings extends GrantSettings {

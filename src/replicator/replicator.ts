@@ -6,10 +6,11 @@ import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs, Worker } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
-import type { AbandonedReplications } from "./abandoned-replications.ts";
-import type { FailureList } from "./failure-list.ts";
+import type { FailureList } from "./failures/failure-list.ts";
+import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
-import type { JobControls } from "./job-controls.ts";
+import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
+import type { JobControls } from "./jobs/job-controls.ts";
 import {
   fromJobData,
   hasEnded,
@@ -19,16 +20,19 @@ import {
   type ReplicationFailure,
   replicationState,
   toJobData,
-} from "./job-data.ts";
-import { JobFailures } from "./job-failures.ts";
-import type { JobEntry } from "./job-views.ts";
-import { stepFor, stepWhenAskedAgain } from "./job-wish.ts";
-import { removeJob } from "./remove-job.ts";
-import type { Replication } from "./replication.ts";
-import { groupOf, sharesOfGroups } from "./replication-group.ts";
-import { knownReplicationId, type ReplicationIdContext, transientJobId } from "./replication-id.ts";
-import type { ReplicationOwnership } from "./replication-ownership.ts";
+} from "./jobs/job-data.ts";
+import type { JobEntry } from "./jobs/job-views.ts";
+import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
+import { removeJob } from "./jobs/remove-job.ts";
+import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
+import type { ReplicationOwnership } from "./jobs/replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import type { Replication } from "./request/replication.ts";
+import {
+  knownReplicationId,
+  type ReplicationIdContext,
+  transientJobId,
+} from "./request/replication-id.ts";
 
 /** Jobs read in one transaction. */
 const PAGE_ROWS_MAX = 200;

@@ -10,9 +10,9 @@ import {
 import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
 import { VALIDATION_HOOK, ValidationCodes } from "../../src/documents/index.ts";
-import { parseMultipart } from "../../src/host/multipart-parser.ts";
-import { SandboxPool } from "../../src/host/sandbox-pool.ts";
-import { createSystemRuntime } from "../../src/host/system-runtime.ts";
+import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
+import { SandboxPool } from "../../src/host/sandbox/pool.ts";
+import { createSystemRuntime } from "../../src/host/system/runtime.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { ADMIN, SETTINGS } from "./api-settings.ts";
 

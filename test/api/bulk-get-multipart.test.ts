@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseMultipart } from "../../src/host/multipart-parser.ts";
+import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
 import { parseMediaType } from "../../src/protocol/index.ts";
 import { type Asked, openFilms } from "./api.fixture.ts";
 import { COUCHDB_URL, openCouchdbFilms } from "./couchdb.fixture.ts";

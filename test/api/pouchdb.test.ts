@@ -7,7 +7,7 @@ import PouchDB from "pouchdb";
 // @ts-expect-error: the package brings no types.
 import PouchDBFind from "pouchdb-find";
 import { expect, onTestFinished, test } from "vitest";
-import { openNodeServer } from "../../src/host/node-server.ts";
+import { openNodeServer } from "../../src/host/http/node-server.ts";
 import { openApi } from "./api.fixture.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the package brings no types.

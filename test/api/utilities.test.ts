@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { StaticFolder } from "../../src/host/static-folder.ts";
+import { StaticFolder } from "../../src/host/http/static-folder.ts";
 import { type OpenApi, openApi } from "./api.fixture.ts";
 import { FILMS, testRows } from "./rows.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { SandboxCall } from "../../src/databases/index.ts";
-import { SandboxPool } from "../../src/host/sandbox-pool.ts";
-import { createSystemRuntime } from "../../src/host/system-runtime.ts";
+import { SandboxPool } from "../../src/host/sandbox/pool.ts";
+import { createSystemRuntime } from "../../src/host/system/runtime.ts";
 
 const events: { name: string; message?: unknown }[] = [];
 let pool: SandboxPool;

@@ -4,10 +4,10 @@ import type { Clock } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Activity, type Fetch, withBudget } from "../../src/http-client/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage, Subspace } from "../../src/kv/index.ts";
-import { excused } from "../../src/replicator/endpoints.ts";
+import { excused } from "../../src/replicator/endpoints/endpoints.ts";
 import { type Budget, Budgets, parseBudget } from "../../src/replicator/index.ts";
-import type { ReplicationRun } from "../../src/replicator/replication-run.ts";
-import { watchRun } from "../../src/replicator/watchdog.ts";
+import type { ReplicationRun } from "../../src/replicator/run/replication-run.ts";
+import { watchRun } from "../../src/replicator/run/watchdog.ts";
 
 const FOREVER = new AbortController().signal;
 const ADDRESS = { kind: "http", url: "http://couch.example:5984/a/", headers: {} } as const;

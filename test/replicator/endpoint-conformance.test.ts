@@ -1,8 +1,8 @@
 /** The two kinds of endpoint, on our databases and, when `COUCHDB_URL` names one, on a CouchDB's. */
 import { randomBytes } from "node:crypto";
 import { afterEach, describe } from "vitest";
+import { openNodeServer } from "../../src/host/http/node-server.ts";
 import { openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
-import { openNodeServer } from "../../src/host/node-server.ts";
 import { Subspace } from "../../src/kv/index.ts";
 import {
   Budgets,

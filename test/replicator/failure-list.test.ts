@@ -1,14 +1,14 @@
 import { afterEach, expect, test } from "vitest";
 import { errorCode, OperationalError } from "../../src/base/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
-import { FailureList } from "../../src/replicator/failure-list.ts";
-import type { DocumentFailure } from "../../src/replicator/failure-log.ts";
+import { FailureList } from "../../src/replicator/failures/failure-list.ts";
+import type { DocumentFailure } from "../../src/replicator/failures/failure-log.ts";
+import { StoredFailureLog } from "../../src/replicator/failures/stored-failure-log.ts";
 import {
   type JobEntry,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
 } from "../../src/replicator/index.ts";
-import { StoredFailureLog } from "../../src/replicator/stored-failure-log.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 

@@ -7,15 +7,15 @@ import {
   MemoryStorage,
   type Transaction,
 } from "../../src/kv/index.ts";
-import { NEVER_SEC } from "../../src/replicator/decide.ts";
-import { HeldReplication } from "../../src/replicator/held-replication.ts";
 import {
   type JobCommands,
   OwnCheckpoints,
   parseReplication,
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
-import { fromJobData } from "../../src/replicator/job-data.ts";
+import { NEVER_SEC } from "../../src/replicator/jobs/decide.ts";
+import { fromJobData } from "../../src/replicator/jobs/job-data.ts";
+import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { type Node, openNode } from "../support/open-node.ts";

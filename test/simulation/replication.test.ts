@@ -6,7 +6,6 @@ import { expect, test, vi } from "vitest";
 import { AttachmentStore } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { type JobData, Jobs } from "../../src/jobs/index.ts";
-import { HeldReplication } from "../../src/replicator/held-replication.ts";
 import {
   Budgets,
   FailureList,
@@ -16,7 +15,8 @@ import {
   RemovedDatabases,
   ReplicationOwnership,
 } from "../../src/replicator/index.ts";
-import { fromJobData } from "../../src/replicator/job-data.ts";
+import { fromJobData } from "../../src/replicator/jobs/job-data.ts";
+import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { JOBS_SUBSPACE } from "../support/compose-node.ts";
 import { SilentJobs } from "./jobs/saboteurs.ts";
 import { ForgetfulStorage, LosingStorage, TearingStorage } from "./kernel/sabotaged-storage.ts";

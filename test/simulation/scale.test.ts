@@ -7,8 +7,8 @@
  */
 import { expect, test } from "vitest";
 import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";
-import { UPDATES_PER_TIMEOUT } from "../../src/replicator/held-replication.ts";
 import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
+import { UPDATES_PER_TIMEOUT } from "../../src/replicator/run/held-replication.ts";
 import { jainIndex, percentile } from "./figures.ts";
 import { type GroupOutcome, ScaleCluster, type ScaleOutcome, type StoreLoad } from "./scale.ts";
 

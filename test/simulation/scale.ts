@@ -12,7 +12,7 @@ import {
   chooseStops,
   type RunningJob,
   waitingCountMax,
-} from "../../src/replicator/choose-stops.ts";
+} from "../../src/replicator/scheduling/choose-stops.ts";
 import { countKeys, type KeyCounts } from "../support/kv/counting-engine.ts";
 import type { SimulatedNode } from "./kernel/simulated-node.ts";
 import { World } from "./kernel/world.ts";

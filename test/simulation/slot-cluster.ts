@@ -4,7 +4,7 @@
  */
 import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
-import { chooseStops, type RunningJob } from "../../src/replicator/choose-stops.ts";
+import { chooseStops, type RunningJob } from "../../src/replicator/scheduling/choose-stops.ts";
 import type { SimulatedNode } from "./kernel/simulated-node.ts";
 import { World } from "./kernel/world.ts";
 

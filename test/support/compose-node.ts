@@ -2,8 +2,8 @@
 import type { Runtime } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
 import { ValidationCodes } from "../../src/documents/index.ts";
-import { parseMultipart } from "../../src/host/multipart-parser.ts";
-import { SandboxPool } from "../../src/host/sandbox-pool.ts";
+import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
+import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";

@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { open } from "lmdb";
 
-/** Of `lmdb-environment.ts`: it says how long keys may be. */
+/** Of `host/lmdb/environment.ts`: it says how long keys may be. */
 const PAGE_BYTES = 8_192;
 
 function openPlain(directory: string) {

@@ -2,7 +2,7 @@
 import { setMaxListeners } from "node:events";
 import { createApi } from "../../../src/api/index.ts";
 import { ValidationCodes } from "../../../src/documents/index.ts";
-import { parseMultipart } from "../../../src/host/multipart-parser.ts";
+import { parseMultipart } from "../../../src/host/http/multipart-parser.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import { ADMIN, SETTINGS } from "../../api/api-settings.ts";
 import type { composeNode } from "../../support/compose-node.ts";

@@ -8,7 +8,7 @@ import type {
 import type { Jobs } from "../../../src/jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../src/kv/index.ts";
 import { type FailureList, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
-import { fromJobData } from "../../../src/replicator/job-data.ts";
+import { fromJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { openIfThere } from "./scene.ts";
 import type { Pair } from "./topology.ts";
 

@@ -12,7 +12,7 @@ import {
   unpackTuple,
   Versionstamp,
 } from "../../../src/kv/index.ts";
-import { fromJobData } from "../../../src/replicator/job-data.ts";
+import { fromJobData } from "../../../src/replicator/jobs/job-data.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 
 const COPIES = Subspace.fromTuple(["copies"]);

@@ -5,8 +5,8 @@
 import type { HeldJob, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import type { Endpoints } from "../../../src/replicator/index.ts";
-import { fromJobData } from "../../../src/replicator/job-data.ts";
-import { baseIdOf } from "../../../src/replicator/replication-id.ts";
+import { fromJobData } from "../../../src/replicator/jobs/job-data.ts";
+import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 
 export class Fences {
   /** By job. */

@@ -2,9 +2,9 @@
 import type { DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { Job, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
+import { documentState } from "../../../src/replicator/documents/replication-document.ts";
 import { REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
-import { fromJobData, type ReplicationJobData } from "../../../src/replicator/job-data.ts";
-import { documentState } from "../../../src/replicator/replication-document.ts";
+import { fromJobData, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { openIfThere } from "./scene.ts";
 

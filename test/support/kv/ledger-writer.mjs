@@ -3,8 +3,8 @@
  * Prints `lane sequence` for each transaction, after the store said that it was committed. Runs built code.
  */
 import { writeSync } from "node:fs";
-import { openLmdbEngine } from "../../../dist/host/lmdb-engine.js";
-import { createSystemRuntime } from "../../../dist/host/system-runtime.js";
+import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
+import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
 import { KeyValueStore, Subspace } from "../../../dist/kv/index.js";
 
 const [directory, name, laneCount, keyCount] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 /** The other end of `remote-engine.ts`: a process with an LMDB engine of its own that does what it is sent. Runs built code. */
-import { openLmdbEngine } from "../../../dist/host/lmdb-engine.js";
-import { createSystemRuntime } from "../../../dist/host/system-runtime.js";
+import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
+import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
 
 const engine = await openLmdbEngine({
   runtime: createSystemRuntime(),

@@ -1,7 +1,7 @@
 /** Continuous replications: in the end every target is what its source is, and meanwhile no checkpoint passes what did not arrive. */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/job-data.ts";
+import { fromJobData } from "../../../../src/replicator/jobs/job-data.ts";
 import type { Workload } from "../../workload.ts";
 import {
   type CheckedLink,

@@ -5,7 +5,7 @@
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData, hasEnded } from "../../../../src/replicator/job-data.ts";
+import { fromJobData, hasEnded } from "../../../../src/replicator/jobs/job-data.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { contentOf, isPast } from "../checks.ts";

@@ -2,7 +2,7 @@
 
 import { errorCode } from "../../../../src/base/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/job-data.ts";
+import { fromJobData } from "../../../../src/replicator/jobs/job-data.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import type { Scene } from "../scene.ts";

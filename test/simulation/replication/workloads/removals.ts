@@ -1,7 +1,7 @@
 /** Databases are deleted and made again: sources, targets, and a `_replicator` database with its jobs. */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/job-data.ts";
+import { fromJobData } from "../../../../src/replicator/jobs/job-data.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { jobOptions } from "../knobs.ts";

@@ -1,0 +1,94 @@
+/** Opening the database that a call names, in a transaction of its own: the edge where transactions begin. */
+import type {
+  Database,
+  DatabaseRegistry,
+  SecuritySubject,
+  WriteContext,
+} from "../../databases/index.ts";
+import { isDatabaseName } from "../../databases/index.ts";
+import type {
+  KeyValueStore,
+  ReadTransaction,
+  Transaction,
+  TransactOptions,
+} from "../../kv/index.ts";
+import { encodeDatabaseName, encodeDocumentId, ProtocolError } from "../../protocol/index.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { User } from "../http/exchange.ts";
+
+interface Store {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+}
+
+/** The name in the path. */
+export function databaseName(call: Call): string {
+  return parameter(call, "database");
+}
+
+/** The database as the caller may see it. */
+export function readDatabase<T>(
+  { kv, databases }: Store,
+  call: Call,
+  body: (tx: ReadTransaction, database: Database) => Promise<T>,
+): Promise<T> {
+  const name = existingDatabaseName(call);
+  const reader = securitySubject(call.user);
+  return kv.read(
+    async (tx) => body(tx, await (await databases.open(tx, name)).seenBy(tx, reader)),
+    { signal: call.request.signal },
+  );
+}
+
+/** `whenUnknown` as in `KeyValueStore.transact`; by default a body is applied once, whatever becomes of its commit. */
+export function writeDatabase<T>(
+  { kv, databases }: Store,
+  call: Call,
+  body: (tx: Transaction, database: Database) => Promise<T>,
+  { whenUnknown = "check" }: Pick<TransactOptions, "whenUnknown"> = {},
+): Promise<T> {
+  const name = existingDatabaseName(call);
+  return kv.transact(async (tx) => body(tx, await databases.open(tx, name)), {
+    signal: call.request.signal,
+    whenUnknown,
+  });
+}
+
+/** The handle, for what happens outside of transactions. */
+export function openDatabase(store: Store, call: Call): Promise<Database> {
+  return readDatabase(store, call, async (_, database) => database);
+}
+
+export function writeContext(user: User): WriteContext {
+  return securitySubject(user);
+}
+
+/** The user as security objects name them. */
+export function securitySubject({ name, roles, isAdmin }: User): SecuritySubject {
+  return { userName: name, roles, isAdmin };
+}
+
+/** The security object of a database. Throws CouchDB's 404. */
+export function openSecurity({ kv, databases }: Store, name: string): Promise<string> {
+  return kv.read(async (tx) => (await databases.open(tx, name)).security(tx));
+}
+
+/** The server as the client can reach it, without a slash at the end. */
+export function serverUrl({ request: { headers } }: Call): string {
+  const scheme = headers.get("x-forwarded-proto") ?? "http";
+  const host = headers.get("x-forwarded-host") ?? headers.get("host") ?? "localhost";
+  return `${scheme}://${host}`;
+}
+
+/** The URL of a document, or of a database, as the client can reach it. */
+export function locationOf(call: Call, id?: string): string {
+  const database = `${serverUrl(call)}/${encodeDatabaseName(databaseName(call))}`;
+  return id === undefined ? database : `${database}/${encodeDocumentId(id)}`;
+}
+
+/** The name in the path. What cannot be a database is none; it would not even make a key. */
+export function existingDatabaseName(call: Call): string {
+  const name = databaseName(call);
+  if (isDatabaseName(name)) return name;
+  throw new ProtocolError(404, "not_found", "Database does not exist.");
+}

@@ -1,0 +1,91 @@
+/** `_session`: who one is, and cookies instead of passwords (`chttpd_auth`). */
+import { utf8Decode } from "../../base/index.ts";
+import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { checkJson, readBytes } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** Who can prove that it is somebody. */
+export interface SessionAuthority {
+  /** Names of the ways to prove it, as `authentication_handlers` has them. */
+  readonly handlers: readonly string[];
+  /** The user's roles and a `Set-Cookie` header; undefined for a wrong name or password. */
+  logIn(
+    name: string,
+    password: string,
+  ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined>;
+  /** A `Set-Cookie` header that ends a session. */
+  readonly clearedCookie: string;
+}
+
+/** Of a form with a name and a password. */
+const FORM_BYTES_MAX = 65_536;
+
+export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
+  return [
+    defineRoute("GET", "/_session", (call) => showSession(authority, call)),
+    defineRoute("POST", "/_session", (call) => logIn(authority, call)),
+    defineRoute("DELETE", "/_session", () => logOut(authority)),
+  ];
+}
+
+async function showSession(
+  { handlers }: SessionAuthority,
+  { user, request }: Call,
+): Promise<ApiResponse> {
+  if (user.name === null && request.query.get("basic") === "true") {
+    throw new ProtocolError(401, "unauthorized", "Please login.");
+  }
+  return json(200, {
+    ok: true,
+    userCtx: { name: user.name, roles: user.roles },
+    info: {
+      authentication_handlers: handlers,
+      ...(user.handler === undefined ? {} : { authenticated: user.handler }),
+    },
+  });
+}
+
+async function logIn(authority: SessionAuthority, call: Call): Promise<ApiResponse> {
+  const { name, password } = await readCredentials(call);
+  const session = await authority.logIn(name, password);
+  if (session === undefined) {
+    const body = { error: "unauthorized", reason: "Name or password is incorrect." };
+    return json(401, body, { "Set-Cookie": authority.clearedCookie });
+  }
+  return json(200, { ok: true, name, roles: session.roles }, { "Set-Cookie": session.cookie });
+}
+
+async function logOut({ clearedCookie }: SessionAuthority): Promise<ApiResponse> {
+  return json(200, { ok: true }, { "Set-Cookie": clearedCookie });
+}
+
+/** From a form, or from JSON. */
+async function readCredentials(call: Call): Promise<{ name: string; password: string }> {
+  const bytes = await readBytes(call.request.body, FORM_BYTES_MAX);
+  const { type } = parseMediaType(call.request.headers.get("content-type") ?? "");
+  let name: unknown;
+  let password: unknown;
+  if (type === "application/x-www-form-urlencoded") {
+    const form = new URLSearchParams(formText(bytes));
+    name = form.get("name") ?? form.get("username");
+    password = form.get("password");
+  } else if (type === "application/json") {
+    const body = JSON.parse(checkJson(bytes));
+    name = body?.name ?? body?.username;
+    password = body?.password;
+  }
+  if (typeof name !== "string") throw badRequest("request body must contain a username");
+  if (typeof password !== "string") throw badRequest("request body must contain a password");
+  return { name, password };
+}
+
+function formText(bytes: Uint8Array): string {
+  try {
+    return utf8Decode(bytes);
+  } catch {
+    throw badRequest("The form is not UTF-8 encoded");
+  }
+}

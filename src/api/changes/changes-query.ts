@@ -1,0 +1,150 @@
+/** The query of a changes feed. */
+import { splitObject } from "../../base/index.ts";
+import { type FilterName, type FilterRequest, parseFilterName } from "../../documents/index.ts";
+import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../protocol/index.ts";
+import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
+import type { Call } from "../http/call.ts";
+import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
+import { checkJson, readBody, requireJsonType } from "../http/request-body.ts";
+import { splitPath } from "../http/router.ts";
+import { type FeedQuery, feedQuery } from "./feed-query.ts";
+
+/** Which changes pass. */
+export type ChangesFilter =
+  | { readonly kind: "all" }
+  | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
+  | {
+      readonly kind: "selector";
+      readonly matches: (document: unknown) => boolean;
+      /** The fields of `include_docs`, each by its segments; undefined: all. */
+      readonly fields: readonly (readonly string[])[] | undefined;
+    }
+  /** A function of a design document, which is to be opened in the database. */
+  | { readonly kind: "function"; readonly name: FilterName; readonly request: FilterRequest };
+
+export interface ChangesQuery extends FeedQuery {
+  /** `style=all_docs`: all leaves; otherwise the winner alone. */
+  readonly allLeaves: boolean;
+  readonly includeDocuments: boolean;
+  readonly view: ViewOptions;
+  /** Only each so-many-th row tells its sequence, as in CouchDB, where sequences are costly. */
+  readonly sequenceInterval: number;
+  readonly filter: ChangesFilter;
+}
+
+/** Reads the query, and the body of a POST. Throws a ProtocolError that names what is wrong. */
+export async function changesQuery(call: Call, timeoutMsMax: number): Promise<ChangesQuery> {
+  const { query } = call.request;
+  return {
+    ...feedQuery(call, timeoutMsMax),
+    allLeaves: isAllLeaves(query.get("style")),
+    includeDocuments: booleanParameter(call, "include_docs"),
+    view: {
+      ...PLAIN_VIEW,
+      conflicts: booleanParameter(call, "conflicts"),
+      attachments: booleanParameter(call, "attachments"),
+      encodingInfo: booleanParameter(call, "att_encoding_info"),
+    },
+    sequenceInterval: sequenceInterval(query.get("seq_interval")),
+    filter: await filterOf(call),
+  };
+}
+
+function sequenceInterval(text = "1"): number {
+  if (/^[0-9]+$/.test(text) && Number(text) > 0) return Number(text);
+  throw badRequest("invalid_seq_interval");
+}
+
+function isAllLeaves(style = "main_only"): boolean {
+  if (style === "all_docs" || style === "main_only") return style === "all_docs";
+  throw badRequest("style must be main_only or all_docs");
+}
+
+async function filterOf(call: Call): Promise<ChangesFilter> {
+  const name = call.request.query.get("filter");
+  const members = await bodyMembers(call);
+  const member = (key: string): unknown => {
+    const text = members.get(key);
+    return text === undefined ? jsonParameter(call, key) : JSON.parse(text);
+  };
+  if (name === undefined || name === "") return { kind: "all" };
+  if (name === "_doc_ids") return byIds(member("doc_ids"));
+  if (name === "_selector") return bySelector(member("selector"), member("fields"));
+  if (name === "_design") {
+    return { kind: "ids", matches: (id) => id.startsWith("_design/") };
+  }
+  const request = filterRequest(call, members);
+  if (name === "_view") {
+    const view = call.request.query.get("view");
+    if (view === undefined) throw badRequest("`view` filter parameter is not provided.");
+    return { kind: "function", name: parseFilterName("view", view), request };
+  }
+  if (name.startsWith("_")) throw badRequest("unknown builtin filter name");
+  return { kind: "function", name: parseFilterName("filter", name), request };
+}
+
+/** What the function is told of the request: all but what proves who sent it. */
+function filterRequest(
+  { request, user }: Call,
+  members: ReadonlyMap<string, string>,
+): FilterRequest {
+  const { method, path, query, headers, peer } = request;
+  const shown = [...headers].filter(([name]) => name !== "authorization" && name !== "cookie");
+  const body = [...members].map(([name, text]) => [name, JSON.parse(text)] as const);
+  const queryText = [...query]
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+    .join("&");
+  return {
+    method,
+    path: splitPath(path),
+    rawPath: `${path}?${queryText}`,
+    query: Object.fromEntries(query),
+    headers: Object.fromEntries(shown.map(([name, value]) => [headerName(name), value])),
+    body: method === "POST" ? Object.fromEntries(body) : "undefined",
+    peer,
+    userName: user.name,
+    roles: user.roles,
+  };
+}
+
+/** `content-type` as `Content-Type`, which filters look for. */
+function headerName(name: string): string {
+  return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
+}
+
+async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
+  if (call.request.method !== "POST") return new Map();
+  requireJsonType(call);
+  const bytes = await readBody(call);
+  if (bytes.length === 0) return new Map();
+  const text = checkJson(bytes);
+  if (!text.trimStart().startsWith("{")) throw badRequest("Request body must be a JSON object");
+  return new Map(splitObject(text).map(({ name, value }) => [name, value]));
+}
+
+function byIds(value: unknown): ChangesFilter {
+  if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
+  const ids = new Set(value);
+  return { kind: "ids", matches: (id) => ids.has(id) };
+}
+
+function bySelector(value: unknown, fields: unknown): ChangesFilter {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw badRequest("Selector error: expected a JSON object");
+  }
+  try {
+    const matches = compileSelector({ ...value });
+    return { kind: "selector", matches, fields: fieldPaths(fields) };
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    // `_find` has words of its own for what is wrong with a selector; here it is a bad request.
+    throw badRequest(error.reason);
+  }
+}
+
+function fieldPaths(fields: unknown): readonly (readonly string[])[] | undefined {
+  if (fields === undefined) return undefined;
+  // As in `_find`, none named are all.
+  if (isTextList(fields)) return fields.length === 0 ? undefined : fields.map(fieldPath);
+  throw badRequest("Selector error: fields must be JSON array");
+}

@@ -1,0 +1,241 @@
+/** The rows of a changes feed, page by page, and the wait for more of them. */
+import { errorCode } from "../../base/index.ts";
+import type { Change, Database, Document } from "../../databases/index.ts";
+import type { DocumentFilter } from "../../documents/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { readDatabase, writeDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import { type DocumentView, viewOf, viewText } from "../documents/document-view.ts";
+import type { Call } from "../http/call.ts";
+import { PageSize } from "../http/page-size.ts";
+import { oneLine } from "../http/responses.ts";
+import { projectDocument } from "../queries/projection.ts";
+import type { ChangesQuery } from "./changes-query.ts";
+import { waitFor } from "./feed-wait.ts";
+
+/** Changes looked at in one transaction, when their documents are not. */
+const PAGE_COUNT_MAX = 1_000;
+
+export interface ChangesPage {
+  readonly rows: readonly ChangesRow[];
+  /** Of the last change that was looked at, whether it passed the filter or not. */
+  readonly lastSequence: string;
+  readonly isLast: boolean;
+}
+
+export interface ChangesRow {
+  readonly sequence: string;
+  /** The row's JSON text. */
+  readonly text: string;
+}
+
+/** A filter that can be asked. */
+export type OpenedFilter =
+  | { readonly kind: "all" }
+  | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
+  | { readonly kind: "documents"; readonly pass: DocumentFilter };
+
+/** A change, and what was read of its document. */
+interface Candidate {
+  readonly change: Change;
+  /** What the filter judges: the winner, or all leaves. */
+  readonly documents: readonly Document[];
+  readonly view: DocumentView | undefined;
+}
+
+/** A change that passed, with the revisions that did. */
+interface Passed extends Candidate {
+  readonly revisions: readonly string[];
+}
+
+export class ChangesReader {
+  readonly #parts: ApiParts;
+  readonly #call: Call;
+  readonly #query: ChangesQuery;
+  readonly #database: Database;
+  readonly #filter: OpenedFilter;
+  readonly #until: string | undefined;
+  readonly #size = new PageSize();
+  #rowCount = 0;
+
+  constructor(
+    parts: ApiParts,
+    call: Call,
+    feed: {
+      readonly query: ChangesQuery;
+      readonly database: Database;
+      readonly filter: OpenedFilter;
+      /** Where the feed ends, whatever is written meanwhile. */
+      readonly until: string | undefined;
+    },
+  ) {
+    this.#parts = parts;
+    this.#call = call;
+    this.#query = feed.query;
+    this.#database = feed.database;
+    this.#filter = feed.filter;
+    this.#until = feed.until;
+  }
+
+  get limitIsReached(): boolean {
+    return this.#rowCount >= this.#query.limit;
+  }
+
+  get hasRows(): boolean {
+    return this.#rowCount > 0;
+  }
+
+  /** The changes behind `since`; in a descending feed those before `before`. */
+  async page(since: string, before?: string): Promise<ChangesPage> {
+    const { descending, limit, includeDocuments } = this.#query;
+    const filter = this.#filter;
+    const needsDocuments = includeDocuments || filter.kind === "documents";
+    const countMax = needsDocuments ? this.#size.count : PAGE_COUNT_MAX;
+    const wanted = limit - this.#rowCount;
+    const { changes, candidates } = await this.#read(async (tx, database) => {
+      const page = await database.changes(tx, {
+        since,
+        descending,
+        // Without a filter, no more is read than is wanted.
+        limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
+        ...(before === undefined ? {} : { before }),
+        ...(this.#until === undefined ? {} : { until: this.#until }),
+      });
+      const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
+      const candidates = needsDocuments
+        ? await Promise.all(looked.map((change) => this.#candidate(tx, database, change)))
+        : looked.map((change) => ({ change, documents: [], view: undefined }));
+      return { changes: page, candidates };
+    });
+    if (needsDocuments) this.#size.learn(candidates.length, lengthOf(candidates));
+    const sent = (await this.#passing(candidates)).slice(0, wanted);
+    const rows: ChangesRow[] = [];
+    for (const entry of sent) {
+      const row = this.#row(entry);
+      rows.push(entry.view === undefined ? row : await this.#withDocument(row, entry.view));
+    }
+    const isCut = this.limitIsReached && sent.length > 0;
+    const last = isCut ? sent.at(-1)?.change : changes.entries.at(-1);
+    return {
+      rows,
+      lastSequence: last?.sequence ?? before ?? since,
+      isLast: changes.stoppedBy === "exhausted",
+    };
+  }
+
+  /** How many changes stand behind the sequence. */
+  pendingCount(sequence: string): Promise<number> {
+    return this.#read((tx, database) => database.pendingChanges(tx, sequence));
+  }
+
+  /**
+   * Waits until there are changes behind `since`, yielding `heartbeat` each time that one is due. Returns why it ended: what was waited for, the
+   * feed's timeout, or that the client or the database has gone.
+   */
+  async *wait(
+    since: string,
+    heartbeat: string,
+  ): AsyncGenerator<string, "changed" | "timed-out" | "gone", undefined> {
+    const { clock } = this.#parts.runtime;
+    const { signal } = this.#call.request;
+    const { heartbeatMs, timeoutMs } = this.#query;
+    const changed = (either: AbortSignal) => this.#changed(since, either);
+    return yield* waitFor(changed, { clock, signal, heartbeatMs, timeoutMs, heartbeat });
+  }
+
+  async #changed(since: string, signal: AbortSignal): Promise<"changed" | "gone"> {
+    try {
+      const watch = await writeDatabase(
+        this.#parts,
+        this.#call,
+        async (tx, database) => {
+          if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
+          const page = await database.changes(tx, { since, limit: 1 });
+          return page.entries.length > 0 ? undefined : database.watchChanges(tx);
+        },
+        { whenUnknown: "retry" },
+      );
+      if (watch === undefined) return "changed";
+      try {
+        await watch.fired(signal);
+      } finally {
+        watch.cancel();
+      }
+      await this.#read(async () => undefined);
+      return "changed";
+    } catch (error) {
+      if (signal.aborted || errorCode(error) === "STORE_DATABASE_NOT_FOUND") return "gone";
+      throw error;
+    }
+  }
+
+  /** Throws STORE_DATABASE_NOT_FOUND also for a database that was made again: what was asked for has gone. */
+  #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
+    return readDatabase(this.#parts, this.#call, async (tx, database) => {
+      if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
+      return body(tx, database);
+    });
+  }
+
+  async #candidate(tx: ReadTransaction, database: Database, change: Change): Promise<Candidate> {
+    const { includeDocuments, allLeaves, view: options } = this.#query;
+    const isJudged = this.#filter.kind === "documents";
+    const documents =
+      isJudged && allLeaves
+        ? await database.readLeaves(tx, change.id)
+        : [await database.read(tx, change.id)].filter((document) => document !== undefined);
+    const [winner] = documents;
+    const shown = includeDocuments && winner !== undefined;
+    return {
+      change,
+      documents,
+      view: shown ? await viewOf(tx, database, winner, options) : undefined,
+    };
+  }
+
+  /** Asked outside of the transaction: a function may take its time. */
+  async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
+    const filter = this.#filter;
+    if (filter.kind !== "documents") {
+      return candidates.map((candidate) => {
+        const { change, documents, view } = candidate;
+        const revisions = this.#query.allLeaves
+          ? change.leaves.map(({ revision }) => revision)
+          : [change.winner];
+        return { change, documents, view, revisions };
+      });
+    }
+    const passes = await filter.pass(candidates.flatMap(({ documents }) => documents));
+    let next = 0;
+    return candidates
+      .map((candidate) => {
+        const passing = candidate.documents.filter(() => passes[next++]);
+        return { ...candidate, revisions: passing.map(({ revision }) => revision) };
+      })
+      .filter(({ revisions }) => revisions.length > 0);
+  }
+
+  #row({ change: { sequence, id, deleted }, revisions }: Passed): ChangesRow {
+    this.#rowCount++;
+    const tellsSequence = this.#rowCount % this.#query.sequenceInterval === 0;
+    const head = `{"seq":${tellsSequence ? `"${sequence}"` : null},"id":${JSON.stringify(id)}`;
+    const changes = revisions.map((revision) => `{"rev":${JSON.stringify(revision)}}`);
+    const text = `${head},"changes":[${changes.join(",")}]${deleted ? ',"deleted":true' : ""}}`;
+    return { sequence, text };
+  }
+
+  async #withDocument({ sequence, text }: ChangesRow, view: DocumentView): Promise<ChangesRow> {
+    const { signal } = this.#call.request;
+    const { filter, view: options } = this.#query;
+    const document = await viewText(this.#parts, this.#database, view, options, signal);
+    const fields = filter.kind === "selector" ? filter.fields : undefined;
+    const shown = fields === undefined ? document : projectDocument(document, fields);
+    return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(shown)}}` };
+  }
+}
+
+/** Of the documents' bodies. */
+function lengthOf(candidates: readonly Candidate[]): number {
+  const lengths = candidates.flatMap(({ documents }) => documents.map(({ body }) => body.length));
+  return lengths.reduce((sum, length) => sum + length, 0);
+}

@@ -1,0 +1,163 @@
+/**
+ * `_changes` in all its feeds.
+ *
+ *   normal        what there is when it is asked for, as one JSON object
+ *   longpoll      the same, but if there is nothing it waits for the first change
+ *   continuous    a line for each change, until the client goes
+ *   eventsource   the same, as server-sent events
+ */
+import type { Database } from "../../databases/index.ts";
+import { matchingFilter, openDesignFilter } from "../../documents/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { readDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { matchesEntityTag, notModified, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-query.ts";
+import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";
+import type { Feed } from "./feed-query.ts";
+
+export function changesRoutes(parts: ApiParts): Route[] {
+  return [defineRoute(["GET", "POST"], "/{database}/_changes", (call) => changes(parts, call))];
+}
+
+async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const query = await changesQuery(call, parts.settings.changesTimeoutMs);
+  const opened = await readDatabase(parts, call, async (tx, database) => ({
+    database,
+    current: await database.updateSequence(tx),
+    filter: await openFilter(parts, tx, database, query.filter),
+  }));
+  const { database, current, filter } = opened;
+  const tag = isTagged(call, query) ? { ETag: `"${database.uuid}-${current}"` } : {};
+  if (matchesEntityTag(call.request.headers.get("if-none-match"), tag.ETag)) {
+    return notModified(tag);
+  }
+  const since = query.since.kind === "now" ? current : query.since.sequence;
+  const until = query.feed === "normal" ? current : undefined;
+  const reader = new ChangesReader(parts, call, { query, database, filter, until });
+  const headers = query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : tag;
+  return streamedJson(200, feed(parts, { query, reader, since }), headers);
+}
+
+/** Whether the answer is the same until the database changes: what a function lets pass depends on who asks, too. */
+function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
+  return method !== "POST" && kind === "normal" && filter.kind !== "function";
+}
+
+async function openFilter(
+  parts: ApiParts,
+  tx: ReadTransaction,
+  database: Database,
+  filter: ChangesFilter,
+): Promise<OpenedFilter> {
+  switch (filter.kind) {
+    case "all":
+    case "ids":
+      return filter;
+    case "selector":
+      return { kind: "documents", pass: matchingFilter(filter.matches) };
+    case "function": {
+      const { name, request } = filter;
+      return {
+        kind: "documents",
+        pass: await openDesignFilter(tx, parts, database, name, request),
+      };
+    }
+  }
+}
+
+interface FeedParts {
+  readonly query: ChangesQuery;
+  readonly reader: ChangesReader;
+  readonly since: string;
+}
+
+async function* feed(
+  { runtime: { clock } }: ApiParts,
+  { query, reader, since }: FeedParts,
+): AsyncGenerator<string, void, undefined> {
+  const form = FORMS[query.feed];
+  let position = since;
+  let page = await reader.page(position);
+  let isFirst = true;
+  let isGone = false;
+  let sentMs = clock.monotonicMs();
+  yield form.opening;
+  for (;;) {
+    position = page.lastSequence;
+    for (const piece of rowPieces(page.rows, form, isFirst)) {
+      yield piece;
+      sentMs = clock.monotonicMs();
+    }
+    isFirst &&= page.rows.length === 0;
+    if (reader.limitIsReached) break;
+    if (page.isLast) {
+      const isOver = query.descending || query.feed === "normal";
+      if (isOver || (query.feed === "longpoll" && reader.hasRows)) break;
+      const reason = yield* reader.wait(position, form.heartbeat);
+      isGone = reason === "gone";
+      if (reason !== "changed") break;
+    } else if (query.heartbeatMs !== undefined) {
+      // A filter may pass over many changes, while the client waits for a sign of life.
+      const nowMs = clock.monotonicMs();
+      if (nowMs - sentMs >= query.heartbeatMs) {
+        yield form.heartbeat;
+        sentMs = nowMs;
+      }
+    }
+    page = await (query.descending ? reader.page(since, position) : reader.page(position));
+  }
+  const pending = isGone || query.descending ? 0 : await reader.pendingCount(position);
+  yield form.closing(position, pending);
+}
+
+/** How a feed stands on the wire. */
+interface FeedForm {
+  readonly opening: string;
+  readonly heartbeat: string;
+  row(row: ChangesRow, isFirst: boolean): string;
+  closing(lastSequence: string, pending: number): string;
+}
+
+const OBJECT_FORM: FeedForm = {
+  opening: '{"results":[\n',
+  heartbeat: "\n",
+  row: ({ text }, isFirst) => (isFirst ? text : `,\n${text}`),
+  closing: (lastSequence, pending) =>
+    `\n],\n"last_seq":${JSON.stringify(lastSequence)},"pending":${pending}}\n`,
+};
+
+const FORMS: Readonly<Record<Feed, FeedForm>> = {
+  normal: OBJECT_FORM,
+  longpoll: OBJECT_FORM,
+  continuous: {
+    opening: "",
+    heartbeat: "\n",
+    row: ({ text }) => `${text}\n`,
+    closing: (last_seq, pending) => `${JSON.stringify({ last_seq, pending })}\n`,
+  },
+  eventsource: {
+    opening: "",
+    heartbeat: "event: heartbeat\ndata: \n\n",
+    row: ({ text, sequence }) => `data: ${text}\nid: ${sequence}\n\n`,
+    closing: () => "",
+  },
+};
+
+function* rowPieces(
+  rows: readonly ChangesRow[],
+  form: FeedForm,
+  isFirst: boolean,
+): Generator<string> {
+  let piece = "";
+  for (const [index, row] of rows.entries()) {
+    piece += form.row(row, isFirst && index === 0);
+    if (piece.length < PIECE_LENGTH) continue;
+    yield piece;
+    piece = "";
+  }
+  if (piece !== "") yield piece;
+}

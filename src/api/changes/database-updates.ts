@@ -1,0 +1,121 @@
+/** `/_db_updates`: which databases were created, updated and deleted, in all feeds (`global_changes_httpd`). */
+import type { DatabaseUpdate } from "../../databases/index.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { streamedJson } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { type Feed, type FeedQuery, feedQuery } from "./feed-query.ts";
+import { waitFor } from "./feed-wait.ts";
+
+const PAGE_COUNT_MAX = 1_000;
+
+export function databaseUpdatesRoutes(parts: ApiParts): Route[] {
+  return [defineRoute("GET", "/_db_updates", (call) => updates(parts, call))];
+}
+
+async function updates(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const query = feedQuery(call, parts.settings.changesTimeoutMs);
+  const headers =
+    query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : undefined;
+  return streamedJson(200, feed(parts, call, query), headers);
+}
+
+async function* feed(
+  parts: ApiParts,
+  call: Call,
+  query: FeedQuery,
+): AsyncGenerator<string, void, undefined> {
+  const { kv, databases } = parts;
+  const { descending } = query;
+  const form = FORMS[query.feed];
+  const since =
+    query.since.kind === "now"
+      ? await kv.read((tx) => databases.updates.lastSequence(tx))
+      : query.since.sequence;
+  let position = since;
+  let left = query.limit;
+  let rowCount = 0;
+  // A sequence that is none of ours is refused before anything is sent.
+  await kv.read((tx) => databases.updates.page(tx, { since, limit: 1 }));
+  yield form.opening;
+  while (left > 0) {
+    const limit = Math.min(left, PAGE_COUNT_MAX);
+    // A descending feed ends with its first page: there are as many rows as databases, and nobody pages backwards.
+    const options = descending ? { since, descending, limit: left } : { since: position, limit };
+    const { entries } = await kv.read((tx) => databases.updates.page(tx, options));
+    for (const update of entries) yield form.row(update, rowCount++ === 0);
+    position = entries.at(-1)?.sequence ?? position;
+    left -= entries.length;
+    if (entries.length === limit && !descending) continue;
+    const isOver = descending || query.feed === "normal";
+    if (isOver || left === 0 || (query.feed === "longpoll" && rowCount > 0)) break;
+    const wait = { ...query, clock: parts.runtime.clock, signal: call.request.signal };
+    const changed = (signal: AbortSignal) => nextUpdate(parts, position, signal);
+    const reason = yield* waitFor(changed, { ...wait, heartbeat: form.heartbeat });
+    if (reason !== "changed") break;
+  }
+  yield form.closing(position);
+}
+
+async function nextUpdate(
+  { kv, databases }: ApiParts,
+  since: string,
+  signal: AbortSignal,
+): Promise<"changed" | "gone"> {
+  try {
+    const watch = await kv.transact(
+      async (tx) => {
+        const { entries } = await databases.updates.page(tx, { since, limit: 1 });
+        return entries.length > 0 ? undefined : databases.updates.watch(tx);
+      },
+      { whenUnknown: "retry", signal },
+    );
+    try {
+      await watch?.fired(signal);
+    } finally {
+      watch?.cancel();
+    }
+    return "changed";
+  } catch (error) {
+    if (signal.aborted) return "gone";
+    throw error;
+  }
+}
+
+/** How a feed stands on the wire. */
+interface FeedForm {
+  readonly opening: string;
+  readonly heartbeat: string;
+  row(update: DatabaseUpdate, isFirst: boolean): string;
+  closing(lastSequence: string): string;
+}
+
+const OBJECT_FORM: FeedForm = {
+  opening: '{"results":[\n',
+  heartbeat: "\n",
+  row: (update, isFirst) => `${isFirst ? "" : ",\n"}${rowText(update)}`,
+  closing: (lastSequence) => `\n],\n"last_seq":${JSON.stringify(lastSequence)}}\n`,
+};
+
+const FORMS: Readonly<Record<Feed, FeedForm>> = {
+  normal: OBJECT_FORM,
+  longpoll: OBJECT_FORM,
+  continuous: {
+    opening: "",
+    heartbeat: "\n",
+    row: (update) => `${rowText(update)}\n`,
+    closing: (last_seq) => `${JSON.stringify({ last_seq })}\n`,
+  },
+  // CouchDB: sends the rows of its own database of updates instead.
+  eventsource: {
+    opening: "",
+    heartbeat: "event: heartbeat\ndata: \n\n",
+    row: (update) => `data: ${rowText(update)}\nid: ${update.sequence}\n\n`,
+    closing: () => "",
+  },
+};
+
+function rowText({ name, kind, sequence }: DatabaseUpdate): string {
+  return JSON.stringify({ db_name: name, type: kind, seq: sequence });
+}

@@ -1,0 +1,65 @@
+/** What the queries of all feeds have in common. */
+import { FIRST_SEQUENCE } from "../../databases/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import type { Call } from "../http/call.ts";
+import { booleanParameter, integerParameter } from "../http/query.ts";
+
+const HEARTBEAT_MS_DEFAULT = 60_000;
+
+export type Feed = "normal" | "longpoll" | "continuous" | "eventsource";
+
+export interface FeedQuery {
+  readonly feed: Feed;
+  /** Where the feed begins: behind a sequence, or behind the newest change. */
+  readonly since:
+    | { readonly kind: "sequence"; readonly sequence: string }
+    | { readonly kind: "now" };
+  readonly limit: number;
+  readonly descending: boolean;
+  readonly heartbeatMs: number | undefined;
+  /** How long the feed waits for a change. A feed with a heartbeat waits as long as the client does. */
+  readonly timeoutMs: number | undefined;
+}
+
+/** `timeoutMsMax` is both the default and the longest. Throws a ProtocolError that names what is wrong. */
+export function feedQuery(call: Call, timeoutMsMax: number): FeedQuery {
+  const { query, headers } = call.request;
+  const heartbeatMs = heartbeat(call);
+  const timeoutMs = integerParameter(call, "timeout");
+  const waitMs = Math.min(timeoutMs ?? timeoutMsMax, timeoutMsMax);
+  const feed = feedOf(query.get("feed"));
+  // What a browser says that connects again counts before the URL, which it repeats.
+  const lastEvent = feed === "eventsource" ? headers.get("last-event-id") : undefined;
+  return {
+    feed,
+    since: since(lastEvent ?? query.get("last-event-id") ?? query.get("since")),
+    limit: integerParameter(call, "limit") ?? Number.MAX_SAFE_INTEGER,
+    descending: booleanParameter(call, "descending"),
+    heartbeatMs,
+    timeoutMs: heartbeatMs === undefined ? waitMs : undefined,
+  };
+}
+
+function feedOf(text = "normal"): Feed {
+  if (text === "live") return "continuous";
+  const feeds: readonly Feed[] = ["normal", "longpoll", "continuous", "eventsource"];
+  const feed = feeds.find((name) => name === text);
+  if (feed !== undefined) return feed;
+  throw badRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource");
+}
+
+/** Sequences are texts; some clients send them as JSON strings. */
+function since(text: string | undefined): FeedQuery["since"] {
+  if (text === "now") return { kind: "now" };
+  const plain = text?.startsWith('"') === true ? text.replace(/^"|"$/g, "") : text;
+  return { kind: "sequence", sequence: plain ?? FIRST_SEQUENCE };
+}
+
+function heartbeat(call: Call): number | undefined {
+  const text = call.request.query.get("heartbeat");
+  if (text === undefined || text === "false") return undefined;
+  if (text === "true") return HEARTBEAT_MS_DEFAULT;
+  const value = integerParameter(call, "heartbeat");
+  if (value !== undefined && value > 0) return value;
+  throw badRequest("The heartbeat value should be a positive integer (in milliseconds).");
+}

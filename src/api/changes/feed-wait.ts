@@ -1,0 +1,59 @@
+/** The wait of a feed for what comes next, with signs of life for a client that asked for them. */
+import { abortWith, type Clock } from "../../base/index.ts";
+
+export interface FeedWait {
+  readonly clock: Clock;
+  /** Of the request. */
+  readonly signal: AbortSignal;
+  /** How often a client is sent a sign of life; undefined for never. */
+  readonly heartbeatMs: number | undefined;
+  /** How long the feed waits; undefined for as long as the client does. */
+  readonly timeoutMs: number | undefined;
+  readonly heartbeat: string;
+}
+
+/**
+ * Waits until `changed` settles, yielding `heartbeat` each time that one is due. Returns why it ended: what was waited for, the
+ * feed's timeout, or that the client or what it follows has gone. The signal that `changed` is given aborts when nobody waits.
+ */
+export async function* waitFor(
+  changed: (signal: AbortSignal) => Promise<"changed" | "gone">,
+  { clock, signal, heartbeatMs, timeoutMs, heartbeat }: FeedWait,
+): AsyncGenerator<string, "changed" | "timed-out" | "gone", undefined> {
+  const waiting = new AbortController();
+  const unfollow = abortWith(signal, waiting);
+  const startMs = clock.monotonicMs();
+  try {
+    const change = changed(waiting.signal);
+    // It may fail when nobody waits any more.
+    change.catch(() => {});
+    for (;;) {
+      const leftMs =
+        timeoutMs === undefined ? undefined : startMs + timeoutMs - clock.monotonicMs();
+      if (leftMs !== undefined && leftMs <= 0) return "timed-out";
+      const pauseMs = Math.min(
+        heartbeatMs ?? Number.POSITIVE_INFINITY,
+        leftMs ?? Number.POSITIVE_INFINITY,
+      );
+      const woken = await Promise.race([change, pause(clock, pauseMs, waiting.signal)]);
+      if (woken !== "paused") return woken;
+      if (heartbeatMs !== undefined) yield heartbeat;
+    }
+  } finally {
+    unfollow();
+    waiting.abort(new Error("The feed waits no longer"));
+  }
+}
+
+async function pause(
+  clock: Clock,
+  durationMs: number,
+  signal: AbortSignal,
+): Promise<"paused" | "gone"> {
+  try {
+    await clock.sleep(durationMs, signal);
+    return "paused";
+  } catch {
+    return "gone";
+  }
+}

@@ -1,0 +1,19 @@
+/** A database's description as CouchDB gives it. */
+import type { DatabaseInfo } from "../../databases/index.ts";
+
+/** CouchDB's members; what is about shards and files says that there is one of each. */
+export function infoView(info: DatabaseInfo): object {
+  return {
+    instance_start_time: info.instanceStartTime,
+    db_name: info.name,
+    purge_seq: String(info.purgeCount),
+    update_seq: info.updateSequence,
+    sizes: info.sizes,
+    props: {},
+    doc_del_count: info.deletedDocumentCount,
+    doc_count: info.documentCount,
+    disk_format_version: 8,
+    compact_running: false,
+    cluster: { q: 1, n: 1, w: 1, r: 1 },
+  };
+}

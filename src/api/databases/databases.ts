@@ -1,0 +1,132 @@
+/** Databases: making, describing, removing them, and their settings. */
+import { type JsonText, jsonKind, randomHex } from "../../base/index.ts";
+import { badRequest, ProtocolError, parseWireDocument } from "../../protocol/index.ts";
+import {
+  databaseName,
+  locationOf,
+  readDatabase,
+  writeDatabase,
+} from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import { writeOne } from "../documents/document-writes.ts";
+import { editMode, readDocumentText, wireEdit } from "../documents/edits.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { isTextList } from "../http/query.ts";
+import { readJsonBody, requireJsonType } from "../http/request-body.ts";
+import { json, jsonText } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { infoView } from "./database-info.ts";
+
+const OK = { ok: true };
+
+export function databaseRoutes(parts: ApiParts): Route[] {
+  return [
+    defineRoute("GET", "/{database}", (call) => describe(parts, call)),
+    defineRoute("PUT", "/{database}", (call) => create(parts, call)),
+    defineRoute("DELETE", "/{database}", (call) => remove(parts, call)),
+    defineRoute("POST", "/{database}", (call) => createDocument(parts, call)),
+    defineRoute("POST", "/{database}/_ensure_full_commit", (call) => ensureFullCommit(parts, call)),
+    defineRoute("POST", "/{database}/_compact", (call) => acceptUpkeep(parts, call)),
+    defineRoute("POST", "/{database}/_compact/{design}", (call) => acceptUpkeep(parts, call)),
+    defineRoute("POST", "/{database}/_view_cleanup", (call) => acceptUpkeep(parts, call)),
+    defineRoute("GET", "/{database}/_security", (call) => readSecurity(parts, call)),
+    defineRoute("PUT", "/{database}/_security", (call) => writeSecurity(parts, call)),
+    defineRoute("GET", "/{database}/_revs_limit", (call) => readRevisionLimit(parts, call)),
+    defineRoute("PUT", "/{database}/_revs_limit", (call) => writeRevisionLimit(parts, call)),
+  ];
+}
+
+async function describe(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  return json(200, infoView(await readDatabase(parts, call, (tx, database) => database.info(tx))));
+}
+
+async function create({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {
+  const name = databaseName(call);
+  // Another attempt after an unknown commit could meet the database that the first one made.
+  await kv.transact((tx) => databases.create(tx, name), { whenUnknown: "check" });
+  return json(201, OK, { Location: locationOf(call) });
+}
+
+async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  if (call.request.query.has("rev")) {
+    throw badRequest(
+      "You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?",
+    );
+  }
+  await writeDatabase(parts, call, (tx, { name }) => parts.databases.remove(tx, name));
+  return json(200, OK);
+}
+
+async function createDocument(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
+  const mode = editMode(call);
+  const wire = parseWireDocument(await readDocumentText(call, mode));
+  const id = wire.id ?? randomHex(parts.runtime.random);
+  const edit = await wireEdit(parts, call, { ...wire, id }, mode);
+  const { revision } = await writeOne(parts, call, edit);
+  const status = call.request.query.get("batch") === "ok" ? 202 : 201;
+  return json(status, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });
+}
+
+/** What was acknowledged is durable already. */
+async function ensureFullCommit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const time = await readDatabase(parts, call, async (_, database) => database.instanceStartTime);
+  return json(201, { ok: true, instance_start_time: time });
+}
+
+/** Compaction and the like: the store does it by itself, so there is nothing to start. */
+async function acceptUpkeep(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
+  await readDatabase(parts, call, async () => undefined);
+  return json(202, OK);
+}
+
+async function readSecurity(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  return jsonText(200, await readDatabase(parts, call, (tx, database) => database.security(tx)));
+}
+
+async function writeSecurity(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  if (databaseName(call) === "_users" && !parts.settings.usersSecurityEditable) {
+    const reason = "You can't edit the security object of the user database.";
+    throw new ProtocolError(403, "forbidden", reason);
+  }
+  const text = await readJsonBody(call);
+  checkSecurity(text);
+  await writeDatabase(parts, call, (tx, database) => database.setSecurity(tx, text), {
+    whenUnknown: "retry",
+  });
+  return json(200, OK);
+}
+
+function checkSecurity(text: JsonText): void {
+  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+  const security: Record<string, unknown> = JSON.parse(text);
+  for (const group of ["admins", "members", "readers"]) {
+    const value = security[group];
+    if (value === undefined) continue;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw badRequest(`${group} must be a JSON object`);
+    }
+    for (const kind of ["names", "roles"]) {
+      const list = (value as Record<string, unknown>)[kind];
+      if (list === undefined || isTextList(list)) continue;
+      throw badRequest(`${group}.${kind} must be a JSON list of strings`);
+    }
+  }
+}
+
+async function readRevisionLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  return json(200, await readDatabase(parts, call, (tx, database) => database.revisionLimit(tx)));
+}
+
+async function writeRevisionLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const limit: unknown = JSON.parse(await readJsonBody(call));
+  if (typeof limit !== "number") {
+    throw badRequest("The revision limit must be a positive integer");
+  }
+  await writeDatabase(parts, call, (tx, database) => database.setRevisionLimit(tx, limit), {
+    whenUnknown: "retry",
+  });
+  return json(200, OK);
+}

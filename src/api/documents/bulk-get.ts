@@ -1,0 +1,230 @@
+/** `_bulk_get`: revisions of many documents in one answer, as JSON or, with the bytes of their attachments, as multipart. */
+import { mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
+import type { Database } from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import {
+  acceptsExplicitly,
+  ProtocolError,
+  type WrittenPart,
+  writeMultipart,
+} from "../../protocol/index.ts";
+import { readDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { PageSize } from "../http/page-size.ts";
+import { readJsonMembers } from "../http/request-body.ts";
+import { begun, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import {
+  type BulkGetRequest,
+  bulkGetOptions,
+  bulkGetRequests,
+  requestFault,
+} from "./bulk-get-request.ts";
+import type { DocumentOptions } from "./document-options.ts";
+import {
+  type DocumentView,
+  type InlineData,
+  inlineData,
+  NO_INLINE_DATA,
+  sentAttachments,
+  writeView,
+} from "./document-view.ts";
+import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
+import { type OpenRevision, readOpenRevisions, readRevisionsAsked } from "./open-revisions.ts";
+
+/** A document that was found, or why it was not. */
+type Result =
+  | { readonly kind: "found"; readonly view: DocumentView }
+  | { readonly kind: "failed"; readonly error: object };
+
+/** What came of one request, and its own options. */
+interface Answer {
+  readonly database: Database;
+  readonly request: BulkGetRequest;
+  readonly options: DocumentOptions;
+  readonly results: readonly Result[];
+}
+
+export function bulkGetRoutes(parts: ApiParts): Route[] {
+  return [defineRoute("POST", "/{database}/_bulk_get", (call) => readBulk(parts, call))];
+}
+
+async function readBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const members = await readJsonMembers(call);
+  const requests = bulkGetRequests(members.get("docs"));
+  const options = bulkGetOptions(call, members);
+  const accept = call.request.headers.get("accept");
+  const type = ["multipart/mixed", "multipart/related"].find((one) => {
+    return acceptsExplicitly(accept, one);
+  });
+  if (type === undefined) {
+    return streamedJson(200, jsonPieces(parts, call, requests, options));
+  }
+  // CouchDB: in this form the attachments always go with the document; `atts_since` says which.
+  const written = multipartParts(parts, call, requests, { ...options, attachments: true });
+  const boundary = randomHex(parts.runtime.random);
+  return {
+    status: 200,
+    headers: { "Content-Type": `${type}; boundary="${boundary}"` },
+    body: await begun(writeMultipart(written, boundary)),
+  };
+}
+
+/** The answers in the order of the requests, a page in each read. */
+async function* answerPages(
+  parts: ApiParts,
+  call: Call,
+  requests: readonly BulkGetRequest[],
+  options: DocumentOptions,
+): AsyncGenerator<readonly Answer[], void, undefined> {
+  const size = new PageSize();
+  let start = 0;
+  do {
+    const page = requests.slice(start, start + size.count);
+    const answers = await readDatabase(parts, call, async (tx, database) => {
+      const found = await readPage(tx, database, page, options);
+      return page.map((request, index): Answer => {
+        const { attachmentsSince } = request;
+        const own = attachmentsSince === undefined ? options : { ...options, attachmentsSince };
+        const results = resultsOf(request, found[index] as OpenRevision[] | ProtocolError);
+        return { database, request, options: own, results };
+      });
+    });
+    yield answers;
+    size.learn(page.length, lengthOf(answers));
+    start += page.length;
+  } while (start < requests.length);
+}
+
+/** What there is of each request, or what is wrong with it. */
+async function readPage(
+  tx: ReadTransaction,
+  database: Database,
+  page: readonly BulkGetRequest[],
+  options: DocumentOptions,
+): Promise<(readonly OpenRevision[] | ProtocolError)[]> {
+  const faults = page.map(requestFault);
+  const asked = page.flatMap(({ id, revision }, index) =>
+    faults[index] === undefined && revision !== undefined ? [{ id, revision }] : [],
+  );
+  const found = await readRevisionsAsked(tx, database, asked, options);
+  let next = 0;
+  return mapAtOnce(page, ({ id, revision }, index) => {
+    const fault = faults[index];
+    if (fault !== undefined) return fault;
+    if (revision !== undefined) return found[next++] as readonly OpenRevision[];
+    return readOpenRevisions(tx, database, { id, revisions: "all", options });
+  });
+}
+
+function resultsOf(
+  { id, revision: rev = "undefined" }: BulkGetRequest,
+  found: readonly OpenRevision[] | ProtocolError,
+): Result[] {
+  const failed = (error: string, reason: string): Result => ({
+    kind: "failed",
+    error: { id, rev, error, reason },
+  });
+  if (found instanceof ProtocolError) return [failed(found.error, found.reason)];
+  if (found.length === 0) return [failed("not_found", "missing")];
+  return found.map((entry) => (entry.kind === "found" ? entry : failed("not_found", "missing")));
+}
+
+/** Of the documents' bodies. */
+function lengthOf(answers: readonly Answer[]): number {
+  let length = 0;
+  for (const { results } of answers) {
+    for (const result of results) {
+      if (result.kind === "found") length += result.view.document.body.length;
+    }
+  }
+  return length;
+}
+
+async function* jsonPieces(
+  parts: ApiParts,
+  call: Call,
+  requests: readonly BulkGetRequest[],
+  options: DocumentOptions,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let writer = new Utf8Writer(PIECE_BYTES);
+  writer.text('{"results":[');
+  let separator = "";
+  for await (const answers of answerPages(parts, call, requests, options)) {
+    for (const answer of answers) {
+      writer.text(separator);
+      separator = ",";
+      const data = inlineDataOf(parts, call, answer);
+      writeAnswer(writer, answer, data instanceof Promise ? await data : data);
+      if (writer.length < PIECE_LENGTH) continue;
+      yield writer.finish();
+      writer = new Utf8Writer(PIECE_BYTES);
+    }
+  }
+  writer.text("]}\n");
+  yield writer.finish();
+}
+
+/** With room for the document that makes it long enough. */
+const PIECE_BYTES = PIECE_LENGTH + 8_192;
+
+/** That of each result; there at once unless attachments have to be read. */
+function inlineDataOf(
+  parts: ApiParts,
+  call: Call,
+  { database, options, results }: Answer,
+): readonly InlineData[] | Promise<readonly InlineData[]> {
+  const data = results.map((result) =>
+    result.kind === "failed"
+      ? NO_INLINE_DATA
+      : inlineData(parts, database, result.view, options, call.request.signal),
+  );
+  const isThere = (each: (typeof data)[number]): each is InlineData => !(each instanceof Promise);
+  return data.every(isThere) ? data : Promise.all(data);
+}
+
+function writeAnswer(
+  writer: Utf8Writer,
+  { request, options, results }: Answer,
+  data: readonly InlineData[],
+): void {
+  writer.text(`{"id":${JSON.stringify(request.id)},"docs":[`);
+  for (const [index, result] of results.entries()) {
+    if (index > 0) writer.text(",");
+    if (result.kind === "failed") {
+      writer.text(JSON.stringify({ error: result.error }));
+      continue;
+    }
+    writer.text('{"ok":');
+    writeView(writer, result.view, options, data[index] as InlineData);
+    writer.text("}");
+  }
+  writer.text("]}");
+}
+
+async function* multipartParts(
+  parts: ApiParts,
+  call: Call,
+  requests: readonly BulkGetRequest[],
+  asked: DocumentOptions,
+): AsyncGenerator<WrittenPart, void, undefined> {
+  for await (const answers of answerPages(parts, call, requests, asked)) {
+    for (const { database, options, results } of answers) {
+      for (const result of results) {
+        if (result.kind === "failed") {
+          yield errorPart(result.error);
+          continue;
+        }
+        const { view } = result;
+        const { id, revision } = view.document;
+        const sent = sentAttachments(view.document, options);
+        yield nestedPart(parts, { database, view, sent, options }, call.request.signal, [
+          ["X-Doc-Id", headerText(id)],
+          ["X-Rev-Id", headerText(revision)],
+        ]);
+      }
+    }
+  }
+}

@@ -1,0 +1,78 @@
+/** What a reader of documents may ask for, as CouchDB names it in queries. */
+import { badRequest, parseRevision } from "../../protocol/index.ts";
+import type { Call } from "../http/call.ts";
+import { booleanParameter, textListParameter } from "../http/query.ts";
+
+/** What stands in a document's text beside its body. */
+export interface ViewOptions {
+  /** `revs`: `_revisions`. */
+  readonly revisions: boolean;
+  /** `revs_info`: `_revs_info`. */
+  readonly revisionsInfo: boolean;
+  readonly conflicts: boolean;
+  readonly deletedConflicts: boolean;
+  /** `local_seq`: `_local_seq`. */
+  readonly localSequence: boolean;
+  /** `attachments`, or `atts_since`: the attachments' bytes. */
+  readonly attachments: boolean;
+  /** `atts_since`: revisions that the reader has; only attachments that are newer are sent. */
+  readonly attachmentsSince: readonly string[] | undefined;
+  /** `att_encoding_info` */
+  readonly encodingInfo: boolean;
+}
+
+/** What a reader of one document may ask for. */
+export interface DocumentOptions extends ViewOptions {
+  readonly revision: string | undefined;
+  readonly openRevisions: "all" | readonly string[] | undefined;
+  readonly latest: boolean;
+}
+
+export const PLAIN_VIEW: ViewOptions = {
+  revisions: false,
+  revisionsInfo: false,
+  conflicts: false,
+  deletedConflicts: false,
+  localSequence: false,
+  attachments: false,
+  attachmentsSince: undefined,
+  encodingInfo: false,
+};
+
+export function documentOptions(call: Call): DocumentOptions {
+  const { query } = call.request;
+  const meta = booleanParameter(call, "meta");
+  const attachmentsSince = textListParameter(call, "atts_since");
+  attachmentsSince?.forEach(checkRevision);
+  const options: DocumentOptions = {
+    revision: query.get("rev") || undefined,
+    openRevisions: openRevisions(call),
+    latest: booleanParameter(call, "latest"),
+    revisions: booleanParameter(call, "revs"),
+    revisionsInfo: meta || booleanParameter(call, "revs_info"),
+    conflicts: meta || booleanParameter(call, "conflicts"),
+    deletedConflicts: meta || booleanParameter(call, "deleted_conflicts"),
+    localSequence: booleanParameter(call, "local_seq"),
+    attachments: attachmentsSince !== undefined || booleanParameter(call, "attachments"),
+    attachmentsSince,
+    encodingInfo: booleanParameter(call, "att_encoding_info"),
+  };
+  if (options.revision !== undefined) checkRevision(options.revision);
+  return options;
+}
+
+/** Throws CouchDB's error for what is no revision. */
+export function checkRevision(revision: string): void {
+  const parsed = parseRevision(revision);
+  if (parsed === undefined || parsed.generation === 0) throw badRequest("Invalid rev format");
+}
+
+function openRevisions(call: Call): "all" | readonly string[] | undefined {
+  const text = call.request.query.get("open_revs");
+  if (text === undefined || text === "all" || text === '"all"') {
+    return text === undefined ? undefined : "all";
+  }
+  const revisions = textListParameter(call, "open_revs");
+  revisions?.forEach(checkRevision);
+  return revisions;
+}

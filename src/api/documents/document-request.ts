@@ -1,0 +1,74 @@
+/** What a request for one document says: its id, the revision that it is about, and the document in its body. */
+import { checkDocumentId, type Database, type Document } from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { badRequest, ProtocolError, parseWireDocument } from "../../protocol/index.ts";
+import { type Call, parameter } from "../http/call.ts";
+import { checkRevision, type DocumentOptions } from "./document-options.ts";
+import type { NamedDocument } from "./edits.ts";
+
+/** The id in the path; `_design/x` may come as one segment or as two. Throws STORE_DOCUMENT_ID_INVALID. */
+export function documentId(call: Call): string {
+  const name = call.parameters.get("name");
+  const id = name === undefined ? parameter(call, "id") : `_design/${name}`;
+  checkDocumentId(id);
+  return id;
+}
+
+/** Whether a document can have this id at all. */
+export function isStorableId(id: string): boolean {
+  try {
+    checkDocumentId(id);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** `missing`, or `deleted` when a reader who does not name a revision finds that the winner is. */
+export function notFound(reason: "missing" | "deleted"): ProtocolError {
+  return new ProtocolError(404, "not_found", reason);
+}
+
+/** The winner, or the revision that was asked for. Throws CouchDB's 404. */
+export async function findDocument(
+  tx: ReadTransaction,
+  database: Database,
+  id: string,
+  { revision, latest = false }: Partial<Pick<DocumentOptions, "revision" | "latest">> = {},
+): Promise<Document> {
+  if (revision !== undefined) {
+    const [document] = await database.readRevision(tx, id, revision, { latest });
+    if (document === undefined) throw notFound("missing");
+    return document;
+  }
+  const winner = await database.read(tx, id);
+  if (winner === undefined) throw notFound("missing");
+  if (winner.deleted) throw notFound("deleted");
+  return winner;
+}
+
+/** The document of the body, under the id of the path and the revision that the request names. */
+export function withRevision(call: Call, id: string, text: string): NamedDocument {
+  const wire = parseWireDocument(text);
+  const named = requestRevision(call);
+  if (named !== undefined && wire.revision !== undefined && named !== wire.revision) {
+    throw badRequest("Document rev from request body and query string have different values");
+  }
+  return { ...wire, id, revision: named ?? wire.revision };
+}
+
+/** The revision in `If-Match` or the query. */
+export function requestRevision(call: Call): string | undefined {
+  const { headers, query } = call.request;
+  const header = headers
+    .get("if-match")
+    ?.trim()
+    .replace(/^"(.*)"$/, "$1");
+  const parameterValue = query.get("rev") || undefined;
+  if (header !== undefined && parameterValue !== undefined && header !== parameterValue) {
+    throw badRequest("Document rev and etag have different values");
+  }
+  const revision = parameterValue ?? header;
+  if (revision !== undefined) checkRevision(revision);
+  return revision;
+}

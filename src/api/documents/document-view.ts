@@ -1,0 +1,172 @@
+/** A stored document as a reader asked for it: what has to be read of it, and its text. */
+import { base64Encode, type JsonMember, type Utf8Writer } from "../../base/index.ts";
+import type { Attachment, Database, Document } from "../../databases/index.ts";
+import {
+  attachmentsSince,
+  type RenderOptions,
+  renderStoredDocument,
+  writeStoredDocument,
+} from "../../documents/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import type { ApiParts } from "../api-parts.ts";
+import { readBytes } from "../http/request-body.ts";
+import type { ViewOptions } from "./document-options.ts";
+
+/** Of an attachment that is held whole to stand in JSON. */
+const INLINE_BYTES_MAX = 128 * 1024 * 1024;
+
+/** A document and what else was asked of it, all from one transaction. */
+export interface DocumentView {
+  readonly document: Document;
+  readonly extras: readonly JsonMember[];
+}
+
+/** There at once unless something beside the document is asked for. */
+export function viewOf(
+  tx: ReadTransaction,
+  database: Database,
+  document: Document,
+  options: ViewOptions,
+): DocumentView | Promise<DocumentView> {
+  const { revisionsInfo, conflicts, deletedConflicts, localSequence } = options;
+  const isPlain = !revisionsInfo && !conflicts && !deletedConflicts && !localSequence;
+  return isPlain
+    ? { document, extras: NO_EXTRAS }
+    : viewWithExtras(tx, database, document, options);
+}
+
+const NO_EXTRAS: readonly JsonMember[] = [];
+
+async function viewWithExtras(
+  tx: ReadTransaction,
+  database: Database,
+  document: Document,
+  options: ViewOptions,
+): Promise<DocumentView> {
+  const { id, revision } = document;
+  const { revisionsInfo, conflicts, deletedConflicts } = options;
+  const extras: JsonMember[] = [];
+  const add = (name: string, list: readonly unknown[]): void => {
+    if (list.length > 0) extras.push({ name, value: JSON.stringify(list) });
+  };
+  if (revisionsInfo) {
+    const statuses = await database.revisionStatuses(tx, id, revision);
+    add(
+      "_revs_info",
+      statuses.map(({ revision: rev, status }) => ({ rev, status })),
+    );
+  }
+  if (conflicts || deletedConflicts) {
+    const others = (await database.leaves(tx, id)).filter((leaf) => leaf.revision !== revision);
+    const revisionsOf = (deleted: boolean): string[] =>
+      others.filter((leaf) => leaf.deleted === deleted).map((leaf) => leaf.revision);
+    if (conflicts) add("_conflicts", revisionsOf(false));
+    if (deletedConflicts) add("_deleted_conflicts", revisionsOf(true));
+  }
+  if (options.localSequence) {
+    const sequence = await database.documentSequence(tx, id);
+    extras.push({ name: "_local_seq", value: JSON.stringify(sequence) });
+  }
+  return { document, extras };
+}
+
+/** The attachments whose bytes go with the document. */
+export function sentAttachments(document: Document, options: ViewOptions): readonly Attachment[] {
+  if (!options.attachments) return [];
+  const { attachmentsSince: ancestors } = options;
+  if (ancestors === undefined) return document.attachments;
+  const names = attachmentsSince(document, ancestors);
+  return document.attachments.filter(({ name }) => names.has(name));
+}
+
+/** The document's JSON text, with the bytes of attachments in base64 where they were asked for; there at once without them. */
+export function viewText(
+  parts: ApiParts,
+  database: Database,
+  view: DocumentView,
+  options: ViewOptions,
+  signal: AbortSignal,
+): string | Promise<string> {
+  const data = inlineData(parts, database, view, options, signal);
+  const render = (there: InlineData): string =>
+    renderStoredDocument(view.document, renderOptions(there, view, options));
+  return data instanceof Promise ? data.then(render) : render(data);
+}
+
+/** The same in UTF-8, with the bytes of attachments that `inlineData` gave for it. */
+export function writeView(
+  writer: Utf8Writer,
+  view: DocumentView,
+  options: ViewOptions,
+  data: InlineData,
+): void {
+  writeStoredDocument(writer, view.document, renderOptions(data, view, options));
+}
+
+/** The bytes of attachments in base64, by name. */
+export type InlineData = ReadonlyMap<string, string>;
+
+/** Of the attachments that were asked for with a document; there at once when there are none. */
+export function inlineData(
+  parts: ApiParts,
+  database: Database,
+  { document }: DocumentView,
+  options: ViewOptions,
+  signal: AbortSignal,
+): InlineData | Promise<InlineData> {
+  const sent = sentAttachments(document, options);
+  return sent.length === 0 ? NO_INLINE_DATA : readInlineData(parts, database, sent, signal);
+}
+
+export const NO_INLINE_DATA: InlineData = new Map();
+
+async function readInlineData(
+  { attachments: store }: ApiParts,
+  database: Database,
+  attachments: readonly Attachment[],
+  signal: AbortSignal,
+): Promise<InlineData> {
+  const data = new Map<string, string>();
+  for (const attachment of attachments) {
+    if (attachment.length > INLINE_BYTES_MAX) {
+      const reason = `Attachment "${attachment.name}" is too large for JSON; accept multipart/related`;
+      throw new ProtocolError(413, "too_large", reason);
+    }
+    // Inline data are decoded always, as in CouchDB.
+    const chunks = store.read(database, attachment, { decoded: true }, signal);
+    data.set(attachment.name, base64Encode(await readBytes(chunks, INLINE_BYTES_MAX)));
+  }
+  return data;
+}
+
+function renderOptions(
+  data: InlineData,
+  { extras }: DocumentView,
+  options: ViewOptions,
+): RenderOptions {
+  return {
+    revisions: options.revisions,
+    extras,
+    encodingInfo: options.encodingInfo,
+    attachmentForm: ({ name }) => {
+      const text = data.get(name);
+      return text === undefined ? { kind: "stub" } : { kind: "inline", data: text };
+    },
+  };
+}
+
+/** The text whose attachments' bytes follow behind it, in its order. */
+export function multipartText(
+  { document, extras }: DocumentView,
+  sent: readonly Attachment[],
+  options: ViewOptions,
+): string {
+  const names = new Set(sent.map(({ name }) => name));
+  return renderStoredDocument(document, {
+    revisions: options.revisions,
+    extras,
+    encodingInfo: true,
+    attachmentForm: ({ name }) => ({ kind: names.has(name) ? "follows" : "stub" }),
+  });
+}

@@ -1,0 +1,106 @@
+/** Writing the edits of a request: one, or many. */
+import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../../databases/index.ts";
+import {
+  isWritten,
+  type RefusedOutcome,
+  transactValidated,
+  writeEdits,
+  writeRefusal,
+} from "../../documents/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import { existingDatabaseName, writeContext } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import { type ErrorAnswer, errorAnswer, isRefusal } from "../http/error-responses.ts";
+
+/** Of what a hook refused; all else that a validation function throws, and one that does not compile, is 500 in CouchDB. */
+const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
+  unauthorized: 401,
+  forbidden: 403,
+  not_found: 404,
+};
+const DESIGN_REFUSAL_STATUSES: typeof REFUSAL_STATUSES = {
+  ...REFUSAL_STATUSES,
+  compilation_error: 400,
+  invalid_design_doc: 400,
+};
+
+/** What became of an edit, as the wire has it. */
+export type EditResult =
+  | { readonly kind: "written"; readonly id: string; readonly revision: string }
+  | { readonly kind: "failed"; readonly id: string; readonly answer: ErrorAnswer };
+
+/** Writes one edit. Throws a ProtocolError for a conflict, a missing stub, a refusal. */
+export async function writeOne(
+  parts: ApiParts,
+  call: Call,
+  edit: DocumentEdit,
+): Promise<{ readonly id: string; readonly revision: string }> {
+  const result = resultOf((await transactEdits(parts, call, [edit]))[0] as WriteOutcome);
+  if (result.kind === "written") return result;
+  const { status, error, reason } = result.answer;
+  throw new ProtocolError(status, error, reason);
+}
+
+/** Writes edits in their order, with a result for each. */
+export async function writeAll(
+  parts: ApiParts,
+  call: Call,
+  edits: readonly DocumentEdit[],
+): Promise<EditResult[]> {
+  const results: EditResult[] = [];
+  await writeEdits(edits, {
+    transact: (batch) => transactEdits(parts, call, batch),
+    // Only what is wrong with a document is told of it; all else concerns the whole request.
+    isRefusal,
+    settled: (_, outcome) => results.push(resultOf(outcome)),
+    refused: ({ id }, error) => results.push({ kind: "failed", id, answer: errorAnswer(error) }),
+  });
+  return results;
+}
+
+async function transactEdits(
+  parts: ApiParts,
+  call: Call,
+  edits: readonly DocumentEdit[],
+): Promise<WriteOutcome[]> {
+  const context = writeContext(call.user);
+  // A revision that was made elsewhere can be written twice; a user's edit would conflict with itself.
+  const isRepeatable = edits.every(({ mode }) => mode === "replicated");
+  const { kv, databases, functions } = parts;
+  const name = existingDatabaseName(call);
+  const options = {
+    signal: call.request.signal,
+    whenUnknown: isRepeatable ? "retry" : "check",
+  } as const;
+  const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
+  return transactValidated(kv, functions, options, async (tx, validation) => {
+    const database = await databases.open(tx, name);
+    // Hooks judge no local documents; those of `_users` are nobody's own.
+    const isLocalOfUsers = name === "_users" && edits.some(({ id }) => id.startsWith("_local/"));
+    if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
+      throw new ProtocolError(404, "not_found", "missing");
+    }
+    return database.writeMany(tx, hashed, { ...context, validation });
+  });
+}
+
+function resultOf(outcome: WriteOutcome): EditResult {
+  const { id } = outcome;
+  if (isWritten(outcome)) return { kind: "written", id, revision: outcome.revision };
+  const { error, reason } = writeRefusal(outcome);
+  return { kind: "failed", id, answer: { status: statusOf(outcome), error, reason } };
+}
+
+function statusOf(outcome: RefusedOutcome): number {
+  switch (outcome.kind) {
+    case "conflict":
+      return 409;
+    case "missing-stub":
+      return 412;
+    case "rejected": {
+      const isDesign = outcome.id.startsWith("_design/");
+      return (isDesign ? DESIGN_REFUSAL_STATUSES : REFUSAL_STATUSES)[outcome.error] ?? 500;
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import { Utf8Text } from "../../base/index.ts";
+import { acceptsExplicitly, badRequest, parseMediaType } from "../../protocol/index.ts";
+import { locationOf, readDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call, Handler } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { json, jsonText, matchesEntityTag, notModified } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { checkRevision, documentOptions } from "./document-options.ts";
+import { documentId, findDocument, requestRevision, withRevision } from "./document-request.ts";
+import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
+import { writeOne } from "./document-writes.ts";
+import { editMode, readDocumentText, wireEdit } from "./edits.ts";
+import { deleteLocal, readLocal, writeLocal } from "./local-documents.ts";
+import { documentMultipart, readMultipartEdit } from "./multipart-documents.ts";
+import { openRevisions } from "./open-revisions.ts";
+
+export function documentRoutes(parts: ApiParts): Route[] {
+  const operations: Readonly<Record<string, Handler>> = {
+    GET: (call) => read(parts, call),
+    PUT: (call) => write(parts, call),
+    DELETE: (call) => remove(parts, call),
+    COPY: (call) => copy(parts, call),
+  };
+  return ["/{database}/{id}", "/{database}/_design/{name}"].flatMap((path) =>
+    Object.entries(operations).map(([method, handle]) => defineRoute(method, path, handle)),
+  );
+}
+
+async function read(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const id = documentId(call);
+  if (id.startsWith("_local/")) return readLocal(parts, call, id);
+  const options = documentOptions(call);
+  if (options.openRevisions !== undefined) {
+    return openRevisions(parts, call, { id, revisions: options.openRevisions, options });
+  }
+  const { database, view } = await readDatabase(parts, call, async (tx, opened) => {
+    const document = await findDocument(tx, opened, id, options);
+    return { database: opened, view: await viewOf(tx, opened, document, options) };
+  });
+  const headers = entityTag(view);
+  const tag = headers.ETag;
+  if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
+    return notModified(headers);
+  }
+  const sent = sentAttachments(view.document, options);
+  if (
+    sent.length > 0 &&
+    acceptsExplicitly(call.request.headers.get("accept"), "multipart/related")
+  ) {
+    return documentMultipart(parts, call, { database, view, sent, options, headers });
+  }
+  const text = await viewText(parts, database, view, options, call.request.signal);
+  return jsonText(200, text, headers);
+}
+
+/** CouchDB: an answer that tells more than the revision has no entity tag, since that would stay while the rest changes. */
+function entityTag({ document, extras }: DocumentView): Readonly<Record<string, string>> {
+  return extras.length > 0 ? {} : { ETag: `"${document.revision}"` };
+}
+
+async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const id = documentId(call);
+  if (id.startsWith("_local/")) return writeLocal(parts, call, id);
+  const type = parseMediaType(call.request.headers.get("content-type") ?? "");
+  const mode = editMode(call);
+  const edit =
+    type.type === "multipart/related"
+      ? await readMultipartEdit(parts, call, {
+          id,
+          boundary: type.parameters.get("boundary"),
+          mode,
+        })
+      : await wireEdit(
+          parts,
+          call,
+          withRevision(call, id, await readDocumentText(call, mode)),
+          mode,
+        );
+  const { revision } = await writeOne(parts, call, edit);
+  // CouchDB: says 201 for what is new, and 200 for a deletion.
+  return written(call, { id, revision, status: edit.deleted ? 200 : 201 });
+}
+
+async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const id = documentId(call);
+  if (id.startsWith("_local/")) return deleteLocal(parts, call, id);
+  const parent = requestRevision(call);
+  await readDatabase(parts, call, (tx, database) => findDocument(tx, database, id));
+  const { revision } = await writeOne(parts, call, {
+    mode: "interactive",
+    id,
+    deleted: true,
+    body: Utf8Text.of("{}"),
+    attachments: [],
+    parent,
+  });
+  return json(200, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
+}
+
+async function copy(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const id = documentId(call);
+  const target = copyTarget(call);
+  const options = documentOptions(call);
+  const source = await readDatabase(parts, call, (tx, database) =>
+    findDocument(tx, database, id, options),
+  );
+  const { revision } = await writeOne(parts, call, {
+    mode: "interactive",
+    id: target.id,
+    deleted: false,
+    body: source.body,
+    // The bytes are in this database already; the copy refers to them, too.
+    attachments: source.attachments.map(({ name, contentType, ...content }) => ({
+      kind: "staged",
+      name,
+      contentType,
+      content,
+    })),
+    parent: target.parent,
+  });
+  return written(call, { id: target.id, revision, status: 201 });
+}
+
+/** `Destination: newid?rev=…`, an id in URL form. */
+function copyTarget(call: Call): { readonly id: string; readonly parent: string | undefined } {
+  const header = call.request.headers.get("destination");
+  if (header === undefined) throw badRequest("Destination header is mandatory for COPY.");
+  if (/^https?:/i.test(header)) throw badRequest("Destination URL must be relative.");
+  const [path = "", query = ""] = header.split("?", 2);
+  const parent = new URLSearchParams(query).get("rev") ?? undefined;
+  if (parent !== undefined) checkRevision(parent);
+  return { id: decodeDestination(path), parent };
+}
+
+function decodeDestination(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    throw badRequest("The Destination header is not a URL-encoded document id");
+  }
+}
+
+interface Written {
+  readonly id: string;
+  readonly revision: string;
+  readonly status: number;
+}
+
+export function written(call: Call, { id, revision, status }: Written): ApiResponse {
+  const accepted = call.request.query.get("batch") === "ok" ? 202 : status;
+  const headers = { ETag: `"${revision}"`, Location: locationOf(call, id) };
+  return json(accepted, { ok: true, id, rev: revision }, headers);
+}

@@ -1,0 +1,63 @@
+/** Local documents: checkpoints and whatever else is not to be replicated. */
+import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
+import { badRequest, parseWireDocument, renderWireDocument } from "../../protocol/index.ts";
+import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { readJsonBody } from "../http/request-body.ts";
+import { json, jsonText, matchesEntityTag, notModified } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { notFound } from "./document-request.ts";
+import { checkWire } from "./edits.ts";
+
+export function localDocumentRoutes(parts: ApiParts): Route[] {
+  const path = "/{database}/_local/{name...}";
+  const id = (call: Call): string => `_local/${parameter(call, "name")}`;
+  return [
+    defineRoute("GET", path, (call) => readLocal(parts, call, id(call))),
+    defineRoute("PUT", path, (call) => writeLocal(parts, call, id(call))),
+    defineRoute("DELETE", path, (call) => deleteLocal(parts, call, id(call))),
+  ];
+}
+
+export async function readLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
+  const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
+  if (found === undefined) throw notFound("missing");
+  const text = renderWireDocument({ ...found, body: Utf8Text.of(found.body), deleted: false });
+  // A local document that was removed and made again has its old revision, so that is no tag.
+  const tag = `"${base64Encode(parts.runtime.digests.md5(utf8Encode(text)))}"`;
+  if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
+    return notModified({ ETag: tag });
+  }
+  return jsonText(200, text, { ETag: tag });
+}
+
+export async function writeLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
+  const wire = parseWireDocument(await readJsonBody(call));
+  if (wire.attachments.length > 0) throw badRequest("Local documents have no attachments");
+  checkWire(parts, { ...wire, id });
+  const parent = call.request.query.get("rev") || wire.revision;
+  const outcome = await writeDatabase(
+    parts,
+    call,
+    (tx, database) =>
+      wire.deleted
+        ? database.deleteLocal(tx, id, parent)
+        : database.writeLocal(tx, { id, parent, body: wire.body.text }),
+    { whenUnknown: wire.deleted ? "check" : "retry" },
+  );
+  if (outcome.kind !== "written") throw notFound("missing");
+  const { revision } = outcome;
+  const headers = { ETag: `"${revision}"`, Location: locationOf(call, id) };
+  return json(wire.deleted ? 200 : 201, { ok: true, id, rev: revision }, headers);
+}
+
+export async function deleteLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
+  const parent = call.request.query.get("rev") || undefined;
+  const outcome = await writeDatabase(parts, call, (tx, database) =>
+    database.deleteLocal(tx, id, parent),
+  );
+  if (outcome.kind !== "written") throw notFound("missing");
+  return json(200, { ok: true, id, rev: outcome.revision }, { ETag: `"${outcome.revision}"` });
+}

@@ -1,0 +1,186 @@
+/**
+ * A document and the bytes of its attachments as multipart/related: the JSON first, then the attachments in its order, as they
+ * are stored. They pass through here chunk by chunk.
+ */
+import { randomHex, utf8Encode } from "../../base/index.ts";
+import type { Attachment, AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
+import { CONTENT_TYPE_DEFAULT } from "../../documents/index.ts";
+import {
+  badRequest,
+  bytesPart,
+  type MultipartPart,
+  multipartLength,
+  type WrittenPart,
+  writeMultipart,
+} from "../../protocol/index.ts";
+import { openDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { checkJson, readBytes } from "../http/request-body.ts";
+import type { Headers } from "../http/responses.ts";
+import type { ViewOptions } from "./document-options.ts";
+import { withRevision } from "./document-request.ts";
+import { type DocumentView, multipartText } from "./document-view.ts";
+import {
+  checkWire,
+  type EditMode,
+  editOf,
+  inlineAttachment,
+  type NamedDocument,
+  storeUpload,
+} from "./edits.ts";
+
+interface MultipartDocument {
+  readonly database: Database;
+  readonly view: DocumentView;
+  readonly sent: readonly Attachment[];
+  readonly options: ViewOptions;
+}
+
+/** GET: the document and the attachments that are sent with it. */
+export function documentMultipart(
+  parts: ApiParts,
+  call: Call,
+  { headers, ...document }: MultipartDocument & { readonly headers: Headers },
+): ApiResponse {
+  const boundary = randomHex(parts.runtime.random);
+  const written = documentParts(parts, document, call.request.signal);
+  return {
+    status: 200,
+    headers: { ...headers, "Content-Type": `multipart/related; boundary="${boundary}"` },
+    body: writeMultipart(written, boundary),
+  };
+}
+
+/**
+ * A document as one part of a larger whole: itself multipart when attachments go with it. `headers` stand before the part's
+ * own then, as in CouchDB.
+ */
+export function nestedPart(
+  parts: ApiParts,
+  document: MultipartDocument,
+  signal: AbortSignal,
+  headers: WrittenPart["headers"] = [],
+): WrittenPart {
+  const { view, sent, options } = document;
+  if (sent.length === 0) {
+    const bytes = utf8Encode(multipartText(view, sent, options));
+    return bytesPart([["Content-Type", "application/json"]], bytes);
+  }
+  const boundary = randomHex(parts.runtime.random);
+  const written = documentParts(parts, document, signal);
+  return {
+    headers: [...headers, ["Content-Type", `multipart/related; boundary="${boundary}"`]],
+    length: multipartLength(written, boundary),
+    body: () => writeMultipart(written, boundary),
+  };
+}
+
+function documentParts(
+  { attachments: store }: ApiParts,
+  { database, view, sent, options }: MultipartDocument,
+  signal: AbortSignal,
+): WrittenPart[] {
+  const text = utf8Encode(multipartText(view, sent, options));
+  return [
+    bytesPart([["Content-Type", "application/json"]], text),
+    ...sent.map((attachment) => ({
+      headers: attachmentHeaders(attachment),
+      length: attachment.encodedLength,
+      body: () => store.read(database, attachment, { decoded: false }, signal),
+    })),
+  ];
+}
+
+function attachmentHeaders({
+  name,
+  contentType,
+  encoding,
+  encodedLength,
+}: Attachment): WrittenPart["headers"] {
+  return [
+    ["Content-Disposition", `attachment; filename="${headerText(name).replace(/["\\]/g, "\\$&")}"`],
+    ["Content-Type", headerText(contentType)],
+    ["Content-Length", String(encodedLength)],
+    ...(encoding === undefined ? [] : [["Content-Encoding", encoding] as const]),
+  ];
+}
+
+/** What takes a document's place that is not sent. */
+export function errorPart(error: object): WrittenPart {
+  const headers = [["Content-Type", 'application/json; error="true"']] as const;
+  return bytesPart(headers, utf8Encode(JSON.stringify(error)));
+}
+
+/** A text that cannot end the header that it stands in. */
+export function headerText(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not pass.
+  return text.replace(/[\u0000-\u001f\u007f]/g, (char) => encodeURIComponent(char));
+}
+
+/** PUT: the edit, the attachments that follow stored. */
+export async function readMultipartEdit(
+  parts: ApiParts,
+  call: Call,
+  {
+    id,
+    boundary,
+    mode,
+  }: { readonly id: string; readonly boundary: string | undefined; readonly mode: EditMode },
+): Promise<DocumentEdit> {
+  if (boundary === undefined || boundary === "") {
+    throw badRequest("The Content-Type multipart/related has no boundary");
+  }
+  const iterator = parts.parseMultipart(call.request.body, boundary)[Symbol.asyncIterator]();
+  try {
+    const first = await iterator.next();
+    if (first.done === true) throw badRequest("The multipart body has no parts");
+    const memberNames = mode === "interactive" ? "unique" : "any";
+    const text = checkJson(await readBytes(first.value.body), memberNames);
+    const wire = withRevision(call, id, text);
+    checkWire(parts, wire);
+    const database = await openDatabase(parts, call);
+    const attachments: AttachmentEdit[] = [];
+    for (const attachment of wire.attachments) {
+      if (attachment.content.kind !== "follows") {
+        attachments.push(await inlineAttachment(parts, call, database, attachment, mode));
+        continue;
+      }
+      const next = await iterator.next();
+      if (next.done === true) {
+        throw badRequest(`The part of attachment "${attachment.name}" is missing`);
+      }
+      const staged = followingAttachment(attachment, next.value);
+      const upload = { attachment: staged, mode, chunks: next.value.body };
+      attachments.push(await storeUpload(parts, database, upload, call.request.signal));
+    }
+    await readToTheEnd(iterator);
+    return editOf(wire, attachments, mode);
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+/** What the JSON does not say of an attachment, the headers of its part may. */
+function followingAttachment(
+  attachment: NamedDocument["attachments"][number],
+  { headers }: MultipartPart,
+): NamedDocument["attachments"][number] {
+  return {
+    ...attachment,
+    contentType: attachment.contentType ?? headers.get("content-type") ?? CONTENT_TYPE_DEFAULT,
+    encoding: attachment.encoding ?? headers.get("content-encoding"),
+  };
+}
+
+/** What nobody announced is passed over; a body that breaks off is an error even then. */
+async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<void> {
+  for (;;) {
+    const next = await iterator.next();
+    if (next.done === true) return;
+    for await (const _ of next.value.body) {
+      // Passed over.
+    }
+  }
+}

@@ -1,0 +1,130 @@
+/** `open_revs`: several revisions of one document, as multipart/mixed or as a JSON array. */
+import { mapAtOnce, randomHex } from "../../base/index.ts";
+import type { Database } from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { acceptsExplicitly, writeMultipart } from "../../protocol/index.ts";
+import { readDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { inPieces, streamedJson } from "../http/responses.ts";
+import type { DocumentOptions } from "./document-options.ts";
+import { notFound } from "./document-request.ts";
+import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
+import { errorPart, nestedPart } from "./multipart-documents.ts";
+
+export type OpenRevision =
+  | { readonly kind: "found"; readonly view: DocumentView }
+  | { readonly kind: "missing"; readonly revision: string };
+
+interface Wanted {
+  readonly id: string;
+  readonly revisions: "all" | readonly string[];
+  readonly options: DocumentOptions;
+}
+
+export async function openRevisions(
+  parts: ApiParts,
+  call: Call,
+  wanted: Wanted,
+): Promise<ApiResponse> {
+  const { database, found } = await readDatabase(parts, call, async (tx, opened) => ({
+    database: opened,
+    found: await readOpenRevisions(tx, opened, wanted),
+  }));
+  if (wanted.revisions === "all" && found.length === 0) throw notFound("missing");
+  if (acceptsExplicitly(call.request.headers.get("accept"), "multipart/mixed")) {
+    return mixed(parts, call, database, found, wanted.options);
+  }
+  const texts = jsonTexts(parts, call, database, found, wanted.options);
+  return streamedJson(200, inPieces(texts));
+}
+
+/** The revisions that are there, in the order asked; with `latest`, the leaves that came of them. */
+export async function readOpenRevisions(
+  tx: ReadTransaction,
+  database: Database,
+  { id, revisions, options }: Wanted,
+): Promise<OpenRevision[]> {
+  if (revisions !== "all") {
+    const asked = revisions.map((revision) => ({ id, revision }));
+    const rows = await readRevisionsAsked(tx, database, asked, options);
+    return withoutRepetition(rows.flat());
+  }
+  const leaves = await database.readLeaves(tx, id);
+  const views = await mapAtOnce(leaves, (document) => viewOf(tx, database, document, options));
+  return views.map((view) => ({ kind: "found", view }));
+}
+
+/** What came of each of the revisions, which may be of many documents, in one read. */
+export async function readRevisionsAsked(
+  tx: ReadTransaction,
+  database: Database,
+  asked: readonly { readonly id: string; readonly revision: string }[],
+  options: DocumentOptions,
+): Promise<OpenRevision[][]> {
+  const { latest } = options;
+  const found = await database.readRevisions(tx, asked, { latest });
+  const views = await mapAtOnce(found.flat(), (document) =>
+    viewOf(tx, database, document, options),
+  );
+  let next = 0;
+  return found.map((documents, index) => {
+    const revision = asked[index]?.revision ?? "";
+    if (documents.length === 0) return [{ kind: "missing", revision }];
+    return documents.map(() => ({ kind: "found", view: views[next++] as DocumentView }));
+  });
+}
+
+/** Two revisions may have the same latest leaf; it is sent once. */
+function withoutRepetition(rows: readonly OpenRevision[]): OpenRevision[] {
+  const seen = new Set<string>();
+  return rows.filter((row) => {
+    if (row.kind === "missing") return true;
+    const { revision } = row.view.document;
+    if (seen.has(revision)) return false;
+    seen.add(revision);
+    return true;
+  });
+}
+
+async function* jsonTexts(
+  parts: ApiParts,
+  call: Call,
+  database: Database,
+  found: readonly OpenRevision[],
+  options: DocumentOptions,
+): AsyncGenerator<string, void, undefined> {
+  yield "[";
+  for (const [index, row] of found.entries()) {
+    if (index > 0) yield ",";
+    if (row.kind === "missing") yield JSON.stringify({ missing: row.revision });
+    else {
+      yield `{"ok":${await viewText(parts, database, row.view, options, call.request.signal)}}`;
+    }
+  }
+  yield "]\n";
+}
+
+/** CouchDB: in this form the attachments always go with the document; `atts_since` says which. */
+function mixed(
+  parts: ApiParts,
+  call: Call,
+  database: Database,
+  found: readonly OpenRevision[],
+  asked: DocumentOptions,
+): ApiResponse {
+  const options = { ...asked, attachments: true };
+  const boundary = randomHex(parts.runtime.random);
+  const written = found.map((row) => {
+    if (row.kind === "missing") return errorPart({ missing: row.revision });
+    const { view } = row;
+    const sent = sentAttachments(view.document, options);
+    return nestedPart(parts, { database, view, sent, options }, call.request.signal);
+  });
+  return {
+    status: 200,
+    headers: { "Content-Type": `multipart/mixed; boundary="${boundary}"` },
+    body: writeMultipart(written, boundary),
+  };
+}

@@ -1,0 +1,134 @@
+/** Purging: revisions that are to be as if they had never been; and what is remembered of that. */
+import { jsonKind, splitObject } from "../../base/index.ts";
+import type { Purge } from "../../databases/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { readDatabase, writeContext, writeDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { isTextList } from "../http/query.ts";
+import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-body.ts";
+import { json, jsonText } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { checkRevision } from "./document-options.ts";
+
+/** Of one transaction. */
+const BATCH_COUNT_MAX = 100;
+const BATCH_REVISIONS_MAX = 1_000;
+
+export function purgeRoutes(parts: ApiParts): Route[] {
+  const limit = "/{database}/_purged_infos_limit";
+  return [
+    defineRoute("POST", "/{database}/_purge", (call) => purge(parts, call)),
+    defineRoute("GET", "/{database}/_purged_infos", (call) => readInfos(parts, call)),
+    defineRoute("GET", limit, (call) => readInfosLimit(parts, call)),
+    defineRoute("PUT", limit, (call) => writeInfosLimit(parts, call)),
+    defineRoute("GET", "/{database}/_auto_purge", (call) => readAutoPurge(parts, call)),
+    defineRoute("PUT", "/{database}/_auto_purge", (call) => writeAutoPurge(parts, call)),
+  ];
+}
+
+async function purge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
+  const asked = askedPurges(await readJsonBody(call));
+  const purged = new Map<string, readonly string[]>();
+  for (const batch of batchesOf(asked)) {
+    const purges = await writeDatabase(parts, call, (tx, database) =>
+      database.purge(tx, batch, writeContext(call.user)),
+    );
+    for (const { id, revisions } of purges) {
+      purged.set(id, [...(purged.get(id) ?? []), ...revisions]);
+    }
+  }
+  const members = [...purged].map(([id, revisions]) => {
+    return `${JSON.stringify(id)}:${JSON.stringify(revisions)}`;
+  });
+  return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
+}
+
+/** A document that is named twice counts once, with the revisions of both. */
+function askedPurges(text: string): Purge[] {
+  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+  const asked = new Map<string, readonly string[]>();
+  for (const { name, value } of splitObject(text)) {
+    const revisions: unknown = JSON.parse(value);
+    if (!Array.isArray(revisions)) throw badRequest("Invalid list of revisions");
+    if (!isTextList(revisions)) throw badRequest("Invalid rev format");
+    // Those of local documents, `0-n`, are none here: CouchDB takes them, and purges nothing.
+    revisions.forEach(checkRevision);
+    asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
+  }
+  return [...asked].map(([id, revisions]) => ({ id, revisions }));
+}
+
+/** At least one, so that a database that is not there is missed; each names a document once. */
+function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
+  let batch: Purge[] = [];
+  let revisionCount = 0;
+  for (const purge of purges.flatMap(slicesOf)) {
+    const isFull = revisionCount + purge.revisions.length > BATCH_REVISIONS_MAX;
+    if (batch.length > 0 && (batch.length >= BATCH_COUNT_MAX || isFull)) {
+      yield batch;
+      batch = [];
+      revisionCount = 0;
+    }
+    batch.push(purge);
+    revisionCount += purge.revisions.length;
+  }
+  yield batch;
+}
+
+function slicesOf({ id, revisions }: Purge): Purge[] {
+  const slices = [{ id, revisions: revisions.slice(0, BATCH_REVISIONS_MAX) }];
+  for (let start = BATCH_REVISIONS_MAX; start < revisions.length; start += BATCH_REVISIONS_MAX) {
+    slices.push({ id, revisions: revisions.slice(start, start + BATCH_REVISIONS_MAX) });
+  }
+  return slices;
+}
+
+async function readInfos(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const purges = await readDatabase(parts, call, (tx, database) => database.purgedInfos(tx));
+  const infos = purges.map(({ id, revisions }) => ({ id, revs: revisions }));
+  return json(200, { purged_infos: infos });
+}
+
+async function readInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const read = readDatabase(parts, call, (tx, database) => database.purgedInfosLimit(tx));
+  return json(200, await read);
+}
+
+async function writeInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const limit: unknown = JSON.parse(await readJsonBody(call));
+  if (!Number.isSafeInteger(limit) || (limit as number) < 1) {
+    throw badRequest("`purged_infos_limit` must be positive integer");
+  }
+  await writeDatabase(
+    parts,
+    call,
+    (tx, database) => database.setPurgedInfosLimit(tx, limit as number),
+    { whenUnknown: "retry" },
+  );
+  return json(200, { ok: true });
+}
+
+/** CouchDB, later than 3.5: nothing is purged by itself until somebody says after how long. */
+async function readAutoPurge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  await readDatabase(parts, call, async () => undefined);
+  return json(200, {});
+}
+
+/** Takes what changes nothing: that deleted documents are kept for ever. */
+async function writeAutoPurge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const members = await readJsonMembers(call);
+  await readDatabase(parts, call, async () => undefined);
+  for (const [name, value] of members) {
+    if (name !== "deleted_document_ttl") throw badRequest("invalid auto purge property");
+    if (jsonKind(value) !== "string") {
+      throw badRequest("deleted_document_ttl must be a valid string");
+    }
+    if (JSON.parse(value) === "infinity") continue;
+    const reason = "Purging by age is not part of Tandem; deleted_document_ttl can be infinity.";
+    throw new ProtocolError(501, "not_implemented", reason);
+  }
+  return json(201, { ok: true });
+}

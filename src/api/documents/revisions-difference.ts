@@ -1,0 +1,79 @@
+/** `_revs_diff` and `_missing_revs`: which of a peer's revisions are not here. */
+import { jsonKind, splitObject } from "../../base/index.ts";
+import type { MissingRevisions } from "../../databases/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import { readDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { isTextList } from "../http/query.ts";
+import { readJsonBody, repeatedMember, requireJsonType } from "../http/request-body.ts";
+import { json, jsonText } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { checkRevision } from "./document-options.ts";
+
+/** Documents looked at in one transaction. */
+const PAGE_COUNT_MAX = 500;
+
+export function revisionsDifferenceRoutes(parts: ApiParts): Route[] {
+  return [
+    defineRoute("POST", "/{database}/_revs_diff", (call) => revisionsDifference(parts, call)),
+    defineRoute("POST", "/{database}/_missing_revs", (call) => missingRevisions(parts, call)),
+  ];
+}
+
+async function revisionsDifference(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const members = (await compare(parts, call)).map(([id, { missing, possibleAncestors }]) => {
+    const ancestors =
+      possibleAncestors.length === 0
+        ? ""
+        : `,"possible_ancestors":${JSON.stringify(possibleAncestors)}`;
+    return `${JSON.stringify(id)}:{"missing":${JSON.stringify(missing)}${ancestors}}`;
+  });
+  return jsonText(200, `{${members.join(",")}}`);
+}
+
+async function missingRevisions(parts: ApiParts, call: Call): Promise<ApiResponse> {
+  const rows = await compare(parts, call);
+  const missing = Object.fromEntries(rows.map(([id, row]) => [id, row.missing]));
+  return json(200, { missing_revs: missing });
+}
+
+/** The documents of which something is missing. */
+async function compare(
+  parts: ApiParts,
+  call: Call,
+): Promise<(readonly [id: string, MissingRevisions])[]> {
+  requireJsonType(call);
+  const asked = [...askedRevisions(await readJsonBody(call, "any"))];
+  const rows: (readonly [string, MissingRevisions])[] = [];
+  let start = 0;
+  do {
+    const page = asked.slice(start, start + PAGE_COUNT_MAX);
+    const answers = await readDatabase(parts, call, (tx, database) =>
+      database.missingRevisions(tx, page),
+    );
+    for (const [index, answer] of answers.entries()) {
+      const [id] = page[index] as readonly [string, readonly string[]];
+      if (answer.missing.length > 0) rows.push([id, answer]);
+    }
+    start += PAGE_COUNT_MAX;
+  } while (start < asked.length);
+  return rows;
+}
+
+/** Throws a ProtocolError when a document is named twice. */
+function askedRevisions(text: string): Map<string, readonly string[]> {
+  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+  const asked = new Map<string, readonly string[]>();
+  for (const { name, value } of splitObject(text)) {
+    const revisions: unknown = JSON.parse(value);
+    if (!isTextList(revisions)) {
+      throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
+    }
+    revisions.forEach(checkRevision);
+    if (asked.has(name)) throw repeatedMember(name);
+    asked.set(name, revisions.length === 1 ? revisions : [...new Set(revisions)]);
+  }
+  return asked;
+}

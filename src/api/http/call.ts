@@ -1,0 +1,25 @@
+/** One request on its way through a handler: what was asked, by whom, and the parts of the path. */
+import type { Compression } from "../../base/index.ts";
+import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
+
+export interface Call {
+  readonly request: ApiRequest;
+  readonly user: User;
+  /** What the placeholders of the route's path stand for, decoded. */
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly bodies: BodyRules;
+}
+
+/** What holds for bodies that are read whole. */
+export interface BodyRules {
+  readonly gunzip: Compression["gunzip"];
+  /** After unpacking. */
+  readonly byteCountMax: number;
+}
+
+export type Handler = (call: Call) => Promise<ApiResponse>;
+
+/** A placeholder's text; empty when the route's path does not name it. */
+export function parameter(call: Call, name: string): string {
+  return call.parameters.get(name) ?? "";
+}

@@ -1,0 +1,57 @@
+/** gzip for answers, to whom asks for it. CouchDB: compresses nothing but attachments. */
+import { type Compression, utf8Encode } from "../../base/index.ts";
+import type { ApiRequest, ApiResponse } from "./exchange.ts";
+import { readBytes } from "./request-body.ts";
+
+/** What is smaller fits into one packet anyway. */
+const BYTES_MIN = 1_400;
+/** JSON packs well at any level, and the reader waits. */
+const LEVEL = 1;
+/** Readers of these want each row at once, and not all unpack as it comes. */
+const LIVE_FEEDS = new Set(["continuous", "eventsource"]);
+
+/** The answer as it goes to the reader. Streams are packed piece by piece, so that heartbeats arrive when they are sent. */
+export async function compressed(
+  compression: Compression,
+  { method, query, headers: asked }: ApiRequest,
+  response: ApiResponse,
+): Promise<ApiResponse> {
+  const { status, headers, body } = response;
+  const isPackable =
+    method !== "HEAD" &&
+    body !== undefined &&
+    !("Content-Encoding" in headers) &&
+    /^(application\/json|text\/)/.test(headers["Content-Type"] ?? "") &&
+    headers["Accept-Ranges"] === undefined &&
+    !LIVE_FEEDS.has(query.get("feed") ?? "");
+  if (!isPackable || !acceptsGzip(asked.get("accept-encoding"))) return response;
+  const packed = {
+    ...headers,
+    "Content-Encoding": "gzip",
+    Vary: [headers.Vary, "Accept-Encoding"].filter((name) => name !== undefined).join(", "),
+  };
+  if (typeof body !== "string" && !(body instanceof Uint8Array)) {
+    const { "Content-Length": _, ...streamed } = packed as Record<string, string>;
+    const pieces = compression.gzip(bytesOf(body), { level: LEVEL, flushesEach: true });
+    return { status, headers: streamed, body: pieces };
+  }
+  const bytes = typeof body === "string" ? utf8Encode(body) : body;
+  if (bytes.length < BYTES_MIN) return response;
+  const whole = await readBytes(compression.gzip(bytesOf([bytes]), { level: LEVEL }), Infinity);
+  return { status, headers: packed, body: whole };
+}
+
+/** `Accept-Encoding` */
+export function acceptsGzip(header = ""): boolean {
+  return header.split(",").some((entry) => {
+    const [coding = "", ...parameters] = entry.split(";").map((text) => text.trim().toLowerCase());
+    const isRefused = parameters.some((text) => /^q=0(\.0*)?$/.test(text));
+    return (coding === "gzip" || coding === "x-gzip" || coding === "*") && !isRefused;
+  });
+}
+
+async function* bytesOf(
+  pieces: AsyncIterable<Uint8Array | string> | Iterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const piece of pieces) yield typeof piece === "string" ? utf8Encode(piece) : piece;
+}

@@ -1,0 +1,157 @@
+/** The one table in the program that knows the statuses of errors. */
+import { errorCode, OperationalError } from "../../base/index.ts";
+import { SandboxError } from "../../databases/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import type { ApiResponse } from "./exchange.ts";
+import { json } from "./responses.ts";
+
+interface ErrorResponse {
+  readonly status: number;
+  readonly error: string;
+  /** CouchDB's sentence; absent when the error's own `reason`, or its message, is to be told. */
+  readonly reason?: string;
+}
+
+/** What every error says, and whatever else helps. */
+type ErrorMembers = Readonly<Record<"error" | "reason", string>> &
+  Readonly<Record<string, unknown>>;
+
+/** When a client may ask again for what could not be done now. */
+const RETRY_AFTER_SEC = 1;
+
+const TRY_AGAIN = { status: 503, error: "service_unavailable" } as const;
+
+export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
+  STORE_DATABASE_NOT_FOUND: {
+    status: 404,
+    error: "not_found",
+    reason: "Database does not exist.",
+  },
+  STORE_DATABASE_EXISTS: {
+    status: 412,
+    error: "file_exists",
+    reason: "The database could not be created, the file already exists.",
+  },
+  STORE_DATABASE_NAME_INVALID: { status: 400, error: "illegal_database_name" },
+  STORE_DOCUMENT_ID_INVALID: { status: 400, error: "illegal_docid" },
+  STORE_DOCUMENT_TOO_LARGE: { status: 413, error: "document_too_large" },
+  STORE_REVISION_INVALID: { status: 400, error: "bad_request", reason: "Invalid rev format" },
+  STORE_REVISION_LIMIT_INVALID: {
+    status: 400,
+    error: "bad_request",
+    reason: "The revision limit must be a positive integer",
+  },
+  STORE_VALIDATION_UNSETTLED: TRY_AGAIN,
+  STORE_SEQUENCE_INVALID: {
+    status: 400,
+    error: "bad_request",
+    reason: "Malformed sequence supplied in 'since' parameter.",
+  },
+  STORE_ATTACHMENT_NAME_INVALID: { status: 400, error: "bad_request" },
+  STORE_ATTACHMENT_DIGEST_MISMATCH: {
+    status: 400,
+    error: "content_md5_mismatch",
+    reason: "Possible message corruption.",
+  },
+  STORE_ATTACHMENT_LENGTH_MISMATCH: { status: 400, error: "bad_request" },
+  STORE_ATTACHMENT_ENCODING_INVALID: { status: 400, error: "bad_request" },
+  STORE_ATTACHMENT_CONTENT_GONE: {
+    status: 404,
+    error: "not_found",
+    reason: "Document is missing attachment",
+  },
+  CONFIG_INVALID: { status: 400, error: "bad_request" },
+  REPLICATOR_INVALID: { status: 400, error: "bad_request" },
+  // 401 even to somebody known: CouchDB has it so.
+  REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
+  KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
+  KV_KEY_TOO_LARGE: {
+    status: 400,
+    error: "bad_request",
+    reason: "A key in the request is too long",
+  },
+  KV_CONFLICT: TRY_AGAIN,
+  KV_TOO_OLD: TRY_AGAIN,
+  KV_TIMED_OUT: TRY_AGAIN,
+  KV_UNKNOWN_COMMIT: TRY_AGAIN,
+  KV_UNAVAILABLE: TRY_AGAIN,
+  KV_CLOSED: TRY_AGAIN,
+  API_SERVER_STOPPING: TRY_AGAIN,
+};
+
+const UNEXPECTED = {
+  status: 500,
+  error: "internal_server_error",
+  reason: "The request could not be answered; the server's log says why, under X-Couch-Request-ID",
+} as const;
+
+/** What the client is told of an error. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly error: string;
+  readonly reason: string;
+}
+
+/** Whether the error is one of those that this table knows, and not a defect. */
+export function isExpected(error: unknown): boolean {
+  if (error instanceof ProtocolError || error instanceof SandboxError) return true;
+  if (isTooDeep(error)) return true;
+  return ERROR_RESPONSES[errorCode(error) ?? ""] !== undefined;
+}
+
+/** What is nested so deeply that walking through it overflows the stack is the fault of who sent it. */
+function isTooDeep(error: unknown): boolean {
+  return error instanceof RangeError && error.message.includes("call stack");
+}
+
+export function errorAnswer(error: unknown): ErrorAnswer {
+  if (isTooDeep(error)) {
+    return { status: 400, error: "bad_request", reason: "The JSON is nested too deeply" };
+  }
+  if (error instanceof ProtocolError) {
+    return { status: error.status, error: error.error, reason: error.reason };
+  }
+  // A missing function is not found; whatever else fails, fails with 500 as in CouchDB, in words that the function chose.
+  if (error instanceof SandboxError) {
+    const { error: name, reason } = error;
+    return { status: name === "not_found" ? 404 : 500, error: name, reason };
+  }
+  const row = ERROR_RESPONSES[errorCode(error) ?? ""];
+  if (row === undefined || !(error instanceof OperationalError)) return UNEXPECTED;
+  return { status: row.status, error: row.error, reason: row.reason ?? reasonOf(error) };
+}
+
+/** Whether the error says that what was sent is wrong, and would be wrong again. */
+export function isRefusal(error: unknown): boolean {
+  return isExpected(error) && [400, 413].includes(errorAnswer(error).status);
+}
+
+/** An error as a response. Unexpected ones tell nothing of themselves. */
+export function errorResponse(error: unknown): ApiResponse {
+  const { status, error: name, reason } = errorAnswer(error);
+  const members = { error: name, reason };
+  return status === TRY_AGAIN.status ? comeBack(members) : json(status, members);
+}
+
+/** What cannot be done now, and may be done soon. */
+export function comeBack(members: ErrorMembers): ApiResponse {
+  return json(TRY_AGAIN.status, members, { "Retry-After": String(RETRY_AFTER_SEC) });
+}
+
+export function methodNotAllowed(allowed: readonly string[]): ApiResponse {
+  const methods = allowed.join(",");
+  const body = { error: "method_not_allowed", reason: `Only ${methods} allowed` };
+  return json(405, body, { Allow: methods });
+}
+
+function reasonOf(error: OperationalError): string {
+  const { reason, database, id } = error.details;
+  if (error.code === "STORE_DATABASE_NAME_INVALID") {
+    return (
+      `Name: '${String(database)}'. Only lowercase characters (a-z), digits (0-9), and any of the characters ` +
+      "_, $, (, ), +, -, and / are allowed. Must begin with a letter."
+    );
+  }
+  if (error.code === "STORE_DOCUMENT_TOO_LARGE" && typeof id === "string") return id;
+  return typeof reason === "string" ? reason : error.message;
+}

@@ -1,0 +1,53 @@
+/**
+ * The API as a function from request to response. It knows no socket: `host/http/node-server.ts` serves it, tests call it.
+ */
+import { OperationalError } from "../../base/index.ts";
+
+export interface ApiRequest {
+  readonly method: string;
+  /** The path as it came, percent escapes and all, without the query. */
+  readonly path: string;
+  /** Decoded names and values, in order; the last of a repeated name counts. */
+  readonly query: ReadonlyMap<string, string>;
+  /** Names in lower case. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: AsyncIterable<Uint8Array>;
+  /** The address of the client. */
+  readonly peer: string;
+  /** Aborts when the client has gone, or the server stops: with a ServerStoppingError. */
+  readonly signal: AbortSignal;
+}
+
+export interface ApiResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /**
+   * Text and bytes are sent with a Content-Length; a stream in chunks, as fast as the client reads. A stream that fails
+   * breaks the connection, so that a client never takes half an answer for a whole one.
+   */
+  readonly body: string | Uint8Array | AsyncIterable<Uint8Array | string> | undefined;
+}
+
+/** The node stops before it could answer: another one, or the same after its restart, may. */
+export class ServerStoppingError extends OperationalError {
+  override readonly name = "ServerStoppingError";
+
+  constructor() {
+    super("API_SERVER_STOPPING", "The node is stopping");
+  }
+}
+
+/** Never rejects: what goes wrong is a response, too. */
+export type Api = (request: ApiRequest) => Promise<ApiResponse>;
+
+/** Who asks, once that is known. */
+export interface User {
+  /** Null when nobody said who it is. */
+  readonly name: string | null;
+  readonly roles: readonly string[];
+  readonly isAdmin: boolean;
+  /** How that was found out: `default`, `cookie`, `proxy`, `jwt`. */
+  readonly handler?: string;
+  /** The value of a `Set-Cookie` header that keeps the session going. */
+  readonly renewedCookie?: string;
+}

@@ -1,0 +1,56 @@
+/** What CouchDB has and Tandem has not: 501 and a sentence, so that nobody takes it for a missing document. */
+import { ProtocolError } from "../../protocol/index.ts";
+import type { Handler } from "./call.ts";
+import { defineRoute, type Route } from "./router.ts";
+
+const ALL_METHODS = ["GET", "PUT", "POST", "DELETE", "COPY"];
+
+const SENTENCES: Readonly<Record<string, string>> = {
+  "/{database}/_shards": "Databases of Tandem have no shards.",
+  "/{database}/_shards/{rest...}": "Databases of Tandem have no shards.",
+  "/{database}/_sync_shards": "Databases of Tandem have no shards.",
+  "/{database}/_partition/{rest...}": "Databases of Tandem have no partitions.",
+  "/{database}/_temp_view": "Views are not part of Tandem.",
+  "/{database}/_search_analyze": "Search is not part of Tandem.",
+};
+
+const DESIGN_SENTENCES: Readonly<Record<string, string>> = {
+  _view: "Views are not part of Tandem.",
+  _info: "Views are not part of Tandem.",
+  _show: "Show functions are not part of Tandem.",
+  _list: "List functions are not part of Tandem.",
+  _update: "Update functions are not part of Tandem.",
+  _rewrite: "Rewrites are not part of Tandem.",
+  _search: "Search is not part of Tandem.",
+  _search_info: "Search is not part of Tandem.",
+  _nouveau: "Search is not part of Tandem.",
+  _nouveau_info: "Search is not part of Tandem.",
+  _geo: "Geographic indexes are not part of Tandem.",
+};
+
+/** The error for a resource that is not there yet. */
+export function notImplemented(path: string): ProtocolError {
+  return refusal(`${path} is not part of Tandem.`);
+}
+
+export function notImplementedRoutes(): Route[] {
+  const resources = Object.entries(SENTENCES).map(([path, sentence]) =>
+    defineRoute(ALL_METHODS, path, refuse(sentence)),
+  );
+  const design = Object.entries(DESIGN_SENTENCES).flatMap(([name, sentence]) =>
+    [`/{database}/_design/{name}/${name}`, `/{database}/_design/{name}/${name}/{rest...}`].map(
+      (path) => defineRoute(ALL_METHODS, path, refuse(sentence)),
+    ),
+  );
+  return [...resources, ...design];
+}
+
+function refuse(sentence: string): Handler {
+  return async () => {
+    throw refusal(sentence);
+  };
+}
+
+function refusal(reason: string): ProtocolError {
+  return new ProtocolError(501, "not_implemented", reason);
+}

@@ -1,0 +1,49 @@
+/** Query parameters, and CouchDB's sentences for bad ones. */
+import { ProtocolError } from "../../protocol/index.ts";
+import type { Call } from "./call.ts";
+
+export function queryError(reason: string): ProtocolError {
+  return new ProtocolError(400, "query_parse_error", reason);
+}
+
+/** `true` or `false`; `fallback` when absent. */
+export function booleanParameter(call: Call, name: string, fallback = false): boolean {
+  const text = call.request.query.get(name);
+  if (text === undefined) return fallback;
+  if (text === "true") return true;
+  if (text === "false") return false;
+  throw queryError(`Invalid boolean parameter: ${JSON.stringify(text)}`);
+}
+
+/** A non-negative integer; undefined when absent. */
+export function integerParameter(call: Call, name: string): number | undefined {
+  const text = call.request.query.get(name);
+  if (text === undefined) return undefined;
+  if (!/^[+-]?[0-9]+$/.test(text)) throw queryError(`${name} must be an integer`);
+  const value = Number(text);
+  if (value < 0) throw queryError(`${name} not in range of [0,infinity]`);
+  return Math.min(value, Number.MAX_SAFE_INTEGER);
+}
+
+/** A value that is written as JSON; undefined when absent. */
+export function jsonParameter(call: Call, name: string): unknown {
+  const text = call.request.query.get(name);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ProtocolError(400, "bad_request", `${name} must be valid JSON`);
+  }
+}
+
+/** A list of texts that is written as JSON; undefined when absent. */
+export function textListParameter(call: Call, name: string): readonly string[] | undefined {
+  const value = jsonParameter(call, name);
+  if (value === undefined) return undefined;
+  if (isTextList(value)) return value;
+  throw new ProtocolError(400, "bad_request", `${name} must be a JSON array of strings`);
+}
+
+export function isTextList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}

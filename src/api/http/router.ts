@@ -1,0 +1,166 @@
+/**
+ * From a path to a handler, by CouchDB's rules (`chttpd`): the raw path is cut at its slashes, empty segments are dropped, and
+ * each segment is decoded by itself, leniently. So `/db//doc/` is `/db/doc`, and `/a%2Fb` is the database `a/b`.
+ */
+import { concatBytes, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import type { Handler } from "./call.ts";
+
+/**
+ * One resource and what may be done with it. In `path`, `{name}` stands for one segment and `{name...}` at the end for one or
+ * more, joined by slashes. `{database}` matches only what can be a database.
+ */
+export interface Route {
+  readonly methods: readonly string[];
+  readonly path: string;
+  readonly handle: Handler;
+  readonly access: Access;
+}
+
+/** Who may come in: anybody, or whom the path lets in (`authorize`). */
+export type Access = "public" | "by-path";
+
+/** A route. GET answers HEAD, too. */
+export function defineRoute(
+  methods: string | readonly string[],
+  path: string,
+  handle: Handler,
+  { access = "by-path" }: { readonly access?: Access } = {},
+): Route {
+  const named = typeof methods === "string" ? [methods] : methods;
+  const all = named.includes("GET") ? [...named, "HEAD"] : named;
+  return { methods: [...new Set(all)], path, handle, access };
+}
+
+export type Match =
+  | {
+      readonly kind: "found";
+      readonly route: Route;
+      readonly parameters: ReadonlyMap<string, string>;
+    }
+  | {
+      readonly kind: "wrong-method";
+      readonly allowed: readonly string[];
+    }
+  | { readonly kind: "unknown" };
+
+type Segment = { readonly kind: "text" | "one" | "rest"; readonly text: string };
+
+interface Pattern {
+  readonly segments: readonly Segment[];
+  readonly routes: Route[];
+}
+
+const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
+
+export class Router {
+  readonly #patterns: readonly Pattern[];
+
+  /** Of two routes with the same path and method, the later one counts. */
+  constructor(routes: readonly Route[]) {
+    const patterns = new Map<string, Pattern>();
+    for (const route of routes) {
+      const known = patterns.get(route.path);
+      if (known === undefined) {
+        patterns.set(route.path, { segments: parsePath(route.path), routes: [route] });
+      } else known.routes.unshift(route);
+    }
+    this.#patterns = [...patterns.values()].sort(bySpecificity);
+  }
+
+  match(method: string, segments: readonly string[]): Match {
+    for (const { segments: pattern, routes } of this.#patterns) {
+      if (!isMatch(pattern, segments)) continue;
+      const route = routes.find(({ methods }) => methods.includes(method));
+      if (route !== undefined) {
+        return { kind: "found", route, parameters: parametersOf(pattern, segments) };
+      }
+      return { kind: "wrong-method", allowed: allowedMethods(routes) };
+    }
+    return { kind: "unknown" };
+  }
+}
+
+/** The decoded segments of a raw path. Throws a ProtocolError when they are not UTF-8. */
+export function splitPath(path: string): string[] {
+  return path
+    .split("/")
+    .filter((segment) => segment !== "")
+    .map(decodeSegment);
+}
+
+/** Whether a first segment names a database, and not a resource of the server. */
+export function isDatabaseSegment(segment: string): boolean {
+  return !segment.startsWith("_") || SYSTEM_DATABASES.includes(segment);
+}
+
+/** `+` is a space, and an escape that is none stays as it is: both as CouchDB has it. */
+function decodeSegment(segment: string): string {
+  if (!/[%+]/.test(segment)) return segment;
+  const parts: Uint8Array[] = [];
+  for (const part of segment.split(/(%[0-9a-fA-F]{2})/)) {
+    const isEscape = /^%[0-9a-fA-F]{2}$/.test(part);
+    parts.push(
+      isEscape
+        ? Uint8Array.of(Number.parseInt(part.slice(1), 16))
+        : utf8Encode(part.replaceAll("+", " ")),
+    );
+  }
+  try {
+    return utf8Decode(concatBytes(parts));
+  } catch {
+    throw badRequest("The path is not UTF-8 encoded");
+  }
+}
+
+function parsePath(path: string): Segment[] {
+  return path
+    .split("/")
+    .filter((segment) => segment !== "")
+    .map((segment) => {
+      if (!segment.startsWith("{")) return { kind: "text", text: segment };
+      const name = segment.slice(1, -1);
+      if (name.endsWith("...")) return { kind: "rest", text: name.slice(0, -3) };
+      return { kind: "one", text: name };
+    });
+}
+
+const KIND_ORDER = ["text", "one", "rest"];
+
+/** Fixed texts before placeholders, one segment before several. */
+function bySpecificity(left: Pattern, right: Pattern): number {
+  const length = Math.max(left.segments.length, right.segments.length);
+  for (let index = 0; index < length; index++) {
+    const order =
+      KIND_ORDER.indexOf(left.segments[index]?.kind ?? "") -
+      KIND_ORDER.indexOf(right.segments[index]?.kind ?? "");
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+function isMatch(pattern: readonly Segment[], segments: readonly string[]): boolean {
+  const isOpen = pattern.at(-1)?.kind === "rest";
+  if (isOpen ? segments.length < pattern.length : segments.length !== pattern.length) return false;
+  return pattern.every(({ kind, text }, index) => {
+    const segment = segments[index] as string;
+    if (kind === "text") return segment === text;
+    return !(text === "database" && kind === "one" && index === 0) || isDatabaseSegment(segment);
+  });
+}
+
+function parametersOf(
+  pattern: readonly Segment[],
+  segments: readonly string[],
+): ReadonlyMap<string, string> {
+  const parameters = new Map<string, string>();
+  for (const [index, { kind, text }] of pattern.entries()) {
+    if (kind === "one") parameters.set(text, segments[index] as string);
+    if (kind === "rest") parameters.set(text, segments.slice(index).join("/"));
+  }
+  return parameters;
+}
+
+function allowedMethods(routes: readonly Route[]): string[] {
+  return [...new Set(routes.flatMap(({ methods }) => methods))].sort();
+}

@@ -1,0 +1,167 @@
+/** The query of `_all_docs`, from the URL and from the body of a POST; the URL wins. */
+import { compareBytes, type JsonText, splitObject, utf8Encode } from "../../base/index.ts";
+import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
+import type { Call } from "../http/call.ts";
+import { isTextList, queryError } from "../http/query.ts";
+
+/** The ids that a resource is about: they begin with `prefix`, and are from `low` to before `high`, in byte order. */
+export interface IdRange {
+  readonly prefix: string;
+  readonly low?: string;
+  readonly high?: string;
+}
+
+export interface AllDocumentsQuery {
+  readonly keys: readonly string[] | undefined;
+  /** The larger end when descending; undefined is open. */
+  readonly startId: string | undefined;
+  readonly endId: string | undefined;
+  readonly inclusiveEnd: boolean;
+  /** No id can be in the range. */
+  readonly isEmpty: boolean;
+  readonly limit: number;
+  readonly skip: number;
+  readonly descending: boolean;
+  readonly includeDocuments: boolean;
+  readonly updateSequence: boolean;
+  readonly view: ViewOptions;
+}
+
+type Source = (name: string) => unknown;
+
+/** One of several queries: what it says itself counts before what the URL says for all. */
+export function oneOfSeveral(call: Call, body: JsonText, scope: IdRange): AllDocumentsQuery {
+  const own = new Set(splitObject(body).map(({ name }) => name));
+  const query = new Map([...call.request.query].filter(([name]) => !own.has(name)));
+  return parseQuery(query, body, scope);
+}
+
+export function allDocumentsQuery(call: Call, body: JsonText, scope: IdRange): AllDocumentsQuery {
+  return parseQuery(call.request.query, body, scope);
+}
+
+function parseQuery(
+  query: ReadonlyMap<string, string>,
+  body: JsonText,
+  scope: IdRange,
+): AllDocumentsQuery {
+  const members: Readonly<Record<string, unknown>> = JSON.parse(body);
+  /** Parameters that are JSON in the URL, too. */
+  const value: Source = (name) => {
+    const text = query.get(name);
+    if (text === undefined) return Object.hasOwn(members, name) ? members[name] : undefined;
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw queryError("invalid UTF-8 JSON");
+    }
+  };
+  /** Parameters that are plain words in the URL. */
+  const word: Source = (name) => query.get(name) ?? members[name];
+  const flag = (name: string, fallback = false): boolean => parseFlag(word(name), fallback);
+  const count = (name: string): number | undefined => parseCount(name, word(name));
+
+  const key = value("key");
+  const keys = value("keys");
+  if (keys !== undefined && !isTextList(keys)) {
+    throw queryError("`keys` member must be an array of strings.");
+  }
+  if (flag("reduce")) throw queryError("Reduce is invalid for map-only views.");
+  if (flag("group") || (count("group_level") ?? 0) > 0) {
+    throw queryError("Invalid use of grouping on a map view.");
+  }
+  const descending = flag("descending");
+  const inclusiveEnd = flag("inclusive_end", true);
+  // Null is a key, too.
+  const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
+  const start = given(key, value("startkey"), value("start_key"), textOf(word("startkey_docid")));
+  const end = given(key, value("endkey"), value("end_key"), textOf(word("endkey_docid")));
+  return {
+    keys: keys?.filter((id) => id.startsWith(scope.prefix)),
+    ...range({ start, end, descending, inclusiveEnd: inclusiveEnd || key !== undefined }, scope),
+    limit: count("limit") ?? Number.MAX_SAFE_INTEGER,
+    skip: count("skip") ?? 0,
+    descending,
+    includeDocuments: flag("include_docs"),
+    updateSequence: flag("update_seq"),
+    view: {
+      ...PLAIN_VIEW,
+      conflicts: flag("conflicts"),
+      attachments: flag("attachments"),
+      encodingInfo: flag("att_encoding_info"),
+    },
+  };
+}
+
+interface AskedRange {
+  readonly start: unknown;
+  readonly end: unknown;
+  readonly descending: boolean;
+  readonly inclusiveEnd: boolean;
+}
+
+/** The asked range, cut to the scope's. Ids are texts; any other JSON value is before or behind all of them. */
+function range(
+  { start, end, descending, inclusiveEnd }: AskedRange,
+  scope: IdRange,
+): Pick<AllDocumentsQuery, "startId" | "endId" | "inclusiveEnd" | "isEmpty"> {
+  const [low, high] = descending ? [end, start] : [start, end];
+  const lowId = largest(idOf(low), scope.low);
+  const highAsked = idOf(high);
+  const isCut =
+    scope.high !== undefined && (highAsked === undefined || order(highAsked, scope.high) >= 0);
+  const highId = isCut ? scope.high : highAsked;
+  const isEmpty =
+    isBehindIds(low) ||
+    isBeforeIds(high) ||
+    (lowId !== undefined && highId !== undefined && order(lowId, highId) > 0);
+  // The ends of a scope are no ids themselves, so it does not matter whether they are in.
+  return {
+    startId: descending ? highId : lowId,
+    endId: descending ? lowId : highId,
+    inclusiveEnd,
+    isEmpty,
+  };
+}
+
+function idOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function isBeforeIds(value: unknown): boolean {
+  return value === null || typeof value === "number" || typeof value === "boolean";
+}
+
+function isBehindIds(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
+
+function largest(left: string | undefined, right: string | undefined): string | undefined {
+  if (left === undefined || right === undefined) return left ?? right;
+  return order(left, right) >= 0 ? left : right;
+}
+
+function order(left: string, right: string): number {
+  return compareBytes(utf8Encode(left), utf8Encode(right));
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function parseFlag(value: unknown, fallback: boolean): boolean {
+  if (value === undefined) return fallback;
+  if (value === true || value === "true") return true;
+  if (value === false || value === "false") return false;
+  throw queryError(`Invalid boolean parameter: ${JSON.stringify(value)}`);
+}
+
+function parseCount(name: string, value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  const number = typeof value === "string" && /^[+-]?[0-9]+$/.test(value) ? Number(value) : value;
+  if (typeof number !== "number" || !Number.isInteger(number)) {
+    throw queryError(`Invalid value for integer: ${JSON.stringify(value)}`);
+  }
+  if (number >= 0) return Math.min(number, Number.MAX_SAFE_INTEGER);
+  throw queryError(`\`${name}\` must be a non-negative integer, not ${number}`);
+}

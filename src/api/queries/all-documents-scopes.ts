@@ -1,0 +1,165 @@
+/** What `_all_docs`, `_design_docs` and `_local_docs` list, and how their rows are read. */
+import { mapAtOnce, Utf8Text } from "../../base/index.ts";
+import type { Database, Document } from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { ProtocolError, renderWireDocument } from "../../protocol/index.ts";
+import { isStorableId } from "../documents/document-request.ts";
+import { type DocumentView, viewOf } from "../documents/document-view.ts";
+import type { AllDocumentsQuery, IdRange } from "./all-documents-query.ts";
+
+/** Which documents a resource is about. */
+export interface Scope {
+  readonly range: IdRange;
+  readonly page: (
+    tx: ReadTransaction,
+    database: Database,
+    query: AllDocumentsQuery,
+    place: Place,
+  ) => Promise<Row[]>;
+  readonly byId: (
+    tx: ReadTransaction,
+    database: Database,
+    id: string,
+    query: AllDocumentsQuery,
+  ) => Promise<Row>;
+  readonly total: (tx: ReadTransaction, database: Database) => Promise<number | null>;
+}
+
+/** Where a page begins, and how long it may be. */
+export interface Place {
+  readonly startId: string | undefined;
+  readonly limit: number;
+}
+
+export type Row =
+  | {
+      readonly kind: "document";
+      readonly id: string;
+      readonly rev: string;
+      readonly view?: DocumentView;
+    }
+  | { readonly kind: "deleted"; readonly id: string; readonly rev: string }
+  | { readonly kind: "text"; readonly id: string; readonly rev: string; readonly text: string }
+  | { readonly kind: "missing"; readonly id: string };
+
+const DESIGN_RANGE = { prefix: "_design/", low: "_design/", high: "_design0" };
+
+export const ALL: Scope = {
+  range: { prefix: "" },
+  page: documentPage,
+  byId: documentById,
+  total: async (tx, database) => (await database.info(tx)).documentCount,
+};
+export const DESIGN: Scope = {
+  ...ALL,
+  range: DESIGN_RANGE,
+  total: countDesignDocuments,
+};
+export const LOCAL: Scope = {
+  range: { prefix: "_local/" },
+  page: localPage,
+  byId: localById,
+  total: async () => null,
+};
+
+// Documents
+
+async function documentPage(
+  tx: ReadTransaction,
+  database: Database,
+  query: AllDocumentsQuery,
+  { startId, limit }: Place,
+): Promise<Row[]> {
+  const page = await database.allDocuments(tx, {
+    ...(startId === undefined ? {} : { startId }),
+    ...(query.endId === undefined ? {} : { endId: query.endId }),
+    inclusiveEnd: query.inclusiveEnd,
+    descending: query.descending,
+    limit,
+    withDocument: query.includeDocuments,
+  });
+  if (!query.includeDocuments) {
+    return page.entries.map(({ id, revision }) => ({ kind: "document", id, rev: revision }));
+  }
+  return mapAtOnce(page.entries, ({ revision, id, document }) =>
+    documentRow(tx, database, { id, revision, document }, query),
+  );
+}
+
+/** There are few of them. */
+async function countDesignDocuments(tx: ReadTransaction, database: Database): Promise<number> {
+  const { low, high } = DESIGN_RANGE;
+  const page = await database.allDocuments(tx, { startId: low, endId: high });
+  return page.entries.length;
+}
+
+function documentRow(
+  tx: ReadTransaction,
+  database: Database,
+  {
+    id,
+    revision,
+    document,
+  }: { readonly id: string; readonly revision: string; readonly document: Document | undefined },
+  query: AllDocumentsQuery,
+): Row | Promise<Row> {
+  if (document === undefined) return { kind: "document", id, rev: revision };
+  const rowWith = (view: DocumentView): Row => ({ kind: "document", id, rev: revision, view });
+  const view = viewOf(tx, database, document, query.view);
+  return view instanceof Promise ? view.then(rowWith) : rowWith(view);
+}
+
+async function documentById(
+  tx: ReadTransaction,
+  database: Database,
+  id: string,
+  query: AllDocumentsQuery,
+): Promise<Row> {
+  if (!isStorableId(id)) return { kind: "missing", id };
+  if (query.includeDocuments) {
+    const document = await database.read(tx, id);
+    if (document === undefined) return { kind: "missing", id };
+    const { revision } = document;
+    if (document.deleted) return { kind: "deleted", id, rev: revision };
+    return documentRow(tx, database, { id, revision, document }, query);
+  }
+  const [winner] = await database.leaves(tx, id);
+  if (winner === undefined) return { kind: "missing", id };
+  return { kind: winner.deleted ? "deleted" : "document", id, rev: winner.revision };
+}
+
+// Local documents
+
+async function localPage(
+  tx: ReadTransaction,
+  database: Database,
+  query: AllDocumentsQuery,
+  { startId, limit }: Place,
+): Promise<Row[]> {
+  const page = await database.localDocuments(tx, {
+    ...(startId === undefined ? {} : { startId: localBound(startId) }),
+    ...(query.endId === undefined ? {} : { endId: localBound(query.endId) }),
+    inclusiveEnd: query.inclusiveEnd,
+    descending: query.descending,
+    limit,
+  });
+  return page.entries.map(({ id, revision, body }) => ({
+    kind: "text",
+    id,
+    rev: revision,
+    text: renderWireDocument({ id, revision, body: Utf8Text.of(body), deleted: false }),
+  }));
+}
+
+async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {
+  if (!isStorableId(id)) return { kind: "missing", id };
+  const found = await database.readLocal(tx, id);
+  if (found === undefined) return { kind: "missing", id };
+  const text = renderWireDocument({ ...found, body: Utf8Text.of(found.body), deleted: false });
+  return { kind: "text", id, rev: found.revision, text };
+}
+
+function localBound(id: string): string {
+  if (id.startsWith("_local/")) return id;
+  throw new ProtocolError(400, "query_parse_error", "The keys here begin with _local/");
+}

@@ -1,0 +1,214 @@
+/** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
+import { type JsonText, jsonKind, splitArray } from "../../base/index.ts";
+import type { Database } from "../../databases/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import { readDatabase } from "../access/database-access.ts";
+import type { ApiParts } from "../api-parts.ts";
+import { viewText } from "../documents/document-view.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { PageSize } from "../http/page-size.ts";
+import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-body.ts";
+import { inPieces, oneLine, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
+import { ALL, DESIGN, LOCAL, type Row, type Scope } from "./all-documents-scopes.ts";
+
+/** Rows of one read, when they come without their documents. */
+const PAGE_COUNT_MAX = 1_000;
+/** Keys looked up in one read. */
+const PAGE_KEYS_MAX = 100;
+
+export function allDocumentsRoutes(parts: ApiParts): Route[] {
+  const scopes = { _all_docs: ALL, _design_docs: DESIGN, _local_docs: LOCAL };
+  return Object.entries(scopes).flatMap(([name, scope]) => [
+    defineRoute("GET", `/{database}/${name}`, (call) => list(parts, call, scope)),
+    defineRoute("POST", `/{database}/${name}`, (call) => listPosted(parts, call, scope)),
+    defineRoute("POST", `/{database}/${name}/queries`, (call) => listSeveral(parts, call, scope)),
+  ]);
+}
+
+async function listPosted(parts: ApiParts, call: Call, scope: Scope): Promise<ApiResponse> {
+  requireJsonType(call);
+  const body = await readJsonBody(call);
+  if (jsonKind(body) !== "object") throw badRequest("Request body must be a JSON object");
+  return list(parts, call, scope, body);
+}
+
+async function list(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  body: JsonText = "{}",
+): Promise<ApiResponse> {
+  const query = allDocumentsQuery(call, body, scope.range);
+  return streamedJson(200, inPieces(texts(parts, call, scope, query)));
+}
+
+async function listSeveral(parts: ApiParts, call: Call, scope: Scope): Promise<ApiResponse> {
+  const text = (await readJsonMembers(call)).get("queries");
+  if (text === undefined) throw badRequest("POST body must include `queries` parameter.");
+  if (jsonKind(text) !== "array") throw badRequest("`queries` member must be an array.");
+  const queries = splitArray(text).map((body) => {
+    if (jsonKind(body) !== "object") throw badRequest("Each of `queries` must be a JSON object");
+    return oneOfSeveral(call, body, scope.range);
+  });
+  await readDatabase(parts, call, async () => undefined);
+  return streamedJson(200, inPieces(resultTexts(parts, call, scope, queries)));
+}
+
+async function* resultTexts(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  queries: readonly AllDocumentsQuery[],
+): AsyncGenerator<string, void, undefined> {
+  yield '{"results":[';
+  let separator = "\n";
+  for (const query of queries) {
+    yield separator;
+    yield* texts(parts, call, scope, query);
+    separator = ",";
+  }
+  yield "]}\n";
+}
+
+async function* texts(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  query: AllDocumentsQuery,
+): AsyncGenerator<string, void, undefined> {
+  const head = await readDatabase(parts, call, async (tx, database) => ({
+    total: await scope.total(tx, database),
+    sequence: query.updateSequence ? await database.updateSequence(tx) : undefined,
+  }));
+  // CouchDB: counts the rows before a start key; that would be a scan, so here the offset is then unknown.
+  const isKnown = query.startId === scope.range.low && query.keys === undefined;
+  const offset = isKnown && head.total !== null ? Math.min(query.skip, head.total) : null;
+  yield `{"total_rows":${head.total},"offset":${offset}`;
+  if (head.sequence !== undefined) yield `,"update_seq":${JSON.stringify(head.sequence)}`;
+  yield ',"rows":[';
+  let separator = "\r\n";
+  for await (const { database, rows } of pages(parts, call, scope, query)) {
+    let piece = "";
+    for (const row of rows) {
+      const document = query.includeDocuments
+        ? documentText(parts, call, database, row, query)
+        : undefined;
+      piece += separator + rowText(row, document instanceof Promise ? await document : document);
+      separator = ",\r\n";
+      if (piece.length < PIECE_LENGTH) continue;
+      yield piece;
+      piece = "";
+    }
+    yield piece;
+  }
+  yield "\r\n]}\n";
+}
+
+interface RowPage {
+  readonly database: Database;
+  readonly rows: readonly Row[];
+}
+
+function pages(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  query: AllDocumentsQuery,
+): AsyncIterable<RowPage> {
+  return query.keys === undefined
+    ? rangePages(parts, call, scope, query)
+    : keyPages(parts, call, scope, { ...query, keys: query.keys });
+}
+
+async function* rangePages(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  query: AllDocumentsQuery,
+): AsyncGenerator<RowPage, void, undefined> {
+  if (query.isEmpty) return;
+  let { startId, skip, limit } = query;
+  let last: string | undefined;
+  const size = new PageSize();
+  while (limit > 0) {
+    const isSkipping = skip > 0;
+    const asked = isSkipping ? { ...query, includeDocuments: false } : query;
+    const countMax = asked.includeDocuments ? size.count : PAGE_COUNT_MAX;
+    // The first row of a later page is the last one of the page before.
+    const repeated = last === undefined ? 0 : 1;
+    const wanted = Math.min(countMax, isSkipping ? skip : limit) + repeated;
+    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
+      database: opened,
+      rows: await scope.page(tx, opened, asked, { startId, limit: wanted }),
+    }));
+    // Unless it was removed meanwhile; then there is one row too many.
+    const fresh = rows.filter(({ id }) => id !== last).slice(0, wanted - repeated);
+    if (isSkipping) skip -= fresh.length;
+    else {
+      limit -= fresh.length;
+      size.learn(rows.length, lengthOf(rows));
+      if (fresh.length > 0) yield { database, rows: fresh };
+    }
+    if (rows.length < wanted) return;
+    last = fresh.at(-1)?.id;
+    startId = last;
+  }
+}
+
+async function* keyPages(
+  parts: ApiParts,
+  call: Call,
+  scope: Scope,
+  query: AllDocumentsQuery & { readonly keys: readonly string[] },
+): AsyncGenerator<RowPage, void, undefined> {
+  const inOrder = query.descending ? [...query.keys].reverse() : query.keys;
+  const keys = inOrder.slice(query.skip, query.skip + query.limit);
+  const size = new PageSize();
+  let start = 0;
+  while (start < keys.length) {
+    const countMax = query.includeDocuments ? size.count : PAGE_KEYS_MAX;
+    const page = keys.slice(start, start + countMax);
+    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
+      database: opened,
+      rows: await Promise.all(page.map((id) => scope.byId(tx, opened, id, query))),
+    }));
+    size.learn(rows.length, lengthOf(rows));
+    start += page.length;
+    yield { database, rows };
+  }
+}
+
+/** Of the documents that the rows hold. */
+function lengthOf(rows: readonly Row[]): number {
+  let length = 0;
+  for (const row of rows) {
+    if (row.kind === "text") length += row.text.length;
+    if (row.kind === "document") length += row.view?.document.body.length ?? 0;
+  }
+  return length;
+}
+
+function rowText(row: Row, document: string | undefined): string {
+  const key = JSON.stringify(row.id);
+  if (row.kind === "missing") return `{"key":${key},"error":"not_found"}`;
+  const deleted = row.kind === "deleted" ? ',"deleted":true' : "";
+  const value = `{"rev":${JSON.stringify(row.rev)}${deleted}}`;
+  const member = document === undefined ? "" : `,"doc":${oneLine(document)}`;
+  return `{"id":${key},"key":${key},"value":${value}${member}}`;
+}
+
+/** There at once unless attachments have to be read. */
+function documentText(
+  parts: ApiParts,
+  call: Call,
+  database: Database,
+  row: Row,
+  query: AllDocumentsQuery,
+): string | Promise<string> {
+  if (row.kind === "text") return row.text;
+  if (row.kind !== "document" || row.view === undefined) return "null";
+  return viewText(parts, database, row.view, query.view, call.request.signal);
+}

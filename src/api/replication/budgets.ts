@@ -1,0 +1,75 @@
+/** `/_tandem/budgets`: how much of a server the whole cluster may use. CouchDB has no counterpart. */
+import { errorCode } from "../../base/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import {
+  type Budget,
+  BudgetInvalidError,
+  type Budgets,
+  budgetView,
+  parseBudget,
+} from "../../replicator/index.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { readJsonMembers } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+export interface BudgetsParts {
+  readonly budgets: Budgets;
+}
+
+export function budgetRoutes({ budgets }: BudgetsParts): readonly Route[] {
+  const path = "/_tandem/budgets/{name}";
+  return [
+    defineRoute("GET", "/_tandem/budgets", async () => {
+      const all = [...(await budgets.list())].map(([name, budget]) => ({
+        name,
+        ...budgetView(budget),
+      }));
+      return json(200, { total_rows: all.length, budgets: all });
+    }),
+    defineRoute("GET", path, (call) => showBudget(budgets, call)),
+    defineRoute("PUT", path, (call) => setBudget(budgets, call)),
+    defineRoute("DELETE", path, (call) => removeBudget(budgets, call)),
+  ];
+}
+
+async function showBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
+  const budget = await checked(() => budgets.get(parameter(call, "name")));
+  if (budget === undefined) throw missing();
+  return json(200, budgetView(budget));
+}
+
+async function setBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
+  const members = await readJsonMembers(call);
+  const existed = await checked(() => {
+    const values = [...members].map(([name, text]) => [name, JSON.parse(text)] as const);
+    const budget: Budget = parseBudget(Object.fromEntries(values));
+    return budgets.set(parameter(call, "name"), budget);
+  });
+  return json(existed ? 200 : 201, { ok: true });
+}
+
+async function removeBudget(budgets: Budgets, call: Call): Promise<ApiResponse> {
+  const existed = await checked(() => budgets.set(parameter(call, "name"), undefined));
+  if (!existed) throw missing();
+  return json(200, { ok: true });
+}
+
+async function checked<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof BudgetInvalidError) {
+      throw new ProtocolError(400, "bad_request", error.reason, { cause: error });
+    }
+    if (errorCode(error) === "REPLICATOR_TOO_MANY_BUDGETS") {
+      throw new ProtocolError(400, "bad_request", (error as Error).message, { cause: error });
+    }
+    throw error;
+  }
+}
+
+function missing(): ProtocolError {
+  return new ProtocolError(404, "not_found", "missing");
+}

@@ -1,0 +1,69 @@
+/** `/_tandem/jobs/{id}/failures`: the documents that a job left behind, and another try for them. */
+import { isoTime } from "../../replicator/index.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { type FindJobParts, findJob } from "./find-job.ts";
+
+/** Rows of an answer, unless asked otherwise. */
+const ROWS_DEFAULT = 1000;
+
+export function failureRoutes(parts: FindJobParts): readonly Route[] {
+  const path = "/_tandem/jobs/{id}/failures";
+  return [
+    defineRoute("GET", path, (call) => listFailures(parts, call)),
+    defineRoute("GET", `${path}/_counts`, (call) => countFailures(parts, call)),
+    defineRoute("POST", `${path}/_retry`, (call) => retryFailures(parts, call)),
+  ];
+}
+
+async function listFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
+  const limit = integerParameter(call, "limit") ?? ROWS_DEFAULT;
+  const skip = integerParameter(call, "skip") ?? 0;
+  const job = await findJob(parts, call);
+  const { failures } = parts.replicator;
+  const listed = await failures.list(job, { skip, limit });
+  return json(200, {
+    total_rows: total(await failures.counts(job)),
+    failures: listed.map(
+      ({ id, revision, phase, status, error, reason, firstMs, lastMs, tries }) => ({
+        id,
+        rev: revision,
+        phase,
+        status: status ?? null,
+        reason: reason === "" ? error : `${error}: ${reason}`,
+        first: isoTime(firstMs),
+        last: isoTime(lastMs),
+        tries,
+      }),
+    ),
+  });
+}
+
+async function countFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
+  const counts = await parts.replicator.failures.counts(await findJob(parts, call));
+  return json(200, {
+    total_rows: total(counts),
+    counts: counts.map(({ phase, status, error, count }) => ({
+      phase,
+      status: status === 0 ? null : status,
+      error,
+      count,
+    })),
+  });
+}
+
+async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
+  const job = await findJob(parts, call);
+  const { done, triedCount, leftCount } = await parts.replicator.failures.retry(
+    job,
+    call.request.signal,
+  );
+  return json(done ? 200 : 202, { ok: true, tried: triedCount, total_rows: leftCount });
+}
+
+function total(counts: readonly { readonly count: number }[]): number {
+  return counts.reduce((sum, { count }) => sum + count, 0);
+}

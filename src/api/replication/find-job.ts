@@ -1,0 +1,36 @@
+/** The job that the `{id}` of a path names: a replication id, or `database/document` of a replication document. */
+import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import type { JobEntry, Replicator } from "../../replicator/index.ts";
+import { type Call, parameter } from "../http/call.ts";
+
+export interface FindJobParts {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly replicator: Replicator;
+}
+
+const REPLICATOR_DATABASE = "_replicator";
+
+/** Throws a ProtocolError 404. */
+export async function findJob(
+  { kv, databases, replicator }: FindJobParts,
+  call: Call,
+): Promise<JobEntry> {
+  const id = parameter(call, "id");
+  const { name: userName } = call.user;
+  // A plus that a client forgot to escape has become a space on its way.
+  const unescaped = await replicator.find(id.replaceAll(" ", "+"), userName);
+  const entry = unescaped ?? (await replicator.find(id, userName));
+  if (entry !== undefined) return entry;
+  const segments = id.split("/");
+  const place = segments.indexOf(REPLICATOR_DATABASE);
+  if (place >= 0 && place < segments.length - 1) {
+    const name = segments.slice(0, place + 1).join("/");
+    const { uuid } = await kv.read((tx) => databases.open(tx, name));
+    const found = await replicator.findDocument(uuid, segments.slice(place + 1).join("/"));
+    if (found !== undefined) return found;
+  }
+  throw new ProtocolError(404, "not_found", "missing");
+}

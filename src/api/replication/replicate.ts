@@ -1,0 +1,99 @@
+/** `POST /_replicate`: transient replications (`couch_replicator_httpd`). */
+import { errorCode } from "../../base/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import {
+  certificateFilesRefusal,
+  parseReplication,
+  type ReplicationFailure,
+  type Replicator,
+  type Requester,
+} from "../../replicator/index.ts";
+import type { Call } from "../http/call.ts";
+import { comeBack } from "../http/error-responses.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { readJsonBody, requireJsonType } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+export function replicateRoutes(replicator: Replicator): readonly Route[] {
+  return [defineRoute("POST", "/_replicate", (call) => replicate(replicator, call))];
+}
+
+async function replicate(replicator: Replicator, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
+  const members: unknown = JSON.parse(await readJsonBody(call));
+  if (typeof members !== "object" || members === null || Array.isArray(members)) {
+    throw badRequest("Request body must be a JSON object");
+  }
+  const body = members as Readonly<Record<string, unknown>>;
+  const requester = { userName: call.user.name, isAdmin: call.user.isAdmin };
+  const { cancel = false } = body;
+  if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
+  if (cancel) return cancelJob(replicator, body, requester);
+  const replication = parseReplication(body, replicator.config);
+  const refusal = requester.isAdmin ? undefined : certificateFilesRefusal(replication);
+  if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
+  const jobId = await replicator.start(replication, requester);
+  try {
+    return await settled(replicator, { jobId, isContinuous: replication.continuous }, call);
+  } catch (error) {
+    if (errorCode(error) !== "API_SERVER_STOPPING") throw error;
+    return goesOn(replicator, jobId);
+  }
+}
+
+/** Waits until a continuous job has begun, or a one-shot job has ended. */
+async function settled(
+  replicator: Replicator,
+  { jobId, isContinuous }: { readonly jobId: string; readonly isContinuous: boolean },
+  { request: { signal } }: Call,
+): Promise<ApiResponse> {
+  if (isContinuous) {
+    const started = await replicator.started(jobId, signal);
+    if (typeof started !== "string") return failed(started);
+    return json(202, { ok: true, _local_id: started });
+  }
+  const outcome = await replicator.ended(jobId, signal);
+  if (outcome.kind === "completed") return json(200, { ok: true, ...outcome.result });
+  if (outcome.kind === "failed") return failed(outcome.failure);
+  throw new ProtocolError(404, "not_found", "The replication was cancelled");
+}
+
+/** The node stops, and the job does not: it is in the queue, and whoever asks for it again waits for the same job. */
+async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
+  const entry = await replicator.find(jobId);
+  return comeBack({
+    error: "service_unavailable",
+    reason:
+      "The node is stopping, and the replication goes on. Ask for it again, or for its state at /_scheduler/jobs/{_local_id}",
+    _local_id: entry?.data.replicationId ?? jobId,
+  });
+}
+
+async function cancelJob(
+  replicator: Replicator,
+  body: Readonly<Record<string, unknown>>,
+  requester: Requester,
+): Promise<ApiResponse> {
+  const named = body.replication_id ?? body._local_id ?? body.id;
+  // A plus that a client forgot to escape has become a space on its way.
+  const id =
+    typeof named === "string"
+      ? named.replaceAll(" ", "+")
+      : replicator.transientId(parseReplication(body, replicator.config), requester);
+  const cancelled = await replicator.cancel(id, requester);
+  if (cancelled === undefined) throw new ProtocolError(404, "not_found", "missing");
+  return json(200, { ok: true, _local_id: cancelled });
+}
+
+/** Statuses of CouchDB for what ended a run; 500 for all else. */
+const STATUSES: Readonly<Record<string, number>> = {
+  unauthorized: 401,
+  forbidden: 403,
+  filter_fetch_error: 404,
+};
+
+function failed({ error, reason }: ReplicationFailure): ApiResponse {
+  const shownError = error === "filter_fetch_error" ? "not_found" : error;
+  return json(STATUSES[error] ?? 500, { error: shownError, reason });
+}

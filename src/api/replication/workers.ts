@@ -1,0 +1,44 @@
+/** `/_tandem/workers`: who runs jobs. CouchDB has no counterpart; `_membership` tells of nodes, not of what they run. */
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+export interface WorkersParts {
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+}
+
+export function workersRoutes(parts: WorkersParts): readonly Route[] {
+  return [defineRoute("GET", "/_tandem/workers", () => listWorkers(parts))];
+}
+
+async function listWorkers({ kv, jobs }: WorkersParts): Promise<ApiResponse> {
+  const { workers, expelled } = await kv.read(async (tx) => {
+    const members = await jobs.workers.members(tx);
+    return {
+      workers: await Promise.all(
+        members.map(async ({ id, node, processId, types, sinceMs, leaseMs }) => {
+          const lease = await jobs.workers.lease(tx, id);
+          return {
+            id,
+            node,
+            pid: processId,
+            types,
+            since: timeText(sinceMs),
+            last_sign_of_life: timeText(lease?.renewedAtMs ?? sinceMs),
+            lease_sec: leaseMs / 1000,
+            jobs: await jobs.heldCount(tx, id),
+          };
+        }),
+      ),
+      expelled: await jobs.workers.expelled(tx),
+    };
+  });
+  return json(200, { total_rows: workers.length, workers, expelled });
+}
+
+function timeText(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

@@ -1,0 +1,134 @@
+/** `/_node/{name}/_config`: the configuration of the node, read and changed while it runs (`chttpd_node`). */
+import { jsonKind } from "../../base/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { readJsonBody } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** What the node is configured to do; no text of it is a secret. */
+export interface NodeConfiguration {
+  sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** Empty for one that is not there. */
+  section(section: string): ReadonlyMap<string, string>;
+  get(section: string, key: string): string | undefined;
+  /** Returns what the text was before, empty for none. Throws CONFIG_INVALID, or a ProtocolError 403. */
+  set(
+    section: string,
+    key: string,
+    text: string,
+    options: { readonly persist: boolean },
+  ): Promise<string>;
+  /** Returns what the text was before; undefined for none. */
+  delete(
+    section: string,
+    key: string,
+    options: { readonly persist: boolean },
+  ): Promise<string | undefined>;
+  /** Reads the files again. */
+  reload(): Promise<void>;
+}
+
+export function nodeConfigurationRoutes(
+  configuration: NodeConfiguration,
+  nodeName: string,
+): readonly Route[] {
+  const here =
+    (handle: (call: Call) => Promise<ApiResponse>) =>
+    async (call: Call): Promise<ApiResponse> => {
+      requireNode(parameter(call, "node"), nodeName);
+      return handle(call);
+    };
+  const root = "/_node/{node}/_config";
+  const key = `${root}/{section}/{key}`;
+  return [
+    defineRoute(
+      "GET",
+      "/_node/{node}",
+      here(async () => json(200, { name: nodeName })),
+    ),
+    defineRoute(
+      "GET",
+      root,
+      here(async () => showAll(configuration)),
+    ),
+    defineRoute(
+      "POST",
+      `${root}/_reload`,
+      here(() => reload(configuration)),
+    ),
+    defineRoute(
+      "GET",
+      `${root}/{section}`,
+      here((call) => showSection(configuration, call)),
+    ),
+    defineRoute(
+      "GET",
+      key,
+      here((call) => showValue(configuration, call)),
+    ),
+    defineRoute(
+      "PUT",
+      key,
+      here((call) => setValue(configuration, call)),
+    ),
+    defineRoute(
+      "DELETE",
+      key,
+      here((call) => deleteValue(configuration, call)),
+    ),
+  ];
+}
+
+/** Throws CouchDB's 412 for the name of another node. */
+export function requireNode(name: string, nodeName: string): void {
+  if (name === "_local" || name === nodeName) return;
+  throw new ProtocolError(412, "nodedown", `${name} is down`);
+}
+
+async function showAll(configuration: NodeConfiguration): Promise<ApiResponse> {
+  const sections = [...configuration.sections()].map(
+    ([name, pairs]) => [name, Object.fromEntries(pairs)] as const,
+  );
+  return json(200, Object.fromEntries(sections));
+}
+
+async function showSection(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
+  return json(200, Object.fromEntries(configuration.section(parameter(call, "section"))));
+}
+
+async function showValue(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
+  const { section, key } = place(call);
+  return json(200, configuration.get(section, key) ?? unknownValue());
+}
+
+async function setValue(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
+  const { section, key } = place(call);
+  const text = await readJsonBody(call);
+  if (jsonKind(text) !== "string") throw badRequest("a JSON string expected");
+  const value = (JSON.parse(text) as string).trim();
+  return json(200, await configuration.set(section, key, value, persistence(call)));
+}
+
+async function deleteValue(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
+  const { section, key } = place(call);
+  return json(200, (await configuration.delete(section, key, persistence(call))) ?? unknownValue());
+}
+
+async function reload(configuration: NodeConfiguration): Promise<ApiResponse> {
+  await configuration.reload();
+  return json(200, { ok: true });
+}
+
+function place(call: Call): { readonly section: string; readonly key: string } {
+  return { section: parameter(call, "section"), key: parameter(call, "key") };
+}
+
+function persistence(call: Call): { readonly persist: boolean } {
+  return { persist: call.request.headers.get("x-couch-persist") !== "false" };
+}
+
+function unknownValue(): never {
+  throw new ProtocolError(404, "not_found", "unknown_config_value");
+}

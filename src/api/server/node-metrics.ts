@@ -1,0 +1,65 @@
+/** `/_node/{name}/_prometheus`, `_stats` and `_system`: what a node counts and measures (`chttpd_node`, `couch_prometheus_http`). */
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { requireNode } from "./node-configuration.ts";
+
+export interface NodeMetrics {
+  /** All of it in Prometheus's text form. */
+  prometheus(): Promise<{ readonly type: string; readonly text: string }>;
+  /** As `_stats` shows them: by the segments of their names. */
+  statistics(): Promise<StatisticsTree>;
+  /** The process. */
+  system(): Readonly<Record<string, unknown>>;
+}
+
+export interface Statistic {
+  readonly value: number;
+  readonly type: "counter" | "gauge";
+  readonly desc: string;
+}
+
+export interface StatisticsTree {
+  readonly [segment: string]: Statistic | StatisticsTree;
+}
+
+export function nodeMetricsRoutes(metrics: NodeMetrics, nodeName: string): readonly Route[] {
+  const here =
+    (handle: (call: Call) => Promise<ApiResponse>) =>
+    async (call: Call): Promise<ApiResponse> => {
+      requireNode(parameter(call, "node"), nodeName);
+      return handle(call);
+    };
+  const statistics = here(async (call) => json(200, await showStatistics(metrics, call)));
+  return [
+    defineRoute("GET", "/_node/{node}/_stats", statistics),
+    defineRoute("GET", "/_node/{node}/_stats/{path...}", statistics),
+    defineRoute(
+      "GET",
+      "/_node/{node}/_system",
+      here(async () => json(200, metrics.system())),
+    ),
+    defineRoute(
+      "GET",
+      "/_node/{node}/_prometheus",
+      here(async () => showPrometheus(metrics)),
+    ),
+  ];
+}
+
+async function showPrometheus(metrics: NodeMetrics): Promise<ApiResponse> {
+  const { type, text } = await metrics.prometheus();
+  return { status: 200, headers: { "Content-Type": type }, body: text };
+}
+
+/** A statistic, or all below a name; null for a name that stands for none, as in CouchDB. */
+async function showStatistics(metrics: NodeMetrics, call: Call): Promise<unknown> {
+  let shown: unknown = await metrics.statistics();
+  for (const segment of parameter(call, "path").split("/")) {
+    if (segment === "") continue;
+    const isTree = typeof shown === "object" && shown !== null && Object.hasOwn(shown, segment);
+    shown = isTree ? (shown as StatisticsTree)[segment] : null;
+  }
+  return shown;
+}

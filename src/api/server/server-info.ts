@@ -1,0 +1,56 @@
+/** Resources of the server itself. */
+import { randomHex } from "../../base/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import type { ApiParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
+import { json, jsonText } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** CouchDB's `[uuids] max_count`. */
+const UUID_COUNT_MAX = 1_000;
+
+export function serverInfoRoutes(parts: ApiParts): Route[] {
+  return [
+    defineRoute("GET", "/", async () => welcome(parts)),
+    defineRoute("GET", "/_up", async () => up(parts)),
+    defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
+    defineRoute("GET", "/_membership", async () => membership(parts)),
+  ];
+}
+
+function welcome({ server }: ApiParts): ApiResponse {
+  return json(200, {
+    couchdb: "Welcome",
+    version: server.version,
+    git_sha: "",
+    uuid: server.uuid,
+    features: ["scheduler"],
+    vendor: server.vendor,
+  });
+}
+
+function up({ isUp, settings: { maintenanceMode } }: ApiParts): ApiResponse {
+  if (maintenanceMode !== "false") {
+    // As CouchDB has it: `nolb` takes the node out of a load balancer, `true` out of everything.
+    const status = maintenanceMode === "nolb" ? "nolb" : "maintenance_mode";
+    return json(404, { status });
+  }
+  if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
+  return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
+}
+
+/** We are one node to the outside. */
+function membership({ server: { nodeName } }: ApiParts): ApiResponse {
+  return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
+}
+
+function uuids({ runtime }: ApiParts, call: Call): ApiResponse {
+  const count = integerParameter(call, "count") ?? 1;
+  if (count > UUID_COUNT_MAX) {
+    throw new ProtocolError(400, "bad_request", "count parameter too large");
+  }
+  const list = Array.from({ length: count }, () => randomHex(runtime.random));
+  return json(200, { uuids: list }, { "Cache-Control": "no-cache", Pragma: "no-cache" });
+}

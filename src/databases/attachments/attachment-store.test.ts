@@ -1,0 +1,230 @@
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { concatBytes, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { createSystemRuntime } from "../../host/index.ts";
+import type { Attachment, AttachmentEdit, DocumentEdit, StagedContent } from "../document.ts";
+import {
+  interactive,
+  type OpenStore,
+  openStore,
+  replicated,
+  revisionOf,
+} from "../store.fixture.ts";
+import { AttachmentStore, type ReadContentOptions, type StageOptions } from "./attachment-store.ts";
+
+interface Fixture extends OpenStore {
+  readonly attachments: AttachmentStore;
+  stage(bytes: Uint8Array, options?: StageOptions): Promise<StagedContent>;
+  bytesOf(attachment: Attachment, options?: Partial<ReadContentOptions>): Promise<Uint8Array>;
+  attachmentsOf(id: string): Promise<readonly Attachment[]>;
+  storedContentCount(): Promise<number>;
+  reclaim(ageMs?: number): Promise<number>;
+}
+
+async function openAttachments(): Promise<Fixture> {
+  let nowMs = 1_000_000;
+  const system = createSystemRuntime();
+  const runtime: Runtime = { ...system, clock: { ...system.clock, nowMs: () => nowMs++ } };
+  const store = await openStore({ runtime });
+  const attachments = new AttachmentStore({ runtime, kv: store.kv });
+  const database = await store.read(async (_tx, opened) => opened);
+  return {
+    ...store,
+    attachments,
+    stage: (bytes, options = {}) => attachments.stage(database, pieces(bytes), options),
+    bytesOf: async (attachment, options = {}) => {
+      const chunks: Uint8Array[] = [];
+      const read = attachments.read(database, attachment, { decoded: true, ...options });
+      for await (const chunk of read) chunks.push(chunk);
+      return concatBytes(chunks);
+    },
+    attachmentsOf: (id) =>
+      store.read(async (tx, opened) => (await opened.read(tx, id))?.attachments ?? []),
+    storedContentCount: () =>
+      store.read(async (tx) => {
+        const contents = new Set<string>();
+        for await (const { key } of tx.getRange(database.keys.allContentChunks())) {
+          contents.add(database.keys.chunkContent(key));
+        }
+        return contents.size;
+      }),
+    reclaim: async (ageMs = 0) => (await attachments.reclaim(database, { ageMs })).contentCount,
+  };
+}
+
+async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let start = 0; start < bytes.length; start += 10_007) {
+    yield bytes.subarray(start, start + 10_007);
+  }
+}
+
+function withAttachments(edit: DocumentEdit, ...attachments: AttachmentEdit[]): DocumentEdit {
+  return { ...edit, attachments };
+}
+
+function staged(name: string, content: StagedContent, revisionPosition?: number): AttachmentEdit {
+  const edit = { kind: "staged", name, contentType: "text/plain", content } as const;
+  return revisionPosition === undefined ? edit : { ...edit, revisionPosition };
+}
+
+const HELLO = utf8Encode("hello");
+const HELLO_DIGEST = "md5-XUFAKrxLKna5cZ2REBfFkg==";
+
+function noise(byteCount: number): Uint8Array {
+  const bytes = new Uint8Array(byteCount);
+  for (let index = 0; index < byteCount; index++) bytes[index] = (index * 7919) >> 5;
+  return bytes;
+}
+
+describe("staging and reading", () => {
+  test("bytes come back as they were, in any size and from any place", async () => {
+    const store = await openAttachments();
+    for (const byteCount of [0, 1, 65_535, 65_536, 65_537, 1_048_576, 3_000_000]) {
+      const bytes = noise(byteCount);
+      const content = await store.stage(bytes);
+      expect(content).toMatchObject({ length: byteCount, encodedLength: byteCount });
+      const id = `doc-${byteCount}`;
+      await store.edit(withAttachments(interactive(id), staged("a", content)));
+      const [attachment] = (await store.attachmentsOf(id)) as [Attachment];
+      expect(Buffer.from(await store.bytesOf(attachment)).equals(bytes)).toBe(true);
+      const part = await store.bytesOf(attachment, { start: 65_000, end: 140_000 });
+      expect(Buffer.from(part).equals(bytes.subarray(65_000, 140_000))).toBe(true);
+    }
+  });
+
+  test("the digest is checked as the bytes came", async () => {
+    const store = await openAttachments();
+    const content = await store.stage(HELLO, { expectedDigest: HELLO_DIGEST, expectedLength: 5 });
+    expect(content.digest).toBe(HELLO_DIGEST);
+    await expect(
+      store.stage(HELLO, { expectedDigest: "md5-AAAAAAAAAAAAAAAAAAAAAA==" }),
+    ).rejects.toMatchObject({ code: "STORE_ATTACHMENT_DIGEST_MISMATCH" });
+    await expect(store.stage(HELLO, { expectedLength: 6 })).rejects.toMatchObject({
+      code: "STORE_ATTACHMENT_LENGTH_MISMATCH",
+    });
+    const compressed = await store.stage(HELLO, {
+      expectedDigest: HELLO_DIGEST,
+      compressionLevel: 6,
+    });
+    expect(compressed.digest).not.toBe(HELLO_DIGEST);
+  });
+
+  test("compressed bytes are read plain or as stored", async () => {
+    const store = await openAttachments();
+    const text = utf8Encode("abc".repeat(100_000));
+    const content = await store.stage(text, { compressionLevel: 6 });
+    expect(content).toMatchObject({ encoding: "gzip", length: 300_000 });
+    expect(content.encodedLength).toBeLessThan(10_000);
+    await store.edit(withAttachments(interactive("a"), staged("t", content)));
+    const [attachment] = (await store.attachmentsOf("a")) as [Attachment];
+    expect((await store.bytesOf(attachment)).length).toBe(300_000);
+    expect((await store.bytesOf(attachment, { decoded: false })).length).toBe(
+      content.encodedLength,
+    );
+    const part = await store.bytesOf(attachment, { start: 299_998 });
+    expect(utf8Decode(part)).toBe("bc");
+  });
+
+  test("bytes that come compressed are kept so, and their decoded length is found", async () => {
+    const store = await openAttachments();
+    const zipped = new Uint8Array(gzipSync(noise(500_000)));
+    const content = await store.stage(zipped, { encoding: "gzip", compressionLevel: 6 });
+    expect(content).toMatchObject({
+      encoding: "gzip",
+      length: 500_000,
+      encodedLength: zipped.length,
+    });
+    await expect(store.stage(noise(500_000), { encoding: "gzip" })).rejects.toMatchObject({
+      code: "STORE_ATTACHMENT_ENCODING_INVALID",
+    });
+    const trailing = concatBytes([zipped, noise(600_000)]);
+    await store.stage(trailing, { encoding: "gzip" }).catch(() => {});
+  });
+});
+
+describe("references", () => {
+  test("the same bytes are kept once", async () => {
+    const store = await openAttachments();
+    for (const id of ["a", "b", "c"]) {
+      const content = await store.stage(HELLO);
+      await store.edit(
+        withAttachments(interactive(id), staged("x", content), staged("y", content)),
+      );
+    }
+    expect(await store.storedContentCount()).toBe(1);
+    const [attachment] = (await store.attachmentsOf("c")) as [Attachment];
+    expect(utf8Decode(await store.bytesOf(attachment))).toBe("hello");
+  });
+
+  test("a stub keeps the parent's attachment and its position", async () => {
+    const store = await openAttachments();
+    const content = await store.stage(HELLO);
+    const first = revisionOf(
+      (await store.edit(withAttachments(interactive("a"), staged("x", content))))[0],
+    );
+    const edit = withAttachments(interactive("a", first), { kind: "stub", name: "x" });
+    const second = revisionOf((await store.edit(edit))[0]);
+    expect(await store.attachmentsOf("a")).toMatchObject([{ name: "x", revisionPosition: 1 }]);
+    const missing = withAttachments(interactive("a", second), { kind: "stub", name: "y" });
+    expect(await store.edit(missing)).toEqual([{ kind: "missing-stub", id: "a", name: "y" }]);
+    const wrong = withAttachments(interactive("a", second), {
+      kind: "stub",
+      name: "x",
+      digest: "md5-AAAAAAAAAAAAAAAAAAAAAA==",
+    });
+    expect((await store.edit(wrong))[0]?.kind).toBe("missing-stub");
+  });
+
+  test("a replicated stub is resolved against any leaf, and keeps encoding, length and position", async () => {
+    const store = await openAttachments();
+    const zipped = new Uint8Array(gzipSync(HELLO));
+    const content = await store.stage(zipped, { encoding: "gzip" });
+    await store.edit(withAttachments(replicated("a", ["2-b", "1-a"]), staged("x", content, 2)));
+    const stub: AttachmentEdit = { kind: "stub", name: "x", revisionPosition: 2 };
+    const branch = withAttachments(replicated("a", ["3-z", "2-y", "1-a"]), stub);
+    expect((await store.edit(branch))[0]?.kind).toBe("written");
+    expect(await store.attachmentsOf("a")).toMatchObject([
+      { encoding: "gzip", length: 5, encodedLength: zipped.length, revisionPosition: 2 },
+    ]);
+    const unknown = withAttachments(replicated("b", ["2-b", "1-a"]), stub);
+    expect(await store.edit(unknown)).toEqual([{ kind: "missing-stub", id: "b", name: "x" }]);
+  });
+
+  test("what no leaf refers to is reclaimed after its age, and only that", async () => {
+    const store = await openAttachments();
+    const kept = await store.stage(HELLO);
+    const released = await store.stage(noise(200_000));
+    await store.stage(noise(100));
+    const edit = withAttachments(interactive("a"), staged("k", kept), staged("r", released));
+    const first = revisionOf((await store.edit(edit))[0]);
+    expect(await store.reclaim(1_000)).toBe(0);
+    expect(await store.reclaim()).toBe(1);
+    expect(await store.storedContentCount()).toBe(2);
+    await store.edit(withAttachments(interactive("a", first), { kind: "stub", name: "k" }));
+    expect(await store.reclaim()).toBe(1);
+    expect(await store.storedContentCount()).toBe(1);
+    const [attachment] = (await store.attachmentsOf("a")) as [Attachment];
+    expect(utf8Decode(await store.bytesOf(attachment))).toBe("hello");
+    const again = withAttachments(interactive("b"), staged("r", released));
+    await expect(store.edit(again)).rejects.toMatchObject({
+      code: "STORE_ATTACHMENT_CONTENT_GONE",
+    });
+    const info = await store.read((tx, database) => database.info(tx));
+    expect(info.sizes.active).toBe(2 + HELLO.length);
+  });
+
+  test("a reclaimed content gives its digest free", async () => {
+    const store = await openAttachments();
+    await store.stage(HELLO);
+    const first = await store.stage(HELLO);
+    const edit = withAttachments(interactive("a"), staged("x", first));
+    const revision = revisionOf((await store.edit(edit))[0]);
+    await store.edit(interactive("a", revision));
+    expect(await store.reclaim()).toBe(2);
+    expect(await store.storedContentCount()).toBe(0);
+    const second = await store.stage(HELLO);
+    await store.edit(withAttachments(interactive("b"), staged("x", second)));
+    const [attachment] = (await store.attachmentsOf("b")) as [Attachment];
+    expect(utf8Decode(await store.bytesOf(attachment))).toBe("hello");
+  });
+});

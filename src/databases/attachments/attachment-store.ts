@@ -1,0 +1,386 @@
+/**
+ * The bytes of attachments. They move outside the document's transaction, in many small ones: staged first, then referred to
+ * by a document, at last reclaimed when no leaf refers to them any more.
+ *
+ *   staged       chunks and a marker with its time; once complete, a content record
+ *   referenced   one key for each leaf and name that refers to it (`document-writer.ts` writes and clears them)
+ *   released     no reference, and a marker with the time at which the last one went
+ *
+ * `reclaim` looks at markers of a certain age only, and clears what has no reference. A document that refers to a content
+ * reads its record, so it conflicts with a reclaim of the same content.
+ */
+import {
+  assert,
+  type DigestStream,
+  EMPTY_BYTES,
+  OperationalError,
+  type Runtime,
+  randomHex,
+} from "../../base/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction } from "../../kv/index.ts";
+import type { Database } from "../database.ts";
+import type { Attachment, StagedContent } from "../document.ts";
+import { digestText } from "../records/body-record.ts";
+import { encodeContentRecord } from "../records/content-record.ts";
+import { clearContent, contentGone } from "./content.ts";
+import { GzipMeter } from "./gzip-meter.ts";
+
+/** Of each chunk but the last. Every stored content has them, so it never changes without a new format. */
+const CHUNK_BYTES = 65_536;
+/** So many chunks make a transaction of an upload: each waits for the disk. Two of them are in memory at a time. */
+const UPLOAD_CHUNKS = 16;
+const UPLOAD_BYTES = UPLOAD_CHUNKS * CHUNK_BYTES;
+/** So many chunks are read at once. */
+const READ_CHUNKS = 16;
+/** An upload renews its marker when it is so old: far less than any age at which reclaim looks at it. */
+const MARKER_RENEWAL_MS = 60_000;
+/** The age of the markers that reclaim looks at: time for a slow document to follow its attachments. */
+const RECLAIM_AGE_MS = 60 * 60 * 1_000;
+const RECLAIM_PAGE_ROWS = 50;
+
+export interface StageOptions {
+  /** The bytes come compressed, and are kept so. */
+  readonly encoding?: "gzip" | undefined;
+  /** `md5-` and base64, of the bytes as they come. */
+  readonly expectedDigest?: string | undefined;
+  /** In bytes, as they come. */
+  readonly expectedLength?: number | undefined;
+  /** Stores the bytes gzipped, from 1 (fast) to 9 (small), unless they come compressed; undefined: as they come. */
+  readonly compressionLevel?: number | undefined;
+}
+
+export interface ReadContentOptions {
+  /** Whether an encoding is undone; otherwise the bytes come as stored. */
+  readonly decoded: boolean;
+  /** The first byte, counted in what is asked for; 0 when absent. */
+  readonly start?: number | undefined;
+  /** Behind the last byte. */
+  readonly end?: number | undefined;
+}
+
+export interface Reclaimed {
+  readonly contentCount: number;
+}
+
+export class AttachmentStore {
+  readonly #runtime: Runtime;
+  readonly #kv: KeyValueStore;
+
+  constructor({ runtime, kv }: { readonly runtime: Runtime; readonly kv: KeyValueStore }) {
+    this.#runtime = { ...runtime, random: runtime.random.fork("databases.attachments") };
+    this.#kv = kv;
+  }
+
+  /**
+   * Stores bytes for a document to refer to. Throws STORE_ATTACHMENT_DIGEST_MISMATCH, STORE_ATTACHMENT_LENGTH_MISMATCH,
+   * STORE_ATTACHMENT_ENCODING_INVALID; what was stored until then is reclaimed later.
+   */
+  async stage(
+    database: Database,
+    chunks: AsyncIterable<Uint8Array>,
+    options: StageOptions,
+    signal?: AbortSignal,
+  ): Promise<StagedContent> {
+    const { digests, compression } = this.#runtime;
+    const incoming = new Meter(digests.createMd5());
+    const level = options.encoding === undefined ? options.compressionLevel : undefined;
+    const isCompressed = level !== undefined;
+    const stored = isCompressed ? new Meter(digests.createMd5()) : incoming;
+    const gzipMeter = options.encoding === "gzip" ? new GzipMeter(compression) : undefined;
+    const metered = incoming.measure(gzipMeter === undefined ? chunks : gzipMeter.tap(chunks));
+    const encoded = isCompressed ? stored.measure(compression.gzip(metered, { level })) : metered;
+
+    const upload = new Upload(this.#runtime, this.#kv, database, signal);
+    try {
+      for await (const chunk of encoded) {
+        signal?.throwIfAborted();
+        await upload.push(chunk);
+      }
+    } finally {
+      await upload.settled();
+    }
+    checkIncoming(incoming, options);
+    const record = {
+      digest: stored.digest,
+      length: gzipMeter === undefined ? incoming.length : await gzipMeter.decodedLength(),
+      encoding: isCompressed ? "gzip" : options.encoding,
+      encodedLength: stored.length,
+    } as const;
+    await upload.finish(encodeContentRecord(record));
+    return { contentId: upload.contentId, ...record };
+  }
+
+  /** The bytes of an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE when its last leaf went while they were read. */
+  async *read(
+    database: Database,
+    attachment: Attachment,
+    { decoded, start = 0, end = Number.POSITIVE_INFINITY }: ReadContentOptions,
+    signal?: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    const { encodedLength } = attachment;
+    if (decoded && attachment.encoding === "gzip") {
+      const stored = this.#readStored(
+        database,
+        attachment,
+        { start: 0, end: encodedLength },
+        signal,
+      );
+      yield* slice(this.#runtime.compression.gunzip(stored), start, end);
+    } else {
+      const range = { start, end: Math.min(end, encodedLength) };
+      yield* this.#readStored(database, attachment, range, signal);
+    }
+  }
+
+  /**
+   * Clears contents that no leaf refers to, and that have waited for at least `ageMs`. Looks at all such markers, in as many
+   * transactions as it takes.
+   */
+  async reclaim(
+    database: Database,
+    { ageMs = RECLAIM_AGE_MS }: { readonly ageMs?: number } = {},
+    signal?: AbortSignal,
+  ): Promise<Reclaimed> {
+    const beforeMs = this.#runtime.clock.nowMs() - ageMs;
+    let contentCount = 0;
+    for (;;) {
+      const page = await this.#kv.transact((tx) => reclaimPage(tx, database, beforeMs), {
+        signal,
+        whenUnknown: "retry",
+      });
+      contentCount += page.contentCount;
+      if (page.isLast) return { contentCount };
+    }
+  }
+
+  async *#readStored(
+    database: Database,
+    { contentId }: Attachment,
+    { start, end }: { readonly start: number; readonly end: number },
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    let position = start;
+    while (position < end) {
+      const index = Math.floor(position / CHUNK_BYTES);
+      const count = Math.min(READ_CHUNKS, Math.ceil(end / CHUNK_BYTES) - index);
+      const chunks = await this.#kv.read(
+        (tx) => readPage(tx, database, { contentId, index, count }),
+        {
+          signal,
+        },
+      );
+      for (const [offset, chunk] of chunks.entries()) {
+        const chunkStart = (index + offset) * CHUNK_BYTES;
+        assert(chunkStart + chunk.length > position, "A content has the length of its attachment");
+        const part = chunk.subarray(Math.max(0, position - chunkStart), end - chunkStart);
+        position = chunkStart + chunk.length;
+        if (part.length > 0) yield part;
+      }
+    }
+  }
+}
+
+/** Cuts what comes into chunks, and stores them a few at a time. */
+class Upload {
+  readonly contentId: string;
+  readonly #runtime: Runtime;
+  readonly #kv: KeyValueStore;
+  readonly #database: Database;
+  readonly #signal: AbortSignal | undefined;
+  /** Two buffers take turns: one is filled while the other is stored. They grow to what one transaction takes. */
+  #filling: Uint8Array = EMPTY_BYTES;
+  #filledBytes = 0;
+  #spare: Uint8Array = EMPTY_BYTES;
+  #chunkCount = 0;
+  #markerMs: number | undefined;
+  #storing: Promise<void> = Promise.resolve();
+
+  constructor(
+    runtime: Runtime,
+    kv: KeyValueStore,
+    database: Database,
+    signal: AbortSignal | undefined,
+  ) {
+    this.contentId = randomHex(runtime.random);
+    this.#runtime = runtime;
+    this.#kv = kv;
+    this.#database = database;
+    this.#signal = signal;
+  }
+
+  /** Resolves when more may come: what was pushed before is stored, or on its way. */
+  async push(bytes: Uint8Array): Promise<void> {
+    for (let from = 0; from < bytes.length; ) {
+      // The last chunks go with the content's record, so a full transaction waits for one byte more.
+      if (this.#filledBytes === UPLOAD_BYTES) await this.#storeFilled();
+      const part = bytes.subarray(from, from + UPLOAD_BYTES - this.#filledBytes);
+      this.#fill(part);
+      from += part.length;
+    }
+  }
+
+  async #storeFilled(): Promise<void> {
+    await this.#storing;
+    const filled = this.#filling;
+    this.#storing = this.#store(filled, undefined);
+    // Its failure is found by the next who waits for it.
+    this.#storing.catch(() => {});
+    this.#filling = this.#spare;
+    this.#filledBytes = 0;
+    this.#spare = filled;
+  }
+
+  #fill(bytes: Uint8Array): void {
+    const needed = this.#filledBytes + bytes.length;
+    if (needed > this.#filling.length) {
+      // What fits at once, as an inline attachment does, is not given room to grow.
+      const isFirst = this.#filledBytes === 0;
+      const grown = new Uint8Array(isFirst ? needed : Math.min(needed * 2, UPLOAD_BYTES));
+      grown.set(this.#filling.subarray(0, this.#filledBytes));
+      this.#filling = grown;
+    }
+    this.#filling.set(bytes, this.#filledBytes);
+    this.#filledBytes = needed;
+  }
+
+  /** Resolves when nothing is on its way any more, however that ended. */
+  async settled(): Promise<void> {
+    await this.#storing.catch(() => {});
+  }
+
+  /** Stores what is left, and the record that makes the content whole. */
+  async finish(record: Uint8Array): Promise<void> {
+    await this.#storing;
+    await this.#store(this.#filling.subarray(0, this.#filledBytes), record);
+  }
+
+  async #store(bytes: Uint8Array, record: Uint8Array | undefined): Promise<void> {
+    const { keys } = this.#database;
+    const nowMs = this.#runtime.clock.nowMs();
+    const oldMarkerMs = this.#markerMs;
+    const isRenewed =
+      record !== undefined || oldMarkerMs === undefined || nowMs - oldMarkerMs > MARKER_RENEWAL_MS;
+    const body = async (tx: Transaction): Promise<void> => {
+      await this.#database.assertExists(tx);
+      if (oldMarkerMs !== undefined) await this.#assertMarked(tx, oldMarkerMs, nowMs);
+      for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
+        const chunk = this.#chunkCount + offset / CHUNK_BYTES;
+        const key = keys.contentChunk(this.contentId, chunk);
+        tx.set(key, bytes.subarray(offset, offset + CHUNK_BYTES));
+      }
+      if (isRenewed) {
+        if (oldMarkerMs !== undefined) tx.clear(keys.unreferenced(oldMarkerMs, this.contentId));
+        tx.set(keys.unreferenced(nowMs, this.contentId), NOTHING);
+      }
+      if (record !== undefined) tx.set(keys.content(this.contentId), record);
+    };
+    await this.#kv.transact(body, { signal: this.#signal, whenUnknown: "retry" });
+    if (isRenewed) this.#markerMs = nowMs;
+    this.#chunkCount += Math.ceil(bytes.length / CHUNK_BYTES);
+  }
+
+  /** An upload that stood still for longer than reclaim waits has lost its first chunks. */
+  async #assertMarked(tx: Transaction, oldMarkerMs: number, newMarkerMs: number): Promise<void> {
+    const { keys } = this.#database;
+    if ((await tx.get(keys.unreferenced(oldMarkerMs, this.contentId))) !== undefined) return;
+    // The commit was unknown, and had been carried out.
+    if ((await tx.get(keys.unreferenced(newMarkerMs, this.contentId))) !== undefined) return;
+    throw contentGone(this.contentId);
+  }
+}
+
+/** Digest and length of what passes. */
+class Meter {
+  length = 0;
+  readonly #md5: DigestStream;
+  #digest: string | undefined;
+
+  constructor(md5: DigestStream) {
+    this.#md5 = md5;
+  }
+
+  async *measure(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of chunks) {
+      this.#md5.update(chunk);
+      this.length += chunk.length;
+      yield chunk;
+    }
+  }
+
+  /** Of all that passed, when it has. */
+  get digest(): string {
+    this.#digest ??= digestText(this.#md5.digest());
+    return this.#digest;
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+
+function checkIncoming(incoming: Meter, { expectedDigest, expectedLength }: StageOptions): void {
+  if (expectedLength !== undefined && expectedLength !== incoming.length) {
+    throw new OperationalError(
+      "STORE_ATTACHMENT_LENGTH_MISMATCH",
+      "The attachment has another length than was announced",
+      { expected: expectedLength, actual: incoming.length },
+    );
+  }
+  const actual = incoming.digest;
+  if (expectedDigest === undefined || expectedDigest === actual) return;
+  throw new OperationalError(
+    "STORE_ATTACHMENT_DIGEST_MISMATCH",
+    "The attachment has another digest than was announced",
+    { expected: expectedDigest, actual },
+  );
+}
+
+async function readPage(
+  tx: ReadTransaction,
+  database: Database,
+  { contentId, index, count }: { contentId: string; index: number; count: number },
+): Promise<Uint8Array[]> {
+  const chunks = await Promise.all(
+    Array.from({ length: count }, (_, offset) =>
+      tx.get(database.keys.contentChunk(contentId, index + offset)),
+    ),
+  );
+  return chunks.map((chunk) => {
+    if (chunk === undefined) throw contentGone(contentId);
+    return chunk;
+  });
+}
+
+async function reclaimPage(
+  tx: Transaction,
+  { keys }: Database,
+  beforeMs: number,
+): Promise<{ contentCount: number; isLast: boolean }> {
+  const page = await tx.getRangePage(keys.unreferencedBefore(beforeMs), {
+    limit: RECLAIM_PAGE_ROWS,
+  });
+  const contents = await Promise.all(
+    page.entries.map(async ({ key }) => {
+      tx.clear(key);
+      const contentId = keys.unreferencedContent(key);
+      const references = await tx.getRangePage(keys.references(contentId), { limit: 1 });
+      return references.entries.length > 0 ? undefined : contentId;
+    }),
+  );
+  const unreferenced = new Set(contents.filter((contentId) => contentId !== undefined));
+  await Promise.all([...unreferenced].map((contentId) => clearContent(tx, keys, contentId)));
+  return { contentCount: unreferenced.size, isLast: page.stoppedBy === "exhausted" };
+}
+
+/** The bytes from `start` to before `end` of what comes. */
+async function* slice(
+  chunks: AsyncIterable<Uint8Array>,
+  start: number,
+  end: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let position = 0;
+  for await (const chunk of chunks) {
+    const part = chunk.subarray(Math.max(0, start - position), Math.max(0, end - position));
+    position += chunk.length;
+    if (part.length > 0) yield part;
+    if (position >= end) return;
+  }
+}

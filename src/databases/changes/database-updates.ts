@@ -1,0 +1,170 @@
+/**
+ * What became of the databases of a store, in the order in which it happened: created, updated, deleted; of each database only
+ * the latest of each. Who writes appends a row and clears the one that it makes obsolete: no two writers conflict over it. Those
+ * that write at the same time may leave a row each; the next ones clear them.
+ *
+ * Which rows are obsolete a process knows of those that it wrote itself; of the others it learns by a snapshot, now and then.
+ */
+import { assert, EMPTY_BYTES, type Page, type Random } from "../../base/index.ts";
+import {
+  firstGreaterThan,
+  type ReadTransaction,
+  type Transaction,
+  type Versionstamp,
+  type Watch,
+} from "../../kv/index.ts";
+import { encodeNewVersionstamp } from "../records/counter-record.ts";
+import type { RegistryKeys } from "../records/database-keys.ts";
+import { RecordReader, RecordWriter } from "../records/record-bytes.ts";
+import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./sequence.ts";
+
+const KINDS = ["created", "updated", "deleted"] as const;
+export type UpdateKind = (typeof KINDS)[number];
+
+export interface DatabaseUpdate {
+  readonly sequence: string;
+  readonly name: string;
+  readonly kind: UpdateKind;
+}
+
+export interface UpdatesOptions {
+  /** Updates behind this sequence; from the start when absent or "0". */
+  readonly since?: string;
+  readonly limit?: number;
+  readonly descending?: boolean;
+}
+
+const FORMAT = 1;
+/** More rows than that are never left by writers that met. */
+const OBSOLETE_COUNT_MAX = 100;
+/**
+ * So many rows of others a writer clears. Writers that meet see the same rows; if each cleared all, most of that would be done
+ * many times. Two, chosen at random, are enough: a writer alone clears more than it adds, and of n that meet nearly n are cleared.
+ */
+const CLEARED_COUNT_MAX = 2;
+/** One in so many notes looks for rows of other processes: each of them may leave one, until somebody does. */
+const NOTES_PER_LOOK = 32;
+/** Of so many databases and kinds it is known which rows this process wrote; then the one that came first is forgotten. */
+const KNOWN_COUNT_MAX = 1_000;
+
+interface WrittenRows {
+  /** By the digits of their versionstamps. */
+  readonly rows: Map<string, Versionstamp>;
+  /** How many have noted the same since the last commit that did. */
+  begunCount: number;
+}
+
+/** What each transaction has noted already. */
+const noted = new WeakMap<Transaction, Set<string>>();
+
+export class DatabaseUpdates {
+  readonly #keys: RegistryKeys;
+  readonly #random: Random;
+  /** Rows that this process wrote, by what they tell. */
+  readonly #written = new Map<string, WrittenRows>();
+
+  constructor(keys: RegistryKeys, random: Random) {
+    this.#keys = keys;
+    this.#random = random;
+  }
+
+  /** Once in a transaction, however often it is called. */
+  async note(tx: Transaction, name: string, kind: UpdateKind): Promise<void> {
+    const notes = noted.get(tx) ?? new Set();
+    noted.set(tx, notes);
+    const note = `${kind} ${name}`;
+    if (notes.has(note)) return;
+    notes.add(note);
+    const kindNumber = KINDS.indexOf(kind);
+    const cleared = this.#ownObsolete(note) ?? (await this.#foundObsolete(tx, name, kindNumber));
+    for (const versionstamp of cleared) {
+      tx.clear(this.#keys.updateOf(name, kindNumber, versionstamp));
+      tx.clear(this.#keys.update(versionstamp));
+    }
+    const userVersion = tx.nextUserVersion();
+    const record = new RecordWriter().byte(FORMAT).byte(kindNumber).text(name).finish();
+    tx.setVersionstampedKey(this.#keys.newUpdate(userVersion), record);
+    tx.setVersionstampedKey(this.#keys.newUpdateOf(name, kindNumber, userVersion), EMPTY_BYTES);
+    tx.setVersionstampedValue(this.#keys.updated(), encodeNewVersionstamp(userVersion));
+    tx.afterCommit(({ versionstamp }) => {
+      this.#remember(note, cleared, versionstamp?.withUserVersion(userVersion));
+    });
+  }
+
+  /** Rows of this process; undefined when somebody has to look what else there is. */
+  #ownObsolete(note: string): readonly Versionstamp[] | undefined {
+    const written = this.#written.get(note);
+    if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
+    // Each takes as many as it adds, and the first behind a commit one more, so that they become fewer.
+    const count = written.begunCount++ === 0 ? 2 : 1;
+    const taken: Versionstamp[] = [];
+    for (const [text, versionstamp] of written.rows) {
+      if (taken.length === count || taken.includes(versionstamp)) break;
+      taken.push(versionstamp);
+      // To the end, so that whoever writes at the same time takes others. The commit removes them.
+      written.rows.delete(text);
+      written.rows.set(text, versionstamp);
+    }
+    return taken;
+  }
+
+  /** Some of the rows that were there when the transaction began. */
+  async #foundObsolete(
+    tx: Transaction,
+    name: string,
+    kindNumber: number,
+  ): Promise<readonly Versionstamp[]> {
+    const range = this.#keys.updatesOf(name, kindNumber);
+    const { entries } = await tx.snapshot.getRangePage(range, { limit: OBSOLETE_COUNT_MAX });
+    const rows = entries.map(({ key }) => this.#keys.updateOfVersionstamp(key));
+    if (rows.length <= CLEARED_COUNT_MAX) return rows;
+    const start = this.#random.integer(rows.length);
+    return [...rows.slice(start), ...rows].slice(0, CLEARED_COUNT_MAX);
+  }
+
+  #remember(note: string, cleared: readonly Versionstamp[], added: Versionstamp | undefined): void {
+    const written = this.#written.get(note) ?? { rows: new Map(), begunCount: 0 };
+    for (const versionstamp of cleared) written.rows.delete(versionstamp.toString());
+    if (added !== undefined) written.rows.set(added.toString(), added);
+    written.begunCount = 0;
+    const [first] = this.#written.keys();
+    if (this.#written.size >= KNOWN_COUNT_MAX && first !== undefined && !this.#written.has(note)) {
+      this.#written.delete(first);
+    }
+    this.#written.set(note, written);
+  }
+
+  async page(
+    tx: ReadTransaction,
+    { since = FIRST_SEQUENCE, limit, descending = false }: UpdatesOptions,
+  ): Promise<Page<DatabaseUpdate>> {
+    const all = this.#keys.updates();
+    const stamp = parseSequence(since);
+    const begin = stamp === undefined ? all.begin : firstGreaterThan(this.#keys.update(stamp));
+    const { entries, stoppedBy } = await tx.snapshot.getRangePage(
+      { begin, end: all.end },
+      { reverse: descending, ...(limit === undefined ? {} : { limit }) },
+    );
+    return {
+      entries: entries.map(({ key, value }) => {
+        const reader = new RecordReader(value);
+        assert(reader.byte() === FORMAT, "The update record has a format of this version");
+        const kind = KINDS[reader.byte()] as UpdateKind;
+        const sequence = formatSequence(this.#keys.updateVersionstamp(key));
+        return { sequence, name: reader.text(), kind };
+      }),
+      stoppedBy,
+    };
+  }
+
+  /** Of the last update; the first sequence when there was none. */
+  async lastSequence(tx: ReadTransaction): Promise<string> {
+    const { entries } = await this.page(tx, { limit: 1, descending: true });
+    return entries[0]?.sequence ?? FIRST_SEQUENCE;
+  }
+
+  /** Fires after the next commit that notes an update. */
+  watch(tx: Transaction): Watch {
+    return tx.watch(this.#keys.updated());
+  }
+}

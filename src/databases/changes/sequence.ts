@@ -1,0 +1,44 @@
+/**
+ * Update sequences as the layers above see them: the commit's version in decimal, a dash, the versionstamp in hex. Only the
+ * second part counts; the number is for people, and for clients that look at what stands before the dash, as they do with
+ * CouchDB's. "0" stands before everything.
+ */
+import { hexDecode, hexEncode, OperationalError } from "../../base/index.ts";
+import { VERSIONSTAMP_BYTES, Versionstamp } from "../../kv/index.ts";
+
+export const FIRST_SEQUENCE = "0";
+
+const SEQUENCE = /^([0-9]+)-([0-9a-f]{24})$/;
+
+export function formatSequence(versionstamp: Versionstamp): string {
+  return `${commitVersion(versionstamp)}-${hexEncode(versionstamp.bytes)}`;
+}
+
+/** Undefined for "0". Throws STORE_SEQUENCE_INVALID for what is no sequence of ours. */
+export function parseSequence(sequence: string): Versionstamp | undefined {
+  if (sequence === FIRST_SEQUENCE) return undefined;
+  const match = SEQUENCE.exec(sequence);
+  const bytes = match === null ? undefined : hexDecode(match[2] as string);
+  if (match !== null && bytes?.length === VERSIONSTAMP_BYTES) {
+    const versionstamp = Versionstamp.fromBytes(bytes);
+    if (commitVersion(versionstamp) === match[1]) return versionstamp;
+  }
+  throw new OperationalError("STORE_SEQUENCE_INVALID", "The sequence is not one of this server", {
+    sequence: sequence.slice(0, 100),
+  });
+}
+
+/** In decimal. */
+function commitVersion({ bytes }: Versionstamp): string {
+  const high = uint32(bytes, 0);
+  const low = uint32(bytes, 4);
+  const isSafe = high < 2 ** 21;
+  return isSafe ? String(high * 2 ** 32 + low) : String((BigInt(high) << 32n) + BigInt(low));
+}
+
+function uint32(bytes: Uint8Array, offset: number): number {
+  let value = 0;
+  for (let index = offset; index < offset + 4; index++)
+    value = value * 256 + (bytes[index] as number);
+  return value;
+}

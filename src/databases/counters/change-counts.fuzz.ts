@@ -1,0 +1,124 @@
+/**
+ * The counts of the update sequence against counting: rounds of transactions side by side, each of which moves some old
+ * changes to the end and adds some. Boundaries are drawn every few changes, so that sweeps have much to do.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createSystemRuntime } from "../../host/index.ts";
+import { KeyValueStore, MemoryEngine, Subspace, type Versionstamp } from "../../kv/index.ts";
+import { DatabaseKeys } from "../records/database-keys.ts";
+import { seededRandom } from "../store.fixture.ts";
+import { openState } from "../transaction-state.ts";
+import { ChangeCounts } from "./change-counts.ts";
+import { CounterDeltas } from "./counter-deltas.ts";
+
+const SPACING = 4;
+const EMPTY = new Uint8Array(0);
+const RECORD = { uuid: "00".repeat(16), instanceStartTime: 1, revisionLimit: 1_000 };
+
+const round = fc.array(
+  fc.array(
+    fc.record({ moved: fc.array(fc.nat(), { maxLength: 4 }), added: fc.nat(4) }),
+    // Batches of one transaction.
+    { minLength: 1, maxLength: 2 },
+  ),
+  { minLength: 1, maxLength: 4 },
+);
+
+describe("the counts of the update sequence", () => {
+  test("are those of counting", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(round, { maxLength: 40 }), fc.nat(), async (rounds, seed) => {
+        const runtime = createSystemRuntime();
+        const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+        const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
+        const counts = new ChangeCounts(keys, seededRandom(seed), SPACING);
+        const changes = (): Promise<Versionstamp[]> =>
+          kv.read(async (tx) => {
+            const page = await tx.getRangePage(keys.changes());
+            return page.entries.map(({ key }) => keys.changeVersionstamp(key));
+          });
+        for (const transactions of rounds) {
+          const stored = await changes();
+          const taken = new Set<number>();
+          await Promise.all(
+            transactions.map((batches) => {
+              // No two transactions move the same change: that is for the document's record to prevent.
+              const work = batches.map(({ moved, added }) => {
+                const places = moved.map((at) => at % Math.max(1, stored.length));
+                const own = [...new Set(places)].filter((at) => at in stored && !taken.has(at));
+                for (const at of own) taken.add(at);
+                return { leaving: own.map((at) => stored[at] as Versionstamp), added };
+              });
+              return kv.transact(async (tx) => {
+                const state = openState(tx, RECORD);
+                for (const { leaving, added } of work) {
+                  await counts.begin(tx, state, leaving.length + added);
+                  const places = await counts.prepareLeave(tx, state, leaving);
+                  const deltas = new CounterDeltas(keys);
+                  for (const [index, versionstamp] of leaving.entries()) {
+                    tx.clear(keys.change(versionstamp));
+                    counts.leave(places[index], deltas);
+                  }
+                  for (let index = 0; index < leaving.length + added; index++) {
+                    tx.setVersionstampedKey(keys.newChange(tx.nextUserVersion()), EMPTY);
+                    counts.enter(state);
+                  }
+                  deltas.apply(tx);
+                  counts.finish(tx, state);
+                }
+              });
+            }),
+          );
+          const now = await changes();
+          await kv.read(async (tx) => {
+            for (const [index, versionstamp] of now.entries()) {
+              expect(await counts.countAfter(tx, versionstamp)).toBe(now.length - 1 - index);
+            }
+          });
+        }
+        await kv.close();
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("of a long life stay few", async () => {
+    const runtime = createSystemRuntime();
+    const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+    const keys = new DatabaseKeys(Subspace.fromTuple(["counts"]));
+    const counts = new ChangeCounts(keys, seededRandom(7), SPACING);
+    // One of ten changes stays where it is; the others move all the time.
+    const places: Versionstamp[] = [];
+    for (let round = 0; round < 2_000; round++) {
+      const leaving = round < 60 ? undefined : places[(round * 7) % 54];
+      const userVersion = await kv.transact(async (tx) => {
+        const state = openState(tx, RECORD);
+        await counts.begin(tx, state, 1);
+        const [place] = await counts.prepareLeave(tx, state, [leaving]);
+        const deltas = new CounterDeltas(keys);
+        if (leaving !== undefined) tx.clear(keys.change(leaving));
+        counts.leave(place, deltas);
+        const drawn = tx.nextUserVersion();
+        tx.setVersionstampedKey(keys.newChange(drawn), EMPTY);
+        counts.enter(state);
+        deltas.apply(tx);
+        counts.finish(tx, state);
+        return drawn;
+      });
+      const page = await kv.read((tx) =>
+        tx.getRangePage(keys.changes(), { limit: 1, reverse: true }),
+      );
+      const written = keys.changeVersionstamp((page.entries[0] as { key: Uint8Array }).key);
+      expect(written.bytes[11]).toBe(userVersion);
+      places[round < 60 ? round : (round * 7) % 54] = written;
+    }
+    const [shares, boundaries] = await kv.read((tx) =>
+      Promise.all([tx.getRangePage(keys.shares()), tx.getRangePage(keys.boundaries())]),
+    );
+    // 2,000 transactions drew about 500 boundaries; 60 changes are left.
+    expect(shares.entries.length).toBeLessThan(150);
+    expect(boundaries.entries.length).toBeLessThan(60);
+    await kv.close();
+  });
+});

@@ -1,0 +1,181 @@
+/**
+ * How many documents changed after a sequence, without counting them all, and without a conflict between writers.
+ *
+ * The update sequence grows at its end, but documents leave their old places in its middle. So it is cut by *boundaries*, and
+ * beside it stand *shares*: counters, each at a versionstamp. What holds at any time, for every boundary, is this:
+ *
+ *   the sum of the shares from the boundary on  =  the number of changes behind it.
+ *
+ * A count scans from its sequence to the next boundary, and adds up the shares from there. Every step keeps the rule:
+ *
+ * - A transaction sets one share at its own versionstamp, before its changes, to their number.
+ * - Who moves an old change takes one from the share at the last boundary before it, or, if he cannot look, from one at its
+ *   very place: any place will do that no boundary separates from the change. He may have looked at an old state of the
+ *   store: new boundaries only arise behind all that he can move.
+ * - One transaction in many makes its versionstamp a boundary.
+ * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless boundaries.
+ *
+ * Nobody reads what others write, but sweepers, and they read what only other sweepers touch, as a rule.
+ */
+import type { Random } from "../../base/index.ts";
+import {
+  firstGreaterThan,
+  type Key,
+  type KeyRange,
+  type ReadTransaction,
+  type Transaction,
+  type Versionstamp,
+} from "../../kv/index.ts";
+import { decodeCounter, encodeCounter, readCounter } from "../records/counter-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import type { Share, TransactionState } from "../transaction-state.ts";
+import { latestBoundaries, sweepShares } from "./change-sweep.ts";
+import type { CounterDeltas } from "./counter-deltas.ts";
+
+/** Changes between two boundaries, on the average: shorter scans against more shares to add up. */
+const SPACING = 500;
+/** Sweepers that meet disturb each other, and writers of large batches all draw boundaries. */
+const BOUNDARIES_PER_SWEEP = 4;
+/** The latest boundaries, read at once: most changes that move are young. */
+const RECENT_MAX = 16;
+const COUNT_PAGE_ROWS = 2_000;
+
+export class ChangeCounts {
+  readonly #keys: DatabaseKeys;
+  readonly #random: Random;
+  readonly #spacing: number;
+
+  constructor(keys: DatabaseKeys, random: Random, spacing = SPACING) {
+    this.#keys = keys;
+    this.#random = random;
+    this.#spacing = spacing;
+  }
+
+  /** Before the reads of a batch. Draws the user version of the share, which stands before those of the changes. */
+  async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
+    const isBoundary = this.#random.integer(this.#spacing) < editCount;
+    state.share ??= {
+      userVersion: tx.nextUserVersion(),
+      changeCount: 0,
+      isBoundary: false,
+      isWritten: false,
+      recent: undefined,
+      swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
+    };
+    if (isBoundary) state.share.isBoundary = true;
+    // Also for batches side by side: once one of them is written, a sweep cannot read.
+    await state.share.swept;
+  }
+
+  /** Finds the shares from which stored changes are to be taken when they move; undefined for none. */
+  async prepareLeave(
+    tx: Transaction,
+    state: TransactionState,
+    versionstamps: readonly (Versionstamp | undefined)[],
+  ): Promise<(Key | undefined)[]> {
+    const places: (Key | undefined)[] = versionstamps.map(() => undefined);
+    if (versionstamps.every((versionstamp) => versionstamp === undefined)) return places;
+    const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
+      versionstamp === undefined ? [] : [{ index, versionstamp }],
+    );
+    // From the latest down: those between the same two boundaries follow each other, and share one read.
+    leaving.sort((left, right) => right.versionstamp.compare(left.versionstamp));
+    let found: Versionstamp | undefined;
+    for (const { index, versionstamp } of leaving) {
+      if (found === undefined || found.compare(versionstamp) > 0) {
+        const boundary = await this.#boundaryBefore(tx, state, versionstamp);
+        // No boundary stands before it, so nobody counts it, nor those that are older still.
+        if (boundary === undefined) break;
+        found = boundary;
+      }
+      places[index] = this.#keys.share(found);
+    }
+    return places;
+  }
+
+  /** A change leaves the place that `prepareLeave` found, and another enters at the end. */
+  leave(place: Key | undefined, deltas: CounterDeltas): void {
+    if (place !== undefined) deltas.addAt(place, -1);
+  }
+
+  enter(state: TransactionState): void {
+    if (state.share !== undefined) state.share.changeCount++;
+  }
+
+  /** After the changes of a batch. The same key again with another count: the last one is what the commit writes. */
+  finish(tx: Transaction, state: TransactionState): void {
+    const { share } = state;
+    if (share === undefined || share.changeCount === 0) return;
+    const { userVersion, changeCount, isBoundary } = share;
+    tx.setVersionstampedKey(this.#keys.newShare(userVersion), encodeCounter(changeCount));
+    if (isBoundary) tx.setVersionstampedKey(this.#keys.newBoundary(userVersion), NOTHING);
+    share.isWritten = true;
+  }
+
+  /** How many changes stand behind the versionstamp; all without one. */
+  async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
+    if (versionstamp === undefined) {
+      const counters = ["documents", "deletedDocuments"] as const;
+      const counts = await Promise.all(counters.map((name) => readCounter(tx, this.#keys, name)));
+      return counts.reduce((total, count) => total + count, 0);
+    }
+    const { snapshot } = tx;
+    const boundaries = {
+      begin: firstGreaterThan(this.#keys.boundary(versionstamp)),
+      end: this.#keys.boundaries().end,
+    };
+    const [next] = (await snapshot.getRangePage(boundaries, { limit: 1 })).entries;
+    const begin = firstGreaterThan(this.#keys.change(versionstamp));
+    if (next === undefined) return countRows(snapshot, { begin, end: this.#keys.changes().end });
+    const boundary = this.#keys.boundaryVersionstamp(next.key);
+    const [near, far] = await Promise.all([
+      countRows(snapshot, { begin, end: this.#keys.change(boundary) }),
+      this.#sum(snapshot, { begin: this.#keys.share(boundary), end: this.#keys.shares().end }),
+    ]);
+    return near + far;
+  }
+
+  /** The last boundary before a change, or the change's own place where it cannot be looked for. */
+  async #boundaryBefore(
+    tx: Transaction,
+    state: TransactionState,
+    versionstamp: Versionstamp,
+  ): Promise<Versionstamp | undefined> {
+    const share = state.share as Share;
+    if (share.recent === undefined && share.isWritten) return versionstamp;
+    share.recent ??= latestBoundaries(tx, this.#keys, RECENT_MAX);
+    const recent = await share.recent;
+    const found = recent.find((boundary) => boundary.compare(versionstamp) < 0);
+    if (found !== undefined || recent.length < RECENT_MAX) return found;
+    if (share.isWritten) return versionstamp;
+    const { begin } = this.#keys.boundaries();
+    const range = { begin, end: this.#keys.boundary(versionstamp) };
+    const [row] = (await tx.snapshot.getRangePage(range, { limit: 1, reverse: true })).entries;
+    return row === undefined ? undefined : this.#keys.boundaryVersionstamp(row.key);
+  }
+
+  async #sweepSometimes(tx: Transaction): Promise<void> {
+    if (this.#random.integer(BOUNDARIES_PER_SWEEP) === 0)
+      await sweepShares(tx, this.#keys, this.#spacing);
+  }
+
+  async #sum(tx: ReadTransaction, range: KeyRange): Promise<number> {
+    let sum = 0;
+    for await (const { value } of tx.getRange(range)) sum += decodeCounter(value);
+    return sum;
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+
+async function countRows(tx: ReadTransaction, range: KeyRange): Promise<number> {
+  let rowCount = 0;
+  let begin = range.begin;
+  for (;;) {
+    const page = await tx.getRangePage({ begin, end: range.end }, { limit: COUNT_PAGE_ROWS });
+    rowCount += page.entries.length;
+    const last = page.entries.at(-1);
+    if (page.stoppedBy === "exhausted" || last === undefined) return rowCount;
+    begin = firstGreaterThan(last.key);
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * Keeping few the shares and boundaries that count the update sequence (`change-counts.ts` has the rule they keep).
+ *
+ * A share that is no boundary's is joined with the share of the boundary before it: it is read and cleared, and its count
+ * added there. A boundary between two small stretches is cleared; its share, to which others may add at the moment, stays and is
+ * joined when a later sweep passes.
+ */
+import { hexEncode } from "../../base/index.ts";
+import type {
+  Key,
+  KeyRange,
+  KeyValue,
+  ReadTransaction,
+  Transaction,
+  Versionstamp,
+} from "../../kv/index.ts";
+import {
+  decodeCounter,
+  decodeVersionstamp,
+  encodeVersionstamp,
+} from "../records/counter-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+
+/**
+ * Young shares, mostly one of each transaction since, are joined from this boundary back on. Far more than lie between two
+ * sweeps as a rule, which also finds what was committed while the last sweeper looked.
+ */
+const YOUNG_BOUNDARIES = 8;
+const YOUNG_SHARES_MAX = 5_000;
+/** What a sweep looks at of the old: more boundaries than were drawn since the last, so that sweeping keeps up. */
+const OLD_BOUNDARIES_MAX = 32;
+const OLD_SHARES_MAX = 128;
+
+/** Latest first. */
+export async function latestBoundaries(
+  tx: ReadTransaction,
+  keys: DatabaseKeys,
+  limit: number,
+): Promise<readonly Versionstamp[]> {
+  const page = await tx.snapshot.getRangePage(keys.boundaries(), { limit, reverse: true });
+  return page.entries.map(({ key }) => keys.boundaryVersionstamp(key));
+}
+
+/** One step, before the transaction writes. `spacing`: how many changes two boundaries are meant to have between them. */
+export async function sweepShares(
+  tx: Transaction,
+  keys: DatabaseKeys,
+  spacing: number,
+): Promise<void> {
+  const latest = await latestBoundaries(tx, keys, YOUNG_BOUNDARIES);
+  const young = latest.at(-1);
+  if (young === undefined) return;
+  const range = { begin: keys.share(young), end: keys.shares().end };
+  const page = await tx.snapshot.getRangePage(range, { limit: YOUNG_SHARES_MAX });
+  joinShares(tx, keys, { shares: page.entries, boundaries: latest, spacing: 0 });
+  await sweepOld(tx, keys, { end: young, spacing });
+}
+
+/** A page of the boundaries before `end`, from where the last sweep stopped, and then from the start again. */
+async function sweepOld(
+  tx: Transaction,
+  keys: DatabaseKeys,
+  { end, spacing }: { readonly end: Versionstamp; readonly spacing: number },
+): Promise<void> {
+  const cursor = await tx.snapshot.get(keys.sweepCursor());
+  const begin =
+    cursor === undefined ? keys.boundaries().begin : keys.boundary(decodeVersionstamp(cursor));
+  const page = await tx.snapshot.getRangePage(
+    { begin, end: keys.boundary(end) },
+    { limit: OLD_BOUNDARIES_MAX },
+  );
+  const boundaries = page.entries.map(({ key }) => keys.boundaryVersionstamp(key));
+  const [first] = boundaries;
+  const behind = page.stoppedBy === "exhausted" ? end : boundaries.at(-1);
+  if (first === undefined || behind === undefined) {
+    tx.clear(keys.sweepCursor());
+    return;
+  }
+  const range: KeyRange = { begin: keys.share(first), end: keys.share(behind) };
+  const shares = await tx.snapshot.getRangePage(range, { limit: OLD_SHARES_MAX });
+  const reached = joinShares(tx, keys, { shares: shares.entries, boundaries, spacing });
+  const next = shares.stoppedBy === "exhausted" ? behind : reached;
+  if (next === undefined || next === end) tx.clear(keys.sweepCursor());
+  else tx.set(keys.sweepCursor(), encodeVersionstamp(next));
+}
+
+interface Stretch {
+  readonly boundary: Versionstamp;
+  readonly key: Key;
+  /** Of all shares of the stretch that were seen. */
+  count: number;
+  /** Of those that are joined with the boundary's. */
+  joined: number;
+}
+
+/** Joins shares, in their order; returns the last boundary that stays. */
+function joinShares(
+  tx: Transaction,
+  keys: DatabaseKeys,
+  {
+    shares,
+    boundaries,
+    spacing,
+  }: {
+    readonly shares: readonly KeyValue[];
+    readonly boundaries: readonly Versionstamp[];
+    /** Boundaries closer than this are cleared; 0 for none. */
+    readonly spacing: number;
+  },
+): Versionstamp | undefined {
+  const byShare = new Map(
+    boundaries.map((boundary) => [hexEncode(keys.share(boundary)), boundary]),
+  );
+  let stretch: Stretch | undefined;
+  const close = (): void => {
+    if (stretch !== undefined && stretch.joined !== 0) tx.add(stretch.key, BigInt(stretch.joined));
+  };
+  for (const { key, value } of shares) {
+    const count = decodeCounter(value);
+    const boundary = byShare.get(hexEncode(key));
+    if (boundary === undefined) {
+      // Before the first of the boundaries: another page's.
+      if (stretch === undefined) continue;
+      tx.addReadConflictKey(key);
+      tx.clear(key);
+      stretch.count += count;
+      stretch.joined += count;
+    } else if (stretch !== undefined && stretch.count + count <= spacing) {
+      tx.clear(keys.boundary(boundary));
+      stretch.count += count;
+    } else {
+      close();
+      stretch = { boundary, key, count, joined: 0 };
+    }
+  }
+  close();
+  return stretch?.boundary;
+}

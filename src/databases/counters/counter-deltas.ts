@@ -1,0 +1,34 @@
+/** What a batch adds to counters, gathered, so that each counter is touched once. */
+import { hexEncode } from "../../base/index.ts";
+import type { Key, Transaction } from "../../kv/index.ts";
+import type { Counter, DatabaseKeys } from "../records/database-keys.ts";
+
+export class CounterDeltas {
+  readonly #keys: DatabaseKeys;
+  readonly #named = new Map<Counter, number>();
+  readonly #keyed = new Map<string, { readonly key: Key; delta: number }>();
+
+  constructor(keys: DatabaseKeys) {
+    this.#keys = keys;
+  }
+
+  add(counter: Counter, delta: number): void {
+    if (delta !== 0) this.#named.set(counter, (this.#named.get(counter) ?? 0) + delta);
+  }
+
+  /** To a counter that has no name. */
+  addAt(key: Key, delta: number): void {
+    const text = hexEncode(key);
+    const known = this.#keyed.get(text);
+    if (known === undefined) this.#keyed.set(text, { key, delta });
+    else known.delta += delta;
+  }
+
+  /** Once. */
+  apply(tx: Transaction): void {
+    for (const [counter, delta] of this.#named) {
+      if (delta !== 0) tx.add(this.#keys.counter(counter), BigInt(delta));
+    }
+    for (const { key, delta } of this.#keyed.values()) tx.add(key, BigInt(delta));
+  }
+}

@@ -1,0 +1,166 @@
+/** Writing a batch of edits in one transaction, as if one after the other, but with their reads side by side. */
+import { mapAtOnce } from "../../base/index.ts";
+import type { Key, Transaction, Versionstamp } from "../../kv/index.ts";
+import type { ChangeCounts } from "../counters/change-counts.ts";
+import { CounterDeltas } from "../counters/counter-deltas.ts";
+import type { Document, DocumentEdit, WriteOutcome } from "../document.ts";
+import type { DatabaseHook, HookedDatabase, Verdict, WriteContext } from "../hooks.ts";
+import { LOCAL_PREFIX } from "../names.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
+import type { DocumentReader } from "./document-reader.ts";
+import { type DocumentWriter, isStale, type Prepared, type Writable } from "./document-writer.ts";
+import type { LocalDocuments } from "./local-documents.ts";
+
+export interface BatchWriterParts {
+  readonly keys: DatabaseKeys;
+  readonly reader: DocumentReader;
+  readonly writer: DocumentWriter;
+  readonly counts: ChangeCounts;
+  readonly locals: LocalDocuments;
+  readonly hooks: readonly DatabaseHook[];
+}
+
+/** Where a batch is written, and by whom. */
+export interface Batch {
+  readonly tx: Transaction;
+  readonly state: TransactionState;
+  readonly database: HookedDatabase;
+  readonly context: WriteContext;
+}
+
+/** What carrying an edit out needs, or what became of it without that. */
+type Preparation = Prepared | WriteOutcome;
+
+export class BatchWriter {
+  readonly #keys: DatabaseKeys;
+  readonly #reader: DocumentReader;
+  readonly #writer: DocumentWriter;
+  readonly #counts: ChangeCounts;
+  readonly #locals: LocalDocuments;
+  readonly #hooks: readonly DatabaseHook[];
+
+  constructor({ keys, reader, writer, counts, locals, hooks }: BatchWriterParts) {
+    this.#keys = keys;
+    this.#reader = reader;
+    this.#writer = writer;
+    this.#counts = counts;
+    this.#locals = locals;
+    this.#hooks = hooks;
+  }
+
+  /** An outcome for each edit, at its place. */
+  async write(batch: Batch, edits: readonly DocumentEdit[]): Promise<WriteOutcome[]> {
+    await this.#counts.begin(batch.tx, batch.state, edits.length);
+    const outcomes: WriteOutcome[] = new Array(edits.length);
+    for (const round of this.#rounds(edits)) {
+      const written = await this.#writeRound(batch, round);
+      for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
+    }
+    return outcomes;
+  }
+
+  /** Groups of edits that do not depend on each other: no document twice, and one by one when a hook writes after each. */
+  #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
+    const indexed = edits.map((edit, index) => ({ edit, index }));
+    if (this.#hooks.some((hook) => hook.afterWrite !== undefined)) {
+      return indexed.map((entry) => [entry]);
+    }
+    const rounds: { edit: DocumentEdit; index: number }[][] = [];
+    const depths = new Map<string, number>();
+    for (const entry of indexed) {
+      const depth = depths.get(entry.edit.id) ?? 0;
+      depths.set(entry.edit.id, depth + 1);
+      const round = rounds[depth];
+      if (round === undefined) rounds.push([entry]);
+      else round.push(entry);
+    }
+    return rounds;
+  }
+
+  async #writeRound(
+    batch: Batch,
+    round: readonly { readonly edit: DocumentEdit }[],
+  ): Promise<WriteOutcome[]> {
+    const { tx, state } = batch;
+    const edits = round.map(({ edit }) => edit);
+    const prepared = await this.#prepareAll(batch, edits);
+    let lefts: (Key | undefined)[];
+    for (;;) {
+      lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
+      if (state.written.size === 0) break;
+      const stale = [...prepared.entries()].filter(([, entry]) => {
+        return !("kind" in entry) && isStale(state, entry);
+      });
+      if (stale.length === 0) break;
+      for (const [index] of stale) {
+        const again = await this.#prepareAll(batch, edits.slice(index, index + 1));
+        prepared[index] = again[0] as Preparation;
+      }
+    }
+    const deltas = new CounterDeltas(this.#keys);
+    const outcomes = prepared.map((entry, index) => {
+      if ("kind" in entry) return entry;
+      return this.#writer.carryOut(tx, state, entry, { deltas, left: lefts[index] });
+    });
+    deltas.apply(tx);
+    this.#counts.finish(tx, state);
+    if (!this.#hooks.some((hook) => hook.afterWrite !== undefined)) return outcomes;
+    for (const outcome of outcomes) {
+      if (outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX)) {
+        await announce(batch, this.#hooks, outcome.id);
+      }
+    }
+    return outcomes;
+  }
+
+  /** What is to be known of each edit before it is carried out; most of it is there once the documents are loaded. */
+  async #prepareAll(batch: Batch, edits: readonly DocumentEdit[]): Promise<Preparation[]> {
+    const { tx, state } = batch;
+    const ids = edits.flatMap(({ id }) => (id.startsWith(LOCAL_PREFIX) ? [] : [id]));
+    const loaded = await this.#reader.loadMany(tx, ids);
+    let next = 0;
+    return mapAtOnce(edits, (edit) => {
+      if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
+      const judged = this.#writer.judge(state, edit, loaded[next++] as LoadedDocument);
+      return judged.kind === "outcome" ? judged.outcome : this.#askHooks(batch, edit, judged);
+    });
+  }
+
+  /** The first of the hooks from `index` on, then the others. */
+  #askHooks(
+    batch: Batch,
+    edit: DocumentEdit,
+    judged: Writable,
+    index = 0,
+  ): Preparation | Promise<Preparation> {
+    const { tx, database, context } = batch;
+    const hook = this.#hooks[index];
+    if (hook === undefined) return this.#writer.prepare(tx, edit, judged);
+    const goOn = (verdict: Verdict): Preparation | Promise<Preparation> => {
+      if ("edit" in verdict) return this.#askHooks(batch, verdict.edit, judged, index + 1);
+      return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
+    };
+    const verdict = hook.beforeWrite?.(tx, database, edit, context) ?? { edit };
+    return verdict instanceof Promise ? verdict.then(goOn) : goOn(verdict);
+  }
+}
+
+async function announce(
+  { tx, database, context }: Batch,
+  hooks: readonly DatabaseHook[],
+  id: string,
+): Promise<void> {
+  for (const hook of hooks) {
+    if (hook.afterWrite === undefined) continue;
+    const winner = await database.read(tx, id);
+    await hook.afterWrite(tx, database, winner as Document, context);
+  }
+}
+
+/** The place that a document leaves when it is written. */
+function storedPlace(entry: Preparation): Versionstamp | undefined {
+  if ("kind" in entry) return undefined;
+  const { place } = entry.judged.loaded;
+  return place.kind === "stored" ? place.versionstamp : undefined;
+}

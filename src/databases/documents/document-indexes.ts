@@ -1,0 +1,159 @@
+/**
+ * Where a document stands once its tree has changed: the tree's record, its place at the end of the update sequence, the
+ * all-docs index, and the database's counters. A document whose last leaf went is in none of them.
+ */
+import { assert } from "../../base/index.ts";
+import type { Key, Transaction } from "../../kv/index.ts";
+import type { ChangeCounts } from "../counters/change-counts.ts";
+import type { CounterDeltas } from "../counters/counter-deltas.ts";
+import {
+  type ChangedLeaf,
+  encodeChangeRecord,
+  encodeWinnerRecord,
+} from "../records/change-record.ts";
+import { encodeNewVersionstamp } from "../records/counter-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import { encodeDocumentRecord } from "../records/document-record.ts";
+import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
+import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
+
+/** What a change adds to, and what it takes from. */
+export interface Counting {
+  readonly deltas: CounterDeltas;
+  /** Where the document's change was counted, when it is stored. */
+  readonly left: Key | undefined;
+}
+
+/** What a tree was before it changed, which it does in place. */
+export interface TreeBefore {
+  readonly leaves: ReadonlyMap<LeafNode, LeafState>;
+  readonly winner: LeafNode | undefined;
+  /** Whether the winner was; undefined for a document that was not there. */
+  readonly wasDeleted: boolean | undefined;
+}
+
+const NO_TREE: TreeBefore = { leaves: new Map(), winner: undefined, wasDeleted: undefined };
+
+export function treeBefore({ leaves, winner }: RevisionTree): TreeBefore {
+  if (winner === undefined) return NO_TREE;
+  return {
+    leaves: new Map(leaves.map((leaf) => [leaf, leaf.leaf])),
+    winner,
+    wasDeleted: winner.leaf.deleted,
+  };
+}
+
+interface ChangedDocument {
+  readonly id: string;
+  readonly loaded: LoadedDocument;
+  readonly before: TreeBefore;
+}
+
+export class DocumentIndexes {
+  readonly #keys: DatabaseKeys;
+  readonly #counts: ChangeCounts;
+
+  constructor(keys: DatabaseKeys, counts: ChangeCounts) {
+    this.#keys = keys;
+    this.#counts = counts;
+  }
+
+  /** Synchronous, as all that carries an edit out. */
+  update(
+    tx: Transaction,
+    state: TransactionState,
+    { id, loaded, before }: ChangedDocument,
+    counting: Counting,
+  ): void {
+    const { tree } = loaded;
+    const { winner } = tree;
+    if (winner === undefined) this.#leave(tx, id, loaded, counting);
+    else this.#move(tx, state, { id, loaded, counting });
+    const isAlive = winner?.leaf.deleted === false;
+    if (isAlive && winner !== before.winner) {
+      tx.set(this.#keys.winner(id), encodeWinnerRecord(winner));
+    }
+    if (!isAlive && before.wasDeleted === false) tx.clear(this.#keys.winner(id));
+    count(counting.deltas, tree, before);
+  }
+
+  /** Tells those who watch that something changed, where no document takes a new place. */
+  announce(tx: Transaction, state: TransactionState): void {
+    if (state.written.size > 0) return;
+    const value = encodeNewVersionstamp(tx.nextUserVersion());
+    tx.setVersionstampedValue(this.#keys.changed(), value);
+  }
+
+  /** Gives the document the place at the end of the update sequence. */
+  #move(tx: Transaction, state: TransactionState, { id, loaded, counting }: Move): void {
+    const { place, tree } = loaded;
+    const { deltas, left } = counting;
+    const userVersion = place.kind === "written" ? place.userVersion : tx.nextUserVersion();
+    if (place.kind !== "written") this.#counts.enter(state);
+    if (place.kind === "stored") {
+      tx.clear(this.#keys.change(place.versionstamp));
+      this.#counts.leave(left, deltas);
+    }
+    const change = encodeChangeRecord(id, tree.leaves.map(changedLeaf));
+    tx.setVersionstampedKey(this.#keys.newChange(userVersion), change);
+    const record = encodeDocumentRecord(tree, userVersion);
+    tx.setVersionstampedValue(this.#keys.document(id, 0), record.first);
+    for (const [index, bytes] of record.more.entries()) {
+      tx.set(this.#keys.document(id, index + 1), bytes);
+    }
+    for (let chunk = record.chunkCount; chunk < loaded.chunkCount; chunk++) {
+      tx.clear(this.#keys.document(id, chunk));
+    }
+    if (state.written.size === 0) {
+      tx.setVersionstampedValue(this.#keys.changed(), encodeNewVersionstamp(userVersion));
+    }
+    loaded.place = { kind: "written", userVersion };
+    loaded.chunkCount = record.chunkCount;
+    loaded.writeCount++;
+    state.written.set(id, loaded);
+  }
+
+  /** Takes a document out of the update sequence, and its tree away. */
+  #leave(tx: Transaction, id: string, loaded: LoadedDocument, { left, deltas }: Counting): void {
+    const { place, chunkCount } = loaded;
+    assert(place.kind === "stored", "A document leaves in a transaction that did not write it");
+    tx.clear(this.#keys.change(place.versionstamp));
+    this.#counts.leave(left, deltas);
+    for (let chunk = 0; chunk < chunkCount; chunk++) tx.clear(this.#keys.document(id, chunk));
+  }
+}
+
+interface Move {
+  readonly id: string;
+  readonly loaded: LoadedDocument;
+  readonly counting: Counting;
+}
+
+/** Adds to the database's counters what the change makes of its documents and bytes. */
+function count(deltas: CounterDeltas, tree: RevisionTree, before: TreeBefore): void {
+  const isDeleted = tree.winner?.leaf.deleted;
+  deltas.add("documents", alive(isDeleted) - alive(before.wasDeleted));
+  deltas.add("deletedDocuments", dead(isDeleted) - dead(before.wasDeleted));
+  for (const leaf of tree.leaves) if (!before.leaves.has(leaf)) addBytes(deltas, leaf.leaf, 1);
+  if (before.leaves.size === 0) return;
+  const after = new Set(tree.leaves);
+  for (const [leaf, state] of before.leaves) if (!after.has(leaf)) addBytes(deltas, state, -1);
+}
+
+function addBytes(deltas: CounterDeltas, leaf: LeafState, sign: 1 | -1): void {
+  deltas.add("externalBytes", sign * (leaf.bodyBytes + leaf.attachmentBytes));
+  deltas.add("activeBytes", sign * (leaf.bodyBytes + leaf.attachmentEncodedBytes));
+}
+
+function changedLeaf({ generation, hash, leaf }: LeafNode): ChangedLeaf {
+  return { generation, hash, deleted: leaf.deleted };
+}
+
+/** 1 for a document that is there, 0 for a deleted or unknown one. */
+function alive(deleted: boolean | undefined): number {
+  return deleted === false ? 1 : 0;
+}
+
+function dead(deleted: boolean | undefined): number {
+  return deleted === true ? 1 : 0;
+}

@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import { AttachmentStore } from "../attachments/attachment-store.ts";
+import type { Document } from "../document.ts";
+import type { DatabaseHook } from "../hooks.ts";
+import {
+  CONTEXT,
+  interactive,
+  type OpenStore,
+  openStore,
+  replicated,
+  revisionOf,
+} from "../store.fixture.ts";
+
+const purge = (store: OpenStore, id: string, ...revisions: string[]) =>
+  store.write((tx, database) => database.purge(tx, [{ id, revisions }], CONTEXT));
+
+const updateSequence = (store: OpenStore) =>
+  store.read((tx, database) => database.updateSequence(tx));
+
+const versionOf = (sequence: string) => Number.parseInt(sequence, 10);
+
+describe("a purge", () => {
+  test("makes a document one that never was", async () => {
+    const store = await openStore();
+    const [written] = await store.edit(interactive("a"));
+    const revision = revisionOf(written);
+    expect(await purge(store, "a", revision)).toEqual([{ id: "a", revisions: [revision] }]);
+    await store.read(async (tx, database) => {
+      expect(await database.leaves(tx, "a")).toEqual([]);
+      expect((await database.changes(tx, {})).entries).toEqual([]);
+      expect(await database.info(tx)).toMatchObject({
+        documentCount: 0,
+        deletedDocumentCount: 0,
+        purgeCount: 1,
+        sizes: { external: 0, active: 0 },
+      });
+    });
+    // Created anew, without a conflict and with a first revision.
+    const [again] = await store.edit(interactive("a"));
+    expect(revisionOf(again)).toMatch(/^1-/);
+  });
+
+  test("of one leaf leaves the others, at a new place", async () => {
+    const store = await openStore();
+    await store.edit(replicated("a", ["2-x", "1-r"]), replicated("a", ["2-y", "1-r"]));
+    await store.edit(interactive("b"));
+    await purge(store, "a", "2-y");
+    await store.read(async (tx, database) => {
+      const { entries } = await database.changes(tx, {});
+      expect(entries.map(({ id, winner }) => [id, winner])).toEqual([
+        ["b", expect.stringMatching(/^1-/)],
+        ["a", "2-x"],
+      ]);
+      const [left] = await database.readLeaves(tx, "a");
+      expect(left?.revisions).toEqual({ start: 2, hashes: ["x", "r"] });
+    });
+  });
+
+  test("of an ancestor, or of what is not known, removes nothing and is remembered", async () => {
+    const store = await openStore();
+    await store.edit(replicated("a", ["2-x", "1-r"]));
+    expect(await purge(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
+    expect(await store.read((tx, database) => database.purgedInfos(tx))).toEqual([
+      { id: "a", revisions: ["1-r", "9-z"] },
+    ]);
+    expect(await store.read((tx, database) => database.leaves(tx, "a"))).toHaveLength(1);
+  });
+
+  test("takes the update sequence forward, never back", async () => {
+    const store = await openStore();
+    const [written] = await store.edit(interactive("a"));
+    const before = await updateSequence(store);
+    await purge(store, "a", revisionOf(written));
+    const after = await updateSequence(store);
+    expect(versionOf(after)).toBeGreaterThan(versionOf(before));
+    const behind = await store.read((tx, database) => database.pendingChanges(tx, after));
+    expect(behind).toBe(0);
+  });
+
+  test("releases the bytes of attachments, which are then reclaimed", async () => {
+    const store = await openStore();
+    const attachments = new AttachmentStore(store);
+    const database = await store.read(async (_, opened) => opened);
+    const content = await attachments.stage(database, bytes("poster"), {});
+    const [written] = await store.edit({
+      ...interactive("a"),
+      attachments: [{ kind: "staged", name: "p", contentType: "image/png", content }],
+    });
+    await purge(store, "a", revisionOf(written));
+    const { begin, end } = database.keys.allContentChunks();
+    const chunkCount = () =>
+      store.kv.read(async (tx) => (await tx.getRangePage({ begin, end })).entries.length);
+    expect(await chunkCount()).toBe(1);
+    expect(await attachments.reclaim(database, { ageMs: -1 })).toEqual({ contentCount: 1 });
+    expect(await chunkCount()).toBe(0);
+  });
+
+  test("is told to hooks as a deletion of what is gone, and as a write of what stays", async () => {
+    const told: Pick<Document, "id" | "revision" | "deleted">[] = [];
+    const hook: DatabaseHook = {
+      appliesTo: () => true,
+      afterWrite: async (_tx, _database, { id, revision, deleted }) => {
+        told.push({ id, revision, deleted });
+      },
+    };
+    const store = await openStore({ hooks: [hook] });
+    await store.edit(replicated("a", ["2-x", "1-r"]), replicated("a", ["2-y", "1-r"]));
+    told.length = 0;
+    await purge(store, "a", "2-y");
+    await purge(store, "a", "2-x");
+    expect(told).toEqual([
+      { id: "a", revision: "2-x", deleted: false },
+      { id: "a", revision: "2-x", deleted: true },
+    ]);
+  });
+
+  test("forgets the oldest of many, and counts on", async () => {
+    const store = await openStore();
+    await store.write((tx, database) => database.setPurgedInfosLimit(tx, 2));
+    for (const id of ["a", "b", "c"]) await purge(store, id, "1-x");
+    await store.read(async (tx, database) => {
+      expect((await database.purgedInfos(tx)).map(({ id }) => id)).toEqual(["b", "c"]);
+      expect((await database.info(tx)).purgeCount).toBe(3);
+    });
+  });
+
+  test("wakes who waits for a change", async () => {
+    const store = await openStore();
+    const [written] = await store.edit(interactive("a"));
+    const watch = await store.write(async (tx, database) => database.watchChanges(tx));
+    const woken = watch.fired(AbortSignal.timeout(5_000));
+    await purge(store, "a", revisionOf(written));
+    await woken;
+  });
+});
+
+async function* bytes(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}

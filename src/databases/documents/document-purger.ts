@@ -1,0 +1,186 @@
+/**
+ * Purging: leaves vanish with all that hangs on them, as if they had never been, and nothing in the update sequence tells of
+ * it. Their ancestors go too, but for those that another leaf has. A document that keeps a leaf takes a new place in the
+ * update sequence; one that keeps none is gone from everywhere.
+ *
+ * Purges are numbered, and the latest of them remembered (`_purged_infos`), also those that found nothing, as in CouchDB. The
+ * number is read and written, so two purges of one database conflict.
+ */
+import { OperationalError, Utf8Text } from "../../base/index.ts";
+import type { Key, ReadTransaction, Transaction, Versionstamp } from "../../kv/index.ts";
+import type { ChangeCounts } from "../counters/change-counts.ts";
+import { CounterDeltas } from "../counters/counter-deltas.ts";
+import type { Attachment, Document, Revision } from "../document.ts";
+import type { DatabaseHook } from "../hooks.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import {
+  decodePurgeLimit,
+  decodePurgeRecord,
+  encodePurgeLimit,
+  encodePurgeRecord,
+} from "../records/purge-record.ts";
+import { formatRevision, parseRevision } from "../revisions/revision.ts";
+import type { LeafNode } from "../revisions/revision-tree.ts";
+import type { LoadedDocument } from "../transaction-state.ts";
+import type { Batch } from "./batch-writer.ts";
+import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
+import type { DocumentReader } from "./document-reader.ts";
+import type { LeafWriter } from "./leaf-writer.ts";
+
+/** CouchDB's default of `_purged_infos_limit`. */
+const INFOS_LIMIT_DEFAULT = 1_000;
+
+/** Revisions of one document that are to be purged, or that were. */
+export interface Purge {
+  readonly id: string;
+  readonly revisions: readonly Revision[];
+}
+
+export interface DocumentPurgerParts {
+  readonly keys: DatabaseKeys;
+  readonly reader: DocumentReader;
+  readonly leaves: LeafWriter;
+  readonly indexes: DocumentIndexes;
+  readonly counts: ChangeCounts;
+  readonly hooks: readonly DatabaseHook[];
+}
+
+/** A document of which leaves go. */
+interface Purgeable {
+  readonly id: string;
+  readonly loaded: LoadedDocument;
+  readonly leaves: readonly LeafNode[];
+  readonly attachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
+}
+
+export class DocumentPurger {
+  readonly #parts: DocumentPurgerParts;
+
+  constructor(parts: DocumentPurgerParts) {
+    this.#parts = parts;
+  }
+
+  /** Once in a transaction, and no document twice. Tells of each document which of the revisions were leaves. */
+  async purge(batch: Batch, purges: readonly Purge[]): Promise<Purge[]> {
+    const { tx, state } = batch;
+    const { keys, counts } = this.#parts;
+    await counts.begin(tx, state, purges.length);
+    await this.#remember(tx, purges);
+    const found = await Promise.all(purges.map((purge) => this.#find(tx, purge)));
+    const affected = found.filter(({ leaves }) => leaves.length > 0);
+    const places = affected.map(({ loaded }) => storedPlace(loaded));
+    const lefts = await counts.prepareLeave(tx, state, places);
+    const deltas = new CounterDeltas(keys);
+    for (const [index, entry] of affected.entries()) {
+      this.#carryOut(batch, entry, { deltas, left: lefts[index] });
+    }
+    deltas.apply(tx);
+    counts.finish(tx, state);
+    this.#parts.indexes.announce(tx, state);
+    for (const entry of affected) await this.#announce(batch, entry);
+    return found.map(({ id, leaves }) => ({ id, revisions: leaves.map(formatRevision) }));
+  }
+
+  /** How many purges there ever were. */
+  async count(tx: ReadTransaction): Promise<number> {
+    const last = await this.#lastKey(tx.snapshot);
+    return last === undefined ? 0 : this.#parts.keys.purgeNumber(last);
+  }
+
+  /** Of the transaction of the last purge. */
+  async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
+    const range = this.#parts.keys.purges();
+    const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
+    const [last] = page.entries;
+    return last === undefined ? undefined : decodePurgeRecord(last.value).versionstamp;
+  }
+
+  /** Those that are remembered, oldest first. */
+  async infos(tx: ReadTransaction): Promise<Purge[]> {
+    const purges: Purge[] = [];
+    for await (const { value } of tx.getRange(this.#parts.keys.purges())) {
+      const { id, revisions } = decodePurgeRecord(value);
+      purges.push({ id, revisions });
+    }
+    return purges;
+  }
+
+  async infosLimit(tx: ReadTransaction): Promise<number> {
+    const value = await tx.get(this.#parts.keys.purgeLimit());
+    return value === undefined ? INFOS_LIMIT_DEFAULT : decodePurgeLimit(value);
+  }
+
+  /** Throws STORE_PURGE_LIMIT_INVALID. */
+  setInfosLimit(tx: Transaction, limit: number): void {
+    if (!Number.isSafeInteger(limit) || limit < 1) {
+      const message = "The limit is a positive integer";
+      throw new OperationalError("STORE_PURGE_LIMIT_INVALID", message, { limit });
+    }
+    tx.set(this.#parts.keys.purgeLimit(), encodePurgeLimit(limit));
+  }
+
+  async #find(tx: Transaction, { id, revisions }: Purge): Promise<Purgeable> {
+    const { reader } = this.#parts;
+    const loaded = await reader.load(tx, id);
+    const named = revisions.map((revision) => loaded.tree.findLeaf(parseRevision(revision)));
+    const leaves = [...new Set(named)].filter((leaf) => leaf !== undefined);
+    const lists = await Promise.all(
+      leaves.map(async (leaf) => [leaf, await reader.attachments(tx, id, leaf)] as const),
+    );
+    return { id, loaded, leaves, attachments: new Map(lists) };
+  }
+
+  #carryOut({ tx, state }: Batch, entry: Purgeable, counting: Counting): void {
+    const { id, loaded, leaves, attachments } = entry;
+    const before = treeBefore(loaded.tree);
+    for (const leaf of leaves) {
+      const left = attachments.get(leaf) ?? [];
+      this.#parts.leaves.drop(tx, id, leaf, leaf.leaf, { attachments: left, kept: [] });
+      loaded.tree.removeLeaf(leaf);
+    }
+    this.#parts.indexes.update(tx, state, { id, loaded, before }, counting);
+  }
+
+  /** To whoever follows documents, one that is gone was deleted. */
+  async #announce({ tx, database, context }: Batch, { id, leaves }: Purgeable): Promise<void> {
+    for (const hook of this.#parts.hooks) {
+      if (hook.afterWrite === undefined) continue;
+      const winner = await database.read(tx, id);
+      await hook.afterWrite(tx, database, winner ?? goneDocument(id, leaves), context);
+    }
+  }
+
+  async #remember(tx: Transaction, purges: readonly Purge[]): Promise<void> {
+    const { keys } = this.#parts;
+    const [last, limit] = await Promise.all([this.#lastKey(tx), this.infosLimit(tx)]);
+    let number = last === undefined ? 0 : keys.purgeNumber(last);
+    for (const { id, revisions } of purges) {
+      number++;
+      tx.setVersionstampedValue(keys.purge(number), encodePurgeRecord(id, revisions));
+    }
+    // The last one stays always: it holds the number.
+    const firstKept = number - limit + 1;
+    if (firstKept > 1) tx.clearRange({ begin: keys.purges().begin, end: keys.purge(firstKept) });
+  }
+
+  async #lastKey(tx: ReadTransaction): Promise<Key | undefined> {
+    const range = this.#parts.keys.purges();
+    return (await tx.getRangePage(range, { limit: 1, reverse: true })).entries[0]?.key;
+  }
+}
+
+function storedPlace({ place }: LoadedDocument): Versionstamp | undefined {
+  return place.kind === "stored" ? place.versionstamp : undefined;
+}
+
+function goneDocument(id: string, [leaf]: readonly LeafNode[]): Document {
+  const { generation, hash } = leaf as LeafNode;
+  return {
+    id,
+    revision: formatRevision({ generation, hash }),
+    deleted: true,
+    body: Utf8Text.of("{}"),
+    revisions: { start: generation, hashes: [hash] },
+    attachments: [],
+  };
+}

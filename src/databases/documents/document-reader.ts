@@ -1,0 +1,166 @@
+/** Reading one document's records: the tree, and what hangs on its leaves. */
+import { assert, Utf8Text } from "../../base/index.ts";
+import type { Key, ReadTransaction, Value } from "../../kv/index.ts";
+import type { Attachment, Document } from "../document.ts";
+import { isDocumentId } from "../names.ts";
+import { decodeAttachmentList, decodeBody } from "../records/body-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
+import { formatRevision } from "../revisions/revision.ts";
+import { type LeafNode, pathOf, RevisionTree } from "../revisions/revision-tree.ts";
+import { type LoadedDocument, type Place, stateOf } from "../transaction-state.ts";
+
+/** What is shown of a document; undefined when it is hidden. */
+export type ReadRule = (document: Document) => Document | undefined;
+
+export class DocumentReader {
+  readonly #keys: DatabaseKeys;
+  readonly #uuid: string;
+  readonly #readRule: ReadRule | undefined;
+
+  /** Without a rule, everything is shown. */
+  constructor(keys: DatabaseKeys, uuid: string, readRule?: ReadRule) {
+    this.#keys = keys;
+    this.#uuid = uuid;
+    this.#readRule = readRule;
+  }
+
+  /** The document as this transaction sees it; an empty tree for one that was never there. */
+  async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
+    const [loaded] = await this.loadMany(tx, [id]);
+    return loaded as LoadedDocument;
+  }
+
+  /** As `load` of each, in one read. */
+  async loadMany(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
+    const written = stateOf(tx, this.#uuid)?.written;
+    const loaded: LoadedDocument[] = [];
+    const askedIndexes: number[] = [];
+    const keys: Key[] = [];
+    for (let index = 0; index < ids.length; index++) {
+      const id = ids[index] as string;
+      const known = written?.get(id);
+      loaded.push(known ?? unknownDocument());
+      if (known !== undefined || !isDocumentId(id)) continue;
+      askedIndexes.push(index);
+      keys.push(this.#keys.document(id, 0));
+    }
+    const values = await tx.getMany(keys);
+    for (let at = 0; at < values.length; at++) {
+      const first = values[at];
+      if (first === undefined) continue;
+      const index = askedIndexes[at] as number;
+      const chunks = this.#chunks(tx, ids[index] as string, first);
+      loaded[index] = storedDocument(chunks instanceof Promise ? await chunks : chunks);
+    }
+    return loaded;
+  }
+
+  #chunks(
+    tx: ReadTransaction,
+    id: string,
+    first: Value,
+  ): readonly Value[] | Promise<readonly Value[]> {
+    const chunkCount = documentChunkCount(first);
+    if (chunkCount === 1) return [first];
+    return readRest(tx, first, chunkCount, (chunk) => this.#keys.document(id, chunk));
+  }
+
+  /** As the reader may see it; undefined when it is hidden. */
+  async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
+    const [document] = await this.documents(tx, [{ id, node }]);
+    return document;
+  }
+
+  /** As `document` of each, in one read. */
+  async documents(
+    tx: ReadTransaction,
+    leaves: readonly LeafOf[],
+  ): Promise<(Document | undefined)[]> {
+    const documents = await this.#storedDocuments(tx, leaves);
+    const rule = this.#readRule;
+    return rule === undefined ? documents : documents.map((document) => rule(document));
+  }
+
+  async #storedDocuments(tx: ReadTransaction, leaves: readonly LeafOf[]): Promise<Document[]> {
+    const keys: Key[] = [];
+    for (const { id, node } of leaves) {
+      const { bodyChunkCount, attachmentChunkCount } = node.leaf;
+      for (let chunk = 0; chunk < bodyChunkCount; chunk++) {
+        keys.push(this.#keys.body(id, node, chunk));
+      }
+      for (let chunk = 0; chunk < attachmentChunkCount; chunk++) {
+        keys.push(this.#keys.attachments(id, node, chunk));
+      }
+    }
+    const values = await tx.getMany(keys);
+    let next = 0;
+    const take = (count: number): Value[] => {
+      const chunks = new Array<Value>(count);
+      for (let chunk = 0; chunk < count; chunk++) chunks[chunk] = present(values[next++]);
+      return chunks;
+    };
+    return leaves.map(({ id, node }) => ({
+      id,
+      revision: formatRevision(node),
+      deleted: node.leaf.deleted,
+      body: Utf8Text.encoded(decodeBody(take(node.leaf.bodyChunkCount))),
+      revisions: pathOf(node),
+      attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
+    }));
+  }
+
+  async attachments(tx: ReadTransaction, id: string, node: LeafNode): Promise<Attachment[]> {
+    const chunkCount = node.leaf.attachmentChunkCount;
+    if (chunkCount === 0) return [];
+    const keyOf = (chunk: number): Key => this.#keys.attachments(id, node, chunk);
+    return attachmentsOf(await readChunks(tx, chunkCount, keyOf));
+  }
+}
+
+/** A leaf, and the document that has it. */
+export interface LeafOf {
+  readonly id: string;
+  readonly node: LeafNode;
+}
+
+function unknownDocument(): LoadedDocument {
+  return { tree: new RevisionTree(), place: NO_PLACE, chunkCount: 0, writeCount: 0 };
+}
+
+function storedDocument(chunks: readonly Value[]): LoadedDocument {
+  const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
+  return { tree, place: { kind: "stored", versionstamp }, chunkCount, writeCount: 0 };
+}
+
+function attachmentsOf(chunks: readonly Value[]): Attachment[] {
+  return chunks.length === 0 ? [] : decodeAttachmentList(chunks);
+}
+
+const NO_PLACE: Place = { kind: "none" };
+
+/** The chunks of a value, whose first one was read to learn their number. */
+export async function readRest(
+  tx: ReadTransaction,
+  first: Value,
+  chunkCount: number,
+  keyOf: (chunk: number) => Key,
+): Promise<Value[]> {
+  if (chunkCount === 1) return [first];
+  const rest = await readChunks(tx, chunkCount - 1, (chunk) => keyOf(chunk + 1));
+  return [first, ...rest];
+}
+
+async function readChunks(
+  tx: ReadTransaction,
+  chunkCount: number,
+  keyOf: (chunk: number) => Key,
+): Promise<Value[]> {
+  const keys = Array.from({ length: chunkCount }, (_, chunk) => keyOf(chunk));
+  return (await tx.getMany(keys)).map(present);
+}
+
+function present(chunk: Value | undefined): Value {
+  assert(chunk !== undefined, "Every chunk of a stored value is there");
+  return chunk;
+}

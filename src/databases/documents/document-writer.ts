@@ -1,0 +1,277 @@
+/**
+ * Writing documents: judge each edit against its document's tree, resolve its attachments, then carry it out.
+ *
+ * All reads come first and run side by side for the edits of a batch; carrying out is synchronous and in the order of the
+ * edits. Nothing that two writers of different documents touch is both read and written: counters are added to blindly, and
+ * the places in the update sequence are versionstamps.
+ */
+import type { Runtime } from "../../base/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import { type Resolution, resolveAttachments } from "../attachments/attachment-resolution.ts";
+import type { Attachment, DocumentEdit, RevisionPath, WriteOutcome } from "../document.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import {
+  canonicalPath,
+  formatRevision,
+  parseRevision,
+  type RevisionParts,
+} from "../revisions/revision.ts";
+import type { LeafNode, LeafState } from "../revisions/revision-tree.ts";
+import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
+import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
+import type { DocumentReader } from "./document-reader.ts";
+import type { LeafWriter } from "./leaf-writer.ts";
+import { newRevisionHash } from "./new-revision.ts";
+
+/** An edit that may be written: no conflict, and not known. */
+export type Judged =
+  | { readonly kind: "outcome"; readonly outcome: WriteOutcome }
+  | {
+      readonly kind: "interactive";
+      readonly loaded: LoadedDocument;
+      readonly parent: LeafNode | undefined;
+    }
+  | {
+      readonly kind: "replicated";
+      readonly loaded: LoadedDocument;
+      readonly path: RevisionPath;
+      /** The revision is there already; the path tells more of its ancestors. */
+      readonly isKnown: boolean;
+    };
+
+export type Writable = Exclude<Judged, { kind: "outcome" }>;
+
+/** All that carrying an edit out needs to know. */
+export interface Prepared {
+  readonly edit: DocumentEdit;
+  readonly judged: Writable;
+  readonly attachments: readonly Attachment[];
+  /** What leaves that may be replaced refer to. */
+  readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
+  /** Of the loaded document, when the edit was judged. */
+  readonly writeCount: number;
+}
+
+export class DocumentWriter {
+  readonly #runtime: Runtime;
+  readonly #keys: DatabaseKeys;
+  readonly #reader: DocumentReader;
+  readonly #leaves: LeafWriter;
+  readonly #indexes: DocumentIndexes;
+
+  constructor(
+    runtime: Runtime,
+    parts: {
+      readonly keys: DatabaseKeys;
+      readonly reader: DocumentReader;
+      readonly leaves: LeafWriter;
+      readonly indexes: DocumentIndexes;
+    },
+  ) {
+    this.#runtime = runtime;
+    this.#keys = parts.keys;
+    this.#reader = parts.reader;
+    this.#leaves = parts.leaves;
+    this.#indexes = parts.indexes;
+  }
+
+  judge(state: TransactionState, edit: DocumentEdit, loaded: LoadedDocument): Judged {
+    if (edit.mode === "replicated") {
+      const path = canonicalPath(edit.revisions);
+      const verdict = loaded.tree.judge(path, state.database.revisionLimit);
+      if (verdict !== "known") {
+        return { kind: "replicated", loaded, path, isKnown: verdict === "ancestors" };
+      }
+      const revision = formatRevision(tipOf(path));
+      return { kind: "outcome", outcome: { kind: "known", id: edit.id, revision } };
+    }
+    const parent = interactiveParent(loaded, edit);
+    if (parent !== "conflict") return { kind: "interactive", loaded, parent };
+    return { kind: "outcome", outcome: { kind: "conflict", id: edit.id } };
+  }
+
+  /** Reads what carrying out needs; an outcome when it turns out that nothing is to be written. */
+  prepare(
+    tx: Transaction,
+    edit: DocumentEdit,
+    judged: Writable,
+  ): Prepared | Promise<Prepared | WriteOutcome> {
+    // Most edits are without attachments: nothing is to be read for them.
+    if (edit.attachments.length > 0 || replacedLeaves(judged).length > 0) {
+      return this.#prepareAttachments(tx, edit, judged);
+    }
+    const { writeCount } = judged.loaded;
+    return { edit, judged, attachments: [], leafAttachments: NO_ATTACHMENTS, writeCount };
+  }
+
+  async #prepareAttachments(
+    tx: Transaction,
+    edit: DocumentEdit,
+    judged: Writable,
+  ): Promise<Prepared | WriteOutcome> {
+    const { writeCount } = judged.loaded;
+    const leafAttachments = await this.#attachmentsOfLeaves(tx, edit.id, judged);
+    const resolution = await this.#resolve(tx, edit, judged, leafAttachments);
+    if (resolution.kind === "missing-stub") {
+      return { kind: "missing-stub", id: edit.id, name: resolution.name };
+    }
+    return { edit, judged, attachments: resolution.attachments, leafAttachments, writeCount };
+  }
+
+  /** Writes; synchronous, so that nothing comes between what it read of the transaction's state and what it leaves. */
+  carryOut(
+    tx: Transaction,
+    state: TransactionState,
+    { edit, judged, attachments: resolved, leafAttachments }: Prepared,
+    counting: Counting,
+  ): WriteOutcome & { readonly kind: "written" } {
+    const attachments =
+      resolved.length === 0
+        ? resolved
+        : resolved.map((attachment) => sharedInTransaction(state, attachment));
+    const { loaded } = judged;
+    const { tree } = loaded;
+    const before = treeBefore(tree);
+    const revision = this.#growTree(tx, { edit, judged, attachments });
+    tree.stem(state.database.revisionLimit);
+    const after = before.leaves.size === 0 ? undefined : new Set(tree.leaves);
+    for (const [leaf, leafState] of before.leaves) {
+      if (after?.has(leaf)) continue;
+      this.#leaves.drop(tx, edit.id, leaf, leafState, {
+        attachments: leafAttachments.get(leaf) ?? [],
+        kept: attachments,
+      });
+    }
+    this.#indexes.update(tx, state, { id: edit.id, loaded, before }, counting);
+    return { kind: "written", id: edit.id, revision: formatRevision(revision) };
+  }
+
+  async #attachmentsOfLeaves(
+    tx: Transaction,
+    id: string,
+    judged: Writable,
+  ): Promise<Map<LeafNode, readonly Attachment[]>> {
+    const lists = await Promise.all(
+      replacedLeaves(judged).map(
+        async (leaf) => [leaf, await this.#reader.attachments(tx, id, leaf)] as const,
+      ),
+    );
+    return new Map(lists);
+  }
+
+  async #resolve(
+    tx: Transaction,
+    edit: DocumentEdit,
+    judged: Writable,
+    leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>,
+  ): Promise<Resolution> {
+    if (edit.attachments.length === 0) return { kind: "resolved", attachments: [] };
+    if (judged.kind === "replicated" && judged.isKnown)
+      return { kind: "resolved", attachments: [] };
+    const generation =
+      judged.kind === "interactive" ? (judged.parent?.generation ?? 0) + 1 : judged.path.start;
+    return resolveAttachments(tx, this.#keys, edit.attachments, {
+      stubs: stubSource(judged, leafAttachments),
+      generation,
+    });
+  }
+
+  #growTree(
+    tx: Transaction,
+    {
+      edit,
+      judged,
+      attachments,
+    }: { edit: DocumentEdit; judged: Writable; attachments: readonly Attachment[] },
+  ): RevisionParts {
+    const { tree } = judged.loaded;
+    const body = edit.body.bytes;
+    const leafOf = (revision: RevisionParts): LeafState =>
+      this.#leaves.write(tx, { edit, body, revision, attachments });
+    if (judged.kind === "replicated") {
+      const tip = tipOf(judged.path);
+      tree.graft(judged.path, judged.isKnown ? UNUSED : leafOf(tip));
+      return tip;
+    }
+    const { parent } = judged;
+    const { deleted } = edit;
+    const hash = newRevisionHash(this.#runtime.digests, { deleted, parent, body, attachments });
+    const revision = { generation: (parent?.generation ?? 0) + 1, hash };
+    const hashes = parent === undefined ? [hash] : [hash, parent.hash];
+    // The same edit may have come from elsewhere without its history: then only its parent is news.
+    const isKnown = tree.find(revision) !== undefined;
+    tree.graft({ start: revision.generation, hashes }, isKnown ? UNUSED : leafOf(revision));
+    return revision;
+  }
+}
+
+/** Equal bytes that several edits of a transaction bring are one content: the store cannot tell yet. */
+function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
+  const { digest, encoding, encodedLength, contentId } = attachment;
+  const bytes = `${digest} ${encoding} ${encodedLength}`;
+  const known = state.contents.get(bytes);
+  if (known === undefined) state.contents.set(bytes, contentId);
+  return known === undefined || known === contentId
+    ? attachment
+    : { ...attachment, contentId: known };
+}
+
+/** Whether another write of the transaction came between: what was judged of the document no longer holds. */
+export function isStale(state: TransactionState, { edit, judged, writeCount }: Prepared): boolean {
+  const written = state.written.get(edit.id);
+  if (written === undefined) return false;
+  return written !== judged.loaded || written.writeCount !== writeCount;
+}
+
+/** The leaves with attachments that carrying the edit out may replace. */
+function replacedLeaves(judged: Writable): readonly LeafNode[] {
+  if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
+  const { parent } = judged;
+  return parent !== undefined && hasAttachments(parent) ? [parent] : [];
+}
+
+const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
+
+/** For a graft that adds no leaf. */
+const UNUSED: LeafState = {
+  deleted: false,
+  bodyChunkCount: 0,
+  bodyBytes: 0,
+  attachmentChunkCount: 0,
+  attachmentBytes: 0,
+  attachmentEncodedBytes: 0,
+};
+
+/** The leaf that an interactive edit follows; undefined for the first revision. */
+function interactiveParent(
+  { tree }: LoadedDocument,
+  edit: DocumentEdit & { readonly mode: "interactive" },
+): LeafNode | "conflict" | undefined {
+  if (edit.parent !== undefined) return tree.findLeaf(parseRevision(edit.parent)) ?? "conflict";
+  const { winner } = tree;
+  if (winner === undefined) return undefined;
+  // Whoever creates a document anew that was deleted does not know of its past; the tree goes on from it.
+  return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
+}
+
+function tipOf({ start, hashes }: RevisionPath): RevisionParts {
+  return { generation: start, hash: hashes[0] as string };
+}
+
+/** Leaves on the edit's own path first. */
+function stubSource(
+  judged: Writable,
+  leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>,
+): readonly (readonly Attachment[])[] {
+  if (judged.kind === "interactive") return [...leafAttachments.values()];
+  const { start, hashes } = judged.path;
+  const isAncestor = (leaf: LeafNode): boolean => hashes[start - leaf.generation] === leaf.hash;
+  const entries = [...leafAttachments.entries()];
+  const near = entries.filter(([leaf]) => isAncestor(leaf));
+  const far = entries.filter(([leaf]) => !isAncestor(leaf));
+  return [...near, ...far].map(([, attachments]) => attachments);
+}
+
+function hasAttachments(leaf: LeafNode): boolean {
+  return leaf.leaf.attachmentChunkCount > 0;
+}

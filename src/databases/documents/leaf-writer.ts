@@ -1,0 +1,106 @@
+/** What hangs on a leaf of a document's tree: its body, its list of attachments, and its references to their bytes. */
+import { OperationalError, type Runtime } from "../../base/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import type { Attachment, DocumentEdit } from "../document.ts";
+import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-record.ts";
+import { encodeContentId } from "../records/content-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import type { RevisionParts } from "../revisions/revision.ts";
+import type { LeafState } from "../revisions/revision-tree.ts";
+
+/** A body, and all else that its document writes, has to fit into one transaction of the store. */
+export const BODY_BYTES_MAX = 8 * 1024 * 1024;
+
+export interface NewLeaf {
+  readonly edit: DocumentEdit;
+  /** That of the edit, in UTF-8; copied at once. */
+  readonly body: Uint8Array;
+  readonly revision: RevisionParts;
+  readonly attachments: readonly Attachment[];
+}
+
+export class LeafWriter {
+  readonly #runtime: Runtime;
+  readonly #keys: DatabaseKeys;
+
+  constructor(runtime: Runtime, keys: DatabaseKeys) {
+    this.#runtime = runtime;
+    this.#keys = keys;
+  }
+
+  /** Throws STORE_DOCUMENT_TOO_LARGE. */
+  write(tx: Transaction, { edit, body, revision, attachments }: NewLeaf): LeafState {
+    if (body.length > BODY_BYTES_MAX) {
+      throw new OperationalError("STORE_DOCUMENT_TOO_LARGE", "The document is too large", {
+        id: edit.id,
+        byteCount: body.length,
+        max: BODY_BYTES_MAX,
+      });
+    }
+    const bodyChunks = encodeBody(body);
+    for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
+      tx.set(this.#keys.body(edit.id, revision, chunk), bodyChunks[chunk] as Uint8Array);
+    }
+    const listChunks = attachments.length === 0 ? NO_CHUNKS : encodeAttachmentList(attachments);
+    for (let chunk = 0; chunk < listChunks.length; chunk++) {
+      tx.set(this.#keys.attachments(edit.id, revision, chunk), listChunks[chunk] as Uint8Array);
+    }
+    for (const { name, contentId } of attachments) {
+      tx.set(this.#keys.reference(contentId, edit.id, revision, name), NOTHING);
+    }
+    if (attachments.length > 0) this.#shareStaged(tx, edit, attachments);
+    return {
+      deleted: edit.deleted,
+      bodyChunkCount: bodyChunks.length,
+      bodyBytes: body.length,
+      attachmentChunkCount: listChunks.length,
+      attachmentBytes: attachments.reduce((sum, { length }) => sum + length, 0),
+      attachmentEncodedBytes: attachments.reduce(
+        (sum, { encodedLength }) => sum + encodedLength,
+        0,
+      ),
+    };
+  }
+
+  /** Clears what a leaf had that is one no more. `kept` is what the revision that follows it refers to. */
+  drop(
+    tx: Transaction,
+    id: string,
+    revision: RevisionParts,
+    leaf: LeafState,
+    { attachments, kept }: { attachments: readonly Attachment[]; kept: readonly Attachment[] },
+  ): void {
+    for (let chunk = 0; chunk < leaf.bodyChunkCount; chunk++) {
+      tx.clear(this.#keys.body(id, revision, chunk));
+    }
+    for (let chunk = 0; chunk < leaf.attachmentChunkCount; chunk++) {
+      tx.clear(this.#keys.attachments(id, revision, chunk));
+    }
+    const keptContents = new Set(kept.map(({ contentId }) => contentId));
+    for (const { contentId, name } of attachments) {
+      tx.clear(this.#keys.reference(contentId, id, revision, name));
+      if (keptContents.has(contentId)) continue;
+      tx.set(this.#keys.unreferenced(this.#runtime.clock.nowMs(), contentId), NOTHING);
+    }
+  }
+
+  /** Makes staged contents the ones that stand for their bytes; drops those for which another stands already. */
+  #shareStaged(tx: Transaction, edit: DocumentEdit, attachments: readonly Attachment[]): void {
+    const resolved = new Map(attachments.map((attachment) => [attachment.name, attachment]));
+    for (const attachment of edit.attachments) {
+      if (attachment.kind !== "staged") continue;
+      const { contentId, digest, encoding, encodedLength } = attachment.content;
+      const sharedId = (resolved.get(attachment.name) as Attachment).contentId;
+      if (sharedId === contentId) {
+        const key = this.#keys.contentByDigest(digestBytes(digest), encoding, encodedLength);
+        tx.set(key, encodeContentId(contentId));
+      } else {
+        tx.clear(this.#keys.content(contentId));
+        tx.clearRange(this.#keys.contentChunks(contentId));
+      }
+    }
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+const NO_CHUNKS: readonly Uint8Array[] = [];

@@ -1,0 +1,129 @@
+/**
+ * Local documents: one current revision `0-n`, no history, not in the update sequence, not replicated.
+ *
+ * CouchDB: writes them without looking at what is there (`couch_db_updater`, `update_local_doc_revs`): the new revision is
+ * the given one plus one. So do we; a checkpoint's owner notices a rival by reading it.
+ */
+import { assert, OperationalError, type Page } from "../../base/index.ts";
+import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
+import type { DocumentEdit, LocalDocument, Revision, WriteOutcome } from "../document.ts";
+import { checkDocumentId, LOCAL_PREFIX, rangeBound } from "../names.ts";
+import { chunkCountOf, decodeLocal, encodeLocal } from "../records/body-record.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import { readRest } from "./document-reader.ts";
+
+export interface LocalEdit {
+  /** With its `_local/` prefix. */
+  readonly id: string;
+  /** The revision that the writer saw; undefined for a new document. */
+  readonly parent: Revision | undefined;
+  readonly body: string;
+}
+
+export interface LocalDocumentsOptions {
+  /** With its prefix, inclusive. */
+  readonly startId?: string;
+  readonly endId?: string;
+  /** Inclusive by default. */
+  readonly inclusiveEnd?: boolean;
+  readonly limit?: number;
+  readonly descending?: boolean;
+}
+
+const REVISION = /^0-([0-9]{1,15})$/;
+
+export class LocalDocuments {
+  readonly #keys: DatabaseKeys;
+
+  constructor(keys: DatabaseKeys) {
+    this.#keys = keys;
+  }
+
+  async read(tx: ReadTransaction, id: string): Promise<LocalDocument | undefined> {
+    checkLocalId(id);
+    const first = await tx.get(this.#keys.local(id, 0));
+    return first === undefined ? undefined : this.#whole(tx, id, first);
+  }
+
+  write(tx: Transaction, { id, parent, body }: LocalEdit): WriteOutcome {
+    checkLocalId(id);
+    const revisionNumber = revisionNumberOf(parent) + 1;
+    tx.clearRange(this.#keys.localChunks(id));
+    for (const [chunk, bytes] of encodeLocal({ revisionNumber, body }).entries()) {
+      tx.set(this.#keys.local(id, chunk), bytes);
+    }
+    return { kind: "written", id, revision: `0-${revisionNumber}` };
+  }
+
+  /** A document that is not there is a conflict. */
+  async remove(tx: Transaction, id: string, parent: Revision | undefined): Promise<WriteOutcome> {
+    checkLocalId(id);
+    revisionNumberOf(parent);
+    if ((await tx.get(this.#keys.local(id, 0))) === undefined) return { kind: "conflict", id };
+    tx.clearRange(this.#keys.localChunks(id));
+    return { kind: "written", id, revision: "0-0" };
+  }
+
+  /** A local document among the edits of a batch. */
+  async writeEdit(tx: Transaction, edit: DocumentEdit): Promise<WriteOutcome> {
+    const { id, body } = edit;
+    const parent =
+      edit.mode === "interactive"
+        ? edit.parent
+        : `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
+    return edit.deleted
+      ? this.remove(tx, id, parent)
+      : this.write(tx, { id, parent, body: body.text });
+  }
+
+  async page(
+    tx: ReadTransaction,
+    { startId, endId, inclusiveEnd = true, limit, descending = false }: LocalDocumentsOptions,
+  ): Promise<Page<LocalDocument>> {
+    const all = this.#keys.locals();
+    const [low, high] = descending ? [endId, startId] : [startId, endId];
+    // The lower end of a descending range is the one that `inclusiveEnd` speaks of.
+    const lowIsIn = !descending || inclusiveEnd;
+    const highIsIn = descending || inclusiveEnd;
+    let begin = low === undefined ? all.begin : this.#edge(low, !lowIsIn);
+    let end = high === undefined ? all.end : this.#edge(high, highIsIn);
+    const entries: LocalDocument[] = [];
+    while (limit === undefined || entries.length < limit) {
+      const options = { limit: 1, reverse: descending };
+      const [row] = (await tx.getRangePage({ begin, end }, options)).entries;
+      if (row === undefined) return { entries, stoppedBy: "exhausted" };
+      const { id } = this.#keys.localPlace(row.key);
+      entries.push((await this.read(tx, id)) as LocalDocument);
+      if (descending) end = this.#keys.localChunks(id).begin;
+      else begin = this.#keys.localChunks(id).end;
+    }
+    return { entries, stoppedBy: "row-limit" };
+  }
+
+  /** Before or behind all chunks of a document. */
+  #edge(id: string, behind: boolean): Key {
+    const { begin, end } = this.#keys.localChunks(rangeBound(id));
+    return behind ? end : begin;
+  }
+
+  async #whole(tx: ReadTransaction, id: string, first: Uint8Array): Promise<LocalDocument> {
+    const keyOf = (chunk: number): Key => this.#keys.local(id, chunk);
+    const chunks = await readRest(tx, first, chunkCountOf(first), keyOf);
+    const { revisionNumber, body } = decodeLocal(chunks);
+    return { id, revision: `0-${revisionNumber}`, body };
+  }
+}
+
+function checkLocalId(id: string): void {
+  assert(id.startsWith(LOCAL_PREFIX), "A local document's id begins with _local/");
+  checkDocumentId(id);
+}
+
+function revisionNumberOf(parent: Revision | undefined): number {
+  if (parent === undefined) return 0;
+  const match = REVISION.exec(parent);
+  if (match !== null) return Number(match[1]);
+  throw new OperationalError("STORE_REVISION_INVALID", "Invalid rev format", {
+    revision: parent.slice(0, 100),
+  });
+}

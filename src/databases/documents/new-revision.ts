@@ -1,0 +1,40 @@
+/**
+ * The name of a new revision: an MD5 over all that makes the edit, so that the same edit of the same revision gets the same
+ * name on every node, and two nodes that made it do not conflict.
+ *
+ * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never changes:
+ * a new form would make equal edits conflict between old and new nodes.
+ */
+import type { Digests } from "../../base/index.ts";
+import type { Attachment } from "../document.ts";
+import { digestBytes } from "../records/body-record.ts";
+import { RecordWriter } from "../records/record-bytes.ts";
+import type { RevisionParts } from "../revisions/revision.ts";
+
+const FORM = 1;
+
+export interface NewRevision {
+  readonly deleted: boolean;
+  readonly parent: RevisionParts | undefined;
+  /** In UTF-8. */
+  readonly body: Uint8Array;
+  readonly attachments: readonly Attachment[];
+}
+
+export function newRevisionHash(digests: Digests, revision: NewRevision): string {
+  const { deleted, parent, body, attachments } = revision;
+  const writer = new RecordWriter();
+  writer.byte(FORM).byte(deleted ? 1 : 0);
+  writer.integer(parent?.generation ?? 0).text(parent?.hash ?? "");
+  writer.sized(body);
+  const sorted = attachments.toSorted((left, right) => (left.name < right.name ? -1 : 1));
+  writer.integer(sorted.length);
+  for (const { name, contentType, digest, encoding } of sorted) {
+    writer
+      .text(name)
+      .text(contentType)
+      .raw(digestBytes(digest))
+      .text(encoding ?? "");
+  }
+  return digests.md5Hex(writer.finishBriefly());
+}

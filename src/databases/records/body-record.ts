@@ -1,0 +1,134 @@
+/**
+ * The stored form of a leaf's body, of the list of its attachments, and of local documents and security objects: all of them
+ * texts that are cut into chunks.
+ *
+ *   BodyRecord             format (1), the body's text in UTF-8
+ *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position, digest (16),
+ *                          encoding (1), length, encoded length, content (16)
+ *   LocalRecord            format (1), number of chunks, revision number, the body's text
+ *   SecurityRecord         format (1), number of chunks, the text
+ */
+import {
+  assert,
+  base64Decode,
+  base64Encode,
+  hexDecode,
+  hexEncode,
+  type JsonText,
+  utf8Decode,
+  utf8Encode,
+} from "../../base/index.ts";
+import type { Attachment } from "../document.ts";
+import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
+import { RecordReader, RecordWriter } from "./record-bytes.ts";
+
+const FORMAT = 1;
+const DIGEST_BYTES = 16;
+const CONTENT_ID_BYTES = 16;
+const DIGEST_PREFIX = "md5-";
+const IDENTITY = 0;
+const GZIP = 1;
+
+/** The chunks of a text in UTF-8, until another record is begun. */
+export function encodeBody(text: Uint8Array): Uint8Array[] {
+  return splitChunks(new RecordWriter().byte(FORMAT).raw(text).finishBriefly());
+}
+
+/** The text in UTF-8, in the memory of the chunks if there is but one. */
+export function decodeBody(chunks: readonly Uint8Array[]): Uint8Array {
+  const reader = new RecordReader(joinChunks(chunks));
+  assert(reader.byte() === FORMAT, "The body record has a format of this version");
+  return reader.rest();
+}
+
+export function encodeAttachmentList(attachments: readonly Attachment[]): Uint8Array[] {
+  const writer = new RecordWriter().byte(FORMAT).integer(attachments.length);
+  for (const attachment of attachments) {
+    writer.text(attachment.name).text(attachment.contentType).integer(attachment.revisionPosition);
+    writer.raw(digestBytes(attachment.digest));
+    writer.byte(attachment.encoding === "gzip" ? GZIP : IDENTITY);
+    writer.integer(attachment.length).integer(attachment.encodedLength);
+    writer.raw(hexDecode(attachment.contentId) as Uint8Array);
+  }
+  return splitChunks(writer.finish());
+}
+
+export function decodeAttachmentList(chunks: readonly Uint8Array[]): Attachment[] {
+  const reader = new RecordReader(joinChunks(chunks));
+  assert(reader.byte() === FORMAT, "The attachment list has a format of this version");
+  return Array.from({ length: reader.integer() }, () => ({
+    name: reader.text(),
+    contentType: reader.text(),
+    revisionPosition: reader.integer(),
+    digest: digestText(reader.raw(DIGEST_BYTES)),
+    encoding: reader.byte() === GZIP ? ("gzip" as const) : undefined,
+    length: reader.integer(),
+    encodedLength: reader.integer(),
+    contentId: hexEncode(reader.raw(CONTENT_ID_BYTES)),
+  }));
+}
+
+/** The 16 bytes of `md5-<base64>`. */
+export function digestBytes(digest: string): Uint8Array {
+  const bytes = parseDigest(digest);
+  assert(bytes !== undefined, "A stored digest is md5- and the base64 of 16 bytes");
+  return bytes;
+}
+
+/** Undefined for a text that is no MD5 digest. */
+export function parseDigest(digest: string): Uint8Array | undefined {
+  if (!digest.startsWith(DIGEST_PREFIX)) return undefined;
+  const bytes = base64Decode(digest.slice(DIGEST_PREFIX.length));
+  return bytes?.length === DIGEST_BYTES ? bytes : undefined;
+}
+
+export function digestText(bytes: Uint8Array): string {
+  return DIGEST_PREFIX + base64Encode(bytes);
+}
+
+export interface LocalRecord {
+  readonly revisionNumber: number;
+  readonly body: JsonText;
+}
+
+export function encodeLocal({ revisionNumber, body }: LocalRecord): Uint8Array[] {
+  return withChunkCount(new RecordWriter().integer(revisionNumber).raw(utf8Encode(body)).finish());
+}
+
+export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
+  const reader = behindChunkCount(chunks);
+  return { revisionNumber: reader.integer(), body: utf8Decode(reader.rest()) };
+}
+
+export function encodeSecurity(text: JsonText): Uint8Array[] {
+  return withChunkCount(utf8Encode(text));
+}
+
+export function decodeSecurity(chunks: readonly Uint8Array[]): JsonText {
+  return utf8Decode(behindChunkCount(chunks).rest());
+}
+
+/** How many chunks a local or security record has, by its chunk 0. */
+export function chunkCountOf(first: Uint8Array): number {
+  return behindFormat(first).integer();
+}
+
+function withChunkCount(bytes: Uint8Array): Uint8Array[] {
+  const byteCount = 2 + bytes.length;
+  const chunkCount = Math.ceil(byteCount / CHUNK_BYTES);
+  assert(chunkCount < 0x80, "A record fits into a transaction");
+  const writer = new RecordWriter().byte(FORMAT).integer(chunkCount).raw(bytes);
+  return splitChunks(writer.finish());
+}
+
+function behindChunkCount(chunks: readonly Uint8Array[]): RecordReader {
+  const reader = behindFormat(joinChunks(chunks));
+  assert(reader.integer() === chunks.length, "A record is read whole");
+  return reader;
+}
+
+function behindFormat(bytes: Uint8Array): RecordReader {
+  const reader = new RecordReader(bytes);
+  assert(reader.byte() === FORMAT, "The record has a format of this version");
+  return reader;
+}

@@ -1,0 +1,69 @@
+/**
+ * What the update sequence and the all-docs index keep of a document, so that neither feed reads another record.
+ *
+ *   ChangeRecord   format (1), id, whether all leaves are listed (1), number of leaves, each: generation, flags (1), hash
+ *   WinnerRecord   format (1), generation, hash
+ */
+import { assert } from "../../base/index.ts";
+import type { RevisionParts } from "../revisions/revision.ts";
+import { readHash, writeHash } from "./document-record.ts";
+import { RecordReader, RecordWriter } from "./record-bytes.ts";
+
+const FORMAT = 1;
+const DELETED = 1;
+
+/** With more conflicts than this the record would outgrow the store's limit for a value; readers then take the tree's word. */
+const LEAVES_MAX = 100;
+
+export interface ChangedLeaf extends RevisionParts {
+  readonly deleted: boolean;
+}
+
+export interface ChangeRecord {
+  readonly id: string;
+  /** Winner first. */
+  readonly leaves: readonly ChangedLeaf[];
+  /** False when only the first leaves are listed. */
+  readonly complete: boolean;
+}
+
+/** `leaves` winner first. The record is there until another one is begun. */
+export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): Uint8Array {
+  const listed = leaves.slice(0, LEAVES_MAX);
+  const writer = new RecordWriter().byte(FORMAT).text(id);
+  writer.byte(listed.length === leaves.length ? 1 : 0).integer(listed.length);
+  for (const { generation, hash, deleted } of listed) {
+    writer.integer(generation).byte(deleted ? DELETED : 0);
+    writeHash(writer, hash);
+  }
+  return writer.finishBriefly();
+}
+
+export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
+  const reader = new RecordReader(value);
+  assert(reader.byte() === FORMAT, "The change record has a format of this version");
+  const id = reader.text();
+  const complete = reader.byte() === 1;
+  const leafCount = reader.integer();
+  assert(leafCount > 0, "A changed document has a leaf");
+  const leaves = new Array<ChangedLeaf>(leafCount);
+  for (let index = 0; index < leafCount; index++) {
+    const generation = reader.integer();
+    const deleted = (reader.byte() & DELETED) !== 0;
+    leaves[index] = { generation, hash: readHash(reader), deleted };
+  }
+  return { id, leaves, complete };
+}
+
+/** The record is there until another one is begun. */
+export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Array {
+  const writer = new RecordWriter().byte(FORMAT).integer(generation);
+  writeHash(writer, hash);
+  return writer.finishBriefly();
+}
+
+export function decodeWinnerRecord(value: Uint8Array): RevisionParts {
+  const reader = new RecordReader(value);
+  assert(reader.byte() === FORMAT, "The winner record has a format of this version");
+  return { generation: reader.integer(), hash: readHash(reader) };
+}

@@ -1,0 +1,19 @@
+/** Values larger than the store's limit, cut into chunks: each under its own key, all but the last of the same size. */
+import { concatBytes } from "../../base/index.ts";
+
+/** Below the store's 100,000 bytes for a value, with room for what may stand before a chunk one day. */
+export const CHUNK_BYTES = 90_000;
+
+/** At least one chunk, so that an empty value exists too. */
+export function splitChunks(bytes: Uint8Array): Uint8Array[] {
+  if (bytes.length <= CHUNK_BYTES) return [bytes];
+  const chunks: Uint8Array[] = [];
+  for (let start = 0; start < bytes.length; start += CHUNK_BYTES) {
+    chunks.push(bytes.subarray(start, start + CHUNK_BYTES));
+  }
+  return chunks;
+}
+
+export function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
+  return chunks.length === 1 ? (chunks[0] as Uint8Array) : concatBytes(chunks);
+}

@@ -1,0 +1,49 @@
+/** Counters as the store's atomic add keeps them (64 bits, little-endian, signed); and versionstamps as values. */
+import { assert, concatBytes } from "../../base/index.ts";
+import {
+  type ReadTransaction,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
+  type VersionstampedBytes,
+} from "../../kv/index.ts";
+import type { Counter, DatabaseKeys } from "./database-keys.ts";
+
+const FORMAT = 1;
+
+export function encodeCounter(count: number): Uint8Array {
+  const value = new Uint8Array(8);
+  new DataView(value.buffer).setBigInt64(0, BigInt(count), true);
+  return value;
+}
+
+export function decodeCounter(value: Uint8Array | undefined): number {
+  if (value === undefined) return 0;
+  assert(value.length === 8, "A counter has 64 bits");
+  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
+}
+
+/** Read as a snapshot: whoever counts does not disturb those who write. */
+export async function readCounter(
+  tx: ReadTransaction,
+  keys: DatabaseKeys,
+  counter: Counter,
+): Promise<number> {
+  return decodeCounter(await tx.snapshot.get(keys.counter(counter)));
+}
+
+/** A versionstamp as a value, which the commit fills in: format (1), versionstamp (12). */
+export function encodeNewVersionstamp(userVersion: number): VersionstampedBytes {
+  const bytes = new Uint8Array(1 + VERSIONSTAMP_BYTES);
+  bytes[0] = FORMAT;
+  bytes.set(Versionstamp.incomplete(userVersion).bytes, 1);
+  return { bytes, offset: 1 };
+}
+
+export function encodeVersionstamp({ bytes }: Versionstamp): Uint8Array {
+  return concatBytes([new Uint8Array([FORMAT]), bytes]);
+}
+
+export function decodeVersionstamp(value: Uint8Array): Versionstamp {
+  assert(value[0] === FORMAT, "The versionstamp record has a format of this version");
+  return Versionstamp.fromBytes(value.subarray(1));
+}

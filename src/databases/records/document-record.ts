@@ -1,0 +1,186 @@
+/**
+ * The stored form of a document's revision tree and of its place in the update sequence.
+ *
+ *   format (1 byte), versionstamp of the change (12), number of chunks,
+ *   number of leaves, then each leaf, winner first:
+ *     generation, flags, body chunks, body bytes, and with attachments: chunks, bytes, encoded bytes
+ *     number of hashes that no earlier leaf listed, 1 + the place of the listed hash below them (0: none is known)
+ *     1 and the hashes, each of 16 bytes; or, if one is a foreign text, 0 and each as 0 and 16 bytes or as a length and a text
+ *
+ * The whole is cut into chunks: a tree of many long branches exceeds the store's limit for a value.
+ */
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../../kv/index.ts";
+import { hashDigest, isDigest } from "../revisions/revision.ts";
+import {
+  type LeafNode,
+  type LeafState,
+  type RevisionNode,
+  RevisionTree,
+} from "../revisions/revision-tree.ts";
+import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
+import { RecordReader, RecordWriter } from "./record-bytes.ts";
+
+const FORMAT = 1;
+const VERSIONSTAMP_OFFSET = 1;
+const DIGEST_BYTES = 16;
+
+const NO_CHUNKS: readonly Uint8Array[] = [];
+
+const DELETED = 1;
+const HAS_ATTACHMENTS = 2;
+
+export interface DocumentRecord {
+  readonly versionstamp: Versionstamp;
+  readonly tree: RevisionTree;
+  readonly chunkCount: number;
+}
+
+/** Until another record is begun. */
+export interface EncodedDocumentRecord {
+  /** Chunk 0; the commit fills in the versionstamp. */
+  readonly first: VersionstampedBytes;
+  readonly more: readonly Uint8Array[];
+  readonly chunkCount: number;
+}
+
+export function encodeDocumentRecord(
+  tree: RevisionTree,
+  userVersion: number,
+): EncodedDocumentRecord {
+  const writer = new RecordWriter().byte(FORMAT).raw(Versionstamp.incomplete(userVersion).bytes);
+  // The number of chunks, which is below 0x80 and so one byte.
+  writer.byte(0);
+  writeTree(writer, tree);
+  const bytes = writer.finishBriefly();
+  const chunkCount = Math.ceil(bytes.length / CHUNK_BYTES);
+  assert(chunkCount < 0x80, "A revision tree fits into a transaction");
+  bytes[VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES] = chunkCount;
+  const chunks = splitChunks(bytes);
+  return {
+    first: { bytes: chunks[0] as Uint8Array, offset: VERSIONSTAMP_OFFSET },
+    more: chunks.length === 1 ? NO_CHUNKS : chunks.slice(1),
+    chunkCount,
+  };
+}
+
+/** How many chunks the record has, by its chunk 0. */
+export function documentChunkCount(first: Uint8Array): number {
+  assert(first[0] === FORMAT, "The document record has a format of this version");
+  return new RecordReader(first, 1 + VERSIONSTAMP_BYTES).integer();
+}
+
+export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRecord {
+  const bytes = joinChunks(chunks);
+  assert(bytes[0] === FORMAT, "The document record has a format of this version");
+  const versionstamp = Versionstamp.at(bytes, VERSIONSTAMP_OFFSET);
+  const reader = new RecordReader(bytes, VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES);
+  reader.integer();
+  return { versionstamp, tree: decodeTree(reader), chunkCount: chunks.length };
+}
+
+function writeTree(writer: RecordWriter, tree: RevisionTree): void {
+  writer.integer(tree.leaves.length);
+  // Only leaves that come later ask for a place.
+  const places = tree.leaves.length > 1 ? new Map<RevisionNode, number>() : undefined;
+  for (const node of tree.leaves) {
+    writeLeaf(writer, node);
+    let length = 0;
+    let areDigests = true;
+    let joint: RevisionNode | undefined = node;
+    while (joint !== undefined && places?.has(joint) !== true) {
+      length++;
+      areDigests &&= isDigest(joint.hash);
+      joint = joint.parent;
+    }
+    const place = joint === undefined ? undefined : places?.get(joint);
+    writer.integer(length).integer(place === undefined ? 0 : place + 1);
+    writer.byte(areDigests ? 1 : 0);
+    for (let at: RevisionNode | undefined = node; at !== joint; at = at?.parent) {
+      const { hash } = at as RevisionNode;
+      if (areDigests) writer.hex(hash);
+      else writeHash(writer, hash);
+      places?.set(at as RevisionNode, places.size);
+    }
+  }
+}
+
+function decodeTree(reader: RecordReader): RevisionTree {
+  const leafCount = reader.integer();
+  // Only leaves that come later ask for what was listed.
+  const listed: MutableNode[] | undefined = leafCount > 1 ? [] : undefined;
+  const leaves = new Array<LeafNode>(leafCount);
+  for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {
+    const generation = reader.integer();
+    const leaf = readLeafState(reader);
+    const hashCount = reader.integer();
+    const joint = reader.integer();
+    const hashes = readHashes(reader, hashCount);
+    let above: MutableNode | undefined;
+    for (let depth = 0; depth < hashCount; depth++) {
+      const node: MutableNode = {
+        generation: generation - depth,
+        hash: hashes[depth] as string,
+        parent: undefined,
+        leaf: depth === 0 ? leaf : undefined,
+      };
+      if (above === undefined) leaves[leafIndex] = node as LeafNode;
+      else above.parent = node;
+      above = node;
+      listed?.push(node);
+    }
+    if (joint > 0) (above as MutableNode).parent = listed?.[joint - 1];
+  }
+  return new RevisionTree(leaves);
+}
+
+interface MutableNode extends RevisionNode {
+  parent: RevisionNode | undefined;
+}
+
+function writeLeaf(writer: RecordWriter, { generation, leaf }: LeafNode): void {
+  const hasAttachments = leaf.attachmentChunkCount > 0;
+  writer.integer(generation);
+  writer.byte((leaf.deleted ? DELETED : 0) | (hasAttachments ? HAS_ATTACHMENTS : 0));
+  writer.integer(leaf.bodyChunkCount).integer(leaf.bodyBytes);
+  if (!hasAttachments) return;
+  writer.integer(leaf.attachmentChunkCount);
+  writer.integer(leaf.attachmentBytes).integer(leaf.attachmentEncodedBytes);
+}
+
+function readLeafState(reader: RecordReader): LeafState {
+  const flags = reader.byte();
+  const hasAttachments = (flags & HAS_ATTACHMENTS) !== 0;
+  return {
+    deleted: (flags & DELETED) !== 0,
+    bodyChunkCount: reader.integer(),
+    bodyBytes: reader.integer(),
+    attachmentChunkCount: hasAttachments ? reader.integer() : 0,
+    attachmentBytes: hasAttachments ? reader.integer() : 0,
+    attachmentEncodedBytes: hasAttachments ? reader.integer() : 0,
+  };
+}
+
+function readHashes(reader: RecordReader, hashCount: number): string[] {
+  if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
+  // A history is long: its digits are made at once, and cut.
+  const digits = reader.hex(hashCount * DIGEST_BYTES);
+  const width = DIGEST_BYTES * 2;
+  const hashes = new Array<string>(hashCount);
+  for (let index = 0; index < hashCount; index++) {
+    hashes[index] = digits.slice(index * width, (index + 1) * width);
+  }
+  return hashes;
+}
+
+/** Also for the records beside this one. */
+export function writeHash(writer: RecordWriter, hash: string): void {
+  const digest = hashDigest(hash);
+  if (digest === undefined) writer.sized(utf8Encode(hash));
+  else writer.byte(0).raw(digest);
+}
+
+export function readHash(reader: RecordReader): string {
+  const byteCount = reader.integer();
+  return byteCount === 0 ? reader.hex(DIGEST_BYTES) : utf8Decode(reader.raw(byteCount));
+}

@@ -1,0 +1,44 @@
+/** What `_revs_info` and `_revs_diff` ask of a document's tree. */
+import type { Revision } from "../document.ts";
+import { formatRevision, parseRevision } from "./revision.ts";
+import type { RevisionNode, RevisionTree } from "./revision-tree.ts";
+
+/** A revision's place in `_revs_info`. */
+export interface RevisionStatus {
+  readonly revision: Revision;
+  readonly status: "available" | "missing" | "deleted";
+}
+
+export interface MissingRevisions {
+  readonly missing: readonly Revision[];
+  readonly possibleAncestors: readonly Revision[];
+}
+
+/** The revision and its known ancestors, and which bodies are there. */
+export function statusesBelow(tree: RevisionTree, revision: Revision): RevisionStatus[] {
+  const statuses: RevisionStatus[] = [];
+  let node: RevisionNode | undefined = tree.find(parseRevision(revision));
+  for (; node !== undefined; node = node.parent) {
+    const status =
+      node.leaf === undefined ? "missing" : node.leaf.deleted ? "deleted" : "available";
+    statuses.push({ revision: formatRevision(node), status });
+  }
+  return statuses;
+}
+
+/** Which of the revisions are not in the tree, and the leaves that may be their ancestors. */
+export function missingFrom(tree: RevisionTree, revisions: readonly Revision[]): MissingRevisions {
+  const missing: Revision[] = [];
+  let generationMax = 0;
+  for (const revision of revisions) {
+    const parts = parseRevision(revision);
+    if (tree.find(parts) !== undefined) continue;
+    missing.push(revision);
+    generationMax = Math.max(generationMax, parts.generation);
+  }
+  const possibleAncestors: Revision[] = [];
+  for (const leaf of tree.leaves) {
+    if (leaf.generation < generationMax) possibleAncestors.push(formatRevision(leaf));
+  }
+  return { missing, possibleAncestors };
+}

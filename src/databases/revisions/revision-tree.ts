@@ -1,0 +1,219 @@
+/**
+ * The revision tree of one document.
+ *
+ * Kept as its leaves, each of which points to its ancestors; branches share them. A revision id stands for its whole history
+ * (its hash is made from its parent's), so a node is known by its id alone, and grafting is a union of paths: the order in
+ * which paths arrive does not matter. Where two paths disagree on a revision's parent, which only forged ids can do, the one
+ * that came first stays. Stemming forgets ancestors beyond the limit, so the "tree" may be several roots; a later path can
+ * join them again.
+ *
+ * A tree belongs to the transaction that loaded it and changes in place.
+ */
+import { assert } from "../../base/index.ts";
+import type { RevisionPath } from "../document.ts";
+import { compareHashes, type RevisionParts } from "./revision.ts";
+
+/** What the store keeps of a leaf beside its body. */
+export interface LeafState {
+  readonly deleted: boolean;
+  readonly bodyChunkCount: number;
+  /** Zero for a leaf without attachments. */
+  readonly attachmentChunkCount: number;
+  /** The bytes of the body as text. */
+  readonly bodyBytes: number;
+  /** The bytes of all attachments, decoded and as stored. */
+  readonly attachmentBytes: number;
+  readonly attachmentEncodedBytes: number;
+}
+
+export interface RevisionNode extends RevisionParts {
+  readonly parent: RevisionNode | undefined;
+  /** Undefined for an ancestor: its body is gone. */
+  readonly leaf: LeafState | undefined;
+}
+
+export interface LeafNode extends RevisionNode {
+  readonly leaf: LeafState;
+}
+
+interface MutableNode {
+  readonly generation: number;
+  readonly hash: string;
+  parent: MutableNode | undefined;
+  leaf: LeafState | undefined;
+}
+
+export class RevisionTree {
+  #leaves: MutableNode[];
+
+  /** `leaves` with their chains; the caller gives them away. */
+  constructor(leaves: readonly LeafNode[] = []) {
+    this.#leaves = leaves as MutableNode[];
+    this.#sort();
+  }
+
+  get isEmpty(): boolean {
+    return this.#leaves.length === 0;
+  }
+
+  /** Winner first, then in CouchDB's order. */
+  get leaves(): readonly LeafNode[] {
+    return this.#leaves as readonly LeafNode[];
+  }
+
+  /** The leaf that CouchDB shows: undeleted before deleted, then the longest history, then the largest hash. */
+  get winner(): LeafNode | undefined {
+    return this.leaves[0];
+  }
+
+  find({ generation, hash }: RevisionParts): RevisionNode | undefined {
+    return this.#find(generation, hash);
+  }
+
+  /** The leaf of that name; undefined for an ancestor and for an unknown revision. */
+  findLeaf({ generation, hash }: RevisionParts): LeafNode | undefined {
+    return this.leaves.find((leaf) => leaf.generation === generation && leaf.hash === hash);
+  }
+
+  /** The leaves that descend from the node; itself when it is one. */
+  leavesBelow(node: RevisionNode): LeafNode[] {
+    if (node.leaf !== undefined) return [node as LeafNode];
+    return this.leaves.filter((leaf) => {
+      let at: RevisionNode | undefined = leaf;
+      while (at !== undefined && at.generation > node.generation) at = at.parent;
+      return at === node;
+    });
+  }
+
+  /**
+   * Whether a graft of the path would add its first revision ("new"), only ancestors that were not known and that stemming
+   * at `limit` would keep ("ancestors"), or nothing ("known").
+   */
+  judge(path: RevisionPath, limit: number): "new" | "ancestors" | "known" {
+    const tip = this.#find(path.start, path.hashes[0] as string);
+    if (tip === undefined) return "new";
+    const gap = this.#gapBelow(tip, path);
+    if (gap === undefined) return "known";
+    const isKept = this.leavesBelow(gap).some(
+      (leaf) => leaf.generation - gap.generation + 1 < limit,
+    );
+    return isKept ? "ancestors" : "known";
+  }
+
+  /** Unites the tree with a path; `leaf` is for its first revision, when that is new. */
+  graft(path: RevisionPath, leaf: LeafState): void {
+    const { start, hashes } = path;
+    const first = this.#find(start, hashes[0] as string);
+    if (first !== undefined) {
+      this.#fillGap(first, path);
+      this.#sort();
+      return;
+    }
+    const tip: MutableNode = {
+      generation: start,
+      hash: hashes[0] as string,
+      parent: undefined,
+      leaf,
+    };
+    this.#chain(tip, path);
+    // Nearly all documents have one leaf, and a list that grows by itself has room for 17.
+    this.#leaves = this.#leaves.concat(tip);
+    this.#sort();
+  }
+
+  /** Forgets ancestors that lie more than `limit` revisions below every leaf. */
+  stem(limit: number): void {
+    assert(limit >= 1, "A document keeps at least one revision");
+    // A path is never longer than its leaf's generation.
+    if (this.#leaves.every((leaf) => leaf.generation <= limit)) return;
+    const kept = new Set<MutableNode>();
+    for (const leaf of this.#leaves) {
+      let at: MutableNode | undefined = leaf;
+      for (let depth = 0; depth < limit && at !== undefined; depth++) {
+        kept.add(at);
+        at = at.parent;
+      }
+    }
+    for (const node of kept) {
+      if (node.parent !== undefined && !kept.has(node.parent)) node.parent = undefined;
+    }
+  }
+
+  /** Forgets a leaf, and the ancestors that no other leaf has. */
+  removeLeaf(leaf: LeafNode): void {
+    this.#leaves = this.#leaves.filter((other) => other !== leaf);
+  }
+
+  #find(generation: number, hash: string): MutableNode | undefined {
+    for (const leaf of this.#leaves) {
+      let at: MutableNode | undefined = leaf;
+      while (at !== undefined && at.generation > generation) at = at.parent;
+      if (at !== undefined && at.generation === generation && at.hash === hash) return at;
+    }
+    return undefined;
+  }
+
+  /** The lowest known node on the path below `tip` whose parent only the path knows. */
+  #gapBelow(tip: MutableNode, { start, hashes }: RevisionPath): MutableNode | undefined {
+    let at = tip;
+    for (;;) {
+      const parentIndex = start - at.generation + 1;
+      if (parentIndex >= hashes.length) return undefined;
+      if (at.parent === undefined) return at;
+      if (at.parent.hash !== hashes[parentIndex]) return undefined;
+      at = at.parent;
+    }
+  }
+
+  #fillGap(known: MutableNode, path: RevisionPath): void {
+    const gap = this.#gapBelow(known, path);
+    if (gap !== undefined) this.#chain(gap, path);
+  }
+
+  /** Hangs `node`, a revision of the path without a parent, on what the path says lies below it. */
+  #chain(node: MutableNode, path: RevisionPath): void {
+    const { start, hashes } = path;
+    let at = node;
+    for (let index = start - node.generation + 1; index < hashes.length; index++) {
+      const generation = start - index;
+      const hash = hashes[index] as string;
+      const known = this.#find(generation, hash);
+      if (known !== undefined) {
+        at.parent = known;
+        this.#becomeAncestor(known);
+        this.#fillGap(known, path);
+        return;
+      }
+      at.parent = { generation, hash, parent: undefined, leaf: undefined };
+      at = at.parent;
+    }
+  }
+
+  #becomeAncestor(node: MutableNode): void {
+    if (node.leaf === undefined) return;
+    node.leaf = undefined;
+    this.#leaves = this.#leaves.filter((leaf) => leaf !== node);
+  }
+
+  #sort(): void {
+    if (this.#leaves.length > 1) (this.#leaves as LeafNode[]).sort(compareLeaves);
+  }
+}
+
+/** A node and its known ancestors. */
+export function pathOf(node: RevisionNode): RevisionPath {
+  let length = 0;
+  for (let at: RevisionNode | undefined = node; at !== undefined; at = at.parent) length++;
+  const hashes = new Array<string>(length);
+  let index = 0;
+  for (let at: RevisionNode | undefined = node; at !== undefined; at = at.parent)
+    hashes[index++] = at.hash;
+  return { start: node.generation, hashes };
+}
+
+/** CouchDB's order of leaves: the winner is the smallest. */
+export function compareLeaves(left: LeafNode, right: LeafNode): number {
+  if (left.leaf.deleted !== right.leaf.deleted) return left.leaf.deleted ? 1 : -1;
+  if (left.generation !== right.generation) return right.generation - left.generation;
+  return compareHashes(right.hash, left.hash);
+}

@@ -1,0 +1,104 @@
+/**
+ * Revisions as texts and as parts, and their order.
+ *
+ * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
+ * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
+ */
+import {
+  compareBytes,
+  hexDecode,
+  isLowerCaseHex,
+  OperationalError,
+  utf8Encode,
+} from "../../base/index.ts";
+import type { Revision, RevisionPath } from "../document.ts";
+
+export interface RevisionParts {
+  readonly generation: number;
+  readonly hash: string;
+}
+
+/** Foreign hashes are free texts. The limit keeps keys that hold one, and a long document id, below the store's. */
+export const HASH_BYTES_MAX = 500;
+
+const REVISION = /^[1-9][0-9]{0,14}-./s;
+const HEX_HASH = /^[0-9a-fA-F]{32}$/;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+export function formatRevision({ generation, hash }: RevisionParts): Revision {
+  return `${generation}-${hash}`;
+}
+
+/** Whether a database can have a revision of this name. */
+export function isRevision(text: string): boolean {
+  if (!REVISION.test(text)) return false;
+  const hash = text.slice(text.indexOf("-") + 1);
+  return isDigest(hash) || isForeignHash(hash);
+}
+
+/** Throws STORE_REVISION_INVALID. */
+export function parseRevision(revision: Revision): RevisionParts {
+  if (!REVISION.test(revision)) throw revisionInvalid(revision);
+  const dash = revision.indexOf("-");
+  return {
+    generation: Number(revision.slice(0, dash)),
+    hash: canonicalHash(revision.slice(dash + 1)),
+  };
+}
+
+/** The path with its hashes in the form that is stored. Throws STORE_REVISION_INVALID. */
+export function canonicalPath(path: RevisionPath): RevisionPath {
+  const { start, hashes } = path;
+  if (!Number.isSafeInteger(start) || hashes.length === 0 || start < hashes.length) {
+    throw revisionInvalid(`${start}-${hashes[0] ?? ""}`);
+  }
+  return { start, hashes: hashes.map(canonicalHash) };
+}
+
+/** Whether a hash, in the form that is stored, is one of the usual 16 bytes. */
+export function isDigest(hash: string): boolean {
+  return hash.length === 32 && isLowerCaseHex(hash);
+}
+
+/** The 16 bytes of a hash of the usual form, not to be changed; undefined for a foreign one. */
+export function hashDigest(hash: string): Uint8Array | undefined {
+  if (hash !== lastHash) {
+    lastDigest = hash.length === 32 ? hexDecode(hash) : undefined;
+    lastHash = hash;
+  }
+  return lastDigest;
+}
+
+/** Whoever writes a revision asks for its digest once for each of its records. */
+let lastHash = "";
+let lastDigest: Uint8Array | undefined;
+
+/** CouchDB's order of hashes within a generation. */
+export function compareHashes(left: string, right: string): number {
+  if (left === right) return 0;
+  const areDigests = HEX_HASH.test(left) && HEX_HASH.test(right);
+  if (areDigests) return left < right ? -1 : 1;
+  return compareBytes(hashBytes(left), hashBytes(right));
+}
+
+function hashBytes(hash: string): Uint8Array {
+  return hashDigest(hash) ?? utf8Encode(hash);
+}
+
+function canonicalHash(hash: string): string {
+  if (isDigest(hash)) return hash;
+  if (HEX_HASH.test(hash)) return hash.toLowerCase();
+  if (!isForeignHash(hash)) throw revisionInvalid(hash);
+  return hash;
+}
+
+function isForeignHash(hash: string): boolean {
+  if (hash.length === 0 || LONE_SURROGATE.test(hash)) return false;
+  return utf8Encode(hash).length <= HASH_BYTES_MAX;
+}
+
+function revisionInvalid(revision: string): OperationalError {
+  return new OperationalError("STORE_REVISION_INVALID", "Invalid rev format", {
+    revision: revision.slice(0, 100),
+  });
+}

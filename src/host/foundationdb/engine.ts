@@ -1,0 +1,140 @@
+/**
+ * The store on a FoundationDB cluster. A cluster that is away is waited for: calls rest until it is back, an event says so,
+ * and `isAvailable` tells whoever asks.
+ */
+import { readFile } from "node:fs/promises";
+import type { Runtime } from "../../base/index.ts";
+import {
+  type Engine,
+  type EngineTransaction,
+  KeyValueError,
+  Subspace,
+  SubspaceEngine,
+} from "../../kv/index.ts";
+import { fdbError } from "./errors.ts";
+import { type FdbDatabase, type FdbWatch, loadFdbPackage } from "./package.ts";
+import { FoundationDbTransaction } from "./transaction.ts";
+
+export interface FoundationDbOptions {
+  readonly runtime: Runtime;
+  /** Default: `FDB_CLUSTER_FILE`, or FoundationDB's own default place. */
+  readonly clusterFile?: string | undefined;
+  /** What the client must speak. The default is spoken by clients from 6.3 to 7.3. */
+  readonly apiVersion?: number | undefined;
+  /** What the package is told to have been built with; not above what the client library knows. */
+  readonly headerVersion?: number | undefined;
+  /** Every key stands below this name: so a cluster holds several stores that know nothing of each other. */
+  readonly prefix?: string | undefined;
+}
+
+const API_VERSION = 630;
+
+/** FoundationDB's place for the cluster file where nothing is said. */
+const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
+
+/** A cluster that recovers from the loss of a process answers again within this time; longer is worth a line. */
+const AWAY_AFTER_MS = 5_000;
+const LOOK_EVERY_MS = 1_000;
+
+/** Opens the store; rejects with KV_UNAVAILABLE when the package, the client library or the cluster file is missing. */
+export async function openFoundationDbEngine(options: FoundationDbOptions): Promise<Engine> {
+  const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;
+  const clusterFile = options.clusterFile ?? process.env.FDB_CLUSTER_FILE;
+  await checkClusterFile(clusterFile ?? DEFAULT_CLUSTER_FILE);
+  const fdb = await loadFdbPackage(apiVersion, headerVersion);
+  const engine = openDatabase(options.runtime, () => fdb.open(clusterFile));
+  if (options.prefix === undefined) return engine;
+  return new SubspaceEngine(engine, Subspace.fromTuple([options.prefix]).prefix);
+}
+
+function openDatabase(runtime: Runtime, open: () => FdbDatabase): Engine {
+  try {
+    return new FoundationDbEngine(runtime, open());
+  } catch (error) {
+    throw fdbError(error);
+  }
+}
+
+class FoundationDbEngine implements Engine {
+  readonly name = "foundationdb";
+  readonly #runtime: Runtime;
+  readonly #database: FdbDatabase;
+  readonly #watches = new Set<FdbWatch>();
+  /** When each call that is under way began. */
+  readonly #calls = new Set<{ readonly sinceMs: number }>();
+  readonly #look: NodeJS.Timeout;
+  #available = true;
+  #closed = false;
+
+  constructor(runtime: Runtime, database: FdbDatabase) {
+    this.#runtime = runtime;
+    this.#database = database;
+    this.#look = setInterval(() => this.#lookForDelay(), LOOK_EVERY_MS);
+    this.#look.unref();
+  }
+
+  isAvailable(): boolean {
+    return this.#available;
+  }
+
+  begin(): EngineTransaction {
+    if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    return new FoundationDbTransaction(this.#database.rawCreateTransaction(), {
+      watches: this.#watches,
+      observe: (call) => this.#observe(call),
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearInterval(this.#look);
+    // A watch that is left would keep the process alive.
+    for (const watch of this.#watches) watch.cancel();
+    this.#database.close();
+  }
+
+  async #observe<T>(call: Promise<T>): Promise<T> {
+    const entry = { sinceMs: this.#runtime.clock.monotonicMs() };
+    this.#calls.add(entry);
+    try {
+      const result = await call;
+      this.#setAvailable(true);
+      return result;
+    } finally {
+      this.#calls.delete(entry);
+    }
+  }
+
+  /** Calls stand in the order of their begin. */
+  #lookForDelay(): void {
+    const [oldest] = this.#calls;
+    if (oldest === undefined) return;
+    const waitedMs = this.#runtime.clock.monotonicMs() - oldest.sinceMs;
+    if (waitedMs > AWAY_AFTER_MS) this.#setAvailable(false, waitedMs);
+  }
+
+  #setAvailable(available: boolean, waitedMs?: number): void {
+    if (this.#available === available) return;
+    this.#available = available;
+    this.#runtime.trace.event(available ? "kv.available" : "kv.unavailable", {
+      engine: this.name,
+      ...(waitedMs === undefined ? {} : { waitedMs: Math.round(waitedMs) }),
+    });
+  }
+}
+
+async function checkClusterFile(clusterFile: string): Promise<void> {
+  try {
+    await readFile(clusterFile);
+  } catch (error) {
+    throw new KeyValueError(
+      "KV_UNAVAILABLE",
+      {
+        reason: `FoundationDB's cluster file cannot be read at ${clusterFile}: give --cluster-file or FDB_CLUSTER_FILE`,
+        clusterFile,
+      },
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * The `foundationdb` package, as far as it is used: an optional peer, loaded when a store on FoundationDB is asked for. What
+ * is missing is said in one sentence. Only calls that clients from 6.3 on have are declared here.
+ */
+import { isMainThread } from "node:worker_threads";
+import { assert } from "../../base/index.ts";
+import { KeyValueError } from "../../kv/index.ts";
+
+export interface FdbSelector {
+  readonly key: Buffer;
+  readonly orEqual: boolean;
+  readonly offset: number;
+  /** The package tells selectors from keys by it. */
+  readonly _isKeySelector: true;
+}
+
+export interface FdbWatch {
+  readonly promise: Promise<boolean>;
+  cancel(): void;
+}
+
+export interface FdbTransaction {
+  snapshot(): FdbTransaction;
+  get(key: Buffer): Promise<Buffer | undefined>;
+  getKey(selector: FdbSelector): Promise<Buffer | undefined>;
+  getRangeNative(
+    begin: FdbSelector,
+    end: FdbSelector,
+    limit: number,
+    targetBytes: number,
+    streamingMode: number,
+    iteration: number,
+    reverse: boolean,
+  ): Promise<{ readonly results: [Buffer, Buffer][]; readonly more: boolean }>;
+  set(key: Buffer, value: Buffer): void;
+  clear(key: Buffer): void;
+  clearRange(begin: Buffer, end: Buffer): void;
+  atomicOpNative(operation: number, key: Buffer, operand: Buffer): void;
+  addReadConflictRange(begin: Buffer, end: Buffer): void;
+  addWriteConflictRange(begin: Buffer, end: Buffer): void;
+  getReadVersion(): Promise<Buffer>;
+  getVersionstamp(): { readonly promise: Promise<Buffer> };
+  watch(key: Buffer, options: { readonly throwAllErrors: boolean }): FdbWatch;
+  rawCommit(): Promise<void>;
+  rawCancel(): void;
+}
+
+export interface FdbDatabase {
+  rawCreateTransaction(): FdbTransaction;
+  close(): void;
+}
+
+export interface FdbPackage {
+  setAPIVersion(version: number, headerVersion: number): void;
+  open(clusterFile?: string): FdbDatabase;
+}
+
+/** Numbers of the C API, which never change. */
+export const FDB_OPERATIONS = {
+  add: 2,
+  max: 12,
+  byteMin: 16,
+  setVersionstampedKey: 14,
+  setVersionstampedValue: 15,
+} as const;
+
+/** All that is left of the range, as fast as it can be had. */
+export const FDB_WANT_ALL = -2;
+
+/** A variable, so that the compiler does not ask for a package that need not be there. */
+const PACKAGE: string = "foundationdb";
+
+export async function loadFdbPackage(
+  apiVersion: number,
+  headerVersion: number,
+): Promise<FdbPackage> {
+  assert(isMainThread, "FoundationDB's package keeps static state and is not used in threads");
+  try {
+    const loaded = (await import(PACKAGE)) as { readonly default?: FdbPackage } & FdbPackage;
+    const fdb = loaded.default ?? loaded;
+    // Two arguments: with one, the package asks for the version that it was built with, which older clients lack.
+    fdb.setAPIVersion(apiVersion, headerVersion);
+    return fdb;
+  } catch (error) {
+    throw new KeyValueError("KV_UNAVAILABLE", { reason: missing(error) }, { cause: error });
+  }
+}
+
+function missing(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  // The second is what a bundler makes of the first.
+  if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
+    return "the store on FoundationDB needs the npm package foundationdb: npm install --no-save --save-optional foundationdb@1.1.4";
+  }
+  if (/libfdb_c|No native build was found/.test(message)) {
+    return "the store on FoundationDB needs FoundationDB's client library libfdb_c, version 6.3 or later: install the package foundationdb-clients";
+  }
+  return message;
+}

@@ -1,0 +1,393 @@
+/** A transaction of FoundationDB in this layer's words. It has snapshots, buffered writes and conflicts itself. */
+import { abortable, assert, compareBytes, type Page } from "../../base/index.ts";
+import {
+  BEHIND_LAST_KEY,
+  type Commit,
+  type CommitEffect,
+  checkBound,
+  checkKey,
+  checkRange,
+  checkStamp,
+  checkValue,
+  type EngineTransaction,
+  FIRST_KEY,
+  firstGreaterOrEqual,
+  firstGreaterThan,
+  type Key,
+  type KeyRange,
+  type KeySelector,
+  type KeyValue,
+  KeyValueError,
+  keyAfter,
+  littleEndian64,
+  PagedRange,
+  type RangeOptions,
+  type ReadTransaction,
+  type Transaction,
+  type Value,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
+  type VersionstampedBytes,
+  type Watch,
+} from "../../kv/index.ts";
+import { fdbError } from "./errors.ts";
+import {
+  FDB_OPERATIONS,
+  FDB_WANT_ALL,
+  type FdbSelector,
+  type FdbTransaction,
+  type FdbWatch,
+} from "./package.ts";
+
+/** What the engine keeps of all its transactions. */
+export interface FoundationDbMonitor {
+  /** Settles as `call` does; a call that takes long is noticed. */
+  observe<T>(call: Promise<T>): Promise<T>;
+  readonly watches: Set<FdbWatch>;
+}
+
+class FoundationDbReads implements ReadTransaction {
+  protected readonly monitor: FoundationDbMonitor;
+  readonly #reads: FdbTransaction;
+  readonly #isSnapshot: boolean;
+  #snapshot: ReadTransaction | undefined;
+
+  constructor(reads: FdbTransaction, monitor: FoundationDbMonitor, isSnapshot: boolean) {
+    this.#reads = reads;
+    this.monitor = monitor;
+    this.#isSnapshot = isSnapshot;
+  }
+
+  get snapshot(): ReadTransaction {
+    this.#snapshot ??= new FoundationDbReads(this.#reads.snapshot(), this.monitor, true);
+    return this.#snapshot;
+  }
+
+  async get(key: Key): Promise<Value | undefined> {
+    checkKey(key);
+    const value = await this.#read(() => this.#reads.get(buffer(key)));
+    return value && plainBytes(value);
+  }
+
+  getMany(keys: readonly Key[]): Promise<(Value | undefined)[]> {
+    return Promise.all(keys.map((key) => this.get(key)));
+  }
+
+  async getKey(selector: KeySelector): Promise<Key> {
+    checkBound(selector.key);
+    const key = await this.#read(() => this.#reads.getKey(fdbSelector(selector)));
+    // The package says undefined for the empty key, which is also what is before the first.
+    if (key === undefined) return FIRST_KEY;
+    return key[0] === BEHIND_LAST_KEY[0] ? BEHIND_LAST_KEY : plainBytes(key);
+  }
+
+  getRange(range: KeyRange, options: RangeOptions = {}): AsyncIterable<KeyValue> {
+    return new PagedRange(this, range, options);
+  }
+
+  async getRangePage(range: KeyRange, options: RangeOptions = {}): Promise<Page<KeyValue>> {
+    const begin = boundOf(range.begin);
+    const end = boundOf(range.end);
+    if (options.reverse !== true || this.#isSnapshot || begin === undefined || end === undefined) {
+      return this.#readPage(this.#reads, range, options);
+    }
+    // FoundationDB remembers the whole range for a page from the end, also for the last row alone: too much for many who
+    // write behind each other. What was looked at is enough.
+    const page = await this.#readPage(this.#reads.snapshot(), range, options);
+    const last = page.entries[page.entries.length - 1];
+    const lookedAt = page.stoppedBy === "exhausted" || last === undefined ? begin : last.key;
+    if (compareBytes(lookedAt, end) < 0) {
+      this.#reads.addReadConflictRange(buffer(lookedAt), buffer(end));
+    }
+    return page;
+  }
+
+  async readVersion(): Promise<bigint> {
+    const version = await this.#read(() => this.#reads.getReadVersion());
+    return version.readBigUInt64BE(0);
+  }
+
+  async #readPage(
+    reads: FdbTransaction,
+    range: KeyRange,
+    options: RangeOptions,
+  ): Promise<Page<KeyValue>> {
+    const { limit = Number.POSITIVE_INFINITY, byteLimit = Number.POSITIVE_INFINITY } = options;
+    const reverse = options.reverse ?? false;
+    let begin = selectorOf(range.begin);
+    let end = selectorOf(range.end);
+    const entries: KeyValue[] = [];
+    let byteCount = 0;
+    for (let iteration = 1; entries.length < limit; iteration++) {
+      const { results, more } = await this.#read(() =>
+        reads.getRangeNative(
+          fdbSelector(begin),
+          fdbSelector(end),
+          limitOf(limit - entries.length),
+          limitOf(byteLimit - byteCount),
+          FDB_WANT_ALL,
+          iteration,
+          reverse,
+        ),
+      );
+      for (const [key, value] of results) {
+        if (byteCount >= byteLimit) return { entries, stoppedBy: "byte-limit" };
+        entries.push({ key: plainBytes(key), value: plainBytes(value) });
+        byteCount += key.length + value.length;
+      }
+      const last = entries[entries.length - 1];
+      if (entries.length >= limit) break;
+      if (byteCount >= byteLimit) return { entries, stoppedBy: "byte-limit" };
+      if (!more || last === undefined) return { entries, stoppedBy: "exhausted" };
+      if (reverse) end = firstGreaterOrEqual(last.key);
+      else begin = firstGreaterThan(last.key);
+    }
+    return { entries, stoppedBy: "row-limit" };
+  }
+
+  async #read<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await this.monitor.observe(call());
+    } catch (error) {
+      throw fdbError(error);
+    }
+  }
+}
+
+type State = "open" | "committing" | "committed" | "ended";
+
+export class FoundationDbTransaction
+  extends FoundationDbReads
+  implements Transaction, EngineTransaction
+{
+  readonly effects: CommitEffect[] = [];
+  readonly #transaction: FdbTransaction;
+  #state: State = "open";
+  #hasWrites = false;
+  #userVersion = 0;
+
+  constructor(transaction: FdbTransaction, monitor: FoundationDbMonitor) {
+    super(transaction, monitor, false);
+    this.#transaction = transaction;
+  }
+
+  get transaction(): Transaction {
+    return this;
+  }
+
+  set(key: Key, value: Value): void {
+    checkKey(key);
+    checkValue(value);
+    this.#write((transaction) => transaction.set(buffer(key), buffer(value)));
+  }
+
+  clear(key: Key): void {
+    checkKey(key);
+    this.#write((transaction) => transaction.clear(buffer(key)));
+  }
+
+  clearRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
+    checkRange(begin, end);
+    this.#write((transaction) => transaction.clearRange(buffer(begin), buffer(end)));
+  }
+
+  add(key: Key, delta: bigint): void {
+    this.#operate("add", key, littleEndian64(delta));
+  }
+
+  max(key: Key, value: Value): void {
+    this.#operate("max", key, value);
+  }
+
+  byteMin(key: Key, value: Value): void {
+    this.#operate("byteMin", key, value);
+  }
+
+  setVersionstampedKey(key: VersionstampedBytes, value: Value): void {
+    checkKey(key.bytes);
+    checkValue(value);
+    checkStamp(key);
+    this.#write((transaction) =>
+      transaction.atomicOpNative(
+        FDB_OPERATIONS.setVersionstampedKey,
+        withOffset(key),
+        buffer(value),
+      ),
+    );
+  }
+
+  setVersionstampedValue(key: Key, value: VersionstampedBytes): void {
+    checkKey(key);
+    checkValue(value.bytes);
+    checkStamp(value);
+    this.#write((transaction) =>
+      transaction.atomicOpNative(
+        FDB_OPERATIONS.setVersionstampedValue,
+        buffer(key),
+        withOffset(value),
+      ),
+    );
+  }
+
+  addReadConflictKey(key: Key): void {
+    checkKey(key);
+    this.addReadConflictRange({ begin: key, end: keyAfter(key) });
+  }
+
+  addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
+    checkRange(begin, end);
+    this.#assertOpen();
+    // Otherwise the version to compare with would be that of the commit.
+    this.readVersion().catch(() => {});
+    this.#transaction.addReadConflictRange(buffer(begin), buffer(end));
+  }
+
+  addWriteConflictKey(key: Key): void {
+    checkKey(key);
+    this.addWriteConflictRange({ begin: key, end: keyAfter(key) });
+  }
+
+  addWriteConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
+    checkRange(begin, end);
+    this.#write((transaction) => transaction.addWriteConflictRange(buffer(begin), buffer(end)));
+  }
+
+  nextUserVersion(): number {
+    assert(this.#userVersion <= 0xffff, "A transaction has at most 65,536 user versions");
+    return this.#userVersion++;
+  }
+
+  watch(key: Key): Watch {
+    checkKey(key);
+    this.#assertOpen();
+    const watch = this.#transaction.watch(buffer(key), { throwAllErrors: true });
+    this.monitor.watches.add(watch);
+    const forget = (): void => {
+      this.monitor.watches.delete(watch);
+    };
+    watch.promise.then(forget, forget);
+    return new FoundationDbWatch(watch, () => this.#state === "ended");
+  }
+
+  afterCommit(effect: CommitEffect): void {
+    this.#assertOpen();
+    this.effects.push(effect);
+  }
+
+  async commit(): Promise<Commit> {
+    this.#assertOpen();
+    this.#state = "committing";
+    try {
+      // Asked for before the commit, as the client demands.
+      const stamp = this.#hasWrites ? this.#transaction.getVersionstamp() : undefined;
+      await this.monitor.observe(this.#transaction.rawCommit());
+      this.#state = "committed";
+      return { versionstamp: stamp && versionstampOf(await stamp.promise) };
+    } catch (error) {
+      this.#state = "ended";
+      throw fdbError(error, true);
+    }
+  }
+
+  abandon(): void {
+    // After a commit its watches are still to be served.
+    if (this.#state !== "open") return;
+    this.#state = "ended";
+    this.#transaction.rawCancel();
+  }
+
+  #operate(operation: "add" | "max" | "byteMin", key: Key, operand: Value): void {
+    checkKey(key);
+    checkValue(operand);
+    this.#write((transaction) =>
+      transaction.atomicOpNative(FDB_OPERATIONS[operation], buffer(key), buffer(operand)),
+    );
+  }
+
+  #write(write: (transaction: FdbTransaction) => void): void {
+    this.#assertOpen();
+    this.#hasWrites = true;
+    write(this.#transaction);
+  }
+
+  #assertOpen(): void {
+    if (this.#state !== "open") throw new KeyValueError("KV_CLOSED", { closed: "transaction" });
+  }
+}
+
+class FoundationDbWatch implements Watch {
+  readonly #watch: FdbWatch;
+  readonly #isVoid: () => boolean;
+  #cancelled = false;
+
+  constructor(watch: FdbWatch, isVoid: () => boolean) {
+    this.#watch = watch;
+    this.#isVoid = isVoid;
+  }
+
+  async fired(signal?: AbortSignal): Promise<void> {
+    // Of a transaction that was not committed, or nobody knows: nobody can say what to wait for.
+    if (this.#isVoid()) return;
+    await abortable(this.#change(), signal);
+  }
+
+  cancel(): void {
+    this.#cancelled = true;
+    this.#watch.cancel();
+  }
+
+  async #change(): Promise<void> {
+    try {
+      await this.#watch.promise;
+    } catch (error) {
+      const translated = fdbError(error);
+      if (this.#cancelled || (translated as { code?: unknown }).code === "KV_CLOSED") {
+        throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
+      }
+      // The watch is lost, and changes with it: whoever waits looks for himself.
+    }
+  }
+}
+
+/** The same memory; the package copies what it is given at once. */
+function buffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function plainBytes(bytes: Buffer): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function selectorOf(bound: Key | KeySelector): KeySelector {
+  return bound instanceof Uint8Array ? firstGreaterOrEqual(bound) : bound;
+}
+
+/** The key where a range begins or ends, when that needs no look at the store. */
+function boundOf(bound: Key | KeySelector): Key | undefined {
+  if (bound instanceof Uint8Array) return bound;
+  if (bound.offset !== 1) return undefined;
+  return bound.orEqual ? keyAfter(bound.key) : bound.key;
+}
+
+function fdbSelector({ key, orEqual, offset }: KeySelector): FdbSelector {
+  return { key: buffer(key), orEqual, offset, _isKeySelector: true };
+}
+
+/** Zero means no limit to the client. */
+function limitOf(limit: number): number {
+  return limit > 0x7fffffff ? 0 : Math.max(1, limit);
+}
+
+/** The bytes and, in four little-endian bytes behind them, where the commit writes. */
+function withOffset({ bytes, offset }: VersionstampedBytes): Buffer {
+  const packed = Buffer.allocUnsafe(bytes.length + 4);
+  packed.set(bytes);
+  packed.writeUInt32LE(offset, bytes.length);
+  return packed;
+}
+
+function versionstampOf(commitBytes: Buffer): Versionstamp {
+  const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
+  bytes.set(commitBytes);
+  return Versionstamp.fromBytes(bytes);
+}

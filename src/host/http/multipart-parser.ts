@@ -1,0 +1,98 @@
+/** The `MultipartParser` port on Dicer, the streaming parser inside busboy. */
+import { Readable } from "node:stream";
+import { Dicer } from "@fastify/busboy";
+import { OperationalError } from "../../base/index.ts";
+import { type MultipartPart, ProtocolError } from "../../protocol/index.ts";
+
+/** Parts that may wait for a reader: the source is held while one part's body is being read, so there are few. */
+type Event =
+  | { readonly kind: "part"; readonly part: MultipartPart }
+  | { readonly kind: "end" }
+  | { readonly kind: "error"; readonly error: unknown };
+
+export async function* parseMultipart(
+  chunks: AsyncIterable<Uint8Array>,
+  boundary: string,
+): AsyncIterable<MultipartPart> {
+  const events: Event[] = [];
+  let wake: () => void = () => {};
+  const announce = (event: Event): void => {
+    events.push(event);
+    wake();
+  };
+  const dicer = new Dicer({ boundary });
+  let current: Readable | undefined;
+  dicer.on("part", (stream) => {
+    current = stream;
+    const headers = new Map<string, string>();
+    // A part without headers announces none: it is a part all the same.
+    let announced = false;
+    const announcePart = (): void => {
+      if (announced) return;
+      announced = true;
+      announce({ kind: "part", part: { headers, body: bytesOf(stream) } });
+    };
+    stream.on("header", (header: object) => {
+      for (const [name, values] of Object.entries(header as Record<string, string[]>)) {
+        headers.set(name.toLowerCase(), decoded(values.join(", ")));
+      }
+      announcePart();
+    });
+    stream.once("readable", announcePart);
+    stream.once("end", announcePart);
+    stream.on("error", (error: unknown) => announce({ kind: "error", error }));
+  });
+  dicer.on("finish", () => announce({ kind: "end" }));
+  dicer.on("error", (error: unknown) => announce({ kind: "error", error }));
+  const source = Readable.from(chunks, { objectMode: false });
+  source.on("error", (error) => {
+    announce({ kind: "error", error });
+    // Whoever reads a part would wait for ever: the parser is told nothing of a source that breaks off.
+    current?.destroy(error);
+  });
+  source.pipe(dicer);
+  try {
+    for (;;) {
+      const event = events.shift();
+      if (event === undefined) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        continue;
+      }
+      if (event.kind === "end") return;
+      if (event.kind === "error") throw malformed(event.error);
+      yield event.part;
+    }
+  } finally {
+    source.unpipe(dicer);
+    source.destroy();
+  }
+}
+
+/** Dicer takes each byte for a character; names of files are UTF-8 these days, and what is not stays as it is. */
+function decoded(value: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(value, "latin1"));
+  } catch {
+    return value;
+  }
+}
+
+/** Of one part; a body that ends in it fails its reader in the protocol's words. */
+async function* bytesOf(part: Readable): AsyncIterable<Uint8Array> {
+  try {
+    yield* part;
+  } catch (error) {
+    throw malformed(error);
+  }
+}
+
+function malformed(error: unknown): unknown {
+  if (error instanceof OperationalError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  if (!/multipart|boundary|part/i.test(message)) return error;
+  return new ProtocolError(400, "bad_request", `Malformed multipart body: ${message}`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,165 @@
+/** Serves an `Api` over HTTP on node:http. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import {
+  type Api,
+  type ApiRequest,
+  type ApiResponse,
+  ServerStoppingError,
+} from "../../api/index.ts";
+import type { Trace } from "../../base/index.ts";
+
+/** Long `startkey`, `open_revs` and `atts_since` stand in request lines; Node's own limit is 16 KiB. */
+const HEADER_BYTES_MAX = 65_536;
+
+/** How long answers that are under way may take when the server stops. */
+const CLOSE_MS_MAX = 3000;
+
+export interface NodeServerOptions {
+  readonly port: number;
+  readonly bindAddress: string;
+  readonly api: Api;
+  readonly trace: Trace;
+}
+
+export interface NodeServer {
+  /** The port that is listened on, also when 0 was asked for. */
+  readonly port: number;
+  /** Accepts nothing new, ends feeds and waits for the answers that are under way. */
+  close(): Promise<void>;
+}
+
+export async function openNodeServer(options: NodeServerOptions): Promise<NodeServer> {
+  const unanswered = new UnansweredRequests();
+  const server = createServer(
+    { maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: 90_000, requestTimeout: 0 },
+    (incoming, outgoing) => {
+      answer(options, incoming, outgoing, unanswered.begin(outgoing)).catch((error: unknown) => {
+        options.trace.event("http.answer-failed", { error: String(error) });
+        outgoing.destroy();
+      });
+    },
+  );
+  await listen(server, options);
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () =>
+      new Promise((resolve) => {
+        unanswered.abort(new ServerStoppingError());
+        server.close(() => resolve());
+        server.closeIdleConnections();
+        // A client that does not read its answer must not hold the stop up.
+        setTimeout(() => server.closeAllConnections(), CLOSE_MS_MAX).unref();
+      }),
+  };
+}
+
+/**
+ * The requests that are under way, each with a signal that aborts when its client goes before the end of its answer, or when all are
+ * aborted. Not by `AbortSignal.any` of a signal of the client and one of the server: what is registered at a signal that lives
+ * long outlives the collections of the young generation, and with it 4 KB of each request.
+ */
+class UnansweredRequests {
+  readonly #controllers = new Set<AbortController>();
+  #aborted: { readonly reason: Error } | undefined;
+
+  begin(outgoing: ServerResponse): AbortSignal {
+    const controller = new AbortController();
+    if (this.#aborted !== undefined) controller.abort(this.#aborted.reason);
+    this.#controllers.add(controller);
+    outgoing.once("close", () => {
+      this.#controllers.delete(controller);
+      if (!outgoing.writableFinished) controller.abort(new Error("The client has gone"));
+    });
+    return controller.signal;
+  }
+
+  /** Those that begin later as well. */
+  abort(reason: Error): void {
+    this.#aborted ??= { reason };
+    for (const controller of this.#controllers) controller.abort(reason);
+  }
+}
+
+function listen(server: Server, { port, bindAddress }: NodeServerOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, bindAddress, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+async function answer(
+  { api }: NodeServerOptions,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  const response = await api(requestOf(incoming, signal));
+  await send(response, incoming, outgoing);
+  // A server that stops waits for no further request of a client that keeps its connection.
+  if (signal.aborted) incoming.socket.end();
+}
+
+function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
+  const target = incoming.url ?? "/";
+  const question = target.indexOf("?");
+  const path = question < 0 ? target : target.slice(0, question);
+  const query = new Map(new URLSearchParams(question < 0 ? "" : target.slice(question + 1)));
+  const headers = new Map<string, string>();
+  for (const [name, value] of Object.entries(incoming.headers)) {
+    if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
+  }
+  return {
+    method: incoming.method ?? "GET",
+    path,
+    query,
+    headers,
+    body: incoming,
+    peer: incoming.socket.remoteAddress ?? "",
+    signal,
+  };
+}
+
+async function send(
+  { status, headers, body }: ApiResponse,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
+  // What the handler left unread would be taken for the next request of this connection.
+  if (!incoming.complete) outgoing.shouldKeepAlive = false;
+  outgoing.statusCode = status;
+  if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    const bodiless = status === 204 || status === 304 || incoming.method === "HEAD";
+    if (bytes !== undefined && !bodiless) outgoing.setHeader("Content-Length", bytes.length);
+    else if (bytes === undefined && !bodiless) outgoing.setHeader("Content-Length", 0);
+    outgoing.end(bodiless ? undefined : bytes);
+    return;
+  }
+  outgoing.flushHeaders();
+  if (incoming.method === "HEAD") {
+    outgoing.end();
+    return;
+  }
+  for await (const piece of body) {
+    if (outgoing.destroyed) return;
+    if (!outgoing.write(piece)) await drained(outgoing);
+  }
+  outgoing.end();
+}
+
+function drained(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off("drain", done);
+      outgoing.off("close", done);
+      resolve();
+    };
+    outgoing.on("drain", done);
+    outgoing.on("close", done);
+  });
+}

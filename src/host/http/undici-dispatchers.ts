@@ -1,0 +1,137 @@
+/** The connections of a process: one pool for each way to reach servers, so that all who go the same way share them. */
+import { readFileSync } from "node:fs";
+import { checkServerIdentity, type DetailedPeerCertificate, type PeerCertificate } from "node:tls";
+import { Agent, type buildConnector, type Dispatcher, ProxyAgent, Socks5ProxyAgent } from "undici";
+import { OperationalError } from "../../base/index.ts";
+import type { Connection, TlsSettings } from "../../http-client/index.ts";
+
+/**
+ * Connections to one origin, shared by all jobs of the process. Feeds have others, without a limit: those of continuous jobs rest in
+ * the server, and would keep the answers of all others from coming.
+ */
+const CONNECTIONS_MAX = 200;
+/** Ways that nobody went for so long are given up; those used longer are opened anew, with certificates read again. */
+const UNUSED_MS_MAX = 10 * 60_000;
+const AGE_MS_MAX = 24 * 3_600_000;
+
+interface OpenDispatcher {
+  readonly dispatcher: Dispatcher;
+  readonly idleMsMax: number;
+  readonly openedAtMs: number;
+  usedAtMs: number;
+}
+
+export class UndiciDispatchers {
+  readonly #idleMsMax: () => number;
+  readonly #open = new Map<string, OpenDispatcher>();
+
+  /** `idleMsMax`: how long an unused connection is kept; asked anew for each request. */
+  constructor(idleMsMax: () => number) {
+    this.#idleMsMax = idleMsMax;
+  }
+
+  of(connection: Connection): Dispatcher {
+    const nowMs = performance.now();
+    const idleMsMax = this.#idleMsMax();
+    const key = JSON.stringify(connection);
+    const open = this.#open.get(key);
+    const isCurrent = open?.idleMsMax === idleMsMax && nowMs - open.openedAtMs < AGE_MS_MAX;
+    if (open !== undefined && isCurrent) {
+      open.usedAtMs = nowMs;
+      return open.dispatcher;
+    }
+    this.#giveUpOld(nowMs, idleMsMax);
+    const dispatcher = openDispatcher(connection, idleMsMax);
+    this.#open.set(key, { dispatcher, idleMsMax, openedAtMs: nowMs, usedAtMs: nowMs });
+    return dispatcher;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open.values()].map(({ dispatcher }) => dispatcher.destroy()));
+    this.#open.clear();
+  }
+
+  /** Those that nobody uses, that are old, or that keep their connections for another time than is wanted now. */
+  #giveUpOld(nowMs: number, idleMsMax: number): void {
+    for (const [key, { dispatcher, idleMsMax: keptMs, openedAtMs, usedAtMs }] of this.#open) {
+      const isUsed = nowMs - usedAtMs < UNUSED_MS_MAX && nowMs - openedAtMs < AGE_MS_MAX;
+      if (isUsed && keptMs === idleMsMax) continue;
+      this.#open.delete(key);
+      // Waits for requests that are still on their way.
+      dispatcher.close().catch(() => {});
+    }
+  }
+}
+
+function openDispatcher({ proxyUrl, tls, isFeed }: Connection, idleMsMax: number): Dispatcher {
+  const connect = tls === undefined ? {} : tlsOptions(tls);
+  const pool = {
+    connections: isFeed ? null : CONNECTIONS_MAX,
+    keepAliveTimeout: idleMsMax,
+    keepAliveMaxTimeout: idleMsMax,
+    pipelining: 1,
+  };
+  if (proxyUrl === undefined) return new Agent({ ...pool, connect });
+  const { protocol, username, password } = new URL(proxyUrl);
+  if (protocol === "socks5:") {
+    // `requestTls` is read, but not among its declared options.
+    const options = { ...pool, requestTls: connect };
+    return new Socks5ProxyAgent(proxyUrl, options);
+  }
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return new ProxyAgent({
+    ...pool,
+    uri: proxyUrl.replace(/^([a-z]+:\/\/)[^/@]*@/i, "$1"),
+    ...(pair === ":" ? {} : { token: `Basic ${Buffer.from(pair).toString("base64")}` }),
+    // Proxies let plain requests pass as such, and often tunnels to port 443 only.
+    proxyTunnel: false,
+    requestTls: connect,
+  });
+}
+
+function tlsOptions(settings: TlsSettings): buildConnector.BuildOptions {
+  const { verify, trustedCertificatesFile, certificateFile, keyFile, password, depthMax } =
+    settings;
+  return {
+    rejectUnauthorized: verify,
+    ...(trustedCertificatesFile === undefined ? {} : { ca: readPem(trustedCertificatesFile) }),
+    ...(certificateFile === undefined ? {} : { cert: readPem(certificateFile) }),
+    ...(keyFile === undefined ? {} : { key: readPem(keyFile) }),
+    ...(password === undefined ? {} : { passphrase: password }),
+    ...(depthMax === undefined
+      ? {}
+      : {
+          checkServerIdentity: (host, certificate) =>
+            checkDepth(certificate, depthMax) ?? checkServerIdentity(host, certificate),
+        }),
+  };
+}
+
+function readPem(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    const reason = `${file}: ${(error as NodeJS.ErrnoException).code}`;
+    throw new OperationalError(
+      "HTTP_CERTIFICATE_UNREADABLE",
+      "A certificate cannot be read",
+      { reason },
+      { cause: error },
+    );
+  }
+}
+
+/** Counts the certificates between the server's own and the last of the chain, as OpenSSL and Erlang do. */
+function checkDepth(certificate: PeerCertificate, depthMax: number): Error | undefined {
+  let depth = -1;
+  let current = certificate as DetailedPeerCertificate;
+  // The last one is its own issuer, or its issuer did not come along.
+  while (current.issuerCertificate !== undefined && current.issuerCertificate !== current) {
+    current = current.issuerCertificate;
+    depth++;
+  }
+  if (depth <= depthMax) return undefined;
+  return Object.assign(new Error("The certificate chain is too long"), {
+    code: "CERT_CHAIN_TOO_LONG",
+  });
+}

@@ -1,0 +1,108 @@
+/** The `Fetch` port on undici. */
+import { setMaxListeners } from "node:events";
+import { Readable } from "node:stream";
+import { type Dispatcher, errors } from "undici";
+import {
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  RequestFailedError,
+} from "../../http-client/index.ts";
+import { stripCredentials } from "../../protocol/index.ts";
+import { UndiciDispatchers } from "./undici-dispatchers.ts";
+
+/** CouchDB's default of `connection_close_interval`. */
+const IDLE_MS_MAX = 90_000;
+
+export interface UndiciFetch {
+  readonly fetch: Fetch;
+  /** Closes all connections. */
+  close(): Promise<void>;
+}
+
+export interface UndiciFetchOptions {
+  /** How long an unused connection is kept (`connection_close_interval`); asked anew for each request. */
+  readonly idleMsMax?: () => number;
+}
+
+export function openUndiciFetch({
+  idleMsMax = () => IDLE_MS_MAX,
+}: UndiciFetchOptions = {}): UndiciFetch {
+  const dispatchers = new UndiciDispatchers(idleMsMax);
+  return {
+    fetch: async (request) => send(dispatchers.of(request.connection ?? {}), request),
+    close: () => dispatchers.close(),
+  };
+}
+
+async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<FetchResponse> {
+  const { method, url, headers, body, inactivityTimeoutMs, signal } = request;
+  signal.throwIfAborted();
+  // All requests of a job listen to one signal: many listeners are no leak.
+  setMaxListeners(0, signal);
+  const sent = bodyOf(body);
+  const sentHeaders: Record<string, string> = { ...headers };
+  if (body === undefined && (method === "PUT" || method === "POST")) {
+    sentHeaders["content-length"] = "0";
+  } else if (typeof body === "object" && !(body instanceof Uint8Array)) {
+    sentHeaders["content-length"] = String(body.length);
+  }
+  try {
+    // Origin and path apart: a URL object would take an id such as `..` for a step upwards.
+    const [, origin = url, path = "/"] = /^(https?:\/\/[^/?#]*)(.*)$/is.exec(url) ?? [];
+    const answer = await dispatcher.request({
+      origin,
+      path: path.startsWith("/") ? path : `/${path}`,
+      method,
+      headers: sentHeaders,
+      body: sent ?? null,
+      headersTimeout: inactivityTimeoutMs,
+      bodyTimeout: inactivityTimeoutMs,
+      signal,
+    });
+    const received = new Map<string, string>();
+    for (const [name, value] of Object.entries(answer.headers)) {
+      if (value !== undefined) received.set(name, Array.isArray(value) ? value.join(", ") : value);
+    }
+    return {
+      status: answer.statusCode,
+      headers: received,
+      body: readBody(request, answer.body),
+      discard: () => {
+        // An error may follow the early end; nobody is left to hear it.
+        answer.body.on("error", () => {}).destroy();
+      },
+    };
+  } catch (error) {
+    throw failureOf(request, error);
+  }
+}
+
+async function* readBody(request: FetchRequest, body: Readable): AsyncIterable<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    throw failureOf(request, error);
+  }
+}
+
+function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | undefined {
+  if (typeof body !== "object" || body instanceof Uint8Array) return body;
+  return Readable.from(body.stream(), { objectMode: false, highWaterMark: 65_536 });
+}
+
+/** The signal's reason if it was aborted; else what the system said. */
+function failureOf({ method, url, signal, connection }: FetchRequest, error: unknown): unknown {
+  if (signal.aborted) return signal.reason;
+  let cause = error instanceof errors.UndiciError || hasCode(error) ? error.code : undefined;
+  // What a proxy does not do is often told without a code.
+  if (connection?.proxyUrl !== undefined) cause ??= "PROXY_FAILED";
+  // An error of the body that we send is the sender's own and tells more.
+  if (cause === undefined) return error;
+  const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
+  return new RequestFailedError({ method, url: shownUrl, cause }, { cause: error });
+}
+
+function hasCode(error: unknown): error is Error & { code: string } {
+  return error instanceof Error && typeof (error as { code?: unknown }).code === "string";
+}

@@ -1,0 +1,45 @@
+/**
+ * What a lease's thread and its worker share: one number in common memory, the time at which the last renewal that succeeded
+ * began, by the one clock of the process that all its threads read alike. No message is needed to know it, so no queue of
+ * messages can delay it.
+ */
+import type { LeaseEnding } from "../../jobs/index.ts";
+
+export interface LeaseThreadData {
+  readonly directory: string;
+  /** Of the queue's subspace. */
+  readonly prefix: Uint8Array;
+  /** Eight bytes, see `LeaseTime`. */
+  readonly shared: SharedArrayBuffer;
+}
+
+/** `start` is the first one: its lease is renewed until `stop`. */
+export type LeaseMessage =
+  | { readonly kind: "start"; readonly worker: string; readonly leaseMs: number }
+  | { readonly kind: "stop" };
+
+export type LeaseAnswer =
+  | { readonly kind: "ready" }
+  | { readonly kind: "ended"; readonly ending: LeaseEnding };
+
+export class LeaseTime {
+  readonly #nanoseconds: BigInt64Array;
+
+  constructor(shared: SharedArrayBuffer = new SharedArrayBuffer(8)) {
+    this.#nanoseconds = new BigInt64Array(shared);
+  }
+
+  get shared(): SharedArrayBuffer {
+    return this.#nanoseconds.buffer as SharedArrayBuffer;
+  }
+
+  get ageMs(): number {
+    const renewedAt = Atomics.load(this.#nanoseconds, 0);
+    return Number(process.hrtime.bigint() - renewedAt) / 1e6;
+  }
+
+  setAge(ageMs: number): void {
+    const renewedAt = process.hrtime.bigint() - BigInt(Math.ceil(ageMs * 1e6));
+    Atomics.store(this.#nanoseconds, 0, renewedAt);
+  }
+}

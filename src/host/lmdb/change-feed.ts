@@ -1,0 +1,109 @@
+/**
+ * Fires watches from the commit log. Each commit of any process writes to the bell file; whoever has watches is woken by
+ * that, reads the log from where it stood, and fires what was written. A bell that is missed costs the period of the poll.
+ */
+import { type FSWatcher, watch as watchFile } from "node:fs";
+import { join } from "node:path";
+import { type Key, keyText, type Watch, WatchRegistry } from "../../kv/index.ts";
+
+import { BELL_FILE, type LmdbDatabase, logKey } from "./layout.ts";
+import { loggedWrites } from "./log-record.ts";
+import type { LmdbSnapshots } from "./snapshots.ts";
+
+/** One look at the version costs less than a microsecond. */
+const POLL_MS = 250;
+
+export class LmdbChangeFeed {
+  readonly #database: LmdbDatabase;
+  readonly #snapshots: LmdbSnapshots;
+  readonly #directory: string;
+  readonly #watches = new WatchRegistry();
+  /** All writes up to here have been announced. */
+  #announcedVersion = 0;
+  #bell: FSWatcher | undefined;
+  #poll: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(database: LmdbDatabase, snapshots: LmdbSnapshots, directory: string) {
+    this.#database = database;
+    this.#snapshots = snapshots;
+    this.#directory = directory;
+  }
+
+  /** A watch for the first write to `key` after `version`. */
+  arm(key: Key, version: number): Watch {
+    this.#listen();
+    this.announce();
+    const watch = this.#watches.arm(key);
+    if (this.#closed) this.#watches.close();
+    else if (this.#isWrittenAfter(version, key)) {
+      this.#watches.announce([{ begin: keyText(key), end: undefined }]);
+    }
+    return watch;
+  }
+
+  /** Fires the watches of all that was committed since the last call. */
+  announce(): void {
+    if (this.#closed) return;
+    const version = this.#snapshots.lastVersion();
+    if (version === this.#announcedVersion) return;
+    const since = this.#announcedVersion;
+    this.#announcedVersion = version;
+    if (this.#watches.isEmpty) return;
+    const isWhole = this.#readLog(since, version, this.#watches.hasLength, (writes) =>
+      this.#watches.announce(writes),
+    );
+    if (!isWhole) this.#watches.fireAll();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#bell?.close();
+    clearInterval(this.#poll);
+    this.#watches.close();
+  }
+
+  /** From the first watch on. Neither keeps the process alive. */
+  #listen(): void {
+    if (this.#poll !== undefined || this.#closed) return;
+    const ring = (): void => {
+      if (!this.#watches.isEmpty) this.announce();
+    };
+    this.#poll = setInterval(ring, POLL_MS);
+    this.#poll.unref();
+    try {
+      this.#bell = watchFile(join(this.#directory, BELL_FILE), { persistent: false }, ring);
+      // Without the bell there is the poll.
+      this.#bell.on("error", () => this.#bell?.close());
+    } catch {
+      this.#bell = undefined;
+    }
+  }
+
+  #isWrittenAfter(version: number, key: Key): boolean {
+    const text = keyText(key);
+    let isWritten = false;
+    const isAsked = (length: number): boolean => length === text.length;
+    const isWhole = this.#readLog(version, this.#announcedVersion, isAsked, (writes) => {
+      isWritten ||= writes.some(({ begin, end }) =>
+        end === undefined ? begin === text : begin <= text && text < end,
+      );
+    });
+    return isWritten || !isWhole;
+  }
+
+  /** False when a record in between is gone: nobody knows then what was written. */
+  #readLog(
+    since: number,
+    until: number,
+    isAsked: (keyLength: number) => boolean,
+    visit: (writes: ReturnType<typeof loggedWrites>) => void,
+  ): boolean {
+    for (let version = since + 1; version <= until; version++) {
+      const record = this.#database.get(logKey(version));
+      if (record === undefined) return false;
+      visit(loggedWrites(record, isAsked));
+    }
+    return true;
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * The engine's end of the committer thread: requests of one turn go out together, answers come back in their order. A thread
+ * that dies takes the requests under way with it (their fate is unknown), and another is started.
+ */
+import { Worker } from "node:worker_threads";
+import {
+  type CommitRequest,
+  KeyValueError,
+  type StoreCommit,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
+  writeVersionstamp,
+} from "../../kv/index.ts";
+import { builtFile } from "../system/built-file.ts";
+import { ByteWriter } from "./byte-writer.ts";
+import type { CommitterThreadData } from "./committer-thread.ts";
+import {
+  type CommitterAnswer,
+  type CommitterMessage,
+  OUTCOMES,
+  type Outcome,
+  writeRequest,
+} from "./messages.ts";
+
+/** Of a turn's requests; it grows when they are more. */
+const OUTBOX_BYTES = 32_768;
+/**
+ * So much is sent before the turn ends: a batch of documents has a commit worth its own while, and the thread works on it while the
+ * turn goes on with the next batch, which without anything to wait for can be long.
+ */
+const SENT_AT_ONCE_BYTES = 131_072;
+/** Memory that came back, for the next turns: as much as two transactions of an upload, or of a batch of documents. */
+const SPARE_COUNT_MAX = 2;
+const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
+
+interface PendingCommit {
+  readonly resolve: (commit: StoreCommit) => void;
+  readonly reject: (error: KeyValueError) => void;
+}
+
+const THREAD_FILE = builtFile(import.meta.url, "committer-thread.js");
+
+export class LmdbCommitQueue {
+  readonly #data: CommitterThreadData;
+  readonly #onCommitted: () => void;
+  #worker: Worker | undefined;
+  #outbox: ByteWriter | undefined;
+  readonly #spares: ArrayBuffer[] = [];
+  /** Sent or in the outbox, in order. */
+  #pending: PendingCommit[] = [];
+  #closed = false;
+
+  /** `onCommitted` runs after each group of which something was committed. */
+  constructor(data: CommitterThreadData, onCommitted: () => void) {
+    this.#data = data;
+    this.#onCommitted = onCommitted;
+  }
+
+  /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
+  open(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#worker = this.#start(resolve, (reason) => {
+        reject(new KeyValueError("KV_UNAVAILABLE", { reason, directory: this.#data.directory }));
+      });
+    });
+  }
+
+  commit(request: CommitRequest): Promise<StoreCommit> {
+    if (this.#closed) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    if (this.#outbox === undefined) {
+      this.#outbox = new ByteWriter(this.#spares.pop() ?? new ArrayBuffer(OUTBOX_BYTES));
+      // Not at once: what else commits before the event loop goes on goes along.
+      process.nextTick(() => this.#send());
+    }
+    writeRequest(this.#outbox, request);
+    if (this.#outbox.length >= SENT_AT_ONCE_BYTES) this.#send();
+    return new Promise((resolve, reject) => this.#pending.push({ resolve, reject }));
+  }
+
+  /** Lets the thread finish what it was sent, and ends it. */
+  async close(): Promise<void> {
+    this.#send();
+    this.#closed = true;
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+    worker.postMessage({ kind: "close" } satisfies CommitterMessage);
+    await exited;
+  }
+
+  #send(): void {
+    const outbox = this.#outbox;
+    if (outbox === undefined) return;
+    this.#outbox = undefined;
+    this.#worker ??= this.#start(
+      () => {},
+      () => {},
+    );
+    const { buffer: memory, length: byteCount } = outbox.finish();
+    const message: CommitterMessage = { kind: "commit", memory, byteCount };
+    this.#worker.postMessage(message, [memory]);
+  }
+
+  #keep(memory: ArrayBuffer): void {
+    if (this.#spares.length >= SPARE_COUNT_MAX || memory.byteLength > SPARE_BYTES_MAX) return;
+    this.#spares.push(memory);
+  }
+
+  #start(onReady: () => void, onFailed: (reason: string) => void): Worker {
+    const worker = new Worker(THREAD_FILE, { workerData: this.#data });
+    let reason = "the committer thread ended";
+    worker.on("message", (answer: CommitterAnswer) => {
+      if (answer.kind === "group") this.#settle(answer);
+      else if (answer.kind === "spent") this.#keep(answer.memory);
+      else if (answer.kind === "ready") onReady();
+      else reason = answer.reason;
+    });
+    worker.on("error", (error) => {
+      reason = error.message;
+    });
+    worker.on("exit", () => {
+      if (this.#worker === worker) this.#worker = undefined;
+      onFailed(reason);
+      for (const { reject } of this.#pending.splice(0)) {
+        reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
+      }
+    });
+    return worker;
+  }
+
+  #settle({ version, outcomes, reason }: CommitterAnswer & { kind: "group" }): void {
+    const settled = this.#pending.splice(0, outcomes.length);
+    let batchIndex = 0;
+    for (const [index, { resolve, reject }] of settled.entries()) {
+      const outcome = OUTCOMES[outcomes[index] as number] as Outcome;
+      switch (outcome) {
+        case "committed":
+          resolve({ version, versionstamp: versionstamp(version, batchIndex++) });
+          break;
+        case "conflict":
+          reject(new KeyValueError("KV_CONFLICT"));
+          break;
+        case "too-old":
+          reject(new KeyValueError("KV_TOO_OLD"));
+          break;
+        case "unavailable":
+          reject(new KeyValueError("KV_UNAVAILABLE", { reason, directory: this.#data.directory }));
+          break;
+        case "unknown":
+          reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
+          break;
+      }
+    }
+    if (batchIndex > 0) this.#onCommitted();
+  }
+}
+
+function versionstamp(version: number, batchIndex: number): Versionstamp {
+  const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
+  writeVersionstamp(bytes, 0, version, batchIndex);
+  return Versionstamp.fromBytes(bytes);
+}

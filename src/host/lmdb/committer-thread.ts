@@ -1,0 +1,112 @@
+/**
+ * The thread that commits. A busy event loop of the engine's thread delays its own transactions only: the lock between the
+ * processes is taken and freed here, without waiting for anybody.
+ */
+import { closeSync, constants, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { LmdbCommitter } from "./committer.ts";
+import { openEnvironment, reasonOf } from "./environment.ts";
+import { BELL_FILE, type LmdbDatabase } from "./layout.ts";
+import {
+  type CommitterAnswer,
+  type CommitterMessage,
+  type PackedRequest,
+  readRequests,
+} from "./messages.ts";
+
+export interface CommitterThreadData {
+  readonly directory: string;
+  readonly mapBytes: number | undefined;
+}
+
+/** A group holds the lock between processes, so it is bounded. */
+const GROUP_COUNT_MAX = 1_024;
+const GROUP_BYTES_MAX = 16_000_000;
+
+/** The slots of snapshots whose process died are freed by LMDB only when somebody asks. */
+const READER_CHECK_MS = 60_000;
+
+const BELL = Buffer.from([0]);
+
+function run(port: NonNullable<typeof parentPort>): void {
+  const { directory, mapBytes } = workerData as CommitterThreadData;
+  let database: LmdbDatabase;
+  let committer: LmdbCommitter;
+  let bell: number;
+  try {
+    database = openEnvironment(directory, mapBytes);
+    committer = new LmdbCommitter(database, directory);
+    bell = openSync(join(directory, BELL_FILE), constants.O_RDWR | constants.O_CREAT);
+  } catch (error) {
+    answer({ kind: "failed", reason: reasonOf(error, directory) });
+    port.close();
+    return;
+  }
+  const readerCheck = setInterval(() => database.readerCheck(), READER_CHECK_MS);
+  readerCheck.unref();
+  port.on("message", (first: CommitterMessage) => {
+    const requests: PackedRequest[] = [];
+    const spent: ArrayBuffer[] = [];
+    let message: CommitterMessage | undefined = first;
+    while (message?.kind === "commit") {
+      const { memory, byteCount } = message;
+      for (const request of readRequests(Buffer.from(memory, 0, byteCount))) requests.push(request);
+      spent.push(memory);
+      message = receiveMessageOnPort(port)?.message as CommitterMessage | undefined;
+    }
+    for (const group of groups(requests)) {
+      const outcome = committer.commit(group);
+      // The others first: they have further to go.
+      ringBell();
+      answer(outcome);
+    }
+    // Whatever was written is a copy by now. Left to this thread it would lie about until its next garbage collection, which
+    // a thread that makes so few objects seldom has.
+    for (const memory of spent) {
+      port.postMessage({ kind: "spent", memory } satisfies CommitterAnswer, [memory]);
+    }
+    if (message?.kind === "close") close();
+  });
+  answer({ kind: "ready" });
+
+  function answer(message: CommitterAnswer): void {
+    port.postMessage(message);
+  }
+
+  function ringBell(): void {
+    try {
+      writeSync(bell, BELL, 0, 1, 0);
+    } catch {
+      // On a full disk the others are late by the period of their poll, no more.
+    }
+  }
+
+  function close(): void {
+    clearInterval(readerCheck);
+    closeSync(bell);
+    committer.close();
+    // Resolves at once: nothing is queued, every commit was synchronous.
+    database.close().then(
+      () => port.close(),
+      () => port.close(),
+    );
+  }
+}
+
+function* groups(requests: readonly PackedRequest[]): Iterable<PackedRequest[]> {
+  let group: PackedRequest[] = [];
+  let byteCount = 0;
+  for (const request of requests) {
+    group.push(request);
+    byteCount += request.mutations.length;
+    if (group.length >= GROUP_COUNT_MAX || byteCount >= GROUP_BYTES_MAX) {
+      yield group;
+      group = [];
+      byteCount = 0;
+    }
+  }
+  if (group.length > 0) yield group;
+}
+
+if (parentPort !== null) run(parentPort);

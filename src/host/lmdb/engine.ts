@@ -1,0 +1,109 @@
+/**
+ * The embedded store: LMDB with FoundationDB's semantics above it, for any number of processes of one machine on the same
+ * folder. Reads are synchronous, from snapshots; commits go to a thread that groups them (`lmdb-committer`). When a commit
+ * resolves, it is on the disk.
+ *
+ * The version of LMDB is pinned: docs/decisions/0010-lmdb-2.md.
+ */
+import type { Runtime } from "../../base/index.ts";
+import {
+  BufferedTransaction,
+  type Engine,
+  type EngineTransaction,
+  KeyValueError,
+  SlabPool,
+} from "../../kv/index.ts";
+import { LmdbChangeFeed } from "./change-feed.ts";
+import { LmdbCommitQueue } from "./commit-queue.ts";
+import { openEnvironment, unavailable } from "./environment.ts";
+import type { LmdbDatabase } from "./layout.ts";
+import { LmdbSnapshots } from "./snapshots.ts";
+
+export interface LmdbOptions {
+  readonly runtime: Runtime;
+  /** Made when it is missing. Not on a network file system. */
+  readonly directory: string;
+  /** The first size of the map, for tests of its growth. */
+  readonly mapBytes?: number | undefined;
+}
+
+const CLEANING_MS = 1_000;
+
+/** Opens the store; rejects with KV_UNAVAILABLE and the reason when that is impossible. */
+export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> {
+  const database = openEnvironment(options.directory, options.mapBytes);
+  const engine = new LmdbEngine(options, database);
+  try {
+    await engine.open();
+    return engine;
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+export class LmdbEngine implements Engine {
+  readonly name = "lmdb";
+  readonly #clock: Runtime["clock"];
+  readonly #directory: string;
+  readonly #database: LmdbDatabase;
+  readonly #snapshots: LmdbSnapshots;
+  readonly #changes: LmdbChangeFeed;
+  readonly #commits: LmdbCommitQueue;
+  readonly #pool = new SlabPool();
+  readonly #cleaning: NodeJS.Timeout;
+  #closing: Promise<void> | undefined;
+
+  /** Use `openLmdbEngine`. */
+  constructor({ runtime, directory, mapBytes }: LmdbOptions, database: LmdbDatabase) {
+    this.#clock = runtime.clock;
+    this.#directory = directory;
+    this.#database = database;
+    this.#snapshots = new LmdbSnapshots(database);
+    this.#changes = new LmdbChangeFeed(database, this.#snapshots, directory);
+    this.#commits = new LmdbCommitQueue({ directory, mapBytes }, () => this.#changes.announce());
+    this.#cleaning = setInterval(() => this.#snapshots.freeOld(), CLEANING_MS);
+    this.#cleaning.unref();
+  }
+
+  /** Snapshots of LMDB that transactions hold. */
+  get heldSnapshotCount(): number {
+    return this.#snapshots.heldCount;
+  }
+
+  open(): Promise<void> {
+    return this.#commits.open();
+  }
+
+  begin(): EngineTransaction {
+    if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    return new BufferedTransaction({
+      clock: this.#clock,
+      pool: this.#pool,
+      snapshot: () => this.#snapshot(),
+      commit: (request) => this.#commits.commit(request),
+      watch: (key, version) => this.#changes.arm(key, version),
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#cleaning);
+    this.#changes.close();
+    await this.#commits.close();
+    await this.#database.close();
+  }
+
+  #snapshot(): ReturnType<LmdbSnapshots["take"]> {
+    if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    try {
+      return this.#snapshots.take();
+    } catch (error) {
+      throw unavailable(error, this.#directory);
+    }
+  }
+}

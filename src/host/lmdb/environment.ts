@@ -1,0 +1,104 @@
+/** Opening LMDB: the options that the tests of it ask for, and its failures as this layer's errors. */
+import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
+import { dirname } from "node:path";
+import { open } from "lmdb";
+import { errorCode } from "../../base/index.ts";
+import { KeyValueError } from "../../kv/index.ts";
+import { keyEncoder, valueEncoder } from "./encoding.ts";
+import { FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
+import { redoLostCommit } from "./redo.ts";
+
+/**
+ * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
+ * others read. Where so much address space cannot be had, a smaller map is taken, and LMDB grows it.
+ */
+const MAP_BYTES = 2 ** 40;
+
+/** Slots for snapshots that are held at once, by all processes together. Fixed when the store is created; 64 bytes each. */
+const READER_COUNT_MAX = 4_096;
+
+export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
+  try {
+    makeDirectory(directory);
+    // Not passed as a literal: the declarations of lmdb lack the encoders that its manual describes.
+    const options = {
+      path: directory,
+      keyEncoder,
+      encoding: "binary" as const,
+      encoder: valueEncoder,
+      pageSize: PAGE_BYTES,
+      // With it a commit would be seen by others before it is on the disk.
+      overlappingSync: false,
+      maxReaders: READER_COUNT_MAX,
+      mapSize: mapBytes,
+    };
+    const database = open<Uint8Array, Buffer>(options);
+    checkFormat(database, directory);
+    redoLostCommit(database, directory);
+    return database;
+  } catch (error) {
+    throw unavailable(error, directory);
+  }
+}
+
+/** A failure of the machine as KV_UNAVAILABLE; errors of this layer stay what they are. */
+export function unavailable(error: unknown, directory: string): Error {
+  if (errorCode(error) !== undefined) return error as Error;
+  return new KeyValueError(
+    "KV_UNAVAILABLE",
+    { reason: reasonOf(error, directory), directory },
+    { cause: error },
+  );
+}
+
+export function reasonOf(error: unknown, directory: string): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = (error as { code?: unknown }).code;
+  // LMDB calls a page that was written by half an error of input or output.
+  if (code === 28 || /ENOSPC|No space left/.test(message) || freeBytes(directory) < FULL_BYTES) {
+    return `the disk is full (${message})`;
+  }
+  if (code === 13 || code === 30 || /EACCES|EROFS|Permission denied|Read-only/.test(message)) {
+    return `the folder cannot be written (${message})`;
+  }
+  return message;
+}
+
+/** With less than one group may take, whatever fails fails for want of room. */
+const FULL_BYTES = 1_000_000;
+
+function freeBytes(directory: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(directory);
+    return bavail * bsize;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true });
+  } catch (error) {
+    // On a read-only file system Node.js says that the folder does not exist. Its parent tells the truth.
+    accessSync(dirname(directory), constants.W_OK);
+    throw error;
+  }
+}
+
+function checkFormat(database: LmdbDatabase, directory: string): void {
+  const stored = database.get(FORMAT_KEY)?.[0];
+  if (stored === FORMAT_VERSION) return;
+  if (stored !== undefined) {
+    throw new KeyValueError("KV_UNAVAILABLE", {
+      reason: `the store has format ${stored}, this program writes format ${FORMAT_VERSION}`,
+      directory,
+    });
+  }
+  database.transactionSync(() => {
+    // Another process may have been faster.
+    if (database.get(FORMAT_KEY) === undefined) {
+      database.putSync(FORMAT_KEY, Buffer.from([FORMAT_VERSION]));
+    }
+  });
+}

@@ -1,0 +1,141 @@
+/**
+ * How the store lies in LMDB's one tree of keys and values.
+ * What stands where: `LMDB_KEY_SHAPES`.
+ *
+ * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in one
+ * record, so the order of the tree is the order of the keys.
+ */
+import type { RootDatabase } from "lmdb";
+import { compareBytes, equalBytes } from "../../base/index.ts";
+import type { Key, KeyShape, KeyValue, Value } from "../../kv/index.ts";
+
+export type LmdbDatabase = RootDatabase<Uint8Array, Buffer>;
+type ReadOptions = Parameters<LmdbDatabase["get"]>[1];
+
+export const FORMAT_VERSION = 1;
+
+export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
+  { key: '00 "f"', value: "format version, one byte", note: "another one is refused at opening" },
+  {
+    key: '00 "l" version',
+    value: "time, mark, and the keys and ranges that the version wrote",
+    note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
+  },
+  { key: '00 "v"', value: "the last version, eight bytes", note: "grows by one with each group" },
+  { key: "01 key", value: "the value", note: "for keys below 4,000 bytes" },
+  {
+    key: "01 key[0..4000]",
+    value: "rest and value of each key",
+    note: "all longer keys that begin so, in order",
+  },
+];
+
+/** Fixed when the store is created. Half as much would allow keys of 1,978 bytes only. */
+export const PAGE_BYTES = 8_192;
+
+/** LMDB's name for the file that holds the tree. */
+export const DATA_FILE = "data.mdb";
+
+/** Beside LMDB's two files. Written to after each commit: the processes that watch are woken by it. */
+export const BELL_FILE = "bell";
+
+const SYSTEM = 0x00;
+const DATA = 0x01;
+
+export const FORMAT_KEY: Buffer = Buffer.from([SYSTEM, 0x66]);
+export const VERSION_KEY: Buffer = Buffer.from([SYSTEM, 0x76]);
+
+/** A key of so many bytes or more lies in the record of its first ones. */
+const SHARED_BYTES = 4_000;
+
+export function logKey(version: number): Buffer {
+  const key = Buffer.allocUnsafe(10);
+  key[0] = SYSTEM;
+  key[1] = 0x6c;
+  key.writeBigUInt64BE(BigInt(version), 2);
+  return key;
+}
+
+/** Of a key as it comes back, without its first byte. */
+export function logKeyVersion(key: Uint8Array): number {
+  return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
+}
+
+export function encodeVersion(version: number): Buffer {
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeBigUInt64BE(BigInt(version));
+  return bytes;
+}
+
+/** 0 before anything was committed. */
+export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
+  let version = 0;
+  for (const byte of database.get(VERSION_KEY, options) ?? []) version = version * 256 + byte;
+  return version;
+}
+
+/** Where LMDB has the key, or the record that would hold it. */
+export function storedKey(key: Key): Buffer {
+  const length = Math.min(key.length, SHARED_BYTES);
+  const stored = Buffer.allocUnsafe(length + 1);
+  stored[0] = DATA;
+  stored.set(length === key.length ? key : key.subarray(0, length), 1);
+  return stored;
+}
+
+/** Behind every record that may hold a key before `end`. */
+export function storedEnd(end: Key): Buffer {
+  if (end.length < SHARED_BYTES) return storedKey(end);
+  // The record of the first bytes may hold keys before `end` and is looked at too.
+  return Buffer.concat([storedKey(end), Buffer.from([0])]);
+}
+
+export function isShared(key: Key): boolean {
+  return key.length >= SHARED_BYTES;
+}
+
+/** Of a key as it comes back, without its first byte. */
+export function isSharedRecord(key: Uint8Array): boolean {
+  return key.length === SHARED_BYTES;
+}
+
+/** The rows of the shared record that holds, or would hold, `key`; in order. */
+export function decodeShared(sharing: Uint8Array, record: Uint8Array): KeyValue[] {
+  const rows: KeyValue[] = [];
+  const view = new DataView(record.buffer, record.byteOffset, record.byteLength);
+  for (let at = 0; at < record.length; ) {
+    const restLength = view.getUint16(at);
+    const valueLength = view.getUint32(at + 2);
+    const key = new Uint8Array(SHARED_BYTES + restLength);
+    key.set(sharing.subarray(0, SHARED_BYTES));
+    key.set(record.subarray(at + 6, at + 6 + restLength), SHARED_BYTES);
+    at += 6 + restLength;
+    rows.push({ key, value: new Uint8Array(record.subarray(at, at + valueLength)) });
+    at += valueLength;
+  }
+  return rows;
+}
+
+export function encodeShared(rows: readonly KeyValue[]): Buffer {
+  const parts: Uint8Array[] = [];
+  for (const { key, value } of rows) {
+    const head = Buffer.allocUnsafe(6);
+    head.writeUInt16BE(key.length - SHARED_BYTES, 0);
+    head.writeUInt32BE(value.length, 2);
+    parts.push(head, key.subarray(SHARED_BYTES), value);
+  }
+  return Buffer.concat(parts);
+}
+
+/** The rows with `key` set to `value`, or without it when that is undefined. */
+export function replaceRow(
+  rows: readonly KeyValue[],
+  key: Key,
+  value: Value | undefined,
+): KeyValue[] {
+  const kept = rows.filter((row) => !equalBytes(row.key, key));
+  if (value === undefined) return kept;
+  const at = kept.findIndex((row) => compareBytes(row.key, key) > 0);
+  kept.splice(at < 0 ? kept.length : at, 0, { key, value });
+  return kept;
+}

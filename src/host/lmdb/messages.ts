@@ -1,0 +1,176 @@
+/**
+ * What passes between an engine and its committer: requests to commit, many in one buffer that changes owner without a copy,
+ * and one answer per group. Answers come in the order of the requests.
+ */
+import type { AtomicOperation, CommitRequest, TextInterval } from "../../kv/index.ts";
+import { ByteReader, type ByteWriter } from "./byte-writer.ts";
+import { asBuffer } from "./encoding.ts";
+
+/** What the committer is asked. */
+export type CommitterMessage =
+  /** The requests stand at the beginning of the memory, which is the committer's until it sends it back. */
+  | { readonly kind: "commit"; readonly memory: ArrayBuffer; readonly byteCount: number }
+  | { readonly kind: "close" };
+
+/** What became of each request. */
+export const OUTCOMES = ["committed", "conflict", "too-old", "unavailable", "unknown"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export type CommitterAnswer =
+  | { readonly kind: "ready" }
+  | {
+      readonly kind: "group";
+      /** The version that the committed ones share; each has its place in the batch. */
+      readonly version: number;
+      /** Indices into `OUTCOMES`. */
+      readonly outcomes: Uint8Array;
+      /** Why, for "unavailable" and "unknown". */
+      readonly reason: string;
+    }
+  /** Memory of requests that are answered, to be written in again. */
+  | { readonly kind: "spent"; readonly memory: ArrayBuffer }
+  | { readonly kind: "failed"; readonly reason: string };
+
+/** A request as the committer reads it: conflicts as texts, mutations still packed. */
+export interface PackedRequest {
+  readonly readVersion: number | undefined;
+  readonly reads: readonly TextInterval[];
+  readonly writes: readonly TextInterval[];
+  /** Of all mutations together. */
+  readonly keyBytes: number;
+  readonly mutations: Buffer;
+}
+
+const NO_VERSION = -1;
+const MUTATION_KINDS = [
+  "set",
+  "clear",
+  "clearRange",
+  "setVersionstampedKey",
+  "setVersionstampedValue",
+  "add",
+  "max",
+  "byteMin",
+] as const;
+
+export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
+  writer.float64(request.readVersion ?? NO_VERSION);
+  writeIntervals(writer, request.reads);
+  writeIntervals(writer, request.writes);
+  const headOffset = writer.length;
+  writer.uint32(0);
+  writer.uint32(0);
+  const offset = writer.length;
+  let keyBytes = 0;
+  for (const mutation of request.mutations) {
+    writer.uint8(MUTATION_KINDS.indexOf(mutation.kind));
+    keyBytes +=
+      mutation.kind === "clearRange"
+        ? mutation.begin.length + mutation.end.length
+        : mutation.key.length;
+    switch (mutation.kind) {
+      case "set":
+        writer.text(mutation.key);
+        writer.bytes(mutation.value);
+        break;
+      case "clear":
+        writer.text(mutation.key);
+        break;
+      case "clearRange":
+        writer.text(mutation.begin);
+        writer.text(mutation.end);
+        break;
+      case "setVersionstampedKey":
+        writer.text(mutation.key);
+        writer.bytes(mutation.value);
+        writer.uint32(mutation.offset);
+        break;
+      case "setVersionstampedValue":
+        writer.text(mutation.key);
+        writer.bytes(mutation.value.bytes);
+        writer.uint32(mutation.value.offset);
+        break;
+      default:
+        writer.text(mutation.key);
+        writer.bytes(mutation.operand);
+    }
+  }
+  writer.patchUint32(headOffset, keyBytes);
+  writer.patchUint32(headOffset + 4, writer.length - offset);
+}
+
+export function readRequests(buffer: Uint8Array): PackedRequest[] {
+  const reader = new ByteReader(asBuffer(buffer));
+  const requests: PackedRequest[] = [];
+  while (!reader.isAtEnd) {
+    const readVersion = reader.float64();
+    requests.push({
+      readVersion: readVersion === NO_VERSION ? undefined : readVersion,
+      reads: readIntervals(reader),
+      writes: readIntervals(reader),
+      keyBytes: reader.uint32(),
+      mutations: reader.bytes(),
+    });
+  }
+  return requests;
+}
+
+/** What the committer does with each mutation. Bytes are views of the message. */
+export interface MutationVisitor {
+  set(key: Buffer, value: Buffer): void;
+  clear(key: Buffer): void;
+  clearRange(begin: Buffer, end: Buffer): void;
+  setVersionstampedKey(key: Buffer, offset: number, value: Buffer): void;
+  setVersionstampedValue(key: Buffer, value: Buffer, offset: number): void;
+  operate(operation: AtomicOperation, key: Buffer, operand: Buffer): void;
+}
+
+export function visitMutations(mutations: Buffer, visitor: MutationVisitor): void {
+  const reader = new ByteReader(mutations);
+  while (!reader.isAtEnd) {
+    const kind = MUTATION_KINDS[reader.uint8()] as (typeof MUTATION_KINDS)[number];
+    const key = reader.bytes();
+    switch (kind) {
+      case "set":
+        visitor.set(key, reader.bytes());
+        break;
+      case "clear":
+        visitor.clear(key);
+        break;
+      case "clearRange":
+        visitor.clearRange(key, reader.bytes());
+        break;
+      case "setVersionstampedKey": {
+        const value = reader.bytes();
+        visitor.setVersionstampedKey(key, reader.uint32(), value);
+        break;
+      }
+      case "setVersionstampedValue": {
+        const value = reader.bytes();
+        visitor.setVersionstampedValue(key, value, reader.uint32());
+        break;
+      }
+      default:
+        visitor.operate(kind, key, reader.bytes());
+    }
+  }
+}
+
+function writeIntervals(writer: ByteWriter, intervals: readonly TextInterval[]): void {
+  writer.uint32(intervals.length);
+  for (const { begin, end } of intervals) {
+    writer.uint8(end === undefined ? 0 : 1);
+    writer.text(begin);
+    if (end !== undefined) writer.text(end);
+  }
+}
+
+function readIntervals(reader: ByteReader): TextInterval[] {
+  const intervals: TextInterval[] = [];
+  for (let left = reader.uint32(); left > 0; left--) {
+    const isRange = reader.uint8() === 1;
+    const begin = reader.text();
+    intervals.push({ begin, end: isRange ? reader.text() : undefined });
+  }
+  return intervals;
+}

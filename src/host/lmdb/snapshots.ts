@@ -1,0 +1,159 @@
+/** Snapshots of the store for reading. Those of one version share one snapshot of LMDB, because its slots are counted. */
+import { compareBytes, type Page } from "../../base/index.ts";
+import {
+  type Key,
+  type KeyValue,
+  type PageOptions,
+  READ_VERSION_AGE_MS_MAX,
+  type StoreSnapshot,
+  type Value,
+} from "../../kv/index.ts";
+import {
+  decodeShared,
+  isShared,
+  isSharedRecord,
+  type LmdbDatabase,
+  readLastVersion,
+  storedEnd,
+  storedKey,
+} from "./layout.ts";
+
+type LmdbTransaction = ReturnType<LmdbDatabase["useReadTransaction"]>;
+
+/** A snapshot of LMDB and how many of ours use it. */
+interface Shared {
+  readonly version: number;
+  readonly transaction: LmdbTransaction;
+  useCount: number;
+  /** By the last one that began to use it. */
+  takenAtMs: number;
+}
+
+/** Nobody may read a snapshot that was taken longer ago; see `READ_VERSION_AGE_MS_MAX`. */
+const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
+
+export class LmdbSnapshots {
+  readonly #database: LmdbDatabase;
+  /** The newest one, while it is in use. */
+  #newest: Shared | undefined;
+  /** All that hold a snapshot of LMDB. */
+  readonly #held = new Set<Shared>();
+
+  constructor(database: LmdbDatabase) {
+    this.#database = database;
+  }
+
+  /** A snapshot of all that any process committed before the call. */
+  take(): StoreSnapshot {
+    return new LmdbSnapshot(this.#database, this.#share(), this.#release);
+  }
+
+  /**
+   * Frees what is held for longer than anybody may read it: by a body that waits for something else. While LMDB has a snapshot
+   * it cannot use the pages again that were freed since, and its file grows.
+   */
+  freeOld(): void {
+    const nowMs = performance.now();
+    for (const shared of this.#held) {
+      if (nowMs - shared.takenAtMs > HELD_MS_MAX) this.#free(shared);
+    }
+  }
+
+  get heldCount(): number {
+    return this.#held.size;
+  }
+
+  /** The last version that any process committed. */
+  lastVersion(): number {
+    this.#database.resetReadTxn();
+    return readLastVersion(this.#database);
+  }
+
+  #share(): Shared {
+    const newest = this.#newest;
+    if (newest !== undefined && newest.version === this.lastVersion()) {
+      newest.useCount++;
+      newest.takenAtMs = performance.now();
+      return newest;
+    }
+    this.#database.resetReadTxn();
+    const transaction = this.#database.useReadTransaction();
+    const version = readLastVersion(this.#database, { transaction });
+    const shared = { version, transaction, useCount: 1, takenAtMs: performance.now() };
+    this.#newest = shared;
+    this.#held.add(shared);
+    return shared;
+  }
+
+  readonly #release = (shared: Shared): void => {
+    shared.useCount--;
+    if (shared.useCount === 0) this.#free(shared);
+  };
+
+  #free(shared: Shared): void {
+    if (!this.#held.delete(shared)) return;
+    if (this.#newest === shared) this.#newest = undefined;
+    shared.transaction.done();
+  }
+}
+
+class LmdbSnapshot implements StoreSnapshot {
+  readonly version: number;
+  readonly #database: LmdbDatabase;
+  readonly #options: { readonly transaction: LmdbTransaction };
+  readonly #shared: Shared;
+  readonly #release: (shared: Shared) => void;
+  #released = false;
+
+  constructor(database: LmdbDatabase, shared: Shared, release: (shared: Shared) => void) {
+    this.version = shared.version;
+    this.#database = database;
+    this.#options = { transaction: shared.transaction };
+    this.#shared = shared;
+    this.#release = release;
+  }
+
+  get(key: Key): Value | undefined {
+    const value = this.#database.get(storedKey(key), this.#options);
+    if (value === undefined || !isShared(key)) return value;
+    return decodeShared(key, value).find((row) => compareBytes(row.key, key) === 0)?.value;
+  }
+
+  page(begin: Key, end: Key, { reverse, rowCountMax, byteCountMax }: PageOptions): Page<KeyValue> {
+    const entries: KeyValue[] = [];
+    if (compareBytes(begin, end) >= 0) return { entries, stoppedBy: "exhausted" };
+    let byteCount = 0;
+    const from = storedKey(begin);
+    const to = storedEnd(end);
+    const { transaction } = this.#shared;
+    const range = reverse
+      ? { start: to, end: from, reverse, exclusiveStart: true, inclusiveEnd: true, transaction }
+      : { start: from, end: to, transaction };
+    for (const { key, value } of this.#database.getRange(range)) {
+      if (isSharedRecord(key)) {
+        const rows = decodeShared(key, value).filter(
+          (row) => compareBytes(row.key, begin) >= 0 && compareBytes(row.key, end) < 0,
+        );
+        if (reverse) rows.reverse();
+        for (const row of rows) {
+          if (entries.length >= rowCountMax) return { entries, stoppedBy: "row-limit" };
+          if (byteCount >= byteCountMax) return { entries, stoppedBy: "byte-limit" };
+          entries.push(row);
+          byteCount += row.key.length + row.value.length;
+        }
+        continue;
+      }
+      if (entries.length >= rowCountMax) return { entries, stoppedBy: "row-limit" };
+      if (byteCount >= byteCountMax) return { entries, stoppedBy: "byte-limit" };
+      entries.push({ key, value });
+      byteCount += key.length + value.length;
+    }
+    return { entries, stoppedBy: "exhausted" };
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#release(this.#shared);
+  }
+}

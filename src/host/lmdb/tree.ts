@@ -1,0 +1,128 @@
+/** LMDB's tree inside a transaction, and what a request's mutations do to it. */
+import {
+  type AtomicOperation,
+  applyAtomic,
+  type KeyValue,
+  writeVersionstamp,
+} from "../../kv/index.ts";
+import { asBuffer } from "./encoding.ts";
+import {
+  decodeShared,
+  encodeShared,
+  isShared,
+  isSharedRecord,
+  type LmdbDatabase,
+  replaceRow,
+  storedEnd,
+  storedKey,
+} from "./layout.ts";
+import type { LogRecordWriter } from "./log-record.ts";
+import type { MutationVisitor } from "./messages.ts";
+import type { RedoWriter } from "./redo.ts";
+
+/** LMDB's tree inside a transaction. What is written is taken down for the redo record, if there is one. */
+export class Tree {
+  readonly #database: LmdbDatabase;
+  readonly #redo: RedoWriter | undefined;
+
+  constructor(database: LmdbDatabase, redo: RedoWriter | undefined) {
+    this.#database = database;
+    this.#redo = redo;
+  }
+
+  get(key: Buffer): Uint8Array | undefined {
+    return this.#database.get(key);
+  }
+
+  /** All keys of the range, read at once: what follows may write there. */
+  keys(range: { readonly start: Buffer; readonly end: Buffer }): Uint8Array[] {
+    return [...this.#database.getKeys(range)];
+  }
+
+  put(key: Buffer, value: Buffer): void {
+    this.#database.putSync(key, value);
+    this.#redo?.put(key, value);
+  }
+
+  /** Whether the key was there. */
+  remove(key: Buffer): boolean {
+    this.#redo?.remove(key);
+    return this.#database.removeSync(key);
+  }
+}
+
+/** Carries out one request's mutations inside the transaction of LMDB, and notes what they write. */
+export class Application implements MutationVisitor {
+  readonly #tree: Tree;
+  readonly #version: number;
+  readonly #batchIndex: number;
+  readonly #log: LogRecordWriter;
+
+  constructor(tree: Tree, version: number, batchIndex: number, log: LogRecordWriter) {
+    this.#tree = tree;
+    this.#version = version;
+    this.#batchIndex = batchIndex;
+    this.#log = log;
+  }
+
+  set(key: Buffer, value: Buffer): void {
+    this.#log.key(key);
+    if (isShared(key)) this.#replaceShared(key, value);
+    else this.#tree.put(storedKey(key), value);
+  }
+
+  clear(key: Buffer): void {
+    this.#log.key(key);
+    if (isShared(key)) this.#replaceShared(key, undefined);
+    else this.#tree.remove(storedKey(key));
+  }
+
+  clearRange(begin: Buffer, end: Buffer): void {
+    this.#log.range(begin, end);
+    if (Buffer.compare(begin, end) >= 0) return;
+    const range = { start: storedKey(begin), end: storedEnd(end) };
+    for (const key of this.#tree.keys(range)) {
+      if (isSharedRecord(key)) this.#clearShared(key, begin, end);
+      else this.#tree.remove(storedKey(key));
+    }
+  }
+
+  setVersionstampedKey(key: Buffer, offset: number, value: Buffer): void {
+    writeVersionstamp(key, offset, this.#version, this.#batchIndex);
+    this.set(key, value);
+  }
+
+  setVersionstampedValue(key: Buffer, value: Buffer, offset: number): void {
+    writeVersionstamp(value, offset, this.#version, this.#batchIndex);
+    this.set(key, value);
+  }
+
+  operate(operation: AtomicOperation, key: Buffer, operand: Buffer): void {
+    const stored = isShared(key)
+      ? this.#sharedRows(key).find((row) => Buffer.compare(row.key, key) === 0)?.value
+      : this.#tree.get(storedKey(key));
+    this.set(key, asBuffer(applyAtomic(operation, stored, operand)));
+  }
+
+  #sharedRows(sharing: Uint8Array): KeyValue[] {
+    const record = this.#tree.get(storedKey(sharing));
+    return record === undefined ? [] : decodeShared(sharing, record);
+  }
+
+  #replaceShared(key: Buffer, value: Buffer | undefined): void {
+    this.#writeShared(key, replaceRow(this.#sharedRows(key), key, value));
+  }
+
+  #clearShared(sharing: Uint8Array, begin: Buffer, end: Buffer): void {
+    const kept = this.#sharedRows(sharing).filter(
+      ({ key }) => Buffer.compare(key, begin) < 0 || Buffer.compare(key, end) >= 0,
+    );
+    this.#writeShared(sharing, kept);
+  }
+
+  #writeShared(sharing: Uint8Array, rows: readonly KeyValue[]): void {
+    const stored = storedKey(sharing);
+    if (rows.length === 0) this.#tree.remove(stored);
+    else this.#tree.put(stored, encodeShared(rows));
+  }
+}

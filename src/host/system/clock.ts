@@ -1,0 +1,38 @@
+/** The machine's clock. */
+import type { Clock } from "../../base/index.ts";
+
+/** Longer timers overflow in Node.js and fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+export const systemClock: Clock = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  sleep,
+};
+
+async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
+  let leftMs = durationMs;
+  while (leftMs > TIMER_MS_MAX) {
+    await sleepOnce(TIMER_MS_MAX, signal);
+    leftMs -= TIMER_MS_MAX;
+  }
+  await sleepOnce(leftMs, signal);
+}
+
+function sleepOnce(durationMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, durationMs);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

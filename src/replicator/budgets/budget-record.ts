@@ -1,0 +1,27 @@
+/** The stored forms of a budget, and of what was spent of it. The first element is the format's version. */
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { packTuple, unpackTuple } from "../../kv/index.ts";
+import type { Budget } from "./budget.ts";
+
+const FORMAT = 1;
+
+export function encodeBudget(budget: Budget): Uint8Array {
+  return packTuple([FORMAT, utf8Encode(JSON.stringify(budget))]);
+}
+
+export function decodeBudget(value: Uint8Array): Budget {
+  const [format, text] = unpackTuple(value);
+  assert(format === FORMAT && text instanceof Uint8Array, "A budget has a format of this version");
+  return JSON.parse(utf8Decode(text)) as Budget;
+}
+
+/** All that is spent before this time, in milliseconds since the epoch, has been reserved. */
+export function encodeReservedUntil(timeMs: number): Uint8Array {
+  return packTuple([FORMAT, Math.ceil(timeMs)]);
+}
+
+export function decodeReservedUntil(value: Uint8Array): number {
+  const [format, timeMs] = unpackTuple(value);
+  assert(format === FORMAT && typeof timeMs === "number", "What is reserved ends at a time");
+  return timeMs;
+}

@@ -1,0 +1,104 @@
+/**
+ * Endpoint budgets: how much of a server the whole cluster may use, whatever number of jobs and nodes uses it. A budget stands for
+ * a host (`example.com`, `example.com:5984`), or for one account at it (`alice@example.com`); a request has to fit into both.
+ */
+import { OperationalError } from "../../base/index.ts";
+import type { BudgetUnit } from "../../http-client/index.ts";
+import { endpointUrl } from "../request/endpoint-url.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+
+export type BudgetDirection = "read" | "write";
+
+/** Per second; what is absent is not limited. */
+export type BudgetRates = Readonly<Partial<Record<BudgetUnit, number>>>;
+
+export interface Budget {
+  readonly read: BudgetRates;
+  readonly write: BudgetRates;
+}
+
+/** A budget that cannot be; `reason` names the field. */
+export class BudgetInvalidError extends OperationalError {
+  override readonly name = "BudgetInvalidError";
+  readonly reason: string;
+
+  constructor(reason: string) {
+    super("REPLICATOR_BUDGET_INVALID", "The budget is not valid", { reason });
+    this.reason = reason;
+  }
+}
+
+const BYTES_PER_MEGABYTE = 1_000_000;
+/** The members of a direction, what each limits, and how much of that one of it is. */
+const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
+  ["requests_per_sec", "requests", 1],
+  ["documents_per_sec", "documents", 1],
+  ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
+];
+const NAME = /^(?:[^@/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+const NAME_LENGTH_MAX = 500;
+
+/** The names under which budgets for this endpoint may stand. Databases of our own have none. */
+export function budgetNames(address: EndpointAddress): readonly string[] {
+  if (address.kind === "local") return [];
+  const { host } = endpointUrl(address);
+  return address.basic === undefined ? [host] : [host, `${address.basic.username}@${host}`];
+}
+
+/** The stored form of a budget's name: hosts do not differ by case. Throws a BudgetInvalidError. */
+export function parseBudgetName(text: string): string {
+  if (!NAME.test(text) || text.length > NAME_LENGTH_MAX) {
+    throw new BudgetInvalidError(
+      `budget name ${JSON.stringify(text)}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT]`,
+    );
+  }
+  const at = text.lastIndexOf("@");
+  return text.slice(0, at + 1) + text.slice(at + 1).toLowerCase();
+}
+
+/** Parses `{"read": {"requests_per_sec": …, "documents_per_sec": …, "megabytes_per_sec": …}, "write": {…}}`. */
+export function parseBudget(members: Readonly<Record<string, unknown>>): Budget {
+  for (const name of Object.keys(members)) {
+    if (name !== "read" && name !== "write") {
+      throw new BudgetInvalidError(`\`${name}\`: a budget has the members \`read\` and \`write\``);
+    }
+  }
+  return { read: parseRates("read", members.read), write: parseRates("write", members.write) };
+}
+
+/** The JSON that `parseBudget` takes. */
+export function budgetView({ read, write }: Budget): Readonly<Record<string, unknown>> {
+  return { read: ratesView(read), write: ratesView(write) };
+}
+
+function parseRates(direction: BudgetDirection, value: unknown): BudgetRates {
+  if (value === undefined || value === null) return {};
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw new BudgetInvalidError(`\`${direction}\` must be an object`);
+  }
+  const rates: Partial<Record<BudgetUnit, number>> = {};
+  for (const [name, rate] of Object.entries(value)) {
+    const field = FIELDS.find(([known]) => known === name);
+    if (field === undefined) {
+      const known = FIELDS.map(([text]) => `\`${text}\``).join(", ");
+      throw new BudgetInvalidError(`\`${direction}.${name}\` is not known: expected ${known}`);
+    }
+    if (rate === null) continue;
+    if (typeof rate !== "number" || !(rate > 0)) {
+      throw new BudgetInvalidError(
+        `\`${direction}.${name}\` = ${JSON.stringify(rate)}: expected a number above 0`,
+      );
+    }
+    rates[field[1]] = rate * field[2];
+  }
+  return rates;
+}
+
+function ratesView(rates: BudgetRates): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    FIELDS.flatMap(([field, unit, size]) => {
+      const rate = rates[unit];
+      return rate === undefined ? [] : [[field, rate / size]];
+    }),
+  );
+}

@@ -1,0 +1,160 @@
+/** The budgets of the cluster: stored, followed by every node as they change, and spent by all nodes together. */
+import { assert, OperationalError, type Runtime } from "../../base/index.ts";
+import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+import { type Budget, type BudgetDirection, budgetNames, parseBudgetName } from "./budget.ts";
+import { BudgetMeter } from "./budget-meter.ts";
+import {
+  decodeBudget,
+  decodeReservedUntil,
+  encodeBudget,
+  encodeReservedUntil,
+} from "./budget-record.ts";
+
+/** Budgets of a cluster: all of them are read at once. */
+const BUDGETS_MAX = 1000;
+/** What nobody spent for so long may be spent at once. */
+const BURST_MS = 100;
+/** A line of time that leads further ahead was drawn by a clock that was wrong. */
+const RESERVED_AHEAD_MS_MAX = 600_000;
+
+export class TooManyBudgetsError extends OperationalError {
+  override readonly name = "TooManyBudgetsError";
+
+  constructor() {
+    super("REPLICATOR_TOO_MANY_BUDGETS", `There may be ${BUDGETS_MAX} budgets`, {});
+  }
+}
+
+export interface BudgetsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
+}
+
+export class Budgets {
+  readonly name = "replicator.budgets";
+  readonly #runtime: Runtime;
+  readonly #kv: KeyValueStore;
+  readonly #keys: ReplicatorKeys;
+  readonly #meters = new Map<string, BudgetMeter>();
+  #known: ReadonlyMap<string, Budget> = new Map();
+  #changed = new AbortController();
+
+  constructor({ runtime, kv, subspace }: BudgetsParts) {
+    this.#runtime = runtime;
+    this.#kv = kv;
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  /** Every budget by its name, in order of names. */
+  list(): Promise<ReadonlyMap<string, Budget>> {
+    return this.#kv.read((tx) => this.#readAll(tx));
+  }
+
+  async get(name: string): Promise<Budget | undefined> {
+    const value = await this.#kv.read((tx) => tx.get(this.#keys.budget(parseBudgetName(name))));
+    return value && decodeBudget(value);
+  }
+
+  /** Sets a budget for all nodes, or removes it (undefined). True when there was one. */
+  async set(name: string, budget: Budget | undefined): Promise<boolean> {
+    const parsed = parseBudgetName(name);
+    return this.#kv.transact(
+      async (tx) => {
+        const key = this.#keys.budget(parsed);
+        const existed = (await tx.get(key)) !== undefined;
+        if (!existed && budget !== undefined) {
+          if ((await this.#readAll(tx)).size >= BUDGETS_MAX) throw new TooManyBudgetsError();
+        }
+        if (budget === undefined) tx.clear(key);
+        else tx.set(key, encodeBudget(budget));
+        // What was reserved at the former rate would hold up what comes now.
+        tx.clearRange(this.#keys.budgetReservations(parsed));
+        tx.add(this.#keys.budgetsChanged(), 1n);
+        return existed;
+      },
+      { whenUnknown: "check" },
+    );
+  }
+
+  /** Follows the changes until aborted. Before the first look nothing is limited. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const { known, watch } = await this.#kv.transact(async (tx) => ({
+        known: await this.#readAll(tx),
+        watch: tx.watch(this.#keys.budgetsChanged()),
+      }));
+      this.#known = known;
+      this.#changed.abort(new Error("Budgets changed"));
+      this.#changed = new AbortController();
+      await watch.fired(signal);
+    }
+  }
+
+  /** What may be spent on an endpoint. */
+  spendingFor(address: EndpointAddress): EndpointSpending {
+    const names = budgetNames(address);
+    return { read: this.#spending(names, "read"), write: this.#spending(names, "write") };
+  }
+
+  #spending(names: readonly string[], direction: BudgetDirection): Spending {
+    return {
+      spend: async (unit, count, signal) => {
+        for (const name of names) {
+          if (this.#known.get(name)?.[direction][unit] === undefined) continue;
+          await this.#meter(name, direction, unit).spend(count, signal);
+        }
+      },
+    };
+  }
+
+  #meter(name: string, direction: BudgetDirection, unit: BudgetUnit): BudgetMeter {
+    const key = `${direction} ${unit} ${name}`;
+    const existing = this.#meters.get(key);
+    if (existing !== undefined) return existing;
+    const rate = (): number | undefined => this.#known.get(name)?.[direction][unit];
+    const meter = new BudgetMeter({
+      clock: this.#runtime.clock,
+      rate,
+      reserve: (amount) => this.#reserve(name, direction, unit, amount, rate()),
+      changed: () => this.#changed.signal,
+    });
+    this.#meters.set(key, meter);
+    return meter;
+  }
+
+  async #reserve(
+    name: string,
+    direction: BudgetDirection,
+    unit: BudgetUnit,
+    amount: number,
+    perSec: number | undefined,
+  ): Promise<number> {
+    assert(perSec !== undefined, "Only what is limited is reserved");
+    const key = this.#keys.budgetReservation(name, direction, unit);
+    return this.#kv.transact(
+      async (tx) => {
+        const nowMs = this.#runtime.clock.nowMs();
+        const stored = await tx.get(key);
+        const reservedUntilMs = stored === undefined ? 0 : decodeReservedUntil(stored);
+        const isSound = reservedUntilMs < nowMs + RESERVED_AHEAD_MS_MAX;
+        const beginsAtMs = Math.max(nowMs - BURST_MS, isSound ? reservedUntilMs : 0);
+        tx.set(key, encodeReservedUntil(beginsAtMs + (amount / perSec) * 1000));
+        return beginsAtMs;
+      },
+      // A stretch that is reserved twice is only not used.
+      { whenUnknown: "retry" },
+    );
+  }
+
+  async #readAll(tx: ReadTransaction): Promise<ReadonlyMap<string, Budget>> {
+    const budgets = new Map<string, Budget>();
+    for await (const { key, value } of tx.getRange(this.#keys.budgets())) {
+      budgets.set(this.#keys.budgetName(key), decodeBudget(value));
+    }
+    return budgets;
+  }
+}

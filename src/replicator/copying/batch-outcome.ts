@@ -1,0 +1,52 @@
+/** What became of the revisions of one batch, until it is recorded: which did not arrive, and which of those listed did. */
+import { parseWireDocument } from "../../protocol/index.ts";
+import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";
+import type { ArrivedRevisions, DocumentFailure, FailureLog } from "../failures/failure-log.ts";
+import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
+
+export interface BatchObserver {
+  /** What a run adds up. */
+  count(more: Partial<ReplicationStatistics>): void;
+  readonly failures: FailureLog;
+}
+
+export class BatchOutcome {
+  readonly #log: FailureLog;
+  readonly #failed: DocumentFailure[] = [];
+  readonly #arrived: ArrivedRevisions[] = [];
+
+  constructor(log: FailureLog) {
+    this.#log = log;
+  }
+
+  failed(phase: DocumentFailure["phase"], failures: readonly WriteFailure[]): void {
+    for (const failure of failures) this.#failed.push({ ...failure, phase });
+  }
+
+  /** The document is on the target, and with it every revision that it descends from. */
+  written(document: Pick<PlainDocument | StreamedDocument, "id" | "text">): void {
+    const { id } = document;
+    if (!this.#log.has(id)) return;
+    const { revisions } = parseWireDocument(document.text);
+    if (revisions === undefined) return;
+    const { start, hashes } = revisions;
+    this.#arrived.push({ id, revisions: hashes.map((hash, index) => `${start - index}-${hash}`) });
+  }
+
+  /** What did not arrive. */
+  get failures(): readonly DocumentFailure[] {
+    return this.#failed;
+  }
+
+  /** Records the outcome of a batch in which `asked` was seen to: what did not fail of it has arrived. */
+  async record(asked: ReadonlyMap<string, readonly string[]>): Promise<void> {
+    const failed = new Set(this.#failed.map(({ id, revision }) => JSON.stringify([id, revision])));
+    for (const [id, revisions] of asked) {
+      if (!this.#log.has(id)) continue;
+      const done = revisions.filter((revision) => !failed.has(JSON.stringify([id, revision])));
+      if (done.length > 0) this.#arrived.push({ id, revisions: done });
+    }
+    if (this.#failed.length === 0 && this.#arrived.length === 0) return;
+    await this.#log.record(this.#failed, this.#arrived);
+  }
+}

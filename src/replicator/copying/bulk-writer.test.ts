@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+import { type Endpoint, EndpointError, TextDocument } from "../endpoints/endpoint.ts";
+import { MemoryFailureLog } from "../failures/failure-log.ts";
+import { BatchOutcome } from "./batch-outcome.ts";
+import { BulkWriter } from "./bulk-writer.ts";
+import { Blame } from "./copy-blame.ts";
+
+const { signal } = new AbortController();
+const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
+
+/** A target that fails as a whole over some documents, or over everything. */
+function openTarget(isGuilty: (id: string) => boolean) {
+  const writes: string[][] = [];
+  const asked: (boolean | undefined)[] = [];
+  let isDown = false;
+  const fail = (): never => {
+    throw new EndpointError("bulk_docs_failed", "500", { answer: BROKEN });
+  };
+  const target = {
+    writeDocuments: async (documents, _, options) => {
+      const ids = documents.map(({ id }) => id);
+      writes.push(ids);
+      asked.push(options?.once);
+      return isDown || ids.some(isGuilty) ? fail() : [];
+    },
+    readLocal: async () => (isDown ? fail() : undefined),
+    writeLocal: async () => "0-1",
+  } as Partial<Endpoint> as Endpoint;
+  const log = new MemoryFailureLog();
+  const outcome = new BatchOutcome(log);
+  const counted = { docsWritten: 0, docWriteFailures: 0 };
+  const observer = {
+    failures: log,
+    count({ docsWritten = 0, docWriteFailures = 0 }) {
+      counted.docsWritten += docsWritten;
+      counted.docWriteFailures += docWriteFailures;
+    },
+  };
+  const writer = new BulkWriter({ target, blame: Blame.ofTarget(target) }, observer, outcome);
+  return {
+    writes,
+    asked,
+    counted,
+    outcome,
+    breakDown: () => {
+      isDown = true;
+    },
+    async write(ids: readonly string[]): Promise<void> {
+      for (const id of ids) {
+        await writer.add(new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`), signal);
+      }
+      await writer.flush(signal);
+    },
+  };
+}
+
+test("what succeeds counts before anything that fails is passed over", async () => {
+  const { write, outcome, counted } = openTarget((id) => id.startsWith("bad"));
+  // More than may be passed over before any has succeeded.
+  const guilty = Array.from({ length: 8 }, (_, index) => `bad${index}`);
+  await write([...guilty, ...Array.from({ length: 8 }, (_, index) => `good${index}`)]);
+  expect(outcome.failures.map(({ id }) => id)).toEqual(guilty);
+  expect(outcome.failures[0]).toEqual({ id: "bad0", revision: "1-a", phase: "write", ...BROKEN });
+  expect(counted).toEqual({ docsWritten: 8, docWriteFailures: 8 });
+});
+
+test("halves are asked once, and a document that is to blame is tried again", async () => {
+  const { write, writes, asked } = openTarget((id) => id === "bad");
+  await write(["a", "bad", "c"]);
+  expect(writes).toEqual([["a", "bad", "c"], ["a", "bad"], ["c"], ["a"], ["bad"], ["bad"]]);
+  expect(asked).toEqual([undefined, true, true, true, true, undefined]);
+});
+
+test("a target that fails for the control, too, is not sent halves", async () => {
+  const { write, writes, breakDown } = openTarget(() => false);
+  breakDown();
+  await expect(write(["a", "b"])).rejects.toMatchObject({ error: "bulk_docs_failed" });
+  expect(writes).toHaveLength(1);
+});

@@ -1,0 +1,206 @@
+/**
+ * Whether two databases hold the same: every leaf revision and every attachment. Memory is bounded by a page of changes, however
+ * large the databases are, because neither side's ids are held:
+ *
+ *   each side's changes are read in pages, and the other side is asked which of their leaves it lacks (`_revs_diff`).
+ *
+ * Nobody lacks anything exactly when both have the same leaves: were a leaf of one side no leaf of the other, the other would
+ * have a descendant of it as a leaf, and that one the first side would lack.
+ *
+ * What changes while it is compared may be named as a difference.
+ */
+import { runTogether } from "../../base/index.ts";
+import { parseWireDocument } from "../../protocol/index.ts";
+import type { ChangedDocument, Endpoint, RevisionRequest } from "../endpoints/endpoint.ts";
+import type { RevisionsOfDocument } from "./copy-batch.ts";
+
+/** Documents that one question to the other side is about. */
+const QUESTION_ROWS_MAX = 500;
+/** Text of one bulk read: as many documents next time as should make so much. */
+const READ_LENGTH_MAX = 2_000_000;
+const READ_ROWS_FIRST = 100;
+const READ_ROWS_MAX = 500;
+
+/** One leaf revision, or one attachment of it, that the sides do not agree on. */
+export interface Difference {
+  readonly id: string;
+  readonly revision: string;
+  readonly attachment?: string;
+  readonly reason: string;
+}
+
+export interface Comparison {
+  /** Of the source. */
+  readonly documentCount: number;
+  readonly leafCount: number;
+  readonly attachmentCount: number;
+  readonly differenceCount: number;
+}
+
+export interface ComparisonObserver {
+  /** Told of each difference as it is found, in no particular order. */
+  difference(difference: Difference): void;
+  /** Told of the leaves that the target lacks, page by page; the comparison goes on when it settles. */
+  lacking?(documents: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void>;
+}
+
+/** Reads the changes of both sides, and the documents of the source; of the target those with attachments. */
+export async function compareDatabases(
+  source: Endpoint,
+  target: Endpoint,
+  signal: AbortSignal,
+  observer: ComparisonObserver,
+): Promise<Comparison> {
+  const counts = { documentCount: 0, leafCount: 0, attachmentCount: 0, differenceCount: 0 };
+  const found = (difference: Difference): void => {
+    counts.differenceCount++;
+    observer.difference(difference);
+  };
+  const attachments = new AttachmentComparison(source, target, found);
+  const forward = async (taskSignal: AbortSignal): Promise<void> => {
+    for await (const documents of leaves(source, taskSignal)) {
+      const lacking = await lackingRevisions(target, documents, taskSignal);
+      for (const { id, revisions } of lacking) {
+        for (const revision of revisions) {
+          found({ id, revision, reason: "is not on the target" });
+        }
+      }
+      if (lacking.length > 0) await observer.lacking?.(lacking, taskSignal);
+      counts.documentCount += documents.length;
+      for (const { revisions } of documents) counts.leafCount += revisions.length;
+      counts.attachmentCount += await attachments.compare(without(documents, lacking), taskSignal);
+    }
+  };
+  const backward = async (taskSignal: AbortSignal): Promise<void> => {
+    for await (const documents of leaves(target, taskSignal)) {
+      for (const { id, revisions } of await lackingRevisions(source, documents, taskSignal)) {
+        for (const revision of revisions) {
+          found({ id, revision, reason: "is only on the target" });
+        }
+      }
+    }
+  };
+  await runTogether(signal, [forward, backward]);
+  return counts;
+}
+
+/** All documents with their leaves, in pages. */
+async function* leaves(
+  endpoint: Endpoint,
+  signal: AbortSignal,
+): AsyncIterable<readonly ChangedDocument[]> {
+  const request = {
+    since: 0,
+    continuous: false,
+    selection: { kind: "all" },
+    winningRevisionsOnly: false,
+  } as const;
+  for await (const items of endpoint.changes(request, signal)) {
+    const documents = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+    for (let start = 0; start < documents.length; start += QUESTION_ROWS_MAX) {
+      yield documents.slice(start, start + QUESTION_ROWS_MAX);
+    }
+  }
+}
+
+async function lackingRevisions(
+  endpoint: Endpoint,
+  documents: readonly RevisionsOfDocument[],
+  signal: AbortSignal,
+): Promise<readonly RevisionsOfDocument[]> {
+  const asked = new Map(documents.map(({ id, revisions }) => [id, revisions]));
+  const lacking = await endpoint.missingRevisions(asked, signal);
+  return [...lacking].map(([id, { missing }]) => ({ id, revisions: missing }));
+}
+
+/** The revisions of `documents` that are not among those that are lacking. */
+function without(
+  documents: readonly RevisionsOfDocument[],
+  lacking: readonly RevisionsOfDocument[],
+): readonly RevisionRequest[] {
+  const absent = new Map(lacking.map(({ id, revisions }) => [id, new Set(revisions)]));
+  return documents.flatMap(({ id, revisions }) =>
+    revisions
+      .filter((revision) => absent.get(id)?.has(revision) !== true)
+      // A revision counts as its own ancestor, so that no bytes of attachments are sent.
+      .map((revision) => ({ id, revision, ancestors: [revision] })),
+  );
+}
+
+/** Compares the attachments of revisions that both sides have. */
+class AttachmentComparison {
+  readonly #source: Endpoint;
+  readonly #target: Endpoint;
+  readonly #found: (difference: Difference) => void;
+  #rowCount = READ_ROWS_FIRST;
+
+  constructor(source: Endpoint, target: Endpoint, found: (difference: Difference) => void) {
+    this.#source = source;
+    this.#target = target;
+    this.#found = found;
+  }
+
+  /** How many attachments the source's revisions have. */
+  async compare(requests: readonly RevisionRequest[], signal: AbortSignal): Promise<number> {
+    let count = 0;
+    for (let start = 0; start < requests.length; ) {
+      const page = requests.slice(start, start + this.#rowCount);
+      const read = await this.#source.readRevisions(page, signal);
+      let length = 0;
+      for (const [index, request] of page.entries()) {
+        const result = read?.[index];
+        if (result?.kind === "documents") {
+          for (const { text } of result.documents) length += text.length;
+        } else count += await this.#compareOne(request, signal);
+      }
+      start += page.length;
+      const fitting = Math.floor((READ_LENGTH_MAX * page.length) / Math.max(1, length));
+      this.#rowCount = Math.max(1, Math.min(READ_ROWS_MAX, fitting));
+    }
+    return count;
+  }
+
+  async #compareOne(request: RevisionRequest, signal: AbortSignal): Promise<number> {
+    const { id, revision } = request;
+    const [here, there] = await Promise.all([
+      readDigests(this.#source, request, signal),
+      readDigests(this.#target, request, signal),
+    ]);
+    for (const [name, digest] of here) {
+      const other = there.get(name);
+      if (other === digest) continue;
+      const reason =
+        other === undefined ? "is not on the target" : `is ${digest}, and ${other} on the target`;
+      this.#found({ id, revision, attachment: name, reason });
+    }
+    for (const name of there.keys()) {
+      if (here.has(name)) continue;
+      this.#found({ id, revision, attachment: name, reason: "is only on the target" });
+    }
+    return here.size;
+  }
+}
+
+/** The attachments of a revision, with their digests. */
+async function readDigests(
+  endpoint: Endpoint,
+  request: RevisionRequest,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const digests = new Map<string, string>();
+  await endpoint.readRevision(
+    request,
+    async ({ text }) => {
+      const document = parseWireDocument(text);
+      if (document.revision !== request.revision) return;
+      for (const { name, digest } of document.attachments) digests.set(name, digest ?? "");
+    },
+    signal,
+  );
+  return digests;
+}
+
+/** `doc 1-967a… flag.png is not on the target`. */
+export function describeDifference({ id, revision, attachment, reason }: Difference): string {
+  return [id, revision, ...(attachment === undefined ? [] : [attachment]), reason].join(" ");
+}

@@ -1,0 +1,236 @@
+/**
+ * The way of a document that travels alone: a design document, so that a refusal hits only it, or one with attachments, so that
+ * their bytes stream through without being held.
+ */
+import { errorCode, OperationalError, type Runtime } from "../../base/index.ts";
+import {
+  type Endpoint,
+  InvalidDocumentError,
+  type PlainDocument,
+  type RevisionRequest,
+  type StreamedDocument,
+  TextDocument,
+  type WriteFailure,
+  type WriteResult,
+} from "../endpoints/endpoint.ts";
+import { namedRevision } from "../endpoints/named-revision.ts";
+import { suspicionOf } from "../endpoints/suspicion.ts";
+import type { DocumentFailure } from "../failures/failure-log.ts";
+import type { CopyLimits } from "../replicator-config.ts";
+import type { ReplicationOptions } from "../request/replication-options.ts";
+import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
+import type { BulkWriter } from "./bulk-writer.ts";
+import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
+import type { Blame } from "./copy-blame.ts";
+
+/** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
+const DOCUMENT_PAUSE_MS_FIRST = 1000;
+/** CouchDB: five minutes, in which a run would count as one that stands still, and then as healthy. */
+const DOCUMENT_PAUSE_MS_MAX = 16_000;
+/** How often a document is read again for which a server answers with an error; what can be repeated by itself has been. */
+const ANSWERED_REPEATS_MAX = 2;
+
+const MISSING = {
+  status: 404,
+  error: "not_found",
+  reason: "the source announced the revision and does not have it",
+};
+const MISSING_STUB = {
+  status: 412,
+  error: "missing_stub",
+  reason: "the target lacks an attachment that the source does not send",
+};
+
+/** What came of reading a document once. `plain`: what of it is to be written in bulk. */
+type Attempt =
+  | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
+  | { readonly kind: "missing" | "missing-stub" }
+  | { readonly kind: "failed"; readonly side: "source" | "target"; readonly error: unknown };
+
+export interface CopierParts {
+  readonly runtime: Runtime;
+  readonly source: Endpoint;
+  readonly target: Endpoint;
+  readonly options: ReplicationOptions;
+  /** Read at each use. */
+  readonly limits: CopyLimits;
+}
+
+export interface LoneCopierParts extends CopierParts {
+  readonly sourceBlame: Blame;
+  readonly targetBlame: Blame;
+}
+
+/** The document on its way, and what may become of it. */
+interface Journey {
+  readonly request: RevisionRequest;
+  readonly batch: BatchOutcome;
+  readonly isListed: boolean;
+  /** Whether it has been tried often enough to be passed over. */
+  readonly isLast: boolean;
+}
+
+export class LoneCopier {
+  readonly #parts: LoneCopierParts;
+  readonly #observer: BatchObserver;
+
+  constructor(parts: LoneCopierParts, observer: BatchObserver) {
+    this.#parts = parts;
+    this.#observer = observer;
+  }
+
+  /** Reads one revision and passes it on; repeats both together, because an attachment's bytes cannot be read twice. */
+  async copy(
+    request: RevisionRequest,
+    writer: BulkWriter,
+    batch: BatchOutcome,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { runtime, options, limits, sourceBlame, targetBlame } = this.#parts;
+    const isListed = this.#observer.failures.has(request.id);
+    const answeredMax = isListed ? 0 : Math.min(ANSWERED_REPEATS_MAX, options.retriesPerRequest);
+    let ancestors = request.ancestors;
+    let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
+    let missingCount = 0;
+    let answeredCount = 0;
+    let failureCount = 0;
+    for (;;) {
+      const isLast = answeredCount >= answeredMax;
+      const journey = { request: { ...request, ancestors }, batch, isListed, isLast };
+      const attempt = await this.#tryAlone(journey, signal);
+      if (attempt.kind === "copied") {
+        // Not while it is read: a bulk write that fails is no failure of this document, and takes others with it.
+        for (const document of attempt.plain) await writer.add(document, signal);
+        this.#observer.count({ docsRead: attempt.plain.length });
+        return;
+      }
+      // Neither side can be trusted about what the target has: send everything.
+      ancestors = [];
+      if (attempt.kind === "failed") {
+        const { side, error } = attempt;
+        if (error instanceof InvalidDocumentError) {
+          const { error: name, reason } = error;
+          this.#fail("read", request, { status: undefined, error: name, reason }, batch);
+          return;
+        }
+        const kind = suspicionOf(error)?.kind;
+        const isAnswered = kind === "answered";
+        // The question has been repeated for as long as a run may stand still.
+        const isHanging = kind === "unanswered" && side === "source";
+        if (isAnswered ? isLast : isHanging || failureCount >= options.retriesPerRequest) {
+          // The target's answers have been judged while the document was at hand.
+          if (isAnswered && side === "target") throw error;
+          const blame = side === "target" ? targetBlame : sourceBlame;
+          const why = await blame.passOver(error, isListed, signal);
+          this.#fail(side === "target" ? "write" : "read", request, why, batch);
+          return;
+        }
+        if (isAnswered) answeredCount++;
+        else failureCount++;
+        await runtime.clock.sleep(pauseMs, signal);
+        pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
+        continue;
+      }
+      if (++missingCount > 1) {
+        // CouchDB stops the job here, and at every start again.
+        if (attempt.kind === "missing-stub") this.#fail("write", request, MISSING_STUB, batch);
+        else {
+          // A database that is gone lacks every document.
+          await sourceBlame.examine(undefined, signal);
+          this.#fail("read", request, MISSING, batch);
+        }
+        return;
+      }
+      if (attempt.kind === "missing")
+        await runtime.clock.sleep(limits.missingDocumentPauseMs, signal);
+    }
+  }
+
+  /** One document holds up no others. */
+  #fail(
+    phase: DocumentFailure["phase"],
+    { id, revision }: RevisionRequest,
+    why: Pick<WriteFailure, "status" | "error" | "reason">,
+    batch: BatchOutcome,
+  ): void {
+    batch.failed(phase, [{ id, revision, ...why }]);
+    this.#observer.count({ docWriteFailures: 1 });
+  }
+
+  async #tryAlone(journey: Journey, signal: AbortSignal): Promise<Attempt> {
+    const { source, sourceBlame } = this.#parts;
+    const plain: PlainDocument[] = [];
+    let missingStub = false;
+    let side: "source" | "target" = "source";
+    try {
+      const found = await source.readRevision(
+        journey.request,
+        async (document) => {
+          if (isPlain(document)) {
+            plain.push(new TextDocument(document.id, document.text));
+            return;
+          }
+          side = "target";
+          if (!(await this.#writeAlone(document, journey, signal))) missingStub = true;
+          side = "source";
+        },
+        signal,
+      );
+      if (missingStub) return { kind: "missing-stub" };
+      if (!found) return { kind: "missing" };
+      sourceBlame.succeeded(1);
+      return { kind: "copied", plain };
+    } catch (error) {
+      signal.throwIfAborted();
+      const isSource = error instanceof AttachmentsBroken;
+      const cause = isSource ? error.cause : error;
+      const isOperational = cause instanceof OperationalError;
+      if (!isOperational || errorCode(cause) === "JOBS_HALTED") throw cause;
+      return { kind: "failed", side: isSource ? "source" : side, error: cause };
+    }
+  }
+
+  /** False when the target lacks an attachment that was not sent. */
+  async #writeAlone(
+    document: StreamedDocument,
+    { batch, isListed, isLast }: Journey,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { target, targetBlame } = this.#parts;
+    const { id, text } = document;
+    const reading = new AttachmentReading(document.attachments);
+    let result: WriteResult;
+    try {
+      result = await target.writeDocument({ ...document, attachments: reading }, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      // What the source did not deliver is no failure of the target's, whatever that made of it.
+      if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
+      if (!isLast || suspicionOf(error)?.kind !== "answered") throw error;
+      const answer = await targetBlame.passOver(error, isListed, signal);
+      result = { kind: "refused", failure: { id, revision: namedRevision(text), ...answer } };
+    }
+    if (result.kind === "missing-stub") return false;
+    if (result.kind === "refused") {
+      const { status } = result.failure;
+      // Who was let in for this run may have been locked out since.
+      if (status === 401 || status === 403) await targetBlame.examine(undefined, signal);
+      batch.failed("write", [result.failure]);
+      this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
+    } else {
+      targetBlame.succeeded(1);
+      batch.written(document);
+      this.#observer.count({ docsRead: 1, docsWritten: 1 });
+    }
+    return true;
+  }
+}
+
+/** Whether a document can travel in bulk: it has no attachments, and is not refused with others. */
+function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
+  return outline.length === 0 && !hasStubs && !isDesignDocument(id);
+}
+
+export function isDesignDocument(id: string): boolean {
+  return id.startsWith("_design/");
+}

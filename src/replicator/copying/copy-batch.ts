@@ -1,0 +1,320 @@
+/**
+ * What a worker does with a batch of changes: ask the target what it lacks, read that from the source, write it to the target.
+ *
+ * Documents without attachments travel in bulk. Design documents and documents with attachments travel alone: the first so
+ * that a refusal hits only them, the second so that their bytes stream through without being held.
+ */
+import { forEachConcurrent, type Runtime, Semaphore, utf8Encode } from "../../base/index.ts";
+import { isRevision } from "../../databases/index.ts";
+import {
+  type BulkReadResult,
+  type ChangedDocument,
+  type Endpoint,
+  EndpointError,
+  type MissingRevisions,
+  type RevisionRequest,
+} from "../endpoints/endpoint.ts";
+import { mayConcernOne } from "../endpoints/suspicion.ts";
+import type { DocumentFailure } from "../failures/failure-log.ts";
+import type { CopyLimits } from "../replicator-config.ts";
+import type { ReplicationOptions } from "../request/replication-options.ts";
+import { AdaptiveChoice } from "./adaptive-choice.ts";
+import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
+import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
+import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
+import { Blame } from "./copy-blame.ts";
+
+/** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
+const BULK_ROWS_FIRST = 100;
+const BULK_ROWS_MAX = 500;
+/** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
+const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
+const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
+/** A job that holds is no job that stands still. */
+const HOLD_PAUSE_MS_FIRST = 1000;
+const HOLD_PAUSE_MS_MAX = 60_000;
+
+/** Of what stands in a revision's place. */
+const SHOWN_REVISION_LENGTH_MAX = 100;
+
+const NONE: readonly string[] = [];
+
+type Turn = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** When a batch may be read, and when written: of the workers' batches, as many at once as there are workers. */
+interface Turns {
+  readonly read: Turn;
+  readonly write: Turn;
+}
+
+const AT_ONCE: Turns = { read: (work) => work(), write: (work) => work() };
+
+export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
+
+export class BatchCopier {
+  readonly #runtime: Runtime;
+  readonly #source: Endpoint;
+  readonly #target: Endpoint;
+  readonly #options: ReplicationOptions;
+  readonly #limits: CopyLimits;
+  readonly #observer: BatchObserver;
+  readonly #sourceBlame: Blame;
+  readonly #targetBlame: Blame;
+  readonly #alone: LoneCopier;
+  /** What all workers of the job share: documents that travel alone take a connection each. */
+  readonly #connections: Semaphore;
+  readonly #workerTurns: Turns;
+  readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
+  readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
+  #bulkRowCount = BULK_ROWS_FIRST;
+
+  constructor(parts: CopierParts, observer: BatchObserver) {
+    const { runtime, source, target, options, limits } = parts;
+    this.#runtime = runtime;
+    this.#source = source;
+    this.#target = target;
+    this.#options = options;
+    this.#limits = limits;
+    this.#observer = observer;
+    this.#sourceBlame = Blame.ofSource(source);
+    this.#targetBlame = Blame.ofTarget(target);
+    const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
+    this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
+    this.#connections = new Semaphore(options.httpConnections);
+    const reading = new Semaphore(options.workerProcesses);
+    const writing = new Semaphore(options.workerProcesses);
+    this.#workerTurns = {
+      read: (work) => reading.run(work),
+      write: (work) => writing.run(work),
+    };
+  }
+
+  /**
+   * Copies what the target lacks of `changes`, in a worker's turn. When it resolves, all of it is on the target, or on the list of failures
+   * if the job passes over those; else it is tried until it arrives, or the first failure is thrown.
+   */
+  async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
+    const failures = await this.#tryOnce(changes, this.#workerTurns, signal);
+    const [first] = failures;
+    if (first === undefined) return;
+    const { failurePolicy } = this.#options;
+    switch (failurePolicy) {
+      case "skip":
+        return;
+      case "hold":
+        return this.#hold(failures, signal);
+      case "crash": {
+        const { id, revision, error, reason } = first;
+        throw new EndpointError("document_failed", `${revision} of ${id}: ${error}: ${reason}`);
+      }
+      default:
+        failurePolicy satisfies never;
+    }
+  }
+
+  /** Tries what did not arrive again and again, until all of it does. */
+  async #hold(failed: readonly DocumentFailure[], signal: AbortSignal): Promise<void> {
+    let pauseMs = HOLD_PAUSE_MS_FIRST;
+    for (let failures = failed; failures.length > 0; ) {
+      await this.#runtime.clock.sleep(pauseMs, signal);
+      pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
+      const left = failures.map(({ id, revision }) => ({ id, revisions: [revision] }));
+      failures = await this.#tryOnce(left, this.#workerTurns, signal);
+    }
+  }
+
+  /** Copies what the target lacks of `changes`, and lists what does not arrive. Beside the workers, who may be busy for hours. */
+  tryOnce(
+    changes: readonly RevisionsOfDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly DocumentFailure[]> {
+    return this.#tryOnce(changes, AT_ONCE, signal);
+  }
+
+  async #tryOnce(
+    changes: readonly RevisionsOfDocument[],
+    turns: Turns,
+    signal: AbortSignal,
+  ): Promise<readonly DocumentFailure[]> {
+    const revisions = new Map<string, readonly string[]>();
+    const outcome = new BatchOutcome(this.#observer.failures);
+    let askedCount = 0;
+    for (const { id, revisions: named } of changes) {
+      if (this.#isTooLong(id)) {
+        const reason = `the id is longer than ${this.#limits.documentIdBytesMax} bytes`;
+        this.#passOver(id, named, { error: "document_id_too_long", reason }, outcome);
+        continue;
+      }
+      const changed = this.#withoutNoRevisions(id, named, outcome);
+      if (changed.length === 0) continue;
+      // A document can stand in a batch twice; the question may not hold it twice.
+      const before = revisions.get(id) ?? [];
+      const isSingle = before.length === 0 && changed.length === 1;
+      revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);
+      askedCount += changed.length;
+    }
+    if (revisions.size === 0 && outcome.failures.length === 0) return [];
+    const writer = new BulkWriter(
+      { target: this.#target, blame: this.#targetBlame },
+      this.#observer,
+      outcome,
+    );
+    const alone = await turns.read(async () => {
+      const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
+      this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
+      return this.#readInBulk(requests, writer, signal);
+    });
+    await turns.write(async () => {
+      // What is there does not wait for documents that may take hours.
+      if (alone.length > 0) await writer.flush(signal);
+      await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
+        this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
+      );
+      await writer.flush(signal);
+    });
+    await outcome.record(revisions);
+    return outcome.failures;
+  }
+
+  #isTooLong(id: string): boolean {
+    const { documentIdBytesMax } = this.#limits;
+    return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
+  }
+
+  /** A row of changes may name what no database can have; to ask for it would make the whole question fail. */
+  #withoutNoRevisions(
+    id: string,
+    revisions: readonly string[],
+    outcome: BatchOutcome,
+  ): readonly string[] {
+    if (revisions.every(isRevision)) return revisions;
+    const reason = "the source's changes name a revision that is not of the form N-hash";
+    const impossible = revisions
+      .filter((revision) => !isRevision(revision))
+      .map((revision) => revision.slice(0, SHOWN_REVISION_LENGTH_MAX));
+    this.#passOver(id, impossible, { error: "revision_invalid", reason }, outcome);
+    return revisions.filter(isRevision);
+  }
+
+  /** CouchDB only counts a document whose id is too long, and crashes over a revision that is none. */
+  #passOver(
+    id: string,
+    revisions: readonly string[],
+    { error, reason }: Pick<DocumentFailure, "error" | "reason">,
+    outcome: BatchOutcome,
+  ): void {
+    outcome.failed(
+      "read",
+      revisions.map((revision) => ({ id, revision, status: undefined, error, reason })),
+    );
+    this.#observer.count({ docWriteFailures: 1 });
+  }
+
+  /** What the target lacks; all of it without asking while it lacked almost everything lately. */
+  async #missing(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<readonly RevisionRequest[]> {
+    const { clock } = this.#runtime;
+    const missing = await this.#askMissing(revisions, signal);
+    const requests: RevisionRequest[] = [];
+    if (missing === undefined) {
+      for (const [id, changed] of revisions) {
+        for (const revision of changed) requests.push({ id, revision, ancestors: NONE });
+      }
+      return requests;
+    }
+    let askedCount = 0;
+    for (const { length } of revisions.values()) askedCount += length;
+    let unknownCount = 0;
+    for (const [id, { missing: lacking, possibleAncestors }] of missing) {
+      if (possibleAncestors.length === 0) unknownCount += lacking.length;
+      for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
+    }
+    // Ancestors spare attachments, so an answer that names some was of use.
+    this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
+    return requests;
+  }
+
+  /** Undefined when it is not worthwhile to ask, or when the target fails over the question, though it works. */
+  async #askMissing(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, MissingRevisions> | undefined> {
+    const { clock } = this.#runtime;
+    const choice = this.#revisionsDifference;
+    if (!choice.isWorthwhile(clock.monotonicMs())) return undefined;
+    try {
+      const once = choice.isGivenUp;
+      return await this.#target.missingRevisions(revisions, signal, { once });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!mayConcernOne(error)) throw error;
+      await this.#targetBlame.examine(error, signal);
+      choice.giveUp(clock.monotonicMs());
+      return undefined;
+    }
+  }
+
+  /** Reads what can be read in bulk; returns what must be read alone. */
+  async #readInBulk(
+    requests: readonly RevisionRequest[],
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<readonly RevisionRequest[]> {
+    const { clock } = this.#runtime;
+    if (!this.#options.useBulkGet || !this.#bulkGet.isWorthwhile(clock.monotonicMs()))
+      return requests;
+    const inBulk = requests.filter(({ id }) => !isDesignDocument(id));
+    if (inBulk.length === 0) return requests;
+    const alone = requests.filter(({ id }) => isDesignDocument(id));
+    for (let start = 0; start < inBulk.length; ) {
+      const page = inBulk.slice(start, start + this.#bulkRowCount);
+      // A source that could not do it lately is not asked with patience.
+      const once = this.#bulkGet.isGivenUp;
+      const results = await this.#source.readRevisions(page, signal, { once });
+      if (results === undefined) {
+        this.#bulkGet.giveUp(clock.monotonicMs());
+        return [...alone, ...inBulk.slice(start)];
+      }
+      alone.push(...(await this.#passOn(page, results, writer, signal)));
+      start += page.length;
+    }
+    return alone;
+  }
+
+  /** Hands what a bulk read delivered to the writer; returns what it did not deliver. */
+  async #passOn(
+    page: readonly RevisionRequest[],
+    results: readonly BulkReadResult[],
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<RevisionRequest[]> {
+    const alone: RevisionRequest[] = [];
+    let length = 0;
+    for (let index = 0; index < results.length; index++) {
+      const result = results[index] as BulkReadResult;
+      if (result.kind === "separately") {
+        alone.push(page[index] as RevisionRequest);
+        continue;
+      }
+      for (const document of result.documents) {
+        length += document.length;
+        if (!writer.tryAdd(document)) await writer.add(document, signal);
+      }
+    }
+    const readCount = page.length - alone.length;
+    this.#sourceBlame.succeeded(readCount);
+    this.#bulkGet.record(page.length, readCount, this.#runtime.clock.monotonicMs());
+    this.#observer.count({
+      bulkGetAttempts: page.length,
+      bulkGetDocs: readCount,
+      docsRead: readCount,
+    });
+    // As many rows next time as should fill one write.
+    const meanLength = Math.max(1, length / page.length);
+    const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);
+    this.#bulkRowCount = Math.max(1, Math.min(BULK_ROWS_MAX, fitting));
+    return alone;
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Who reads and writes what in `_replicator` databases (`couch_replicator_docs`).
+ *
+ * A job reads and writes the databases of this server with the rights of its document's owner, so nobody but a server admin
+ * writes a document that is, or becomes, somebody else's; CouchDB: looks at the new body alone, and at nothing in a replicated one.
+ */
+import {
+  type JsonMember,
+  type JsonText,
+  joinObject,
+  jsonKind,
+  splitObject,
+  Utf8Text,
+} from "../../base/index.ts";
+import {
+  type Database,
+  type Document,
+  type DocumentEdit,
+  isDatabaseAdmin,
+  type SecuritySubject,
+} from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { stripCredentials } from "../../protocol/index.ts";
+
+/** Members beside the endpoints that may hold a password: of a proxy's URL, of a certificate's key. */
+const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
+const SECRETS = new Set(["password"]);
+/** Of an endpoint. */
+const ENDPOINT_SECRETS = new Set(["auth", "headers", "password"]);
+
+export interface OwnershipRefusal {
+  readonly rejected: "forbidden" | "unauthorized";
+  readonly reason: string;
+}
+
+/** Why the writer may not make this edit; undefined when nothing speaks against it. */
+export async function ownershipRefusal(
+  tx: ReadTransaction,
+  database: Database,
+  edit: DocumentEdit,
+  writer: SecuritySubject,
+): Promise<OwnershipRefusal | undefined> {
+  if (writer.isAdmin) return undefined;
+  if (writer.userName === null) {
+    return { rejected: "unauthorized", reason: "You are not an authenticated user" };
+  }
+  const leaves = await database.readLeaves(tx, edit.id);
+  const isOthers = leaves.some((leaf) => !leaf.deleted && ownerOf(leaf.body) !== writer.userName);
+  if (edit.deleted) {
+    if (!isOthers || isDatabaseAdmin(await database.security(tx), writer)) return undefined;
+    return OTHERS;
+  }
+  const owner = ownerOf(edit.body);
+  // An interactive edit without an owner becomes the writer's.
+  const isOwn = owner === writer.userName || (owner === undefined && edit.mode === "interactive");
+  return isOthers || !isOwn ? OTHERS : undefined;
+}
+
+const OTHERS: OwnershipRefusal = {
+  rejected: "forbidden",
+  reason: "Can't update replication documents from other users.",
+};
+
+/** The owner that a document has once it is written: who wrote it, if it has none. */
+export function ownerOnceWritten(owner: unknown, { userName }: SecuritySubject): string | null {
+  return typeof owner === "string" ? owner : userName;
+}
+
+/** The body with its owner; `named` is the one that it names. */
+export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubject): Utf8Text {
+  const owner = ownerOnceWritten(named, writer);
+  if (owner === named) return body;
+  const members = splitObject(body.text).filter(({ name }) => name !== "owner");
+  return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
+}
+
+/** What somebody sees who is no admin of the database: of others' documents no credentials. */
+export function visibleReplication(document: Document, reader: SecuritySubject): Document {
+  const isOwn = reader.userName !== null && ownerOf(document.body) === reader.userName;
+  if (isOwn || document.id.startsWith("_design/")) return document;
+  return { ...document, body: withoutCredentials(document.body) };
+}
+
+function withoutCredentials(body: Utf8Text): Utf8Text {
+  const members = splitObject(body.text).filter(({ name }) => !SECRETS.has(name));
+  const shown = members.map((member) => {
+    const { name, value } = member;
+    if (name === "source" || name === "target") return { name, value: shownEndpoint(value) };
+    return PROXIES.has(name) ? withoutUser(member) : member;
+  });
+  return Utf8Text.of(joinObject(shown));
+}
+
+function shownEndpoint(value: JsonText): JsonText {
+  if (jsonKind(value) !== "object") return withoutUser({ name: "url", value }).value;
+  const members = splitObject(value).filter(({ name }) => !ENDPOINT_SECRETS.has(name));
+  return joinObject(members.map((each) => (each.name === "url" ? withoutUser(each) : each)));
+}
+
+function withoutUser({ name, value }: JsonMember): JsonMember {
+  if (jsonKind(value) !== "string") return { name, value };
+  return { name, value: JSON.stringify(stripCredentials(JSON.parse(value))) };
+}
+
+/** Undefined when the document names none, or something that is no user. */
+function ownerOf(body: Utf8Text): unknown {
+  return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;
+}

@@ -1,0 +1,128 @@
+/** The state that the replicator writes into a `_replicator` document: on completion and on failure only, as RFC 016 says. */
+import { errorCode, type JsonText, joinObject, splitObject, Utf8Text } from "../../base/index.ts";
+import type { Database, DatabaseRegistry, Document, WriteContext } from "../../databases/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
+import { scheduledStatistics } from "../jobs/job-views.ts";
+import { isoTime } from "../times.ts";
+
+/** Proves that a write is the replicator's own; nobody outside has it. */
+export const REPLICATOR: unique symbol = Symbol("replicator");
+
+const CONTEXT: WriteContext = {
+  userName: null,
+  roles: ["_replicator"],
+  isAdmin: true,
+  replicator: REPLICATOR,
+};
+
+const STATE_MEMBERS = new Set([
+  "_replication_state",
+  "_replication_state_time",
+  "_replication_state_reason",
+  "_replication_stats",
+  "_replication_id",
+]);
+
+/** Writes the job's state into its document, in the transaction that ends the run. A document that is gone stays gone. */
+export async function writeDocumentState(
+  tx: Transaction,
+  database: Database,
+  data: ReplicationJobData,
+  nowMs: number,
+): Promise<void> {
+  const stored = data.document && (await database.read(tx, data.document.id));
+  if (stored === undefined || stored.deleted) return;
+  const before = JSON.parse(stored.body.text) as Readonly<Record<string, unknown>>;
+  const isSameState = before._replication_state === data.state;
+  const members: Record<string, unknown> = {
+    _replication_state: data.state,
+    _replication_state_time: (isSameState && before._replication_state_time) || isoTime(nowMs),
+  };
+  if (data.state === "failed") {
+    const { error = "error", reason = "" } = data.failure ?? {};
+    members._replication_state_reason = `${error}: ${reason}`;
+  }
+  if (data.state === "completed") {
+    members._replication_stats = {
+      ...scheduledStatistics(data),
+      start_time: isoTime(data.lastStartMs),
+    };
+  }
+  await rewrite(tx, database, stored, withStateMembers(stored.body.text, members));
+}
+
+/** Takes the state out of a document whose job begins. */
+export async function clearDocumentState(
+  tx: Transaction,
+  database: Database,
+  id: string,
+): Promise<void> {
+  const stored = await database.read(tx, id);
+  if (stored === undefined || stored.deleted) return;
+  if (!splitObject(stored.body.text).some(({ name }) => STATE_MEMBERS.has(name))) return;
+  await rewrite(tx, database, stored, withStateMembers(stored.body.text, {}));
+}
+
+/** Writes what is another body. A design document of the database may refuse it: the job is not affected. */
+async function rewrite(
+  tx: Transaction,
+  database: Database,
+  { id, revision: parent, body: before, attachments }: Document,
+  body: JsonText,
+): Promise<void> {
+  if (body === before.text) return;
+  const stubs = attachments.map(({ name }) => ({ kind: "stub", name }) as const);
+  const edit = {
+    mode: "interactive",
+    id,
+    parent,
+    deleted: false,
+    body: Utf8Text.of(body),
+    attachments: stubs,
+  } as const;
+  await database.write(tx, edit, CONTEXT);
+}
+
+/** Deletes a replication document, and through the hook its job. False when it is not there any more. */
+export async function removeReplicationDocument(
+  tx: Transaction,
+  databases: DatabaseRegistry,
+  document: JobDocument,
+): Promise<boolean> {
+  const database = await databases.open(tx, document.database).catch((error: unknown) => {
+    if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+    throw error;
+  });
+  if (database?.uuid !== document.databaseUuid) return false;
+  const stored = await database.read(tx, document.id);
+  if (stored === undefined || stored.deleted) return false;
+  const { id, revision: parent } = stored;
+  const edit = {
+    mode: "interactive",
+    id,
+    parent,
+    deleted: true,
+    body: Utf8Text.of("{}"),
+    attachments: [],
+  } as const;
+  // Not the replicator's own context: the hook is to see that the document goes.
+  const context: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
+  return (await database.write(tx, edit, context)).kind === "written";
+}
+
+/** The body with these state members instead of those it had; the user's members stay as they came. */
+function withStateMembers(body: JsonText, members: Readonly<Record<string, unknown>>): JsonText {
+  const kept = splitObject(body).filter(({ name }) => !STATE_MEMBERS.has(name));
+  const added = Object.entries(members).map(([name, value]) => ({
+    name,
+    value: JSON.stringify(value),
+  }));
+  return joinObject([...kept, ...added]);
+}
+
+/** The state that stands in a document's body. */
+export function documentState(members: Readonly<Record<string, unknown>>): string | undefined {
+  const state = members._replication_state;
+  return typeof state === "string" ? state : undefined;
+}

@@ -1,0 +1,168 @@
+/**
+ * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
+ * `couch_replicator`'s document hooks).
+ */
+import { errorCode, type Runtime } from "../../base/index.ts";
+import type {
+  Database,
+  DatabaseHook,
+  Document,
+  DocumentEdit,
+  SecuritySubject,
+  WriteContext,
+} from "../../databases/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import type { JobControls } from "../jobs/job-controls.ts";
+import {
+  newJobData,
+  persistentJobId,
+  REPLICATION_JOB_TYPE,
+  type ReplicationFailure,
+  toJobData,
+} from "../jobs/job-data.ts";
+import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
+import { removeJob } from "../jobs/remove-job.ts";
+import { groupOf } from "../jobs/replication-group.ts";
+import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import { certificateFilesRefusal } from "../request/certificate-files.ts";
+import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
+import { parseReplication } from "../request/parse-replication.ts";
+import type { Replication } from "../request/replication.ts";
+import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
+import type { RemovedDatabases } from "./removed-databases.ts";
+import { documentState, REPLICATOR } from "./replication-document.ts";
+import {
+  type OwnershipRefusal,
+  ownerOnceWritten,
+  ownershipRefusal,
+  visibleReplication,
+  withOwner,
+} from "./replication-document-access.ts";
+
+export interface ReplicationHookParts {
+  readonly runtime: Runtime;
+  readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
+  readonly controls: JobControls;
+  readonly removedDatabases: RemovedDatabases;
+  readonly ids: ReplicationIdContext;
+  readonly config: ReplicatorConfig;
+}
+
+type Parsed = { readonly replication: Replication } | { readonly failure: ReplicationFailure };
+
+/** A document that was found valid before it was written. */
+interface Judged {
+  readonly body: string;
+  readonly context: WriteContext;
+  readonly members: Members;
+  readonly parsed: Parsed;
+}
+
+export class ReplicationHook implements DatabaseHook {
+  readonly #parts: ReplicationHookParts;
+  /** The last one of each transaction, which is written before the next one is judged. */
+  readonly #judged = new WeakMap<Transaction, Judged>();
+
+  constructor(parts: ReplicationHookParts) {
+    this.#parts = parts;
+  }
+
+  appliesTo(databaseName: string): boolean {
+    return databaseName === "_replicator" || databaseName.endsWith("/_replicator");
+  }
+
+  /** Refuses a document that is not the writer's, or that could never run, and notes its owner. */
+  async beforeWrite(
+    tx: Transaction,
+    database: Database,
+    edit: DocumentEdit,
+    context: WriteContext,
+  ): Promise<{ edit: DocumentEdit } | OwnershipRefusal> {
+    if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
+    const notOwn = await ownershipRefusal(tx, database, edit, context);
+    if (notOwn !== undefined) return notOwn;
+    if (edit.mode === "replicated" || edit.deleted) return { edit };
+    const members: Members = JSON.parse(edit.body.text);
+    const body = withOwner(edit.body, members.owner, context);
+    if (documentState(members) !== "failed") {
+      const parsed = this.#parse(members, context);
+      if ("failure" in parsed) return { rejected: "forbidden", reason: parsed.failure.reason };
+      this.#judged.set(tx, { body: body.text, context, members, parsed });
+    }
+    return { edit: { ...edit, body } };
+  }
+
+  afterRead(document: Document, reader: SecuritySubject): Document {
+    return visibleReplication(document, reader);
+  }
+
+  async afterWrite(
+    tx: Transaction,
+    database: Database,
+    document: Document,
+    context: WriteContext,
+  ): Promise<void> {
+    if (context.replicator === REPLICATOR || document.id.startsWith("_design/")) return;
+    const id = persistentJobId(database.uuid, document.id);
+    if (document.deleted) {
+      await this.#remove(tx, id);
+      return;
+    }
+    const judged = this.#judgedBefore(tx, document, context);
+    const members: Members = judged?.members ?? JSON.parse(document.body.text);
+    const state = documentState(members);
+    if (state === "completed" || state === "failed") return;
+    const parsed = judged?.parsed ?? this.#parse(members, context);
+    const { jobs, ids, ownership, runtime } = this.#parts;
+    const job = { type: REPLICATION_JOB_TYPE, id };
+    const existing = await jobs.get(tx, job);
+    if ("replication" in parsed && existing !== undefined) {
+      const { controls } = this.#parts;
+      const step = await stepWhenAskedAgain(tx, controls, existing, parsed.replication);
+      if (step === "nothing") return;
+    }
+    await this.#remove(tx, id);
+    const nowMs = runtime.clock.nowMs();
+    const replication = "replication" in parsed ? parsed.replication : undefined;
+    const replicationId = replication && knownReplicationId(ids, replication);
+    const userName = ownerOnceWritten(members.owner, context);
+    const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
+    const data = newJobData({ replication, document: origin, userName, replicationId }, nowMs);
+    ownership.register(tx, replicationId, { jobId: id, userName });
+    const failure = "failure" in parsed ? parsed.failure : undefined;
+    // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
+    const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };
+    await jobs.add(tx, job, toJobData({ ...data, failure }), plan);
+  }
+
+  async databaseRemoved(tx: Transaction, database: Database): Promise<void> {
+    this.#parts.removedDatabases.mark(tx, database.uuid);
+  }
+
+  async #remove(tx: Transaction, id: string): Promise<void> {
+    const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+    if (existing !== undefined) await removeJob(this.#parts, tx, existing);
+  }
+
+  /** Undefined for a revision that was replicated in, and for one that wins over what was written. */
+  #judgedBefore(tx: Transaction, { body }: Document, context: WriteContext): Judged | undefined {
+    const judged = this.#judged.get(tx);
+    return judged?.body === body.text && judged.context === context ? judged : undefined;
+  }
+
+  /** What is asked for, or why it cannot be had: the document is malformed, or its writer may not have it. */
+  #parse(members: Members, { isAdmin }: WriteContext): Parsed {
+    try {
+      const replication = parseReplication(members, this.#parts.config);
+      const reason = isAdmin ? undefined : certificateFilesRefusal(replication);
+      return reason === undefined ? { replication } : { failure: { error: "forbidden", reason } };
+    } catch (error) {
+      if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
+      const { reason } = error as ReplicationInvalidError;
+      return { failure: { error: "bad_rep_doc", reason } };
+    }
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * One side of a replication, as the replicator needs it. Two implementations from the start: a server that speaks the
+ * CouchDB protocol (`HttpEndpoint`) and a database in our own store (`LocalEndpoint`), which needs no socket.
+ *
+ * Every call ends when its signal aborts. Failures are EndpointErrors; whether a job runs again is decided by their code.
+ */
+import { type JsonText, OperationalError, type Utf8Writer } from "../../base/index.ts";
+import type { WireDocument } from "../../protocol/index.ts";
+import type { Selection } from "../request/replication.ts";
+
+/** A place in the source's changes: opaque, any JSON value. Never compared, never parsed. 0 is before everything. */
+export type SourceSequence = unknown;
+
+export interface EndpointInfo {
+  readonly updateSequence: SourceSequence;
+  /** Differs when the database was deleted and created again; `"0"` from servers that do not say. */
+  readonly instanceStartTime: string;
+}
+
+/** One row of the changes feed. */
+export interface ChangedDocument {
+  readonly id: string;
+  readonly sequence: SourceSequence;
+  readonly revisions: readonly string[];
+  /** The row's length in bytes as it came, to bound what is queued. */
+  readonly sizeBytes: number;
+}
+
+/** What the feed delivers. `position` says that everything before it was delivered, though nothing changed there. */
+export type ChangesItem =
+  | { readonly kind: "change"; readonly change: ChangedDocument }
+  | { readonly kind: "position"; readonly sequence: SourceSequence };
+
+export interface ChangesRequest {
+  readonly since: SourceSequence;
+  readonly continuous: boolean;
+  readonly selection: Selection;
+  readonly winningRevisionsOnly: boolean;
+}
+
+/** Which of the asked revisions the target lacks, and which of its own might be their ancestors. */
+export interface MissingRevisions {
+  readonly missing: readonly string[];
+  readonly possibleAncestors: readonly string[];
+}
+
+export interface RevisionRequest {
+  readonly id: string;
+  readonly revision: string;
+  /** Revisions that the target has: attachments not newer than these need not be sent. */
+  readonly ancestors: readonly string[];
+}
+
+/** A document without attachments, whole: `_id`, `_rev`, `_revisions` and the body as the text that came. */
+export interface PlainDocument {
+  readonly id: string;
+  /** Characters of the text, or nearly: what a write holds is bounded by it. */
+  readonly length: number;
+  /** May be made anew each time. */
+  readonly text: JsonText;
+  /** Writes the text, where that can be done without making it. */
+  writeTo(writer: Utf8Writer): void;
+  /** What the text says, from a source that did not have to look: then the target need not either. */
+  readonly wire?: WireDocument;
+}
+
+/** One whose text is at hand. */
+export class TextDocument implements PlainDocument {
+  readonly id: string;
+  readonly text: JsonText;
+
+  constructor(id: string, text: JsonText) {
+    this.id = id;
+    this.text = text;
+  }
+
+  get length(): number {
+    return this.text.length;
+  }
+
+  writeTo(writer: Utf8Writer): void {
+    writer.text(this.text);
+  }
+}
+
+/** What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. */
+export type BulkReadResult =
+  | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
+  | { readonly kind: "separately" };
+
+/** The bytes of one attachment, as stored, in the order of the `follows` members of the document's text. */
+export interface AttachmentStream {
+  readonly name: string;
+  /** Length in bytes, as stored. */
+  readonly length: number;
+  readonly contentType: string;
+  readonly encoding: string | undefined;
+  /** Can be read once, and only before the next attachment. */
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** A document with its attachments. `attachments` is consumed once, in order. */
+export interface StreamedDocument {
+  readonly id: string;
+  readonly text: JsonText;
+  /** Whether the text has attachments whose bytes do not follow, because the target should have them. */
+  readonly hasStubs: boolean;
+  readonly attachments: AsyncIterable<AttachmentStream>;
+  /** Name, length and type of each attachment that follows, in order. */
+  readonly outline: readonly Omit<AttachmentStream, "body">[];
+}
+
+/** Why the target did not take a document, in its own words. */
+export interface WriteFailure {
+  readonly id: string;
+  readonly revision: string;
+  /** The HTTP status, its own or what CouchDB gives such an error; undefined when there is none. */
+  readonly status: number | undefined;
+  readonly error: string;
+  readonly reason: string;
+}
+
+/** The outcome of a single write. `missing-stub`: send it again with all attachments. */
+export type WriteResult =
+  | { readonly kind: "written" }
+  | { readonly kind: "refused"; readonly failure: WriteFailure }
+  | { readonly kind: "missing-stub" };
+
+/** A `_local` document: our checkpoints. */
+export interface LocalRecord {
+  readonly revision: string;
+  readonly body: JsonText;
+}
+
+export interface Endpoint {
+  /** For people: without a password. */
+  readonly shownUrl: string;
+
+  /** Creates the database; nothing happens when it exists. */
+  create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
+  info(signal: AbortSignal): Promise<EndpointInfo>;
+
+  /** Batches of items, in order. Ends when the feed does: never, if continuous. */
+  changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
+  /** How many changes stand behind `since`; undefined when the source cannot say. */
+  pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
+
+  /** What the endpoint lacks. `once` as in `writeDocuments`. */
+  missingRevisions(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<ReadonlyMap<string, MissingRevisions>>;
+
+  /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. `once` as in `writeDocuments`. */
+  readRevisions(
+    requests: readonly RevisionRequest[],
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<readonly BulkReadResult[] | undefined>;
+  /** Reads one revision, or the leaves that descend from it, each handed to `consume`, with attachments. False: missing. */
+  readRevision(
+    request: RevisionRequest,
+    consume: (document: StreamedDocument) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean>;
+
+  /** The winner of a document, as text; undefined when there is none. For the code of filters. */
+  readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
+
+  /** Writes revisions made elsewhere; returns what was refused. `once`: an answer that says "later" is not waited for. */
+  writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<readonly WriteFailure[]>;
+  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
+
+  readLocal(id: string, signal: AbortSignal): Promise<LocalRecord | undefined>;
+  /** Writes a `_local` document over `parent`; the new revision, or undefined on a conflict. */
+  writeLocal(
+    id: string,
+    body: JsonText,
+    parent: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined>;
+  /** Makes what was written durable; the instance start time, to notice a re-created database. */
+  commit(signal: AbortSignal): Promise<string>;
+}
+
+/** An answer that names an error, in the server's own words. */
+export interface ServerAnswer {
+  readonly status: number;
+  readonly error: string;
+  readonly reason: string;
+}
+
+/**
+ * An endpoint did not do what was asked. `error` and `reason` are what `_scheduler` and `_replicate` show, in CouchDB's words;
+ * neither holds a credential.
+ */
+export class EndpointError extends OperationalError {
+  override readonly name = "EndpointError";
+  readonly error: string;
+  readonly reason: string;
+  /** What the server answered, if that is why. */
+  readonly answer: ServerAnswer | undefined;
+
+  constructor(
+    error: string,
+    reason: string,
+    options: ErrorOptions & { readonly answer?: ServerAnswer } = {},
+  ) {
+    super("REPLICATOR_ENDPOINT_FAILED", "An endpoint failed", { error, reason }, options);
+    this.error = error;
+    this.reason = reason;
+    this.answer = options.answer;
+  }
+}
+
+/** What a source has as a document is none by the protocol: to ask again changes nothing. */
+export class InvalidDocumentError extends OperationalError {
+  override readonly name = "InvalidDocumentError";
+  readonly error: string;
+  readonly reason: string;
+
+  constructor(error: string, reason: string, options?: ErrorOptions) {
+    super("REPLICATOR_DOCUMENT_INVALID", "A document is none", { error, reason }, options);
+    this.error = error;
+    this.reason = reason;
+  }
+}

@@ -1,0 +1,96 @@
+/** Makes the endpoint that an address names. */
+import {
+  type Activity,
+  type EndpointSpending,
+  type Fetch,
+  Grants,
+  RateLimits,
+  type Spending,
+  withBudget,
+} from "../../http-client/index.ts";
+import type { MultipartParser } from "../../protocol/index.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+import type { ReplicationOptions } from "../request/replication-options.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { HttpEndpoint } from "./http/http-endpoint.ts";
+import type { LocalEndpointParts } from "./local/access.ts";
+import { LocalEndpoint } from "./local/local-endpoint.ts";
+
+export interface EndpointsParts extends LocalEndpointParts {
+  readonly fetch: Fetch;
+  readonly parseMultipart: MultipartParser;
+  readonly userAgent: string;
+  /** The budgets of the cluster. */
+  readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
+  /** Read at each use. */
+  readonly config: Pick<
+    ReplicatorConfig,
+    "healthThresholdSec" | "stallTimeoutSec" | "tls" | "client"
+  >;
+}
+
+/** What a run wants of its connections. */
+export interface RunConnections {
+  /** Told of all that moves. */
+  readonly activity?: Activity;
+  /** A higher number asks for connections that are new. */
+  readonly generation?: number;
+}
+
+export class Endpoints {
+  readonly #parts: EndpointsParts;
+  readonly #rateLimits = new RateLimits();
+  readonly #grants = new Grants();
+
+  constructor(parts: EndpointsParts) {
+    this.#parts = parts;
+  }
+
+  open(
+    address: EndpointAddress,
+    options: ReplicationOptions,
+    userName: string | null,
+    { activity, generation }: RunConnections = {},
+  ): Endpoint {
+    const parts = this.#parts;
+    if (address.kind === "local") {
+      return new LocalEndpoint(parts, address.database, userName);
+    }
+    const budgets = parts.spendingFor(address);
+    // Who waits for a budget does not stand still.
+    const spending = activity === undefined ? budgets : excused(budgets, activity);
+    return new HttpEndpoint(
+      {
+        runtime: parts.runtime,
+        fetch: withBudget(parts.fetch, spending),
+        spending,
+        rateLimits: this.#rateLimits,
+        grants: this.#grants,
+        tls: parts.config.tls,
+        client: parts.config.client,
+        retry: {
+          retryCountMax: options.retriesPerRequest,
+          // Longer, and a job that fails would pass for a healthy one.
+          failingMsMax: parts.config.healthThresholdSec * 500,
+          onPause: (pauseMs) => activity?.expectSilence(pauseMs),
+        },
+        stallTimeoutMs: parts.config.stallTimeoutSec * 1000,
+        parseMultipart: parts.parseMultipart,
+        userAgent: parts.userAgent,
+        activity,
+        generation,
+      },
+      address,
+      options,
+    );
+  }
+}
+
+/** The same budgets; waiting for them excuses a run that does not move. */
+export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {
+  const over = (spending: Spending): Spending => ({
+    spend: (unit, count, signal) => activity.excuse(spending.spend(unit, count, signal)),
+  });
+  return { read: over(read), write: over(write) };
+}

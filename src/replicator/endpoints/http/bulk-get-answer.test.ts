@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import { utf8Encode } from "../../../base/index.ts";
+import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
+
+const DOC = '{"_id":"a","_rev":"1-a","n":1.0,"_revisions":{"start":1,"ids":["a"]}}';
+const requests = (...ids: string[]) => ids.map((id) => ({ id, revision: "1-a", ancestors: [] }));
+const parse = (text: string, ...ids: string[]) =>
+  parseBulkGet(outlineBulkGet(utf8Encode(text)), requests(...ids));
+
+test.each([
+  ["as servers write it", `{"results":[{"id":"a","docs":[{"ok":${DOC}}]}]}`],
+  ["with blanks", `{ "results": [ {"id": "a", "docs": [ {"ok": ${DOC} } ] } ] }`],
+  ["with other members", `{"x":1,"results":[{"docs":[{"ok":${DOC}}],"id":"a","y":[]}],"z":{}}`],
+  ["with escapes", `{"results":[{"id":"\\u0061","docs":[{"ok":${DOC}}]}]}`],
+  ["without the row's id", `{"results":[{"docs":[{"ok":${DOC}}]}]}`],
+])("a document comes as its text, %s", (_, text) => {
+  const documents = [{ id: "a", text: DOC }];
+  expect(parse(text, "a")).toMatchObject([{ kind: "documents", documents }]);
+});
+
+test("a text in a body that looks like another row is part of the body", async () => {
+  const odd =
+    '{"_id":"a","t":"}]},{\\"id\\":\\"b\\"","l":[{"id":"b","docs":[{"ok":{"_id":"b"}}]}]}';
+  const text = `{"results":[{"id":"a","docs":[{"ok":${odd}}]},{"id":"b","docs":[{"ok":{"_id":"b"}}]}]}`;
+  expect(parse(text, "a", "b")).toMatchObject([
+    { kind: "documents", documents: [{ id: "a", text: odd }] },
+    { kind: "documents", documents: [{ id: "b", text: '{"_id":"b"}' }] },
+  ]);
+});
+
+test.each([
+  ["an error", '[{"error":{"id":"a","rev":"1-a","error":"not_found"}}]'],
+  ["nothing", "[]"],
+  ["attachments", '[{"ok":{"_id":"a","_attachments":{"x":{"stub":true}}}}]'],
+  [
+    "attachments, written with escapes",
+    '[{"ok":{"_id":"a","_\\u0061ttachments":{"x":{"stub":true}}}}]',
+  ],
+  ["another document", '[{"ok":{"_id":"b"}}]'],
+  ["no object for a document", '[{"ok":7}]'],
+  ["no object for a result", "[null]"],
+  ["no list of results", '{"ok":{"_id":"a"}}'],
+])("a row with %s is asked for alone", (_, docs) => {
+  const text = `{"results":[{"id":"a","docs":${docs}}]}`;
+  expect(parse(text, "a")).toEqual([{ kind: "separately" }]);
+});
+
+test.each([
+  ["{}", ["a"]],
+  ['{"results":7}', ["a"]],
+  ['{"results":[]}', ["a"]],
+  ['{"results":[{"id":"b","docs":[]}]}', ["a"]],
+  ['{"results":[{"id":"b","docs":[]},{"id":"a","docs":[]}]}', ["a", "b"]],
+  ["[1]", ["a"]],
+  ['{"results":[7]}', ["a"]],
+  ['{"results":[{"id":"a","docs":[]}]', ["a"]],
+  ['{"results":[{"id":"\\\\","docs":[{"ok":{"_id":"\\\\"}}]}]}', ["\\\\"]],
+])("%s is no answer", (text, ids) => {
+  expect(parse(text, ...ids)).toBeUndefined();
+});

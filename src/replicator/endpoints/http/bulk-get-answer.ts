@@ -1,0 +1,79 @@
+/** The answer to `_bulk_get`, cut into the documents' texts. Nearly all of a first replication passes here, so it is gone through once. */
+import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
+import { type WireDocument, wireDocumentOf } from "../../../protocol/index.ts";
+import type { BulkReadResult, PlainDocument, RevisionRequest } from "../endpoint.ts";
+import { outlineAnswer } from "./json-answer.ts";
+
+/** The members of a document are in a list of documents, in a row, in the list of rows. */
+const MEMBERS_DEPTH = 6;
+
+/** The answer as `parseBulkGet` takes it; undefined for what is no JSON. */
+export function outlineBulkGet(body: Uint8Array): JsonValue | undefined {
+  return outlineAnswer(body, MEMBERS_DEPTH);
+}
+
+/** Results in the order of the requests; undefined when the answer speaks of others, or is none. */
+export function parseBulkGet(
+  answer: JsonValue | undefined,
+  requests: readonly RevisionRequest[],
+): readonly BulkReadResult[] | undefined {
+  const rows = elementsOf(answer?.member("results"));
+  if (rows?.length !== requests.length) return undefined;
+  const read: BulkReadResult[] = [];
+  for (const [index, { id }] of requests.entries()) {
+    // In another order than asked for, a row that names an error says nothing of what is missing.
+    const result = resultOf(rows[index] as JsonValue, id);
+    if (result === undefined) return undefined;
+    read.push(result);
+  }
+  return read;
+}
+
+function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
+  const named = row.member("id");
+  if (!row.isObject || (named !== undefined && !named.isString(id))) return undefined;
+  const items = elementsOf(row.member("docs")) ?? [];
+  const documents = new Array<PlainDocument>(items.length);
+  for (let index = 0; index < items.length; index++) {
+    const document = items[index]?.member("ok");
+    if (document === undefined || !isPlain(document, id)) return { kind: "separately" };
+    documents[index] = new ReadDocument(id, document);
+  }
+  return documents.length === 0 ? { kind: "separately" } : { kind: "documents", documents };
+}
+
+function isPlain(document: JsonValue, id: string): boolean {
+  const isNamed = document.member("_id")?.isString(id) ?? false;
+  return isNamed && document.member("_attachments") === undefined;
+}
+
+function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {
+  return value?.isArray === true ? value.elements() : undefined;
+}
+
+/** It stays the bytes that came. */
+class ReadDocument implements PlainDocument {
+  readonly id: string;
+  readonly #value: JsonValue;
+
+  constructor(id: string, value: JsonValue) {
+    this.id = id;
+    this.#value = value;
+  }
+
+  get length(): number {
+    return this.#value.length;
+  }
+
+  get text(): JsonText {
+    return this.#value.text;
+  }
+
+  writeTo(writer: Utf8Writer): void {
+    writer.bytes(this.#value.bytes);
+  }
+
+  get wire(): WireDocument {
+    return wireDocumentOf(this.#value);
+  }
+}

@@ -1,0 +1,64 @@
+/** What is asked of a server's changes feed, by one-shot and by continuous jobs. */
+
+import type { Selection } from "../../request/replication.ts";
+import type { ChangedDocument, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import { type Method, query } from "./requests.ts";
+
+export interface AskedChanges {
+  readonly method: Method;
+  readonly path: string;
+  /** What the source filters by, where that is no parameter. */
+  readonly body?: string;
+}
+
+/** `feed`: the parameters of the feed's kind. */
+export function askedChanges(
+  { selection, winningRevisionsOnly }: ChangesRequest,
+  since: SourceSequence,
+  feed: Readonly<Record<string, string>>,
+): AskedChanges {
+  const parameters: Record<string, string> = {
+    ...feed,
+    style: winningRevisionsOnly ? "main_only" : "all_docs",
+    since: sequenceText(since),
+  };
+  let filter: unknown;
+  if (selection.kind === "doc-ids") {
+    parameters.filter = "_doc_ids";
+    filter = { doc_ids: selection.ids };
+  } else if (selection.kind === "selector") {
+    parameters.filter = "_selector";
+    filter = { selector: selection.selector };
+  } else if (selection.kind === "filter") {
+    parameters.filter = selection.name;
+    for (const [name, value] of Object.entries(selection.queryParameters)) {
+      parameters[name] ??= typeof value === "string" ? value : JSON.stringify(value);
+    }
+  }
+  const path = `_changes${query(parameters)}`;
+  if (filter === undefined) return { method: "GET", path };
+  return { method: "POST", path, body: JSON.stringify(filter) };
+}
+
+/** Whether an answer is that of an old server, which cannot filter by ids: it tells of all documents then, and we choose. */
+export function knowsNoIds(status: number, selection: Selection): boolean {
+  return status === 405 && selection.kind === "doc-ids";
+}
+
+type Changes = readonly ChangedDocument[];
+
+/** Takes from the changes of a feed that were `asked` for those that are `wanted`. */
+export function chooser(asked: Selection, wanted: Selection): (changes: Changes) => Changes {
+  if (asked === wanted || wanted.kind !== "doc-ids") return (changes) => changes;
+  const ids = new Set(wanted.ids);
+  return (changes) => changes.filter(({ id }) => ids.has(id));
+}
+
+/** A sequence as a parameter: texts as they are, all else as JSON. */
+export function sequenceText(sequence: SourceSequence): string {
+  return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
+}
+
+export function sameSequence(left: SourceSequence, right: SourceSequence): boolean {
+  return sequenceText(left) === sequenceText(right);
+}

@@ -1,0 +1,65 @@
+/** A row of a server's changes feed. */
+import type { JsonValue } from "../../../base/index.ts";
+import type { ChangedDocument, SourceSequence } from "../endpoint.ts";
+
+/** How many brackets are around a revision in a row, with that of the row. */
+export const REVISION_DEPTH = 3;
+
+/** The changes that rows tell of, in order. */
+export function changesOf(rows: readonly JsonValue[]): readonly ChangedDocument[] {
+  const changes: ChangedDocument[] = [];
+  for (const row of rows) {
+    const id = row.member("id")?.string;
+    // CouchDB skips rows without an id, too: there is nothing that could be asked for.
+    if (id === undefined || id === "" || row.member("changes")?.isArray !== true) continue;
+    changes.push(new ChangesRow(id, row));
+  }
+  return changes;
+}
+
+/** Of the last row, whether it tells of a change or not; `before` when there is none, or it does not say. */
+export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequence): SourceSequence {
+  const lastRow = rows.at(-1);
+  return (lastRow && sequenceOf(lastRow)) ?? before;
+}
+
+/** Thousands wait in the queue, so a row stays the bytes that came until it is its turn. */
+class ChangesRow implements ChangedDocument {
+  readonly id: string;
+  readonly #row: JsonValue;
+
+  constructor(id: string, row: JsonValue) {
+    this.id = id;
+    this.#row = row;
+  }
+
+  get sequence(): SourceSequence {
+    return sequenceOf(this.#row);
+  }
+
+  get revisions(): readonly string[] {
+    const listed = this.#row.member("changes")?.elements() ?? [];
+    // The first revision of the row is no more (`couch_replicator_changes_reader`).
+    const isRemoved = this.#row.member("removed")?.text === "true";
+    const present = isRemoved ? listed.slice(1) : listed;
+    // One that is no text stays for the list of failures, as what it is.
+    return present.map((change) => revisionOf(change.member("rev")));
+  }
+
+  get sizeBytes(): number {
+    return this.#row.length;
+  }
+}
+
+function revisionOf(named: JsonValue | undefined): string {
+  return named?.string ?? named?.text ?? "";
+}
+
+function sequenceOf(row: JsonValue): SourceSequence {
+  return sequenceValue(row.member("seq"));
+}
+
+/** What a sequence in an answer says; undefined when it is not there. */
+export function sequenceValue(value: JsonValue | undefined): SourceSequence {
+  return value === undefined ? undefined : (value.string ?? JSON.parse(value.text));
+}

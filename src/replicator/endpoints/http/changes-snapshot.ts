@@ -1,0 +1,110 @@
+/**
+ * The changes that a server has when it is asked: one answer (`feed=normal`), which the server ends where its changes ended then. So a
+ * one-shot job ends beside any writer, and no sequence need be compared, which only servers that count would allow.
+ *
+ * The answer's rows are read as they come, and no faster than they are copied. When it breaks off, another one is asked for from the
+ * last row on.
+ */
+import { errorCode, JsonElements, type JsonValue, outlineJson } from "../../../base/index.ts";
+import type { FetchResponse } from "../../../http-client/index.ts";
+import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
+import { changesOf, lastSequenceOf, REVISION_DEPTH } from "./changes-row.ts";
+import { asObject, isBroken, parseJson } from "./json-answer.ts";
+import type { HttpRequests } from "./requests.ts";
+
+/** The longest row: a document with a million leaves. */
+const ROW_BYTES_MAX = 64 * 1024 * 1024;
+/** Brackets around the rows that are cut from an answer. */
+const ROWS_DEPTH = 1;
+
+type Rows = readonly JsonValue[];
+
+/** Rows as they come, and at the end where the feed ended; undefined when it does not say. */
+type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
+
+/** `heartbeatMs`: how often the server shows that it lives while a filter lets nothing pass. */
+export async function* readChangesSnapshot(
+  requests: HttpRequests,
+  heartbeatMs: number,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): AsyncIterable<readonly ChangesItem[]> {
+  let { since, selection } = request;
+  let choose = chooser(selection, request.selection);
+  let hasChanges = false;
+  for (;;) {
+    const asked = { ...request, selection, since };
+    const feed = await openFeed(requests, heartbeatMs, asked, signal);
+    if (feed === "no-doc-ids") {
+      selection = { kind: "all" };
+      choose = chooser(selection, request.selection);
+      continue;
+    }
+    try {
+      let next = feed.first;
+      for (; next.done !== true; next = await feed.rows.next()) {
+        const rows: Rows = next.value;
+        const changes = choose(changesOf(rows));
+        hasChanges ||= changes.length > 0;
+        if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
+        since = lastSequenceOf(rows, since);
+      }
+      // A filtered feed may have passed more than its last row; what it passed need not be looked at again.
+      const end = next.value ?? since;
+      if (hasChanges && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
+      return;
+    } catch (error) {
+      // An answer without a row was asked for again already.
+      const hasMoved = !sameSequence(since, asked.since);
+      if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
+      await requests.pause(signal);
+    } finally {
+      await feed.rows.return(undefined);
+    }
+  }
+}
+
+async function openFeed(
+  requests: HttpRequests,
+  heartbeatMs: number,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): Promise<{ readonly first: IteratorResult<Rows>; readonly rows: Feed } | "no-doc-ids"> {
+  const parameters = { feed: "normal", heartbeat: String(heartbeatMs) };
+  const { method, path, ...body } = askedChanges(request, request.since, parameters);
+  const answer = await requests.begin(method, path, {
+    ...body,
+    signal,
+    begin: async (response) => {
+      const rows = readRows(requests, path, response);
+      return { first: await rows.next(), rows };
+    },
+  });
+  if (answer.kind === "begun") return answer.begun;
+  const { status, text } = answer;
+  if (knowsNoIds(status, request.selection)) return "no-doc-ids";
+  if (status === 401 || status === 403) throw requests.refused(status);
+  throw requests.unexpected("changes_req_failed", path, answer, text);
+}
+
+async function* readRows(requests: HttpRequests, path: string, response: FetchResponse): Feed {
+  const elements = new JsonElements({ name: "results", elementBytesMax: ROW_BYTES_MAX });
+  let text: string;
+  try {
+    for await (const piece of response.body) {
+      const whole = elements.push(piece);
+      if (whole === undefined) continue;
+      yield outlineJson(whole, { depthMax: ROWS_DEPTH + REVISION_DEPTH }).elements();
+    }
+    text = elements.rest;
+  } catch (error) {
+    if (error instanceof SyntaxError) throw requests.brokenOff("GET", path);
+    throw error;
+  }
+  const rest = asObject(parseJson(text));
+  if (Array.isArray(rest?.results)) return rest.last_seq;
+  // A proxy may end a body in good order that broke off.
+  if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
+  throw requests.unexpected("changes_req_failed", path, response, text);
+}

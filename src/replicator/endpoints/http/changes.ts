@@ -1,0 +1,95 @@
+/**
+ * The changes feed of a server. A continuous job reads it in pages (`limit` and `feed=longpoll`), each one whole JSON text, which bounds
+ * what is held and repeated when a connection breaks. A one-shot job reads one answer to its end (`changes-snapshot.ts`).
+ */
+import type { JsonValue } from "../../../base/index.ts";
+import type { ChangedDocument, ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
+import { changesOf, lastSequenceOf, REVISION_DEPTH, sequenceValue } from "./changes-row.ts";
+import { readChangesSnapshot } from "./changes-snapshot.ts";
+import { outlineAnswer } from "./json-answer.ts";
+import type { HttpRequests } from "./requests.ts";
+
+/** Rows of one page of changes: a few hundred kilobytes. */
+const CHANGES_ROWS_MAX = 2000;
+/** Brackets around the rows of an answer. */
+const ROWS_DEPTH = 2;
+
+/** `timeoutMs`: how long the server may be silent while nothing changes. */
+export function readHttpChanges(
+  requests: HttpRequests,
+  timeoutMs: number,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): AsyncIterable<readonly ChangesItem[]> {
+  const read = request.continuous ? readPages : readChangesSnapshot;
+  return read(requests, timeoutMs, request, signal);
+}
+
+async function* readPages(
+  requests: HttpRequests,
+  timeoutMs: number,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): AsyncIterable<readonly ChangesItem[]> {
+  let { since, selection } = request;
+  let choose = chooser(selection, request.selection);
+  for (;;) {
+    const page = await readPage(requests, timeoutMs, { ...request, selection, since }, signal);
+    if (page === "no-doc-ids") {
+      selection = { kind: "all" };
+      choose = chooser(selection, request.selection);
+      continue;
+    }
+    const items = choose(page.changes).map((change): ChangesItem => ({ kind: "change", change }));
+    const ended = page.rowCount < CHANGES_ROWS_MAX;
+    // A filtered feed may have passed more than its last row; what it passed need not be read again.
+    const passed = items.length > 0 ? page.lastRowSequence : since;
+    if (ended && !sameSequence(page.lastSequence, passed)) {
+      items.push({ kind: "position", sequence: page.lastSequence });
+    }
+    if (items.length > 0) yield items;
+    since = ended ? page.lastSequence : page.lastRowSequence;
+  }
+}
+
+interface ChangesPage {
+  readonly changes: readonly ChangedDocument[];
+  readonly rowCount: number;
+  readonly lastRowSequence: SourceSequence;
+  readonly lastSequence: SourceSequence;
+}
+
+async function readPage(
+  requests: HttpRequests,
+  timeoutMs: number,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): Promise<ChangesPage | "no-doc-ids"> {
+  const feed = { feed: "longpoll", timeout: String(timeoutMs), limit: String(CHANGES_ROWS_MAX) };
+  const { method, path, ...body } = askedChanges(request, request.since, feed);
+  const response = await requests.ask(method, path, { ...body, parse: outlineChanges, signal });
+  const { status, text, json } = response;
+  if (knowsNoIds(status, request.selection)) return "no-doc-ids";
+  if (status === 401 || status === 403) throw requests.refused(status);
+  const page = status === 200 ? parseChangesPage(json, request.since) : undefined;
+  if (page === undefined) throw requests.unexpected("changes_req_failed", path, response, text);
+  return page;
+}
+
+/** The answer as `parseChangesPage` takes it; undefined for what is no JSON. */
+function outlineChanges(body: Uint8Array): JsonValue | undefined {
+  return outlineAnswer(body, ROWS_DEPTH + REVISION_DEPTH);
+}
+
+function parseChangesPage(
+  answer: JsonValue | undefined,
+  since: SourceSequence,
+): ChangesPage | undefined {
+  const results = answer?.member("results");
+  if (results?.isArray !== true) return undefined;
+  const rows = results.elements();
+  const lastRowSequence = lastSequenceOf(rows, since);
+  const lastSequence = sequenceValue(answer?.member("last_seq")) ?? lastRowSequence;
+  return { changes: changesOf(rows), rowCount: rows.length, lastRowSequence, lastSequence };
+}

@@ -1,0 +1,118 @@
+/** Documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
+import type { JsonValue } from "../../../base/index.ts";
+import { readText } from "../../../http-client/index.ts";
+import {
+  encodeAttachmentName,
+  encodeDocumentId,
+  type MultipartParser,
+  type WireAttachment,
+} from "../../../protocol/index.ts";
+import type { BulkReadResult, RevisionRequest, StreamedDocument } from "../endpoint.ts";
+import { suspicionOf } from "../suspicion.ts";
+import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
+import { readOpenRevisions } from "./open-revisions.ts";
+import type { Answer, HttpRequests } from "./requests.ts";
+
+/** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
+const URL_LENGTH_MAX = 7000;
+
+export class HttpDocumentReader {
+  readonly #requests: HttpRequests;
+  readonly #parseMultipart: MultipartParser;
+
+  constructor(requests: HttpRequests, parseMultipart: MultipartParser) {
+    this.#requests = requests;
+    this.#parseMultipart = parseMultipart;
+  }
+
+  async readRevisions(
+    requests: readonly RevisionRequest[],
+    signal: AbortSignal,
+    { once = false }: { readonly once?: boolean } = {},
+  ): Promise<readonly BulkReadResult[] | undefined> {
+    const docs = requests.map(({ id, revision, ancestors }) =>
+      ancestors.length === 0 ? { id, rev: revision } : { id, rev: revision, atts_since: ancestors },
+    );
+    const path = "_bulk_get?latest=true&revs=true&attachments=false";
+    const body = JSON.stringify({ docs });
+    let answer: Answer<JsonValue>;
+    try {
+      const parse = outlineBulkGet;
+      answer = await this.#requests.ask("POST", path, { body, parse, once, signal });
+    } catch (error) {
+      if (!(await this.#isThere(error, signal))) throw error;
+      // It breaks off over one of them, or takes too long for all: each is to be asked for alone.
+      return undefined;
+    }
+    return answer.status === 200 ? parseBulkGet(answer.json, requests) : undefined;
+  }
+
+  /** Whether a server that did not answer something answers at all. */
+  async #isThere(error: unknown, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted();
+    if (suspicionOf(error) === undefined) return false;
+    try {
+      return (await this.#requests.ask("GET", "", { once: true, signal })).status === 200;
+    } catch {
+      signal.throwIfAborted();
+      return false;
+    }
+  }
+
+  async readRevision(
+    request: RevisionRequest,
+    consume: (document: StreamedDocument) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const id = encodeDocumentId(request.id);
+    let path = `${id}?revs=true&latest=true&open_revs=${encodeURIComponent(JSON.stringify([request.revision]))}`;
+    const ancestors: string[] = [];
+    let length = this.#requests.url.length + path.length + "&atts_since=".length + 12;
+    for (const ancestor of request.ancestors) {
+      length += encodeURIComponent(ancestor).length + 9;
+      if (length > URL_LENGTH_MAX) break;
+      ancestors.push(ancestor);
+    }
+    if (ancestors.length > 0) {
+      path += `&atts_since=${encodeURIComponent(JSON.stringify(ancestors))}`;
+    }
+    const response = await this.#requests.send("GET", path, {
+      headers: { accept: "multipart/mixed" },
+      signal,
+    });
+    if (response.status !== 200) {
+      const text = await readText(response);
+      if (response.status === 404) return false;
+      throw this.#requests.unexpected("open_doc_revs_failed", path, response, text);
+    }
+    return readOpenRevisions(
+      {
+        response,
+        parseMultipart: this.#parseMultipart,
+        readAttachment: (document, attachment) =>
+          this.#readAttachment(request.id, document, attachment, signal),
+      },
+      consume,
+    );
+  }
+
+  /** For servers that answer `open_revs` without the attachments' bytes: one request for each. */
+  async *#readAttachment(
+    id: string,
+    revision: string,
+    { name }: WireAttachment,
+    signal: AbortSignal,
+  ): AsyncIterable<Uint8Array> {
+    const path = `${encodeDocumentId(id)}/${encodeAttachmentName(name)}?rev=${revision}`;
+    const response = await this.#requests.send("GET", path, { headers: { accept: "*/*" }, signal });
+    if (response.status !== 200) {
+      throw this.#requests.unexpected(
+        "attachment_read_failed",
+        path,
+        response,
+        await readText(response),
+      );
+    }
+    yield* response.body;
+  }
+}

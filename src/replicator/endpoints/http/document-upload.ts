@@ -1,0 +1,58 @@
+/** A document as the body of a PUT: JSON, or multipart/related with its attachments streamed behind it. */
+import { assert, type Random, randomHex, utf8Encode } from "../../../base/index.ts";
+import type { RequestBody } from "../../../http-client/index.ts";
+import {
+  bytesPart,
+  multipartLength,
+  type WrittenPart,
+  writeMultipart,
+} from "../../../protocol/index.ts";
+import type { AttachmentStream, StreamedDocument } from "../endpoint.ts";
+
+export interface DocumentUpload {
+  readonly contentType: string;
+  readonly body: RequestBody;
+}
+
+/** The attachments can be read once, so an upload cannot be repeated: read the document again. */
+export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
+  if (document.outline.length === 0)
+    return { contentType: "application/json", body: document.text };
+  const boundary = randomHex(random);
+  const stream = document.attachments[Symbol.asyncIterator]();
+  const json = bytesPart([["Content-Type", "application/json"]], utf8Encode(document.text));
+  const parts = [json, ...document.outline.map((item) => attachmentPart(item, stream))];
+  return {
+    contentType: `multipart/related; boundary="${boundary}"`,
+    body: {
+      length: multipartLength(parts, boundary),
+      stream: () => writeMultipart(parts, boundary),
+    },
+  };
+}
+
+function attachmentPart(
+  { name, length, contentType, encoding }: Omit<AttachmentStream, "body">,
+  stream: AsyncIterator<AttachmentStream>,
+): WrittenPart {
+  const headers: [string, string][] = [
+    ["Content-Disposition", `attachment; filename="${quotable(name)}"`],
+    ["Content-Type", contentType],
+    ["Content-Length", String(length)],
+  ];
+  if (encoding !== undefined) headers.push(["Content-Encoding", encoding]);
+  return {
+    headers,
+    length,
+    async *body() {
+      const next = await stream.next();
+      assert(next.done !== true, "Every attachment of the outline follows");
+      yield* next.value.body;
+    },
+  };
+}
+
+/** A name as the content of a quoted string in a header. */
+function quotable(name: string): string {
+  return name.replace(/[\r\n]/g, " ").replace(/["\\]/g, "\\$&");
+}

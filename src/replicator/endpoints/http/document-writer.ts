@@ -1,0 +1,154 @@
+/** Documents to a server: many at once by `_bulk_docs`, or one with its attachments; and what it says of those it does not take. */
+import { type Random, Utf8Writer } from "../../../base/index.ts";
+import { writeInHalves } from "../../../documents/index.ts";
+import { readText } from "../../../http-client/index.ts";
+import { encodeDocumentId } from "../../../protocol/index.ts";
+import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "../endpoint.ts";
+import { namedRevision } from "../named-revision.ts";
+import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
+import { documentUpload } from "./document-upload.ts";
+import { parseObject, serverAnswer } from "./json-answer.ts";
+import type { Answer, HttpRequests } from "./requests.ts";
+
+/** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
+const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
+  [400, "bad_request"],
+  [413, "too_large"],
+  [415, "bad_content_type"],
+]);
+
+/** Answers with a row for each document. A cluster says 202 while some of its nodes are away. */
+const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
+
+export class HttpDocumentWriter {
+  readonly #requests: HttpRequests;
+  readonly #random: Random;
+
+  constructor(requests: HttpRequests, random: Random) {
+    this.#requests = requests;
+    this.#random = random;
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+    { once = false }: { readonly once?: boolean } = {},
+  ): Promise<readonly WriteFailure[]> {
+    const failures: WriteFailure[] = [];
+    await writeInHalves(documents, {
+      write: async (batch) => {
+        const answer = await this.#requests.ask("POST", "_bulk_docs", {
+          body: bulkBody(batch),
+          headers: { "x-couch-full-commit": "false" },
+          once,
+          signal,
+        });
+        // The target took none of them, because of some.
+        if (BATCH_REFUSALS.has(answer.status)) return [{ items: batch, cause: answer }];
+        failures.push(...this.#rowFailures(batch, answer));
+        return [];
+      },
+      refuse: (document, answer) => {
+        failures.push(batchRefusal(document, answer));
+      },
+    });
+    return failures;
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    const upload = documentUpload(document, this.#random);
+    const path = `${encodeDocumentId(document.id)}?new_edits=false`;
+    const response = await this.#requests.sendOnce("PUT", path, {
+      headers: { "content-type": upload.contentType, "x-couch-full-commit": "false" },
+      body: upload.body,
+      signal,
+    });
+    const text = await readText(response);
+    if (response.status >= 200 && response.status < 300) return { kind: "written" };
+    const answer = serverAnswer(response.status, text);
+    if (answer.status === 412 && answer.error === "missing_stub") return { kind: "missing-stub" };
+    if (answer.status >= 500 || !mayConcernDocument(answer.status)) {
+      throw this.#requests.unexpected(
+        "doc_write_failed",
+        encodeDocumentId(document.id),
+        response,
+        text,
+      );
+    }
+    return {
+      kind: "refused",
+      failure: { id: document.id, revision: namedRevision(document.text), ...answer },
+    };
+  }
+
+  #rowFailures(documents: readonly PlainDocument[], answer: Answer): readonly WriteFailure[] {
+    const failures = BATCH_TAKEN.has(answer.status)
+      ? bulkFailures(documents, answer.json)
+      : undefined;
+    if (failures !== undefined) return failures;
+    throw this.#requests.unexpected("bulk_docs_failed", "_bulk_docs", answer, answer.text);
+  }
+}
+
+/** The target does not take the document by itself. */
+function batchRefusal({ id, text: sent }: PlainDocument, { status, text }: Answer): WriteFailure {
+  const { error, reason } = parseObject(text) ?? {};
+  return {
+    id,
+    revision: namedRevision(sent),
+    status,
+    error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+    reason: typeof reason === "string" ? reason : "",
+  };
+}
+
+function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
+  let length = 0;
+  for (const document of documents) length += document.length + MARGIN_CHARACTERS;
+  const writer = new Utf8Writer(length);
+  let before = '{"new_edits":false,"docs":[';
+  for (const document of documents) {
+    writer.text(before);
+    document.writeTo(writer);
+    before = ",";
+  }
+  writer.text("]}");
+  return writer.finish();
+}
+
+/** For what a document's length leaves out, and for a few characters that take more than a byte. */
+const MARGIN_CHARACTERS = 256;
+
+/** The rows of a `_bulk_docs` answer that name an error; undefined when they do not fit what was sent. */
+function bulkFailures(
+  documents: readonly PlainDocument[],
+  answer: unknown,
+): WriteFailure[] | undefined {
+  if (!Array.isArray(answer)) return undefined;
+  const rows = (answer as (Partial<Record<string, unknown>> | null)[]).filter(
+    (row) => row?.error !== undefined,
+  );
+  if (rows.length === 0) return [];
+  const sent = new Map<unknown, string[]>();
+  for (const { id, text } of documents) {
+    sent.set(id, [...(sent.get(id) ?? []), namedRevision(text)]);
+  }
+  const failures: WriteFailure[] = [];
+  for (const row of rows) {
+    const { id, rev, status, error, reason } = row as Partial<Record<string, unknown>>;
+    const revisions = sent.get(id);
+    if (revisions === undefined) return undefined;
+    // A row without a revision may mean any that was sent of the document: none of them counts as written.
+    const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
+    for (const revision of meant) {
+      failures.push({
+        id: String(id),
+        revision,
+        status: typeof status === "number" ? status : refusalStatus(String(error)),
+        error: String(error),
+        reason: typeof reason === "string" ? reason : JSON.stringify(reason ?? ""),
+      });
+    }
+  }
+  return failures;
+}

@@ -1,0 +1,237 @@
+/**
+ * A database on a server that speaks the CouchDB protocol. The requests are those of CouchDB's own replicator
+ * (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
+ */
+import type { JsonText } from "../../../base/index.ts";
+import type { EndpointSpending } from "../../../http-client/index.ts";
+import {
+  encodeDocumentId,
+  type MultipartParser,
+  parseWireDocument,
+} from "../../../protocol/index.ts";
+import type { HttpAddress } from "../../request/replication.ts";
+import type { ReplicationOptions } from "../../request/replication-options.ts";
+import {
+  type BulkReadResult,
+  type ChangesItem,
+  type ChangesRequest,
+  type Endpoint,
+  EndpointError,
+  type EndpointInfo,
+  type LocalRecord,
+  type MissingRevisions,
+  type PlainDocument,
+  type RevisionRequest,
+  type SourceSequence,
+  type StreamedDocument,
+  type WriteFailure,
+  type WriteResult,
+} from "../endpoint.ts";
+import { readHttpChanges } from "./changes.ts";
+import { sequenceText } from "./changes-request.ts";
+import { HttpDocumentReader } from "./document-reader.ts";
+import { HttpDocumentWriter } from "./document-writer.ts";
+import { asObject } from "./json-answer.ts";
+import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
+
+/** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
+const FEED_TIMEOUT_RATIO = 1 / 3;
+const FEED_TIMEOUT_MS_MIN = 1000;
+
+/** From a server that would do what was asked at another time; and from one that does not know it. */
+const TIMED_OUT = 408;
+const NOT_IMPLEMENTED = 501;
+/** Answers to who may not write. */
+const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
+
+export interface HttpEndpointParts extends HttpRequestsParts {
+  readonly parseMultipart: MultipartParser;
+  /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
+  readonly spending?: EndpointSpending | undefined;
+  /** Silence after which a run counts as one that stands still; absent: nobody looks. */
+  readonly stallTimeoutMs?: number;
+}
+
+/** A row of a `_revs_diff` answer. */
+interface LackingRevisions {
+  readonly missing: readonly string[];
+  readonly possible_ancestors?: readonly string[];
+}
+
+export class HttpEndpoint implements Endpoint {
+  readonly shownUrl: string;
+  readonly #requests: HttpRequests;
+  readonly #reader: HttpDocumentReader;
+  readonly #writer: HttpDocumentWriter;
+  readonly #spending: EndpointSpending | undefined;
+  readonly #feedTimeoutMs: number;
+
+  constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
+    this.#requests = new HttpRequests(parts, address, options);
+    this.shownUrl = this.#requests.shownUrl;
+    this.#spending = parts.spending;
+    this.#reader = new HttpDocumentReader(this.#requests, parts.parseMultipart);
+    this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime.random);
+    this.#feedTimeoutMs = feedTimeoutMs(options.connectionTimeoutMs, parts.stallTimeoutMs);
+  }
+
+  async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
+    const response = await this.#requests.ask("PUT", query(parameters), { signal });
+    if (response.status === 401 || response.status === 403)
+      throw this.#requests.refused(response.status);
+  }
+
+  async info(signal: AbortSignal): Promise<EndpointInfo> {
+    const response = await this.#requests.ask("GET", "", { signal });
+    if (response.status === 401 || response.status === 403)
+      throw this.#requests.refused(response.status);
+    const body = response.status === 200 ? asObject(response.json) : undefined;
+    if (body === undefined || !("update_seq" in body)) {
+      throw new EndpointError("db_not_found", `could not open ${this.shownUrl}`);
+    }
+    return {
+      updateSequence: body.update_seq,
+      instanceStartTime: String(body.instance_start_time ?? "0"),
+    };
+  }
+
+  changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]> {
+    return readHttpChanges(this.#requests, this.#feedTimeoutMs, request, signal);
+  }
+
+  async pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined> {
+    if (typeof since === "number" && since > 0) {
+      // Servers that count tell it themselves.
+      const { updateSequence } = await this.info(signal);
+      if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
+    }
+    const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
+    const response = await this.#requests.ask("GET", path, { signal });
+    if (response.status !== 200) return undefined;
+    const pending = asObject(response.json)?.pending;
+    return typeof pending === "number" ? pending : undefined;
+  }
+
+  async missingRevisions(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+    { once = false }: { readonly once?: boolean } = {},
+  ): Promise<ReadonlyMap<string, MissingRevisions>> {
+    const body = JSON.stringify(Object.fromEntries(revisions));
+    const response = await this.#requests.ask("POST", "_revs_diff", { body, once, signal });
+    const { text, json } = response;
+    const answer = response.status === 200 ? asObject(json) : undefined;
+    if (answer === undefined)
+      throw this.#requests.unexpected("revs_diff_failed", "_revs_diff", response, text);
+    const missing = new Map<string, MissingRevisions>();
+    for (const [id, lacking] of Object.entries(answer as Record<string, LackingRevisions>)) {
+      const { missing: revisions, possible_ancestors: ancestors = [] } = lacking;
+      missing.set(id, { missing: revisions, possibleAncestors: ancestors });
+    }
+    return missing;
+  }
+
+  async readRevisions(
+    requests: readonly RevisionRequest[],
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<readonly BulkReadResult[] | undefined> {
+    await this.#spending?.read.spend("documents", requests.length, signal);
+    return this.#reader.readRevisions(requests, signal, options);
+  }
+
+  async readRevision(
+    request: RevisionRequest,
+    consume: (document: StreamedDocument) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    await this.#spending?.read.spend("documents", 1, signal);
+    return this.#reader.readRevision(request, consume, signal);
+  }
+
+  async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
+    const path = encodeDocumentId(id);
+    const response = await this.#requests.ask("GET", path, { signal });
+    const { text } = response;
+    if (response.status === 404) return undefined;
+    if (response.status !== 200)
+      throw this.#requests.unexpected("http_error_code", path, response, text);
+    return text;
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<readonly WriteFailure[]> {
+    await this.#spending?.write.spend("documents", documents.length, signal);
+    return this.#writer.writeDocuments(documents, signal, options);
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    await this.#spending?.write.spend("documents", 1, signal);
+    return this.#writer.writeDocument(document, signal);
+  }
+
+  async readLocal(id: string, signal: AbortSignal): Promise<LocalRecord | undefined> {
+    const path = `_local/${encodeURIComponent(id)}`;
+    const response = await this.#requests.ask("GET", path, { signal });
+    const { text } = response;
+    if (response.status === 404) return undefined;
+    if (response.status !== 200)
+      throw this.#requests.unexpected("http_error_code", path, response, text);
+    const { revision = "0-0", body } = parseWireDocument(text);
+    return { revision, body: body.text };
+  }
+
+  async writeLocal(
+    id: string,
+    body: JsonText,
+    parent: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const path = `_local/${encodeURIComponent(id)}`;
+    const document = JSON.stringify({
+      _id: `_local/${id}`,
+      ...(parent === undefined ? {} : { _rev: parent }),
+      ...JSON.parse(body),
+    });
+    const response = await this.#requests.ask("PUT", path, { body: document, signal });
+    const { text: answer, json } = response;
+    if (response.status === 409) return undefined;
+    if (READ_ONLY.has(response.status)) {
+      throw this.#requests.unexpected("read_only", path, response, answer);
+    }
+    const revision = response.status < 300 ? asObject(json)?.rev : undefined;
+    if (typeof revision !== "string") {
+      throw this.#requests.unexpected("checkpoint_commit_failure", path, response, answer);
+    }
+    return revision;
+  }
+
+  async commit(signal: AbortSignal): Promise<string> {
+    const path = "_ensure_full_commit";
+    const response = await this.#requests.ask("POST", path, { signal });
+    const body = asObject(response.json);
+    if (response.status === 201 && body?.instance_start_time !== undefined) {
+      return String(body.instance_start_time);
+    }
+    if (
+      response.status === TIMED_OUT ||
+      (response.status >= 500 && response.status !== NOT_IMPLEMENTED)
+    ) {
+      throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
+    }
+    // Some services have dropped the call: what they acknowledge is durable.
+    return (await this.info(signal)).instanceStartTime;
+  }
+}
+
+/** How long a server may hold a page of changes back: less than what ends the request, or the run. */
+function feedTimeoutMs(
+  connectionTimeoutMs: number,
+  stallTimeoutMs = Number.POSITIVE_INFINITY,
+): number {
+  const usual = Math.max(FEED_TIMEOUT_MS_MIN, connectionTimeoutMs * FEED_TIMEOUT_RATIO);
+  return Math.floor(Math.min(usual, stallTimeoutMs * FEED_TIMEOUT_RATIO));
+}

@@ -1,0 +1,210 @@
+/**
+ * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers give it: multipart/mixed whose parts are documents or
+ * multipart/related with the attachments behind the document, or a JSON array.
+ */
+import {
+  concatBytes,
+  jsonKind,
+  splitArray,
+  splitObject,
+  utf8Decode,
+  validateJson,
+} from "../../../base/index.ts";
+import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
+import { type FetchResponse, readText } from "../../../http-client/index.ts";
+import {
+  type MultipartParser,
+  type MultipartPart,
+  ProtocolError,
+  parseMediaType,
+  parseWireDocument,
+  type WireAttachment,
+  type WireDocument,
+} from "../../../protocol/index.ts";
+import { type AttachmentStream, InvalidDocumentError, type StreamedDocument } from "../endpoint.ts";
+
+export interface OpenRevisionsAnswer {
+  readonly response: FetchResponse;
+  readonly parseMultipart: MultipartParser;
+  /** The stored bytes of an attachment whose bytes the answer does not hold. */
+  readAttachment(revision: string, attachment: WireAttachment): AsyncIterable<Uint8Array>;
+}
+
+/** Hands each document of the answer to `consume`. False when it holds none. */
+export async function readOpenRevisions(
+  answer: OpenRevisionsAnswer,
+  consume: (document: StreamedDocument) => Promise<void>,
+): Promise<boolean> {
+  const { response, parseMultipart } = answer;
+  const { type, parameters } = parseMediaType(response.headers.get("content-type") ?? "");
+  if (type !== "multipart/mixed") return readArray(answer, await readText(response), consume);
+  let found = false;
+  for await (const part of parseMultipart(response.body, boundaryOf(parameters))) {
+    const partType = parseMediaType(part.headers.get("content-type") ?? "application/json");
+    if (partType.type === "multipart/related") {
+      await consumeRelated(parseMultipart(part.body, boundaryOf(partType.parameters)), consume);
+      found = true;
+      continue;
+    }
+    const text = await partText(part);
+    if (partType.parameters.has("error")) continue;
+    checkJson(text);
+    // Its stubs are attachments that the target has: the server would have sent the others.
+    await consume(withoutAttachments(text));
+    found = true;
+  }
+  return found;
+}
+
+async function readArray(
+  answer: OpenRevisionsAnswer,
+  text: string,
+  consume: (document: StreamedDocument) => Promise<void>,
+): Promise<boolean> {
+  checkJson(text);
+  if (jsonKind(text) !== "array") throw new ProtocolError(400, "bad_request", "Not an array");
+  let found = false;
+  for (const item of splitArray(text)) {
+    const ok = splitObject(item).find(({ name }) => name === "ok");
+    if (ok === undefined) continue;
+    await consume(streamed(answer, ok.value));
+    found = true;
+  }
+  return found;
+}
+
+/** The document first, then the attachments that follow, in the order of `_attachments`. */
+async function consumeRelated(
+  parts: AsyncIterable<MultipartPart>,
+  consume: (document: StreamedDocument) => Promise<void>,
+): Promise<void> {
+  const iterator = parts[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
+  const text = await partText(first.value);
+  checkJson(text);
+  const { id, attachments } = parseDocument(text);
+  const following = attachments.filter(({ content }) => content.kind === "follows");
+  const outline = following.map(describe);
+  await consume({
+    id: idOf(id),
+    text,
+    hasStubs: following.length < attachments.length,
+    outline,
+    attachments: followingParts(iterator, outline),
+  });
+  for (let rest = await iterator.next(); rest.done !== true; rest = await iterator.next()) {
+    await drain(rest.value.body);
+  }
+}
+
+async function* followingParts(
+  parts: AsyncIterator<MultipartPart>,
+  outline: readonly Omit<AttachmentStream, "body">[],
+): AsyncIterable<AttachmentStream> {
+  const byName = new Map(outline.map((item) => [item.name, item]));
+  for (const [index] of outline.entries()) {
+    const next = await parts.next();
+    if (next.done === true) {
+      throw new ProtocolError(400, "bad_request", "An attachment that should follow is missing");
+    }
+    // A part may name its attachment; otherwise the order tells (RFC 2183).
+    const disposition = next.value.headers.get("content-disposition");
+    const name = disposition && parseMediaType(disposition).parameters.get("filename");
+    const item = (name && byName.get(name)) || outline[index];
+    if (item === undefined) throw new ProtocolError(400, "bad_request", "Unknown attachment part");
+    yield { ...item, body: next.value.body };
+  }
+}
+
+function withoutAttachments(text: string): StreamedDocument {
+  const { id, attachments } = parseDocument(text);
+  const hasStubs = attachments.length > 0;
+  return { id: idOf(id), text, hasStubs, outline: [], attachments: none() };
+}
+
+/** A document from a server that sends no multipart. What it has as stubs is asked for one by one. */
+function streamed(answer: OpenRevisionsAnswer, text: string): StreamedDocument {
+  const { id, revision, attachments } = parseDocument(text);
+  const stubs = attachments.filter(({ content }) => content.kind === "stub");
+  if (stubs.length === 0) return withoutAttachments(text);
+  return {
+    id: idOf(id),
+    // The bytes are sent with the document, so the stubs become `follows`.
+    text: withFollowing(text),
+    hasStubs: false,
+    outline: stubs.map(describe),
+    attachments: (async function* () {
+      for (const stub of stubs) {
+        yield { ...describe(stub), body: answer.readAttachment(revision ?? "", stub) };
+      }
+    })(),
+  };
+}
+
+function withFollowing(text: string): string {
+  const members = splitObject(text).map(({ name, value }) => {
+    if (name !== "_attachments") return `${JSON.stringify(name)}:${value}`;
+    const attachments = splitObject(value).map((attachment) => {
+      const { stub, ...rest } = JSON.parse(attachment.value) as Record<string, unknown>;
+      const followed = stub === true ? { ...rest, follows: true } : rest;
+      return `${JSON.stringify(attachment.name)}:${JSON.stringify(followed)}`;
+    });
+    return `"_attachments":{${attachments.join(",")}}`;
+  });
+  return `{${members.join(",")}}`;
+}
+
+function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
+  return {
+    name: attachment.name,
+    length: attachment.encodedLength ?? attachment.length ?? 0,
+    contentType: attachment.contentType ?? CONTENT_TYPE_DEFAULT,
+    encoding: attachment.encoding,
+  };
+}
+
+/** An answer that broke off is one that did not come, and no fault of the document's. */
+function checkJson(text: string): void {
+  try {
+    validateJson(text);
+  } catch (error) {
+    throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
+  }
+}
+
+function parseDocument(text: string): WireDocument {
+  try {
+    return parseWireDocument(text);
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new InvalidDocumentError(error.error, error.reason, { cause: error });
+  }
+}
+
+function boundaryOf(parameters: ReadonlyMap<string, string>): string {
+  const boundary = parameters.get("boundary");
+  if (boundary === undefined) {
+    throw new ProtocolError(400, "bad_request", "The multipart type has no boundary");
+  }
+  return boundary;
+}
+
+function idOf(id: string | undefined): string {
+  if (id === undefined) throw new ProtocolError(400, "bad_request", "The document has no _id");
+  return id;
+}
+
+async function partText(part: MultipartPart): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of part.body) chunks.push(chunk);
+  return utf8Decode(concatBytes(chunks));
+}
+
+async function drain(body: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const _ of body) {
+    // Read to its end, so that the next part can come.
+  }
+}
+
+async function* none(): AsyncIterable<AttachmentStream> {}

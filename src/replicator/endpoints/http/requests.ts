@@ -1,0 +1,293 @@
+/**
+ * The requests of one endpoint: with its headers and credentials, at the rate that its server bears, repeated when no whole
+ * answer came; and the errors that name it.
+ */
+import { type Runtime, Utf8Text } from "../../../base/index.ts";
+import {
+  type Activity,
+  basicAuthorization,
+  type Connection,
+  type Fetch,
+  type FetchRequest,
+  type FetchResponse,
+  type Grants,
+  IamToken,
+  type RateLimits,
+  RequestFailedError,
+  type RetryOptions,
+  readBytes,
+  readText,
+  SessionLogin,
+  SharedGrant,
+  type TlsSettings,
+  withActivity,
+  withConnection,
+  withGrant,
+  withHeaders,
+  withRateLimit,
+  withRedirects,
+  withRetry,
+  withTimeLimit,
+} from "../../../http-client/index.ts";
+import { maskCredentials } from "../../../protocol/index.ts";
+import type { ClientSettings } from "../../replicator-config.ts";
+import { endpointUrl } from "../../request/endpoint-url.ts";
+import type { HttpAddress } from "../../request/replication.ts";
+import type { ReplicationOptions } from "../../request/replication-options.ts";
+import { EndpointError } from "../endpoint.ts";
+import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
+
+/** Before an answer that broke off in its middle is asked for anew. */
+const BREAK_PAUSE_MS = 250;
+
+const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
+
+export interface HttpRequestsParts {
+  readonly runtime: Runtime;
+  /** Answers once; repeats nothing. */
+  readonly fetch: Fetch;
+  readonly retry: RetryOptions;
+  /** Those of the node: all endpoints share them. */
+  readonly rateLimits: RateLimits;
+  readonly grants: Grants;
+  /** How TLS is spoken where an address does not say otherwise. */
+  readonly tls: TlsSettings;
+  readonly client: ClientSettings;
+  readonly userAgent: string;
+  /** Of the run that asks. */
+  readonly activity?: Activity | undefined;
+  /** A higher number asks for connections that are new. */
+  readonly generation?: number | undefined;
+}
+
+export type Method = "GET" | "PUT" | "POST";
+
+export interface RequestParts {
+  readonly body?: FetchRequest["body"];
+  readonly headers?: Readonly<Record<string, string>>;
+  /** An answer that says "later" is not waited for. */
+  readonly once?: boolean | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** A whole answer. */
+export interface Answer<Json = unknown> {
+  readonly status: number;
+  readonly text: string;
+  /** What the text says; undefined for what is no JSON. */
+  readonly json: Json | undefined;
+}
+
+/** An answer of which something was read, or one that is something else. */
+export type Begun<T> =
+  | { readonly kind: "begun"; readonly begun: T }
+  | { readonly kind: "refused"; readonly status: number; readonly text: string };
+
+/** How an answer's body is looked at; undefined for what is no JSON. `JSON.parse` when absent. */
+interface Parsing<Json> {
+  readonly parse?: (body: Uint8Array) => Json | undefined;
+}
+
+export class HttpRequests {
+  /** Of the database, with a slash at the end, without credentials. */
+  readonly url: string;
+  /** For people. */
+  readonly shownUrl: string;
+  readonly #parts: HttpRequestsParts;
+  readonly #inactivityTimeoutMs: number;
+  readonly #connection: Connection;
+  readonly #once: Fetch;
+  readonly #patiently: Fetch;
+
+  constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
+    const headers: Record<string, string> = {
+      accept: "application/json",
+      "user-agent": parts.userAgent,
+    };
+    for (const [name, value] of Object.entries(address.headers))
+      headers[name.toLowerCase()] = value;
+    if (address.basic !== undefined && !parts.client.usesSessions)
+      headers.authorization = basicAuthorization(address.basic);
+    this.url = address.url;
+    this.shownUrl = maskCredentials(address.url);
+    this.#parts = parts;
+    this.#inactivityTimeoutMs = options.connectionTimeoutMs;
+    this.#connection = {
+      tls: { ...parts.tls, ...address.tls },
+      ...(parts.generation === undefined ? {} : { generation: parts.generation }),
+      ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
+    };
+    // What a user gave as a header may be a secret, whatever its name.
+    const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
+    const { activity } = parts;
+    const watched = activity === undefined ? parts.fetch : withActivity(parts.fetch, activity);
+    const redirected = withRedirects(watched, { secretHeaders });
+    const feedConnection = { ...this.#connection, isFeed: true };
+    const connected = withConnection(redirected, ({ url }) =>
+      this.#isFeed(url) ? feedConnection : this.#connection,
+    );
+    const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
+      // A feed may be silent for long, and go on for ever.
+      this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
+    );
+    const grant = this.#sharedGrant(address);
+    const granted = grant === undefined ? limited : withGrant(limited, grant);
+    const named = withHeaders(granted, headers);
+    this.#once = withRateLimit(parts.runtime, named, parts.rateLimits, address.url);
+    this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
+  }
+
+  #isFeed(url: string): boolean {
+    return url.startsWith(`${this.url}_changes`);
+  }
+
+  /** What our credentials are exchanged for, shared with all jobs that have the same. */
+  #sharedGrant(address: HttpAddress): SharedGrant | undefined {
+    const { basic, iam } = address;
+    const { runtime, fetch, grants, userAgent, client } = this.#parts;
+    const { clock } = runtime;
+    const { generation: _, ...connection } = this.#connection;
+    const parts = { clock, fetch, connection, userAgent, settings: client };
+    if (iam !== undefined) {
+      const key = JSON.stringify(["iam", connection, iam]);
+      return grants.of(key, () => new SharedGrant(runtime, new IamToken(parts, iam), client));
+    }
+    if (basic === undefined || !client.usesSessions) return undefined;
+    const { origin } = endpointUrl(address);
+    const key = JSON.stringify(["session", origin, connection, basic]);
+    const login = new SessionLogin(parts, origin, basic);
+    return grants.of(key, () => new SharedGrant(runtime, login, client));
+  }
+
+  /** A whole answer: one that breaks off is asked for again, like one that does not come. */
+  async ask<Json = unknown>(
+    method: Method,
+    path: string,
+    parts: RequestParts & Parsing<Json>,
+  ): Promise<Answer<Json>> {
+    let body = NO_BODY;
+    let json: Json | undefined;
+    const fetchWhole: Fetch = async (request) => {
+      const response = await this.#once(request);
+      body = Utf8Text.encoded(await readBytes(response));
+      json = parts.parse === undefined ? (parseJson(body.text) as Json) : parts.parse(body.bytes);
+      if (response.status < 300 && json === undefined && isBroken(body.text)) {
+        throw this.brokenOff(method, path);
+      }
+      return response;
+    };
+    const { runtime } = this.#parts;
+    const retry =
+      parts.once === true ? { ...this.#parts.retry, retryCountMax: 0 } : this.#parts.retry;
+    const request = this.#request(method, path, parts);
+    const { status } = await withRetry(runtime, fetchWhole, retry)(request);
+    this.#checkRate(status);
+    return {
+      status,
+      json,
+      get text() {
+        return body.text;
+      },
+    };
+  }
+
+  /**
+   * What `begin` makes of an answer, of which it has to read something. When that breaks, the answer is asked for again, like one that
+   * does not come. `begin` sees answers with status 200; all others come back to be read.
+   */
+  async begin<T>(
+    method: Method,
+    path: string,
+    { begin, ...parts }: RequestParts & { readonly begin: (response: FetchResponse) => Promise<T> },
+  ): Promise<Begun<T>> {
+    let begun: T | undefined;
+    const fetchBegun: Fetch = async (request) => {
+      const response = await this.#once(request);
+      begun = response.status === 200 ? await begin(response) : undefined;
+      return response;
+    };
+    const { runtime, retry } = this.#parts;
+    const response = await withRetry(
+      runtime,
+      fetchBegun,
+      retry,
+    )(this.#request(method, path, parts));
+    this.#checkRate(response.status);
+    if (response.status === 200) return { kind: "begun", begun: begun as T };
+    return { kind: "refused", status: response.status, text: await readText(response) };
+  }
+
+  /** Lets a moment pass before an answer that broke off is asked for anew. */
+  pause(signal: AbortSignal): Promise<void> {
+    return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
+  }
+
+  /** An answer to this path that is no JSON to its end. */
+  brokenOff(method: Method, path: string): RequestFailedError {
+    const url = this.shownUrl + shownPath(path);
+    return new RequestFailedError({ method, url, cause: "BODY_BROKEN_OFF" });
+  }
+
+  /** An answer whose body is still to be read. */
+  async send(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    const response = await this.#patiently(this.#request(method, path, parts));
+    this.#checkRate(response.status);
+    return response;
+  }
+
+  /** The same, asked once: for a body that cannot be sent again. */
+  sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
+    return this.#once(this.#request(method, path, parts));
+  }
+
+  #request(method: Method, path: string, parts: RequestParts): FetchRequest {
+    const typed = method === "GET" ? {} : JSON_TYPE;
+    return {
+      method,
+      url: this.url + path,
+      headers: { ...typed, ...parts.headers },
+      ...(parts.body === undefined ? {} : { body: parts.body }),
+      inactivityTimeoutMs: this.#inactivityTimeoutMs,
+      signal: parts.signal,
+    };
+  }
+
+  /** A server that goes on answering 429 is one for later (`max_backoff`). */
+  #checkRate(status: number): void {
+    if (status !== 429) return;
+    throw new EndpointError("max_backoff", `429 from ${this.shownUrl} again and again`);
+  }
+
+  refused(status: number): EndpointError {
+    return new EndpointError(
+      status === 401 ? "unauthorized" : "forbidden",
+      `unauthorized to access or create database ${this.shownUrl}`,
+    );
+  }
+
+  unexpected(
+    error: string,
+    path: string,
+    { status }: { readonly status: number },
+    text: string,
+  ): EndpointError {
+    const { error: theirs, reason } = parseObject(text) ?? {};
+    const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
+    const shown = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
+    return new EndpointError(error, shown, { answer: serverAnswer(status, text) });
+  }
+}
+
+const NO_BODY = Utf8Text.of("");
+
+function shownPath(path: string): string {
+  return path.replace(/\?.*$/s, "");
+}
+
+/** The query of a path; empty without parameters. */
+export function query(parameters: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(parameters).map(
+    ([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
+  );
+  return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+}

@@ -1,0 +1,81 @@
+/** How a replication gets at a database of our own: as a user, with the rights that they have at the moment. */
+import { errorCode, type Runtime } from "../../../base/index.ts";
+import {
+  type AttachmentStore,
+  type Database,
+  type DatabaseRegistry,
+  isDatabaseMember,
+  SandboxError,
+  type SecuritySubject,
+} from "../../../databases/index.ts";
+import type { DesignFunctions } from "../../../documents/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
+import { EndpointError } from "../endpoint.ts";
+
+/** Their documents hold what is others' secret, and name others' rights; whoever may read one of them need not see all. */
+const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
+
+export interface LocalEndpointParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly attachments: AttachmentStore;
+  /** Filters of design documents. */
+  readonly functions: DesignFunctions;
+  /** What a user may do now, by name; null is who reaches a server without administrators. */
+  readonly resolveUser: (userName: string | null) => Promise<SecuritySubject>;
+  /** Read at each use. */
+  readonly limits: {
+    /** `max_document_size` */
+    readonly documentBytesMax: number;
+  };
+  /** Where our databases stand for others, with a slash at the end. */
+  readonly serverUrl: string;
+}
+
+export class LocalAccess {
+  /** For people. */
+  readonly shownUrl: string;
+  readonly name: string;
+  readonly parts: LocalEndpointParts;
+  readonly #userName: string | null;
+
+  constructor(parts: LocalEndpointParts, name: string, userName: string | null) {
+    this.shownUrl = `${parts.serverUrl}${encodeURIComponent(name)}/`;
+    this.name = name;
+    this.parts = parts;
+    this.#userName = userName;
+  }
+
+  user(): Promise<SecuritySubject> {
+    return this.parts.resolveUser(this.#userName);
+  }
+
+  async read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
+    const user = await this.user();
+    try {
+      return await this.parts.kv.read(async (tx) => body(tx, await this.open(tx, user)));
+    } catch (error) {
+      throw this.shown(error);
+    }
+  }
+
+  /** Throws when the user may not come in. */
+  async open(tx: ReadTransaction, user: SecuritySubject): Promise<Database> {
+    const database = await this.parts.databases.open(tx, this.name);
+    if (!user.isAdmin && SYSTEM_DATABASE.test(this.name)) {
+      throw new EndpointError("forbidden", "You are not a server admin.");
+    }
+    if (user.isAdmin || isDatabaseMember(await database.security(tx), user)) return database;
+    throw new EndpointError("forbidden", "You are not allowed to access this db.");
+  }
+
+  /** What a job shows of a failure of the store. */
+  shown(error: unknown): unknown {
+    if (error instanceof SandboxError) {
+      return new EndpointError(error.error, error.reason, { cause: error });
+    }
+    if (errorCode(error) !== "STORE_DATABASE_NOT_FOUND") return error;
+    return new EndpointError("db_not_found", `could not open ${this.shownUrl}`, { cause: error });
+  }
+}

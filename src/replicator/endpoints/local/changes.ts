@@ -1,0 +1,95 @@
+/** The changes of a database of our own, read in pages, and waited for by a watch. */
+import type { Change } from "../../../databases/index.ts";
+import { ProtocolError } from "../../../protocol/index.ts";
+import {
+  type ChangesItem,
+  type ChangesRequest,
+  EndpointError,
+  type SourceSequence,
+} from "../endpoint.ts";
+import type { LocalAccess } from "./access.ts";
+import { type LocalSelection, openLocalSelection } from "./selection.ts";
+
+/** Rows of one read of the changes. */
+const CHANGES_ROWS_MAX = 1000;
+
+export async function* readLocalChanges(
+  access: LocalAccess,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): AsyncIterable<readonly ChangesItem[]> {
+  let since = startOf(request.since);
+  let changed = false;
+  const select = await openSelection(access, request);
+  // A one-shot job copies what is there when it begins.
+  const until = request.continuous
+    ? {}
+    : { until: await access.read((tx, database) => database.updateSequence(tx)) };
+  for (;;) {
+    signal.throwIfAborted();
+    const page = await access.read((tx, database) =>
+      database.changes(tx, { since, ...until, limit: CHANGES_ROWS_MAX }),
+    );
+    const revisions = await select(page.entries).catch((error: unknown) => {
+      throw access.shown(error);
+    });
+    const items = page.entries.flatMap((change, index) =>
+      changesItems(change, revisions[index] ?? []),
+    );
+    changed ||= items.length > 0;
+    const last = page.entries.at(-1);
+    if (last !== undefined) {
+      since = last.sequence;
+      // What the selection passed over need not be looked at again.
+      const lastItem = items.at(-1);
+      const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
+      if (passed && (changed || request.continuous)) {
+        items.push({ kind: "position", sequence: since });
+      }
+    }
+    if (items.length > 0) yield items;
+    if (page.stoppedBy !== "exhausted") continue;
+    if (!request.continuous) return;
+    await nextChange(access, since, signal);
+  }
+}
+
+/** Our sequences are texts; 0, where a replication without a checkpoint begins, is before all of them. */
+export function startOf(sequence: SourceSequence): string {
+  return typeof sequence === "string" ? sequence : String(sequence);
+}
+
+async function openSelection(
+  access: LocalAccess,
+  { selection, winningRevisionsOnly }: ChangesRequest,
+): Promise<LocalSelection> {
+  const { runtime, functions } = access.parts;
+  const user = await access.user();
+  const parts = { runtime, functions, read: access.read.bind(access), user };
+  try {
+    return await openLocalSelection(parts, selection, { winningRevisionsOnly });
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw access.shown(error);
+    throw new EndpointError("filter_fetch_error", error.reason, { cause: error });
+  }
+}
+
+/** Waits until the database changes after `since`. */
+async function nextChange(access: LocalAccess, since: string, signal: AbortSignal): Promise<void> {
+  const { kv, databases } = access.parts;
+  const watch = await kv.transact(async (tx) => {
+    const database = await databases.open(tx, access.name);
+    const changed = database.watchChanges(tx);
+    const page = await database.changes(tx, { since, limit: 1 });
+    if (page.entries.length === 0) return changed;
+    changed.cancel();
+    return undefined;
+  });
+  await watch?.fired(signal);
+}
+
+function changesItems({ id, sequence }: Change, revisions: readonly string[]): ChangesItem[] {
+  if (revisions.length === 0) return [];
+  const sizeBytes = id.length + 50 * revisions.length + 100;
+  return [{ kind: "change", change: { id, sequence, revisions, sizeBytes } }];
+}

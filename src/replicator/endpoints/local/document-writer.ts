@@ -1,0 +1,183 @@
+/** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
+import { errorCode, OperationalError } from "../../../base/index.ts";
+import type {
+  AttachmentEdit,
+  Database,
+  DocumentEdit,
+  WriteOutcome,
+} from "../../../databases/index.ts";
+import {
+  isWritten,
+  replicatedEdit,
+  replicatedRevision,
+  stageAttachment,
+  stubEdit,
+  transactValidated,
+  writeEdits,
+  writeRefusal,
+} from "../../../documents/index.ts";
+import {
+  ProtocolError,
+  parseWireDocument,
+  type WireAttachment,
+  type WireDocument,
+} from "../../../protocol/index.ts";
+import {
+  type AttachmentStream,
+  EndpointError,
+  type PlainDocument,
+  type StreamedDocument,
+  type WriteFailure,
+  type WriteResult,
+} from "../endpoint.ts";
+import { namedRevision } from "../named-revision.ts";
+import { refusalStatus } from "../refusal-status.ts";
+import type { LocalAccess } from "./access.ts";
+
+export class LocalDocumentWriter {
+  readonly #access: LocalAccess;
+
+  constructor(access: LocalAccess) {
+    this.#access = access;
+  }
+
+  async writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    const failures: WriteFailure[] = [];
+    await writeEdits(this.#edits(documents, failures, signal), {
+      transact: (edits) => this.#transact(edits),
+      isRefusal,
+      settled: (edit, outcome) => {
+        const failure = writeFailure(edit, outcome);
+        if (failure !== undefined) failures.push(failure);
+      },
+      refused: (edit, error) => failures.push(refusal(edit, error)),
+    });
+    return failures;
+  }
+
+  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    const database = await this.#access.read(async (_, opened) => opened);
+    const parsed = this.#parse(document);
+    if (parsed.kind === "refused") return parsed;
+    const attachments = await this.#stage(database, parsed.wire, document.attachments, signal);
+    const edit = { ...parsed.edit, attachments };
+    try {
+      const [outcome] = (await this.#transact([edit])) as [WriteOutcome];
+      if (outcome.kind === "missing-stub") return { kind: "missing-stub" };
+      const failure = writeFailure(edit, outcome);
+      return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return { kind: "refused", failure: refusal(edit, error) };
+    }
+  }
+
+  /** What can be written: a document by the protocol, and not too large. The edit keeps all attachments as they are stored. */
+  #parse(
+    document: PlainDocument | StreamedDocument,
+  ):
+    | { readonly kind: "document"; readonly wire: WireDocument; readonly edit: DocumentEdit }
+    | { readonly kind: "refused"; readonly failure: WriteFailure } {
+    try {
+      const known = "wire" in document ? document.wire : undefined;
+      const wire = known ?? parseWireDocument(document.text);
+      const edit = replicatedEdit(wire, wire.attachments.map(stubEdit));
+      if (this.#isTooLarge(edit)) return { kind: "refused", failure: tooLarge(edit) };
+      return { kind: "document", wire, edit };
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      const { status, error: name, reason } = error;
+      const revision = namedRevision(document.text);
+      const { id } = document;
+      return { kind: "refused", failure: { id, revision, status, error: name, reason } };
+    }
+  }
+
+  /** Stores the bytes that follow; stubs stay stubs. */
+  async #stage(
+    database: Database,
+    wire: WireDocument,
+    streams: AsyncIterable<AttachmentStream>,
+    signal: AbortSignal,
+  ): Promise<AttachmentEdit[]> {
+    const { attachments: store } = this.#access.parts;
+    const edits = new Map<string, AttachmentEdit>();
+    const following = new Map<string, WireAttachment>();
+    for (const attachment of wire.attachments) {
+      if (attachment.content.kind === "follows") following.set(attachment.name, attachment);
+      else edits.set(attachment.name, stubEdit(attachment));
+    }
+    for await (const { name, body } of streams) {
+      const attachment = following.get(name);
+      if (attachment === undefined) continue;
+      const { contentType, revisionPosition, digest } = attachment;
+      const encoding = attachment.encoding === "gzip" ? "gzip" : undefined;
+      const incoming = { name, contentType, revisionPosition, digest, encoding, body } as const;
+      edits.set(name, await stageAttachment(store, database, incoming, signal));
+    }
+    return [...edits.values()];
+  }
+
+  /** Of what can be written. The others are added to `failures`. */
+  *#edits(
+    documents: readonly PlainDocument[],
+    failures: WriteFailure[],
+    signal: AbortSignal,
+  ): Generator<DocumentEdit> {
+    for (const document of documents) {
+      signal.throwIfAborted();
+      const parsed = this.#parse(document);
+      if (parsed.kind === "refused") failures.push(parsed.failure);
+      else yield parsed.edit;
+    }
+  }
+
+  /** An outcome for each edit. */
+  async #transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]> {
+    const { kv, functions } = this.#access.parts;
+    const user = await this.#access.user();
+    try {
+      return await transactValidated(kv, functions, {}, async (tx, validation) => {
+        const database = await this.#access.open(tx, user);
+        return database.writeMany(tx, edits, { ...user, validation });
+      });
+    } catch (error) {
+      throw this.#access.shown(error);
+    }
+  }
+
+  #isTooLarge({ body }: DocumentEdit): boolean {
+    return body.exceedsBytes(this.#access.parts.limits.documentBytesMax);
+  }
+}
+
+/** The store's own refusals of one document; anything else concerns the store. */
+function isRefusal(error: unknown): boolean {
+  const code = errorCode(error) ?? "";
+  return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
+}
+
+function writeFailure(edit: DocumentEdit, outcome: WriteOutcome): WriteFailure | undefined {
+  if (isWritten(outcome)) return undefined;
+  const { error, reason } = writeRefusal(outcome);
+  return failureOf(edit, error, reason);
+}
+
+function refusal(edit: DocumentEdit, error: unknown): WriteFailure {
+  if (!(error instanceof OperationalError) || error instanceof EndpointError) throw error;
+  const { reason } = error.details;
+  return failureOf(edit, error.code, typeof reason === "string" ? reason : error.message);
+}
+
+function failureOf(edit: DocumentEdit, error: string, reason: string): WriteFailure {
+  const revision = replicatedRevision(edit) ?? "";
+  return { id: edit.id, revision, status: refusalStatus(error), error, reason };
+}
+
+/** As `_bulk_docs` tells it. */
+function tooLarge(edit: DocumentEdit): WriteFailure {
+  return failureOf(edit, "document_too_large", edit.id);
+}

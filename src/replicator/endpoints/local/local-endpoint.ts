@@ -1,0 +1,133 @@
+/**
+ * A database in our own store, without a socket. What it reads and writes is the same text that would have gone over the
+ * wire, so the two endpoints can be mixed, and a body's bytes survive both.
+ */
+import { errorCode } from "../../../base/index.ts";
+import { renderStoredDocument } from "../../../documents/index.ts";
+import type {
+  BulkReadResult,
+  ChangesItem,
+  ChangesRequest,
+  Endpoint,
+  EndpointInfo,
+  LocalRecord,
+  MissingRevisions,
+  PlainDocument,
+  RevisionRequest,
+  SourceSequence,
+  StreamedDocument,
+  WriteFailure,
+  WriteResult,
+} from "../endpoint.ts";
+import { EndpointError } from "../endpoint.ts";
+import { LocalAccess, type LocalEndpointParts } from "./access.ts";
+import { readLocalChanges, startOf } from "./changes.ts";
+import { LocalDocumentReader } from "./document-reader.ts";
+import { LocalDocumentWriter } from "./document-writer.ts";
+
+export class LocalEndpoint implements Endpoint {
+  readonly shownUrl: string;
+  readonly #access: LocalAccess;
+  readonly #reader: LocalDocumentReader;
+  readonly #writer: LocalDocumentWriter;
+
+  /** Reads and writes as that user, with the rights that they have at the moment. */
+  constructor(parts: LocalEndpointParts, name: string, userName: string | null) {
+    this.#access = new LocalAccess(parts, name, userName);
+    this.shownUrl = this.#access.shownUrl;
+    this.#reader = new LocalDocumentReader(this.#access);
+    this.#writer = new LocalDocumentWriter(this.#access);
+  }
+
+  async create(): Promise<void> {
+    const { kv, databases } = this.#access.parts;
+    const { isAdmin } = await this.#access.user();
+    try {
+      if (!isAdmin) throw new EndpointError("unauthorized", "You are not a server admin.");
+      await kv.transact((tx) => databases.create(tx, this.#access.name));
+    } catch (error) {
+      if (errorCode(error) !== "STORE_DATABASE_EXISTS") throw this.#access.shown(error);
+    }
+  }
+
+  async info(): Promise<EndpointInfo> {
+    const info = await this.#access.read((tx, database) => database.info(tx));
+    return { updateSequence: info.updateSequence, instanceStartTime: info.instanceStartTime };
+  }
+
+  changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]> {
+    return readLocalChanges(this.#access, request, signal);
+  }
+
+  async pendingCount(since: SourceSequence): Promise<number | undefined> {
+    return this.#access.read((tx, database) => database.pendingChanges(tx, startOf(since)));
+  }
+
+  async missingRevisions(
+    revisions: ReadonlyMap<string, readonly string[]>,
+  ): Promise<ReadonlyMap<string, MissingRevisions>> {
+    const asked = [...revisions];
+    const answers = await this.#access.read((tx, database) => database.missingRevisions(tx, asked));
+    const lacking = new Map<string, MissingRevisions>();
+    for (const [index, answer] of answers.entries()) {
+      const [id] = asked[index] as readonly [string, readonly string[]];
+      if (answer.missing.length > 0) lacking.set(id, answer);
+    }
+    return lacking;
+  }
+
+  readRevisions(
+    requests: readonly RevisionRequest[],
+    signal: AbortSignal,
+  ): Promise<readonly BulkReadResult[]> {
+    return this.#reader.readRevisions(requests, signal);
+  }
+
+  readRevision(
+    request: RevisionRequest,
+    consume: (document: StreamedDocument) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    return this.#reader.readRevision(request, consume, signal);
+  }
+
+  async readDocument(id: string): Promise<string | undefined> {
+    const document = await this.#access.read((tx, database) => database.read(tx, id));
+    if (document === undefined || document.deleted) return undefined;
+    return renderStoredDocument(document);
+  }
+
+  writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+  ): Promise<readonly WriteFailure[]> {
+    return this.#writer.writeDocuments(documents, signal);
+  }
+
+  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    return this.#writer.writeDocument(document, signal);
+  }
+
+  async readLocal(id: string): Promise<LocalRecord | undefined> {
+    return this.#access.read((tx, database) => database.readLocal(tx, `_local/${id}`));
+  }
+
+  async writeLocal(
+    id: string,
+    body: string,
+    parent: string | undefined,
+  ): Promise<string | undefined> {
+    const { kv } = this.#access.parts;
+    const user = await this.#access.user();
+    const outcome = await kv.transact(async (tx) => {
+      const database = await this.#access.open(tx, user);
+      return database.writeLocal(tx, { id: `_local/${id}`, parent, body });
+    });
+    return outcome.kind === "written" ? outcome.revision : undefined;
+  }
+
+  async commit(): Promise<string> {
+    // What a transaction acknowledged is durable.
+    return (await this.info()).instanceStartTime;
+  }
+}

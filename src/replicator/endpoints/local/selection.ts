@@ -1,0 +1,113 @@
+/** Which revisions of our own changes a replication takes. */
+import type { Runtime } from "../../../base/index.ts";
+import type { Change, Database, Document, SecuritySubject } from "../../../databases/index.ts";
+import {
+  type DesignFunctions,
+  type DocumentFilter,
+  matchingFilter,
+  openDesignFilter,
+  parseFilterName,
+} from "../../../documents/index.ts";
+import type { ReadTransaction } from "../../../kv/index.ts";
+import { compileSelector } from "../../../protocol/index.ts";
+import type { Selection } from "../../request/replication.ts";
+
+/** Changes whose documents are read at once. */
+const READ_COUNT_MAX = 100;
+
+/** For each change the revisions that are taken; none when it is passed over. */
+export type LocalSelection = (changes: readonly Change[]) => Promise<(readonly string[])[]>;
+
+export interface LocalSelectionParts {
+  readonly runtime: Runtime;
+  readonly functions: DesignFunctions;
+  readonly read: <T>(body: (tx: ReadTransaction, database: Database) => Promise<T>) => Promise<T>;
+  readonly user: SecuritySubject;
+}
+
+/** Throws CouchDB's 404 for a filter function that is not there. */
+export async function openLocalSelection(
+  parts: LocalSelectionParts,
+  selection: Selection,
+  { winningRevisionsOnly }: { readonly winningRevisionsOnly: boolean },
+): Promise<LocalSelection> {
+  const revisionsOf = ({ winner, leaves }: Change): string[] =>
+    winningRevisionsOnly ? [winner] : leaves.map(({ revision }) => revision);
+  const byId =
+    (passes: (id: string) => boolean): LocalSelection =>
+    async (changes) =>
+      changes.map((change) => (passes(change.id) ? revisionsOf(change) : []));
+  switch (selection.kind) {
+    case "all":
+      return byId(() => true);
+    case "doc-ids": {
+      const ids = new Set(selection.ids);
+      return byId((id) => ids.has(id));
+    }
+    case "selector": {
+      const pass = matchingFilter(compileSelector(selection.selector));
+      return byDocument(parts, pass, winningRevisionsOnly);
+    }
+    case "filter": {
+      if (selection.name === "_design") return byId((id) => id.startsWith("_design/"));
+      const pass = await openFunction(parts, selection);
+      return byDocument(parts, pass, winningRevisionsOnly);
+    }
+  }
+}
+
+function byDocument(
+  { read }: LocalSelectionParts,
+  pass: DocumentFilter,
+  winningRevisionsOnly: boolean,
+): LocalSelection {
+  return async (changes) => {
+    const taken: string[][] = [];
+    for (let start = 0; start < changes.length; start += READ_COUNT_MAX) {
+      const page = changes.slice(start, start + READ_COUNT_MAX);
+      const documents = await read((tx, database) =>
+        Promise.all(
+          page.map(async ({ id }): Promise<readonly Document[]> => {
+            if (!winningRevisionsOnly) return database.readLeaves(tx, id);
+            return [await database.read(tx, id)].filter((winner) => winner !== undefined);
+          }),
+        ),
+      );
+      const passes = await pass(documents.flat());
+      let next = 0;
+      taken.push(
+        ...documents.map((leaves) =>
+          leaves.filter(() => passes[next++]).map(({ revision }) => revision),
+        ),
+      );
+    }
+    return taken;
+  };
+}
+
+function openFunction(
+  { runtime, functions, read, user }: LocalSelectionParts,
+  { name, queryParameters }: Selection & { readonly kind: "filter" },
+): Promise<DocumentFilter> {
+  const query = Object.fromEntries(
+    Object.entries(queryParameters).map(([key, value]) => [
+      key,
+      typeof value === "string" ? value : JSON.stringify(value),
+    ]),
+  );
+  const filter =
+    name === "_view" ? parseFilterName("view", query.view ?? "") : parseFilterName("filter", name);
+  return read((tx, database) =>
+    openDesignFilter(tx, { runtime, functions }, database, filter, {
+      method: "GET",
+      path: [database.name, "_changes"],
+      rawPath: `/${encodeURIComponent(database.name)}/_changes`,
+      query: { ...query, filter: name },
+      headers: {},
+      body: "undefined",
+      peer: "",
+      userName: user.userName,
+      roles: user.roles,
+    }),
+  );
+}

@@ -1,0 +1,216 @@
+/**
+ * The lists of failures in the store: for each checkpoint, the revisions that it passed though they did not arrive.
+ *
+ * A list belongs to the base id of a replication, as its checkpoint does: a job that is removed and made again goes on from the
+ * checkpoint, and must find what that left behind.
+ */
+import { type Digests, utf8Encode } from "../../base/index.ts";
+import {
+  type Key,
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+} from "../../kv/index.ts";
+import { EndpointError } from "../endpoints/endpoint.ts";
+import { type FailureKind, ReplicatorKeys } from "../replicator-keys.ts";
+import type { ArrivedRevisions, DocumentFailure } from "./failure-log.ts";
+import {
+  decodeCount,
+  decodeFailure,
+  decodeRetryRequest,
+  encodeCount,
+  encodeFailure,
+  encodeRetryRequest,
+  type ListedFailure,
+} from "./failure-record.ts";
+
+/**
+ * The longest list. A target that refuses more is no target for these documents: the job then crashes and says so, because what
+ * is not listed must not be passed. About 40 MB in the store, and 10 MB of ids in the memory of the node that runs the job.
+ */
+export const FAILURES_MAX = 100_000;
+/** So much of a reason is kept: enough for a sentence, too little for a document. */
+const REASON_LENGTH_MAX = 500;
+const ERROR_LENGTH_MAX = 100;
+/** So much of an id is part of the key, for the order; the rest is in the digest. */
+const KEY_ID_BYTES_MAX = 500;
+/** Longer ids do not fit a record. No request line could hold one either. */
+const ID_LENGTH_MAX = 25_000;
+
+const KEPT = packTuple([1]);
+
+export interface FailureCount extends FailureKind {
+  readonly count: number;
+}
+
+export interface FailurePage {
+  readonly entries: readonly ListedFailure[];
+  /** Where the next page begins; undefined when this is the last. */
+  readonly next: Key | undefined;
+}
+
+export class FailureList {
+  readonly #keys: ReplicatorKeys;
+  readonly #digests: Digests;
+  readonly #countMax: number;
+
+  constructor(subspace: Subspace, digests: Digests, countMax = FAILURES_MAX) {
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#digests = digests;
+    this.#countMax = countMax;
+  }
+
+  /** Takes `arrived` off the list and puts `failed` on it. Throws an EndpointError when it would grow too long. */
+  async change(
+    tx: Transaction,
+    baseId: string,
+    {
+      failed,
+      arrived,
+      nowMs,
+    }: {
+      readonly failed: readonly DocumentFailure[];
+      readonly arrived: readonly ArrivedRevisions[];
+      readonly nowMs: number;
+    },
+  ): Promise<void> {
+    const counts = new Counts(await this.counts(tx, baseId));
+    for (const { id, revisions } of arrived) {
+      for (const revision of revisions) {
+        const key = this.#key(baseId, id, revision);
+        const value = await tx.get(key);
+        if (value === undefined) continue;
+        tx.clear(key);
+        counts.add(kindOf(decodeFailure(value)), -1);
+      }
+    }
+    for (const failure of failed) {
+      if (failure.id.length > ID_LENGTH_MAX) {
+        throw new EndpointError("doc_id_too_long", "a document was refused whose id is too long");
+      }
+      const key = this.#key(baseId, failure.id, failure.revision);
+      const value = await tx.get(key);
+      const earlier = value && decodeFailure(value);
+      if (earlier !== undefined) counts.add(kindOf(earlier), -1);
+      const listed: ListedFailure = {
+        ...failure,
+        error: failure.error.slice(0, ERROR_LENGTH_MAX),
+        reason: failure.reason.slice(0, REASON_LENGTH_MAX),
+        firstMs: earlier?.firstMs ?? nowMs,
+        lastMs: nowMs,
+        tries: (earlier?.tries ?? 0) + 1,
+      };
+      tx.set(key, encodeFailure(listed));
+      counts.add(kindOf(listed), 1);
+    }
+    if (failed.length > 0) this.keep(tx, baseId);
+    if (failed.length > 0 && counts.total > this.#countMax) {
+      const { error, reason } = failed.at(-1) as DocumentFailure;
+      throw new EndpointError(
+        "too_many_failures",
+        `more than ${this.#countMax} revisions did not arrive; the last one: ${error}: ${reason.slice(0, REASON_LENGTH_MAX)}`,
+      );
+    }
+    for (const { count, ...kind } of counts.changed()) {
+      const key = this.#keys.failureCount(baseId, kind);
+      if (count === 0) tx.clear(key);
+      else tx.set(key, encodeCount(count));
+    }
+  }
+
+  /** Whether the list has been kept since the checkpoint passed the first failure. */
+  async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
+    return (await tx.get(this.#keys.failuresKept(baseId))) !== undefined;
+  }
+
+  keep(tx: Transaction, baseId: string): void {
+    tx.set(this.#keys.failuresKept(baseId), KEPT);
+  }
+
+  /** A page of the list, in the order of the ids' bytes. */
+  async page(
+    tx: ReadTransaction,
+    baseId: string,
+    { from, limit }: { readonly from?: Key | undefined; readonly limit: number },
+  ): Promise<FailurePage> {
+    const range = this.#keys.failures(baseId);
+    const page = await tx.getRangePage({ begin: from ?? range.begin, end: range.end }, { limit });
+    const last = page.entries.at(-1);
+    return {
+      entries: page.entries.map(({ value }) => decodeFailure(value)),
+      next: page.stoppedBy === "exhausted" || last === undefined ? undefined : keyAfter(last.key),
+    };
+  }
+
+  /** How many failures of each kind there are. */
+  async counts(tx: ReadTransaction, baseId: string): Promise<readonly FailureCount[]> {
+    const page = await tx.getRangePage(this.#keys.failureCounts(baseId));
+    return page.entries.map(({ key, value }) => ({
+      ...this.#keys.failureKind(key),
+      count: decodeCount(value),
+    }));
+  }
+
+  async retryRequest(tx: ReadTransaction, baseId: string): Promise<string | undefined> {
+    const value = await tx.get(this.#keys.failureRetry(baseId));
+    return value && decodeRetryRequest(value);
+  }
+
+  /** Asks that the list be tried again; a later request takes the place of an earlier one. */
+  askRetry(tx: Transaction, baseId: string, request: string): void {
+    tx.set(this.#keys.failureRetry(baseId), encodeRetryRequest(request));
+  }
+
+  /** Forgets the request, unless it is a later one. */
+  async endRetry(tx: Transaction, baseId: string, request: string): Promise<void> {
+    if ((await this.retryRequest(tx, baseId)) !== request) return;
+    tx.clear(this.#keys.failureRetry(baseId));
+  }
+
+  /** Fires when a request comes or goes. */
+  watchRetry(tx: Transaction, baseId: string) {
+    return tx.watch(this.#keys.failureRetry(baseId));
+  }
+
+  #key(baseId: string, id: string, revision: string): Key {
+    const digest = this.#digests.md5(utf8Encode(JSON.stringify([id, revision])));
+    return this.#keys.failure(baseId, utf8Encode(id).subarray(0, KEY_ID_BYTES_MAX), digest);
+  }
+}
+
+/** The counters of a list within one transaction. */
+class Counts {
+  readonly #counts = new Map<string, FailureCount>();
+  readonly #changed = new Set<string>();
+
+  constructor(counts: readonly FailureCount[]) {
+    for (const count of counts) this.#counts.set(nameOf(count), count);
+  }
+
+  get total(): number {
+    let total = 0;
+    for (const { count } of this.#counts.values()) total += count;
+    return total;
+  }
+
+  add(kind: FailureKind, more: number): void {
+    const name = nameOf(kind);
+    this.#counts.set(name, { ...kind, count: (this.#counts.get(name)?.count ?? 0) + more });
+    this.#changed.add(name);
+  }
+
+  changed(): readonly FailureCount[] {
+    return [...this.#changed].map((name) => this.#counts.get(name) as FailureCount);
+  }
+}
+
+function nameOf({ phase, status, error }: FailureKind): string {
+  return `${phase} ${status} ${error}`;
+}
+
+/** The error as text of a key: a name, whatever a server may send in its place. */
+function kindOf({ phase, status, error }: DocumentFailure): FailureKind {
+  return { phase, status: status ?? 0, error: error.replace(/[^\x20-\x7e]/g, "?") };
+}

@@ -1,0 +1,88 @@
+/**
+ * The list of documents that a replication left behind, as a run uses it. What stands on it may be passed by the checkpoint,
+ * so a batch is finished only when its failures are recorded.
+ *
+ * Two implementations: `StoredFailureLog` for jobs, in our own store, and `MemoryFailureLog` for a run from the shell.
+ */
+import type { WriteFailure } from "../endpoints/endpoint.ts";
+
+/** A revision that did not arrive. `read`: the source did not give it; `write`: the target did not take it. */
+export interface DocumentFailure extends WriteFailure {
+  readonly phase: "read" | "write";
+}
+
+/** Revisions of a document that need not arrive any more: the target has them, or what the source has in their place. */
+export interface ArrivedRevisions {
+  readonly id: string;
+  readonly revisions: readonly string[];
+}
+
+export interface ListedRevision {
+  readonly id: string;
+  readonly revision: string;
+}
+
+export interface FailureLog {
+  /** When the revision that waits longest for another try was tried last, as of when the run began; undefined: none waits. */
+  readonly waitsSinceMs: number | undefined;
+  /** Whether it holds, or held, all that the checkpoint passed: then there is no need to look back. */
+  isWhole(): Promise<boolean>;
+  /** The run has looked back: from now on it is whole. */
+  lookedBack(): Promise<void>;
+  /** Whether any revision of the document may be on the list; what arrives of others need not be recorded. */
+  has(documentId: string): boolean;
+  /** Settles when the list holds `failed` and holds `arrived` no more. */
+  record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
+  /** The whole list, in pages. What is recorded meanwhile may or may not be among them. */
+  pages(): AsyncIterable<readonly ListedRevision[]>;
+  /** Waits until somebody asks that the list be tried again; undefined when the signal aborts first. */
+  retryAsked(signal: AbortSignal): Promise<string | undefined>;
+  /** The list was gone through as `request` asked. */
+  retryDone(request: string): Promise<void>;
+}
+
+export class MemoryFailureLog implements FailureLog {
+  /** In the order in which they failed. */
+  readonly failures: DocumentFailure[] = [];
+  /** The list begins with the run. */
+  readonly waitsSinceMs = undefined;
+  readonly #ids = new Set<string>();
+
+  /** It does not outlive the run. */
+  async isWhole(): Promise<boolean> {
+    return false;
+  }
+
+  async lookedBack(): Promise<void> {}
+
+  has(documentId: string): boolean {
+    return this.#ids.has(documentId);
+  }
+
+  async record(
+    failed: readonly DocumentFailure[],
+    arrived: readonly ArrivedRevisions[],
+  ): Promise<void> {
+    const gone = new Map(arrived.map(({ id, revisions }) => [id, new Set(revisions)]));
+    const renewed = new Set(failed.map(({ id, revision }) => JSON.stringify([id, revision])));
+    const kept = this.failures.filter(
+      ({ id, revision }) =>
+        gone.get(id)?.has(revision) !== true && !renewed.has(JSON.stringify([id, revision])),
+    );
+    this.failures.splice(0, this.failures.length, ...kept);
+    for (const failure of failed) {
+      this.failures.push(failure);
+      this.#ids.add(failure.id);
+    }
+  }
+
+  async *pages(): AsyncIterable<readonly ListedRevision[]> {
+    yield [...this.failures];
+  }
+
+  async retryAsked(): Promise<undefined> {
+    return undefined;
+  }
+
+  async retryDone(): Promise<void> {}
+}

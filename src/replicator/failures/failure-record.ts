@@ -1,0 +1,49 @@
+/** The stored form of a failure, of the count of a kind, and of the wish to try again. The first element is the format's version. */
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { packTuple, unpackTuple } from "../../kv/index.ts";
+import type { DocumentFailure } from "./failure-log.ts";
+
+/** A failure with what is known of its past. */
+export interface ListedFailure extends DocumentFailure {
+  readonly firstMs: number;
+  readonly lastMs: number;
+  readonly tries: number;
+}
+
+const FORMAT = 1;
+
+/** The texts are JSON inside the tuple: an id or a reason may hold what a tuple's text cannot, such as half a surrogate pair. */
+export function encodeFailure(failure: ListedFailure): Uint8Array {
+  const { id, revision, phase, status, error, reason, firstMs, lastMs, tries } = failure;
+  const text = JSON.stringify({ id, revision, phase, status, error, reason });
+  return packTuple([FORMAT, firstMs, lastMs, tries, utf8Encode(text)]);
+}
+
+export function decodeFailure(value: Uint8Array): ListedFailure {
+  const [format, firstMs, lastMs, tries, text] = unpackTuple(value);
+  assert(format === FORMAT, "The failure has a format of this version");
+  assert(typeof firstMs === "number" && typeof lastMs === "number", "A failure has its times");
+  assert(typeof tries === "number" && text instanceof Uint8Array, "A failure has its tries");
+  const failure = JSON.parse(utf8Decode(text)) as DocumentFailure;
+  return { ...failure, status: failure.status, firstMs, lastMs, tries };
+}
+
+export function encodeCount(count: number): Uint8Array {
+  return packTuple([FORMAT, count]);
+}
+
+export function decodeCount(value: Uint8Array): number {
+  const [format, count] = unpackTuple(value);
+  assert(format === FORMAT && typeof count === "number", "A count is a number");
+  return count;
+}
+
+export function encodeRetryRequest(request: string): Uint8Array {
+  return packTuple([FORMAT, request]);
+}
+
+export function decodeRetryRequest(value: Uint8Array): string {
+  const [format, request] = unpackTuple(value);
+  assert(format === FORMAT && typeof request === "string", "A wish to try again has an id");
+  return request;
+}

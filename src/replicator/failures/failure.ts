@@ -1,0 +1,31 @@
+/** What is said of an error that ended a run: CouchDB's words where it has them, never a credential. */
+import { OperationalError } from "../../base/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import { EndpointError } from "../endpoints/endpoint.ts";
+import { networkError } from "../endpoints/network-errors.ts";
+import type { ReplicationFailure } from "../jobs/job-data.ts";
+import { parseUrl } from "../request/endpoint-url.ts";
+
+/** The server that could not be reached at all, if that is why; undefined for failures of any other kind. */
+export function unreachableOrigin(error: unknown): string | undefined {
+  if (!(error instanceof OperationalError) || error.code !== "HTTP_REQUEST_FAILED")
+    return undefined;
+  const { url, cause } = error.details;
+  if (typeof url !== "string" || !networkError(cause).isOutage) return undefined;
+  return parseUrl(url)?.origin;
+}
+
+export function describeFailure(error: unknown): ReplicationFailure {
+  if (error instanceof EndpointError) return { error: error.error, reason: error.reason };
+  if (error instanceof ProtocolError) return { error: error.error, reason: error.reason };
+  if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };
+  if (error.code !== "HTTP_REQUEST_FAILED") {
+    const { reason } = error.details;
+    return { error: error.code, reason: typeof reason === "string" ? reason : error.message };
+  }
+  const { method, url, cause } = error.details;
+  if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") {
+    return { error: "nxdomain", reason: `could not resolve ${url}` };
+  }
+  return { error: "http_request_failed", reason: `${method} ${url}: ${cause}` };
+}

@@ -1,0 +1,123 @@
+/** The list of failures of a job for those who look at it: read, counted, and tried again on demand. */
+import { type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { Key, KeyValueStore } from "../../kv/index.ts";
+import type { JobControls } from "../jobs/job-controls.ts";
+import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import type { JobEntry } from "../jobs/job-views.ts";
+import { stepFor } from "../jobs/job-wish.ts";
+import { baseIdOf } from "../request/replication-id.ts";
+import type { FailureCount, FailureList, FailurePage } from "./failure-list.ts";
+import type { ListedFailure } from "./failure-record.ts";
+
+/** Failures read in one transaction. */
+const PAGE_ROWS_MAX = 500;
+/** How long a caller waits for a node to try again; what lasts longer goes on without him. */
+const RETRY_WAIT_MS_MAX = 30_000;
+
+export interface JobFailuresParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly failureList: FailureList;
+  readonly controls: JobControls;
+}
+
+/** `done`: a node has gone through the list; else it still will. */
+export interface RetryOutcome {
+  readonly done: boolean;
+  readonly triedCount: number;
+  readonly leftCount: number;
+}
+
+export class JobFailures {
+  readonly #parts: JobFailuresParts;
+
+  constructor(parts: JobFailuresParts) {
+    this.#parts = parts;
+  }
+
+  /** How many failures of each kind the job's list holds. */
+  async counts({ data }: JobEntry): Promise<readonly FailureCount[]> {
+    const { kv, failureList } = this.#parts;
+    const baseId = baseIdOf(data.replicationId);
+    return baseId === undefined ? [] : kv.read((tx) => failureList.counts(tx, baseId));
+  }
+
+  /** Failures in the order of the documents' ids. */
+  async list(
+    { data }: JobEntry,
+    { skip, limit }: { readonly skip: number; readonly limit: number },
+  ): Promise<readonly ListedFailure[]> {
+    const { kv, failureList } = this.#parts;
+    const baseId = baseIdOf(data.replicationId);
+    const failures: ListedFailure[] = [];
+    if (baseId === undefined || limit === 0) return failures;
+    let toSkip = skip;
+    let from: Key | undefined;
+    do {
+      const page: FailurePage = await kv.read((tx) =>
+        failureList.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
+      );
+      failures.push(...page.entries.slice(toSkip, toSkip + limit - failures.length));
+      toSkip = Math.max(0, toSkip - page.entries.length);
+      from = page.next;
+    } while (from !== undefined && failures.length < limit);
+    return failures;
+  }
+
+  /**
+   * Asks the node that runs the job, or the next one that has room, to try the list again, and waits for that. A job that has
+   * ended runs once more for the list alone; one that rests does it when it is resumed, and nobody waits for that.
+   */
+  async retry(entry: JobEntry, signal: AbortSignal): Promise<RetryOutcome> {
+    const { runtime, kv, jobs, failureList, controls } = this.#parts;
+    const baseId = baseIdOf(entry.data.replicationId);
+    const triedCount = await this.#total(entry);
+    if (baseId === undefined || triedCount === 0) {
+      return { done: true, triedCount: 0, leftCount: 0 };
+    }
+    const request = randomHex(runtime.random);
+    const name = { type: REPLICATION_JOB_TYPE, id: entry.jobId };
+    const rests = await kv.transact(
+      async (tx) => {
+        failureList.askRetry(tx, baseId, request);
+        const { isPaused } = await controls.get(tx, entry.jobId);
+        const job = await jobs.get(tx, name);
+        if (job === undefined) return false;
+        if ((await stepFor(tx, controls, job, "try-list")) === "due") {
+          await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
+        }
+        return isPaused;
+      },
+      { whenUnknown: "retry" },
+    );
+    if (rests) return { done: false, triedCount, leftCount: triedCount };
+    const done = await waitAtMost(runtime.clock, RETRY_WAIT_MS_MAX, signal, (over) =>
+      this.#retried(baseId, request, over),
+    );
+    return { done, triedCount, leftCount: await this.#total(entry) };
+  }
+
+  async #retried(baseId: string, request: string, signal: AbortSignal): Promise<void> {
+    const { kv, failureList } = this.#parts;
+    for (;;) {
+      const { current, watch } = await kv.transact(async (tx) => ({
+        current: await failureList.retryRequest(tx, baseId),
+        watch: failureList.watchRetry(tx, baseId),
+      }));
+      try {
+        if (current !== request) return;
+        await watch.fired(signal);
+      } finally {
+        watch.cancel();
+      }
+    }
+  }
+
+  async #total(entry: JobEntry): Promise<number> {
+    let total = 0;
+    for (const { count } of await this.counts(entry)) total += count;
+    return total;
+  }
+}

@@ -1,0 +1,148 @@
+/** The list of failures of a job that runs: every write to it verifies that the job is still held. */
+import type { Runtime } from "../../base/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
+import type { FailureList, FailurePage } from "./failure-list.ts";
+import type { ArrivedRevisions, DocumentFailure, FailureLog } from "./failure-log.ts";
+import type { ListedFailure } from "./failure-record.ts";
+
+/** Failures read in one transaction, and tried again in one batch. */
+const PAGE_ROWS_MAX = 500;
+/** Failures written in one transaction: a megabyte at most, unless ids are very long. */
+const WRITE_ROWS_MAX = 200;
+
+export interface StoredFailureLogParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly list: FailureList;
+  readonly baseId: string;
+  /** Throws when the job was taken away. */
+  readonly verify: (tx: ReadTransaction) => Promise<void>;
+}
+
+export class StoredFailureLog implements FailureLog {
+  readonly #parts: StoredFailureLogParts;
+  /** Documents that were on the list since it was opened: nobody but the job's holder puts one there. */
+  readonly #ids = new Set<string>();
+  #waitsSinceMs: number | undefined;
+
+  private constructor(parts: StoredFailureLogParts) {
+    this.#parts = parts;
+  }
+
+  static async open(parts: StoredFailureLogParts): Promise<StoredFailureLog> {
+    const log = new StoredFailureLog(parts);
+    for await (const entries of log.pages()) {
+      for (const { id, lastMs } of entries) {
+        log.#ids.add(id);
+        log.#waitsSinceMs = Math.min(lastMs, log.#waitsSinceMs ?? lastMs);
+      }
+    }
+    return log;
+  }
+
+  get waitsSinceMs(): number | undefined {
+    return this.#waitsSinceMs;
+  }
+
+  isWhole(): Promise<boolean> {
+    const { kv, list, baseId } = this.#parts;
+    return kv.read((tx) => list.isKept(tx, baseId));
+  }
+
+  async lookedBack(): Promise<void> {
+    const { kv, list, baseId, verify } = this.#parts;
+    await kv.transact(
+      async (tx) => {
+        await verify(tx);
+        list.keep(tx, baseId);
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  has(documentId: string): boolean {
+    return this.#ids.has(documentId);
+  }
+
+  async record(
+    failed: readonly DocumentFailure[],
+    arrived: readonly ArrivedRevisions[],
+  ): Promise<void> {
+    const { runtime } = this.#parts;
+    for (const { id } of failed) this.#ids.add(id);
+    for (let start = 0; start < arrived.length; start += WRITE_ROWS_MAX) {
+      await this.#change([], arrived.slice(start, start + WRITE_ROWS_MAX));
+    }
+    for (let start = 0; start < failed.length; start += WRITE_ROWS_MAX) {
+      await this.#change(failed.slice(start, start + WRITE_ROWS_MAX), []);
+    }
+    for (const { id, revision, phase, status, error, reason } of failed) {
+      const fields = { documentId: id, revision, phase, status, error, reason };
+      runtime.trace.event("replication.refused", fields);
+    }
+  }
+
+  async *pages(): AsyncIterable<readonly ListedFailure[]> {
+    const { kv, list, baseId } = this.#parts;
+    let from: FailurePage["next"];
+    do {
+      const page: FailurePage = await kv.read((tx) =>
+        list.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
+      );
+      if (page.entries.length > 0) yield page.entries;
+      from = page.next;
+    } while (from !== undefined);
+  }
+
+  async retryAsked(signal: AbortSignal): Promise<string | undefined> {
+    const { kv, list, baseId } = this.#parts;
+    while (!signal.aborted) {
+      const { request, watch } = await kv.transact(async (tx) => ({
+        request: await list.retryRequest(tx, baseId),
+        watch: list.watchRetry(tx, baseId),
+      }));
+      if (request === undefined) await fired(watch, signal);
+      watch.cancel();
+      if (request !== undefined) return request;
+    }
+    return undefined;
+  }
+
+  async retryDone(request: string): Promise<void> {
+    const { kv, list, baseId, verify } = this.#parts;
+    await kv.transact(
+      async (tx) => {
+        await verify(tx);
+        await list.endRetry(tx, baseId, request);
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  async #change(
+    failed: readonly DocumentFailure[],
+    arrived: readonly ArrivedRevisions[],
+  ): Promise<void> {
+    const { runtime, kv, list, baseId, verify } = this.#parts;
+    const nowMs = runtime.clock.nowMs();
+    await kv.transact(
+      async (tx) => {
+        await verify(tx);
+        await list.change(tx, baseId, { failed, arrived, nowMs });
+      },
+      { whenUnknown: "check" },
+    );
+  }
+}
+
+/** Waits for the watch; that the signal aborts is no failure. */
+async function fired(
+  watch: { fired(signal: AbortSignal): Promise<void> },
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await watch.fired(signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * What is kept of replications that no job has any more: their lists of failures, and our copies of their checkpoints. A job that is
+ * made again within some weeks goes on where the last one ended, and finds what that left behind; after that both are forgotten, so
+ * that the store is bounded. A run that finds a checkpoint and no list to it looks back (`ReplicationRun`).
+ *
+ * Whoever gives up a replication id leaves a mark; how old it is, the first look at it says.
+ */
+import type { Runtime } from "../../base/index.ts";
+import {
+  type KeyValueStore,
+  keyAfter,
+  packTuple,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+} from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+
+/** Marks looked at in one transaction. */
+const PAGE_ROWS_MAX = 50;
+
+export class AbandonedReplications {
+  readonly #runtime: Pick<Runtime, "clock">;
+  readonly #kv: KeyValueStore;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(runtime: Pick<Runtime, "clock">, kv: KeyValueStore, subspace: Subspace) {
+    this.#runtime = runtime;
+    this.#kv = kv;
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  /** Looks at every mark once; forgets what was abandoned for so long. */
+  async prune(ageSecMax: number): Promise<void> {
+    let { begin } = this.#keys.abandoned();
+    const { end } = this.#keys.abandoned();
+    for (let isDone = false; !isDone; ) {
+      const page = await this.#kv.transact(
+        async (tx) => {
+          const marks = await tx.getRangePage({ begin, end }, { limit: PAGE_ROWS_MAX });
+          for (const { key, value } of marks.entries) {
+            await this.#look(tx, this.#keys.abandonedBaseId(key), value, ageSecMax);
+          }
+          return marks;
+        },
+        { whenUnknown: "retry" },
+      );
+      const last = page.entries.at(-1);
+      isDone = last === undefined || page.stoppedBy === "exhausted";
+      if (last !== undefined) begin = keyAfter(last.key);
+    }
+  }
+
+  async #look(tx: Transaction, baseId: string, mark: Uint8Array, ageSecMax: number): Promise<void> {
+    const keys = this.#keys;
+    const owners = await tx.getRangePage(keys.replicationIdsOf(baseId), { limit: 1 });
+    if (owners.entries.length > 0 || !(await this.#hasAnything(tx, baseId))) {
+      tx.clear(keys.abandonedMark(baseId));
+      return;
+    }
+    const nowMs = this.#runtime.clock.nowMs();
+    const sinceMs = decodeMark(mark);
+    if (sinceMs === undefined) {
+      tx.set(keys.abandonedMark(baseId), encodeMark(nowMs));
+      return;
+    }
+    if (nowMs - sinceMs < ageSecMax * 1000) return;
+    tx.clearRange(keys.failures(baseId));
+    tx.clearRange(keys.failureCounts(baseId));
+    tx.clear(keys.failureRetry(baseId));
+    tx.clear(keys.failuresKept(baseId));
+    tx.clear(keys.ownCheckpoint(baseId));
+    tx.clear(keys.abandonedMark(baseId));
+  }
+
+  async #hasAnything(tx: Transaction, baseId: string): Promise<boolean> {
+    for (const key of [this.#keys.failuresKept(baseId), this.#keys.ownCheckpoint(baseId)]) {
+      if ((await tx.get(key)) !== undefined) return true;
+    }
+    const listed = await tx.getRangePage(this.#keys.failures(baseId), { limit: 1 });
+    return listed.entries.length > 0;
+  }
+}
+
+/** The stored form of a mark; the first element is the format's version. */
+export function encodeMark(sinceMs?: number): Uint8Array {
+  return packTuple(sinceMs === undefined ? [1] : [1, sinceMs]);
+}
+
+function decodeMark(value: Uint8Array): number | undefined {
+  const [, sinceMs] = unpackTuple(value);
+  return sinceMs === undefined ? undefined : Number(sinceMs);
+}

@@ -1,0 +1,176 @@
+/** Every cell of the tables that say what becomes of a job; the page about the replicator shows the same. */
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { parseReplication } from "../request/parse-replication.ts";
+import {
+  decideDue,
+  decideList,
+  decideRun,
+  decideWish,
+  JOB_PHASES,
+  JOB_WISHES,
+  type JobKind,
+  kindOf,
+  NEVER_SEC,
+  OUTCOMES,
+  phaseOf,
+  type RunEnding,
+  STEPS,
+  STEPS_WHEN_PAUSED,
+} from "./decide.ts";
+import { newJobData, type ReplicationJobData } from "./job-data.ts";
+
+const PAGE = readFileSync(new URL("../../../docs/spec/replicator.md", import.meta.url), "utf8");
+const NOW_SEC = 1000;
+const FAILURE = { error: "econnrefused", reason: "nobody there" };
+const KINDS: readonly JobKind[] = ["transient one-shot", "transient continuous", "persistent"];
+
+const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind: Kind }> } = {
+  completed: { kind: "completed", result: { ok: true } },
+  stopped: { kind: "stopped" },
+  stalled: { kind: "stalled", reason: "nothing moved" },
+  crashed: { kind: "crashed", failure: FAILURE, unreachable: "http://host" },
+  "put-off": { kind: "put-off", failure: FAILURE },
+  "met-transient": { kind: "met-transient", failure: FAILURE },
+  "met-persistent": { kind: "met-persistent", failure: FAILURE },
+  malformed: { kind: "malformed", failure: FAILURE },
+  "list-tried": { kind: "list-tried" },
+  "list-stopped": { kind: "list-stopped" },
+  "list-met": { kind: "list-met" },
+};
+
+function dataOf(kind: JobKind): ReplicationJobData {
+  const continuous = kind === "transient continuous";
+  const replication = parseReplication({ source: "a", target: "b", continuous });
+  const document =
+    kind === "persistent" ? { database: "_replicator", databaseUuid: "u", id: "d" } : undefined;
+  const origin = { replication, document, userName: null, replicationId: undefined };
+  return { ...newJobData(origin, 0), errorCount: 3, stallCount: 1 };
+}
+
+/** The table with this heading: its rows, by their first cell. */
+function tableOf(heading: string): Map<string, string[]> {
+  const [, rest = ""] = PAGE.split(`| ${heading} |`);
+  const lines = rest.split("\n").slice(2);
+  const rows = lines.slice(
+    0,
+    lines.findIndex((line) => !line.startsWith("|")),
+  );
+  const cells = rows.map((row) =>
+    row
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+  return new Map(cells.map(([name = "", ...others]) => [name, others]));
+}
+
+describe("the page", () => {
+  test("says what becomes of each kind of job, however its run ended", () => {
+    const shown = [...tableOf("a run ended")].map(([ending, outcomes]) => [ending, outcomes]);
+    const decided = Object.entries(OUTCOMES).map(([ending, outcomes]) => [
+      ending,
+      KINDS.map((kind) => outcomes[kind]),
+    ]);
+    expect(shown).toEqual(decided);
+  });
+
+  test("says what is done about each wish, wherever the job is", () => {
+    const shown = [...tableOf("wish")];
+    const decided = JOB_WISHES.map((wish) => [
+      wish,
+      [...JOB_PHASES.map((phase) => STEPS[phase][wish]), STEPS_WHEN_PAUSED[wish] ?? "the same"],
+    ]);
+    expect(shown).toEqual(decided);
+  });
+});
+
+describe.each(KINDS)("a %s job", (kind) => {
+  const job = dataOf(kind);
+  const before: ReplicationJobData = { ...job, state: "completed", result: { session_id: "s" } };
+  const facts = { nowSec: NOW_SEC, pauseSec: (errorCount: number) => 100 * errorCount };
+
+  test("is what it is", () => {
+    expect(kindOf(job)).toBe(kind);
+  });
+
+  test.each(Object.values(ENDINGS))("whose run ended as $kind", (ending) => {
+    const fate = decideRun(ending, job, before, facts);
+    const outcome = OUTCOMES[ending.kind][kind];
+    expect(fate.state).toBe(outcome === "same" ? before.state : outcome);
+    const types = fate.events.map(({ type }) => type);
+    switch (outcome) {
+      case "same":
+        expect(fate).toMatchObject({ result: before.result, errorCount: 3, stallCount: 1 });
+        expect(types).toEqual(["stopped"]);
+        expect(fate.due).toBe(
+          { "list-stopped": NOW_SEC, "list-met": NOW_SEC + 5 }[ending.kind as string] ?? "list",
+        );
+        break;
+      case "completed":
+        expect(fate).toMatchObject({ result: { ok: true }, errorCount: 0, stallCount: 0 });
+        expect([types, fate.due]).toEqual([["stopped"], "list"]);
+        break;
+      case "pending": {
+        const isStall = ending.kind === "stalled";
+        expect(types).toEqual([isStall ? "stalled" : "stopped", "pending"]);
+        expect(fate).toMatchObject({ errorCount: 3, stallCount: isStall ? 2 : 1, due: NOW_SEC });
+        break;
+      }
+      case "crashing":
+        expect(types).toEqual(["crashed", "pending"]);
+        expect(fate).toMatchObject({ failure: FAILURE, errorCount: 4, due: NOW_SEC + 400 });
+        expect(fate.unreachable).toBe(ending.kind === "crashed" ? "http://host" : undefined);
+        break;
+      case "failed":
+        expect(types).toEqual(["crashed"]);
+        expect(fate).toMatchObject({ failure: FAILURE, errorCount: 4, unreachable: undefined });
+        expect(fate.due).toBe(ending.kind === "met-persistent" ? "ended" : "list");
+    }
+    if (outcome !== "crashing" && outcome !== "failed") expect(fate.failure).toBeUndefined();
+  });
+});
+
+describe("the list of failures of a job that has ended", () => {
+  const list = { isAsked: false, isEmpty: false, isPersistent: true, retrySec: 60 };
+  const later = { dueAtSec: NOW_SEC + 60, request: "ask" };
+  const now = { dueAtSec: NOW_SEC, request: "keep" };
+  const never = { dueAtSec: undefined, request: "keep" };
+  test.each([
+    ["completed", list, later],
+    ["completed", { ...list, isEmpty: true }, never],
+    ["completed", { ...list, isPersistent: false }, never],
+    ["completed", { ...list, retrySec: 0 }, never],
+    ["completed", { ...list, isAsked: true, isEmpty: true }, now],
+    ["failed", list, never],
+    ["failed", { ...list, isAsked: true }, { dueAtSec: undefined, request: "end" }],
+  ] as const)("of one that is %s, %j", (state, asked, fate) => {
+    expect(decideList(state, asked, NOW_SEC)).toEqual(fate);
+  });
+});
+
+test.each([
+  [false, false, 5000],
+  [false, true, NOW_SEC],
+  [true, false, NEVER_SEC],
+  [true, true, NEVER_SEC],
+])("due at 5000, paused %s, decided anew %s: %d", (isPaused, isDecidedAnew, dueAtSec) => {
+  expect(decideDue(5000, { isPaused, isDecidedAnew }, NOW_SEC)).toBe(dueAtSec);
+});
+
+describe.each(JOB_PHASES)("a job that is %s", (phase) => {
+  test.each(JOB_WISHES)("when somebody wants %s of it", (wish) => {
+    expect(decideWish(wish, phase, false)).toBe(STEPS[phase][wish]);
+    const stands = STEPS[phase][wish] === "refuse-ended";
+    const whenPaused = (!stands && STEPS_WHEN_PAUSED[wish]) || STEPS[phase][wish];
+    expect(decideWish(wish, phase, true)).toBe(whenPaused);
+  });
+
+  test("is that by what its queue and its data say", () => {
+    const queue = ({ running: "running", completed: "finished", failed: "finished" } as const)[
+      phase as "running"
+    ];
+    const state = phase === "running" ? "crashing" : phase === "list-due" ? "completed" : phase;
+    expect(phaseOf({ state: queue ?? "pending" }, { state })).toBe(phase);
+  });
+});

@@ -1,0 +1,343 @@
+/**
+ * What becomes of a job: decided here, and nowhere else. Pure, like `choose-stops.ts`: others find out how a run ended, what somebody
+ * wants of a job and what the store knows of it, ask, and carry the answer out. `docs/spec/replicator.md` shows the same tables.
+ */
+import type { Job } from "../../jobs/index.ts";
+import {
+  hasEnded,
+  type JobEvent,
+  type ReplicationFailure,
+  type ReplicationJobData,
+  type RunOutcome,
+  replicationState,
+} from "./job-data.ts";
+
+/** When a job that rests is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
+export const NEVER_SEC = 2 ** 36;
+
+/** When a job that has ended looks again whether the owner of its replication has tried their failures. */
+const LIST_PAUSE_SEC = 5;
+
+/** How a run ended. */
+export type RunEnding =
+  /** It came to the end of the changes. */
+  | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
+  /** It had its turn, its node stops, or an operator decided something. */
+  | { readonly kind: "stopped" }
+  /** Nothing moved, though something should have. */
+  | { readonly kind: "stalled"; readonly reason: string }
+  /** `unreachable`: the origin of a server that could not be reached. */
+  | {
+      readonly kind: "crashed";
+      readonly failure: ReplicationFailure;
+      readonly unreachable: string | undefined;
+    }
+  /** A server wants it to come later (`max_backoff`). */
+  | { readonly kind: "put-off"; readonly failure: ReplicationFailure }
+  /** Another job owns the replication. */
+  | { readonly kind: "met-transient"; readonly failure: ReplicationFailure }
+  | { readonly kind: "met-persistent"; readonly failure: ReplicationFailure }
+  | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
+  /** A run for the failures alone: they were tried, it was stopped before, or another job owns the replication. */
+  | { readonly kind: "list-tried" }
+  | { readonly kind: "list-stopped" }
+  | { readonly kind: "list-met" };
+
+export type JobKind = "transient one-shot" | "transient continuous" | "persistent";
+
+/** `same`: what it was before the run. */
+type Outcome = RunOutcome | "same";
+
+const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
+  "transient one-shot": outcome,
+  "transient continuous": outcome,
+  persistent: outcome,
+});
+
+/** What becomes of a job, by how its run ended. */
+export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKind, Outcome>>>> = {
+  completed: ALL("completed"),
+  stopped: ALL("pending"),
+  stalled: ALL("pending"),
+  // Its caller waits for the answer; nobody waits for the others, and whoever started them counts on them.
+  crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
+  "put-off": ALL("crashing"),
+  "met-transient": ALL("crashing"),
+  "met-persistent": ALL("failed"),
+  malformed: ALL("failed"),
+  "list-tried": ALL("same"),
+  "list-stopped": ALL("same"),
+  "list-met": ALL("same"),
+};
+
+/** What is written of a run that ended. */
+export interface Fate {
+  readonly state: RunOutcome;
+  readonly failure: ReplicationFailure | undefined;
+  readonly result: Readonly<Record<string, unknown>> | undefined;
+  readonly errorCount: number;
+  readonly stallCount: number;
+  /** Oldest first. */
+  readonly events: readonly Omit<JobEvent, "timeMs">[];
+  /** In seconds since the epoch; `list`: as `decideList` says; `ended`: not again. */
+  readonly due: number | "list" | "ended";
+  /** A server for whose return the job waits, beside its own pause. */
+  readonly unreachable: string | undefined;
+}
+
+export interface RunFacts {
+  readonly nowSec: number;
+  /** The pause after so many errors in a row. */
+  readonly pauseSec: (errorCount: number) => number;
+}
+
+export function kindOf({
+  document,
+  replication,
+}: Pick<ReplicationJobData, "document" | "replication">): JobKind {
+  if (document !== undefined) return "persistent";
+  return replication?.continuous === true ? "transient continuous" : "transient one-shot";
+}
+
+/** What becomes of a job whose run ended so. `job`: as the run left it; `before`: as the run found it. */
+export function decideRun(
+  ending: RunEnding,
+  job: ReplicationJobData,
+  before: ReplicationJobData,
+  { nowSec, pauseSec }: RunFacts,
+): Fate {
+  const outcome = OUTCOMES[ending.kind][kindOf(job)];
+  const stallCount = job.stallCount ?? 0;
+  const base = {
+    failure: undefined,
+    result: undefined,
+    errorCount: job.errorCount,
+    stallCount,
+    unreachable: undefined,
+  };
+  switch (outcome) {
+    case "same":
+      return {
+        ...base,
+        state: before.state,
+        failure: before.failure,
+        result: before.result,
+        errorCount: before.errorCount,
+        events: [{ type: "stopped" }],
+        due: dueForList(ending.kind, nowSec),
+      };
+    case "completed": {
+      const result = ending.kind === "completed" ? ending.result : undefined;
+      const events = [{ type: "stopped" }] as const;
+      return { ...base, state: outcome, result, errorCount: 0, stallCount: 0, events, due: "list" };
+    }
+    case "pending": {
+      const ended =
+        ending.kind === "stalled"
+          ? ({ type: "stalled", reason: ending.reason } as const)
+          : ({ type: "stopped" } as const);
+      const events = [ended, { type: "pending" }] as const;
+      const stalls = ending.kind === "stalled" ? stallCount + 1 : stallCount;
+      return { ...base, state: outcome, stallCount: stalls, events, due: nowSec };
+    }
+    case "crashing": {
+      const failure = failureOf(ending);
+      const errorCount = job.errorCount + 1;
+      return {
+        ...base,
+        state: outcome,
+        failure,
+        errorCount,
+        events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
+        due: nowSec + pauseSec(errorCount),
+        unreachable: ending.kind === "crashed" ? ending.unreachable : undefined,
+      };
+    }
+    case "failed": {
+      const failure = failureOf(ending);
+      const errorCount = job.errorCount + 1;
+      const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
+      // What somebody asked of the list of a replication is for its owner to do.
+      const due = ending.kind === "met-persistent" ? "ended" : "list";
+      return { ...base, state: outcome, failure, errorCount, events, due };
+    }
+  }
+}
+
+function dueForList(kind: RunEnding["kind"], nowSec: number): Fate["due"] {
+  if (kind === "list-stopped") return nowSec;
+  return kind === "list-met" ? nowSec + LIST_PAUSE_SEC : "list";
+}
+
+function failureOf(ending: RunEnding): ReplicationFailure {
+  return "failure" in ending ? ending.failure : { error: "error", reason: "" };
+}
+
+function reasonOf({ error, reason }: ReplicationFailure): string {
+  return `${error}: ${reason}`;
+}
+
+/** What the list of failures of a job that has ended asks for. */
+export interface ListFate {
+  /** When the list is due to be tried; undefined: it is not. */
+  readonly dueAtSec: number | undefined;
+  /** What is written of the request to try it. */
+  readonly request: "keep" | "ask" | "end";
+}
+
+export function decideList(
+  state: RunOutcome,
+  list: {
+    readonly isAsked: boolean;
+    readonly isEmpty: boolean;
+    readonly isPersistent: boolean;
+    /** `failure_retry_sec`; 0: not by itself. */
+    readonly retrySec: number;
+  },
+  nowSec: number,
+): ListFate {
+  // Somebody asked too late for the run that ended.
+  if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
+  // A job that fails for good would fail again: it must not run in circles.
+  if (list.isAsked) return { dueAtSec: undefined, request: "end" };
+  const isScheduled =
+    state === "completed" && list.isPersistent && list.retrySec > 0 && !list.isEmpty;
+  if (!isScheduled) return { dueAtSec: undefined, request: "keep" };
+  return { dueAtSec: nowSec + list.retrySec, request: "ask" };
+}
+
+/** When a job is due that would be due then, after what operators decided while it ran. */
+export function decideDue(
+  dueAtSec: number,
+  control: { readonly isPaused: boolean; readonly isDecidedAnew: boolean },
+  nowSec: number,
+): number {
+  if (control.isPaused) return NEVER_SEC;
+  return control.isDecidedAnew ? nowSec : dueAtSec;
+}
+
+/** Where a job is for those who want something of it. `list-due`: it has ended, and its failures are to be tried again. */
+export const JOB_PHASES = [
+  "pending",
+  "running",
+  "crashing",
+  "list-due",
+  "completed",
+  "failed",
+] as const;
+export type JobPhase = (typeof JOB_PHASES)[number];
+
+export function phaseOf(
+  job: Pick<Job, "state">,
+  data: Pick<ReplicationJobData, "state">,
+): JobPhase {
+  const state = replicationState(job, data);
+  return job.state === "pending" && hasEnded(state) ? "list-due" : state;
+}
+
+/**
+ * What somebody, or something, wants of a job.
+ *
+ *   pause, resume, retry, reset, cancel   an operator; `reset` also from a sequence
+ *   stop          its user cancels a transient job (`_replicate`)
+ *   same, other   its document is written, or it is asked for, again: with the same replication, or another
+ *   try-list      its failures are to be tried again
+ *   reachable     the server answers again that it could not reach
+ *   old           it ended longer ago than anybody may ask for
+ */
+export const JOB_WISHES = [
+  "pause",
+  "resume",
+  "retry",
+  "reset",
+  "cancel",
+  "stop",
+  "same",
+  "other",
+  "try-list",
+  "reachable",
+  "old",
+] as const;
+export type JobWish = (typeof JOB_WISHES)[number];
+
+/**
+ * What is done about it.
+ *
+ *   nothing        it is so already, or it makes no difference
+ *   refuse-ended   the job has ended: it can be retried and reset
+ *   refuse-paused  the job is paused: it has to be resumed
+ *   rest           it is never due
+ *   due            it is due at once
+ *   due-soon       it is due at once, a little spread with the others
+ *   again          it is due at once, and how it ended last is forgotten
+ *   anew           the same, and it begins where it is told, with figures that begin anew
+ *   anew-later     the same, when it is resumed
+ *   replace        a new job takes its place
+ *   remove
+ */
+export type JobStep =
+  | "nothing"
+  | "refuse-ended"
+  | "refuse-paused"
+  | "rest"
+  | "due"
+  | "due-soon"
+  | "again"
+  | "anew"
+  | "anew-later"
+  | "replace"
+  | "remove";
+
+/** What is done, by where the job is. A job that is running learns of it through its watch. */
+export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobWish, JobStep>>>> = {
+  pending: waiting({ same: "nothing", reachable: "nothing" }),
+  running: {
+    ...waiting({ same: "nothing", reachable: "nothing" }),
+    retry: "nothing",
+    "try-list": "nothing",
+  },
+  crashing: waiting({ same: "replace", reachable: "due-soon" }),
+  "list-due": waiting({ same: "replace", reachable: "nothing" }),
+  completed: ended(),
+  failed: ended(),
+};
+
+function waiting(differing: Pick<Record<JobWish, JobStep>, "same" | "reachable">) {
+  return {
+    pause: "rest",
+    resume: "nothing",
+    retry: "again",
+    reset: "anew",
+    cancel: "remove",
+    stop: "remove",
+    other: "replace",
+    "try-list": "due",
+    old: "nothing",
+    ...differing,
+  } as const satisfies Record<JobWish, JobStep>;
+}
+
+function ended() {
+  return {
+    ...waiting({ same: "replace", reachable: "nothing" }),
+    pause: "refuse-ended",
+    stop: "nothing",
+    old: "remove",
+  } as const satisfies Record<JobWish, JobStep>;
+}
+
+/** What is done instead when the job is paused, wherever it is. */
+export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobWish, JobStep>>> = {
+  pause: "nothing",
+  resume: "due",
+  retry: "refuse-paused",
+  reset: "anew-later",
+  "try-list": "nothing",
+  reachable: "nothing",
+};
+
+export function decideWish(wish: JobWish, phase: JobPhase, isPaused: boolean): JobStep {
+  const step = STEPS[phase][wish];
+  if (!isPaused || step === "refuse-ended") return step;
+  return STEPS_WHEN_PAUSED[wish] ?? step;
+}

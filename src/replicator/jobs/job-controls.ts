@@ -1,0 +1,49 @@
+/** Reads and records what operators decided (`job-control.ts`). */
+import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type ControlEvent, type JobControl, UNTOUCHED } from "./job-control.ts";
+import { decodeJobControl, encodeJobControl } from "./job-control-record.ts";
+
+const EVENTS_MAX = 20;
+
+export class JobControls {
+  readonly #keys: ReplicatorKeys;
+
+  constructor(subspace: Subspace) {
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  async get(tx: ReadTransaction, jobId: string): Promise<JobControl> {
+    const value = await tx.get(this.#keys.jobControl(jobId));
+    return value === undefined ? UNTOUCHED : decodeJobControl(value);
+  }
+
+  /** Notes a decision. */
+  decide(tx: Transaction, jobId: string, present: JobControl, event: ControlEvent): void {
+    const { action, since } = event;
+    const decision = present.decision + 1;
+    const control: JobControl = {
+      isPaused: action === "pause" || (present.isPaused && action !== "resume"),
+      restartAt: since === undefined ? present.restartAt : { sequence: since, decision },
+      decision,
+      events: [event, ...present.events].slice(0, EVENTS_MAX),
+    };
+    tx.set(this.#keys.jobControl(jobId), encodeJobControl(control));
+  }
+
+  /** The run that began where it was told has a checkpoint of its own; the next one goes on from there. */
+  async endRestart(
+    tx: Transaction,
+    jobId: string,
+    { decision }: NonNullable<JobControl["restartAt"]>,
+  ): Promise<void> {
+    const control = await this.get(tx, jobId);
+    if (control.restartAt?.decision !== decision) return;
+    const ended = encodeJobControl({ ...control, restartAt: undefined });
+    tx.set(this.#keys.jobControl(jobId), ended);
+  }
+
+  remove(tx: Transaction, jobId: string): void {
+    tx.clear(this.#keys.jobControl(jobId));
+  }
+}

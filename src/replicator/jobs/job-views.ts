@@ -1,0 +1,130 @@
+/** How jobs are shown: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
+import type { Worker } from "../../jobs/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+import { isoTime } from "../times.ts";
+import { hasEnded, type ReplicationJobData, type ReplicationState } from "./job-data.ts";
+
+/** A job as those see it who look. */
+export interface JobEntry {
+  readonly jobId: string;
+  readonly data: ReplicationJobData;
+  readonly state: ReplicationState;
+  /** Who runs it; undefined while nobody does. */
+  readonly worker: Pick<Worker, "node" | "processId"> | undefined;
+  /** When a job that waits is due, in seconds since the epoch. */
+  readonly scheduledAtSec: number;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The figures of a job, under the names that `_scheduler` and `_replication_stats` use. */
+export function scheduledStatistics({
+  statistics,
+  checkpointedSequence,
+  sourceSequence,
+  throughSequence,
+  changesPending,
+}: ReplicationJobData): Json {
+  return {
+    revisions_checked: statistics.missingChecked,
+    missing_revisions_found: statistics.missingFound,
+    docs_read: statistics.docsRead,
+    docs_written: statistics.docsWritten,
+    changes_pending: changesPending ?? null,
+    doc_write_failures: statistics.docWriteFailures,
+    bulk_get_docs: statistics.bulkGetDocs,
+    bulk_get_attempts: statistics.bulkGetAttempts,
+    checkpointed_source_seq: sequenceText(checkpointedSequence),
+    source_seq: sequenceText(sourceSequence),
+    through_seq: sequenceText(throughSequence),
+  };
+}
+
+/** An element of `_scheduler/jobs`. */
+export function jobView(entry: JobEntry, serverUrl: string): Json {
+  const { jobId, data, state, worker } = entry;
+  return {
+    database: data.document?.database ?? null,
+    id: data.replicationId ?? jobId,
+    pid: worker?.processId ?? null,
+    source: shownAddress(data.replication?.source, serverUrl),
+    target: shownAddress(data.replication?.target, serverUrl),
+    user: data.userName,
+    doc_id: data.document?.id ?? null,
+    state,
+    info: info(entry),
+    history: data.history.map(({ type, timeMs, reason }) => ({
+      timestamp: isoTime(timeMs),
+      type,
+      ...(reason === undefined ? {} : { reason }),
+    })),
+    node: worker?.node ?? null,
+    start_time: isoTime(data.addedTimeMs),
+  };
+}
+
+/** An element of `_scheduler/docs`. */
+export function documentView(entry: JobEntry, serverUrl: string): Json {
+  const { data, state, worker } = entry;
+  return {
+    database: data.document?.database ?? null,
+    doc_id: data.document?.id ?? null,
+    id: hasEnded(state) ? null : (data.replicationId ?? null),
+    node: worker?.node ?? null,
+    source: shownAddress(data.replication?.source, serverUrl),
+    target: shownAddress(data.replication?.target, serverUrl),
+    state,
+    info: info(entry),
+    error_count: data.errorCount,
+    last_updated: isoTime(data.lastUpdatedMs),
+    start_time: isoTime(data.addedTimeMs),
+    source_proxy: shownProxy(data.replication?.source),
+    target_proxy: shownProxy(data.replication?.target),
+  };
+}
+
+/** An element of `_active_tasks`. */
+export function taskView({ jobId, data, worker }: JobEntry, serverUrl: string): Json {
+  const { replication } = data;
+  return {
+    node: worker?.node ?? null,
+    pid: worker?.processId ?? null,
+    process_status: "waiting",
+    ...scheduledStatistics(data),
+    checkpoint_interval: replication?.options.checkpointIntervalMs ?? null,
+    continuous: replication?.continuous ?? false,
+    database: data.document?.database ?? null,
+    doc_id: data.document?.id ?? null,
+    replication_id: data.replicationId ?? jobId,
+    source: shownAddress(replication?.source, serverUrl),
+    target: shownAddress(replication?.target, serverUrl),
+    started_on: Math.floor(data.lastStartMs / 1000),
+    updated_on: Math.floor(data.lastUpdatedMs / 1000),
+    type: "replication",
+    user: data.userName,
+  };
+}
+
+/** The figures, or the reason why there are none. */
+function info({ data, state }: JobEntry): Json {
+  if (data.failure === undefined || state === "running") return scheduledStatistics(data);
+  return { error: `${data.failure.error}: ${data.failure.reason}` };
+}
+
+/** An endpoint for people: without user and password, as CouchDB 3.5 shows it. */
+function shownAddress(address: EndpointAddress | undefined, serverUrl: string): string | null {
+  if (address === undefined) return null;
+  if (address.kind === "http") return address.url;
+  return `${serverUrl}${encodeURIComponent(address.database)}/`;
+}
+
+function shownProxy(address: EndpointAddress | undefined): string | null {
+  const proxyUrl = address?.kind === "http" ? address.proxyUrl : undefined;
+  return proxyUrl === undefined ? null : maskCredentials(proxyUrl);
+}
+
+function sequenceText(sequence: SourceSequence): string {
+  return typeof sequence === "string" ? sequence : JSON.stringify(sequence);
+}

@@ -1,0 +1,188 @@
+/**
+ * Servers that cannot be reached, and the jobs that crashed because of that. One node asks such a server now and then for all of them;
+ * when it answers they are due at once, spread a little, whatever their own pauses say.
+ */
+import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
+import type { Fetch } from "../../http-client/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import {
+  type KeyValueStore,
+  keyAfter,
+  packTuple,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+} from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { JobControls } from "./job-controls.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { stepFor } from "./job-wish.ts";
+
+/** How often a server is asked, by all nodes together. */
+const PROBE_INTERVAL_MS = 5000;
+/** What has not answered after so long is not back. */
+const PROBE_TIMEOUT_MS = 5000;
+const PROBES_MAX = 10;
+/** Jobs that are made due in one transaction. */
+const MEMBERS_MAX = 100;
+/** So many jobs a second come back to a server that has just recovered, but the last one not later than this. */
+const RETURNS_PER_SEC = 20;
+const RETURN_SEC_MAX = 30;
+const OUTAGES_MAX = 1000;
+
+export interface OutagesParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly controls: JobControls;
+  /** Answers once. */
+  readonly fetch: Fetch;
+  readonly subspace: Subspace;
+}
+
+export class Outages {
+  readonly name = "replicator.outages";
+  readonly #parts: OutagesParts;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(parts: OutagesParts) {
+    this.#parts = parts;
+    this.#keys = new ReplicatorKeys(parts.subspace);
+  }
+
+  /** Notes, in the transaction that ends its run, that a job crashed because `origin` could not be reached. */
+  async join(tx: Transaction, origin: string, jobId: string): Promise<void> {
+    const key = this.#keys.outage(origin);
+    tx.set(this.#keys.outageMember(origin, jobId), encodeMember());
+    if ((await tx.get(key)) !== undefined) return;
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    tx.set(key, encodeOutage({ probedAtMs: nowMs, isConfirmed: false }));
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    while (!signal.aborted) {
+      await clock.sleep(PROBE_INTERVAL_MS, signal).catch(() => {});
+      if (signal.aborted) return;
+      await forEachConcurrent(await this.#origins(), PROBES_MAX, (origin) =>
+        this.#probe(origin, signal),
+      );
+    }
+  }
+
+  async #origins(): Promise<readonly string[]> {
+    const page = await this.#parts.kv.read((tx) =>
+      tx.getRangePage(this.#keys.outages(), { limit: OUTAGES_MAX }),
+    );
+    return page.entries.map(({ key }) => this.#keys.outageOrigin(key));
+  }
+
+  /** Asks a server, if no other node has just done so. */
+  async #probe(origin: string, signal: AbortSignal): Promise<void> {
+    const { runtime, kv } = this.#parts;
+    const key = this.#keys.outage(origin);
+    const nowMs = runtime.clock.nowMs();
+    const outage = await kv.transact(async (tx) => {
+      const value = await tx.get(key);
+      if (value === undefined) return undefined;
+      const current = decodeOutage(value);
+      if (nowMs - current.probedAtMs < PROBE_INTERVAL_MS / 2) return undefined;
+      tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
+      return current;
+    });
+    if (outage === undefined) return;
+    if (await this.#answers(origin, signal)) {
+      await this.#end(origin, outage.isConfirmed);
+      runtime.trace.event("replication.outage-over", { origin });
+    } else if (!outage.isConfirmed) {
+      await kv.transact(async (tx) => {
+        if ((await tx.get(key)) === undefined) return;
+        tx.set(key, encodeOutage({ probedAtMs: nowMs, isConfirmed: true }));
+      });
+      runtime.trace.event("replication.outage", { origin });
+    }
+  }
+
+  /** Whether the server says anything of its own: a gateway that stands before it does not count. */
+  async #answers(origin: string, signal: AbortSignal): Promise<boolean> {
+    try {
+      const response = await this.#parts.fetch({
+        method: "GET",
+        url: `${origin}/`,
+        inactivityTimeoutMs: PROBE_TIMEOUT_MS,
+        // Nothing is told to it, so it need not prove who it is.
+        connection: { tls: { verify: false } },
+        signal,
+      });
+      response.discard();
+      return response.status < 502;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Forgets the outage. A server that was never found away is not its jobs' trouble: they keep their pauses. */
+  async #end(origin: string, makesDue: boolean): Promise<void> {
+    const { kv } = this.#parts;
+    const memberCount = makesDue ? await this.#memberCount(origin) : 0;
+    const spreadSec = Math.min(RETURN_SEC_MAX, Math.ceil(memberCount / RETURNS_PER_SEC));
+    for (let left = MEMBERS_MAX; left === MEMBERS_MAX; ) {
+      left = await kv.transact(async (tx) => {
+        const range = this.#keys.outageMembers(origin);
+        const page = await tx.getRangePage(range, { limit: MEMBERS_MAX });
+        for (const { key } of page.entries) {
+          tx.clear(key);
+          if (makesDue) await this.#makeDue(tx, this.#keys.outageJobId(key), spreadSec);
+        }
+        if (page.entries.length < MEMBERS_MAX) tx.clear(this.#keys.outage(origin));
+        return page.entries.length;
+      });
+    }
+  }
+
+  async #makeDue(tx: Transaction, jobId: string, spreadSec: number): Promise<void> {
+    const { jobs, controls, runtime } = this.#parts;
+    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+    const job = await jobs.get(tx, name);
+    if (job === undefined) return;
+    if ((await stepFor(tx, controls, job, "reachable")) !== "due-soon") return;
+    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const dueAtSec = nowSec + runtime.random.integer(spreadSec + 1);
+    if (job.scheduledAtSec > dueAtSec) await jobs.resubmit(tx, name, dueAtSec);
+  }
+
+  async #memberCount(origin: string): Promise<number> {
+    let range = this.#keys.outageMembers(origin);
+    let count = 0;
+    for (;;) {
+      const page = await this.#parts.kv.read((tx) => tx.getRangePage(range));
+      count += page.entries.length;
+      const last = page.entries.at(-1);
+      if (page.stoppedBy === "exhausted" || last === undefined) return count;
+      range = { ...range, begin: keyAfter(last.key) };
+    }
+  }
+}
+
+interface Outage {
+  readonly probedAtMs: number;
+  /** Whether a probe has found the server away. */
+  readonly isConfirmed: boolean;
+}
+
+/** The stored forms; the first element is the format's version. */
+const FORMAT = 1;
+
+function encodeOutage({ probedAtMs, isConfirmed }: Outage): Uint8Array {
+  return packTuple([FORMAT, Math.floor(probedAtMs), isConfirmed ? 1 : 0]);
+}
+
+function decodeOutage(value: Uint8Array): Outage {
+  const [format, probedAtMs, isConfirmed] = unpackTuple(value);
+  assert(format === FORMAT && typeof probedAtMs === "number", "An outage has this format");
+  return { probedAtMs, isConfirmed: isConfirmed === 1 };
+}
+
+function encodeMember(): Uint8Array {
+  return packTuple([FORMAT]);
+}

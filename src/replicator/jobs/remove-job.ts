@@ -1,0 +1,23 @@
+/** Takes a job out of the queue, and everything that stands beside it. Its holder is halted. */
+import type { Job, Jobs } from "../../jobs/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import type { JobControls } from "./job-controls.ts";
+import { fromJobData } from "./job-data.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+
+export interface RemoveJobParts {
+  readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
+  readonly controls: JobControls;
+}
+
+export async function removeJob(
+  { jobs, ownership, controls }: RemoveJobParts,
+  tx: Transaction,
+  job: Job,
+): Promise<void> {
+  const { replicationId, userName } = fromJobData(job.data);
+  await ownership.release(tx, replicationId, { jobId: job.id, userName });
+  await jobs.remove(tx, job);
+  controls.remove(tx, job.id);
+}

@@ -1,0 +1,108 @@
+/**
+ * Which jobs want a replication, and which of them owns it. Jobs that copy the same thing have the same replication id; only the
+ * owner runs (`couch_replicator_job`'s check of ownership).
+ */
+import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
+import type { Job, Jobs } from "../../jobs/index.ts";
+import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { baseIdOf } from "../request/replication-id.ts";
+import { encodeMark } from "./abandoned-replications.ts";
+import { fromJobData, REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
+
+/** `duplicate`: another job runs it, or is about to. */
+export type Claim =
+  | { readonly kind: "owner" }
+  | {
+      readonly kind: "duplicate";
+      readonly otherJobId: string;
+      readonly otherIsPersistent: boolean;
+    };
+
+/** A job, and on whose behalf it runs. */
+export interface ReplicatingJob {
+  readonly jobId: string;
+  readonly userName: string | null;
+}
+
+export class ReplicationOwnership {
+  readonly #keys: ReplicatorKeys;
+  readonly #jobs: Jobs;
+
+  constructor(subspace: Subspace, jobs: Jobs) {
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#jobs = jobs;
+  }
+
+  /**
+   * The job that an id names: a job id, or a replication id. Of several jobs that want the replication it is one of `userName`, if
+   * there is one, and otherwise the owner.
+   */
+  async jobOf(tx: ReadTransaction, id: string, userName?: string | null): Promise<string> {
+    const owner = await this.#ownerOf(tx, id);
+    if (userName !== undefined) {
+      const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, userName));
+      if (own.length > 0 && (owner === undefined || !own.includes(owner))) return own[0] as string;
+    }
+    return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), 1))[0] ?? id;
+  }
+
+  async #jobsIn(tx: ReadTransaction, range: KeyRange, limit?: number): Promise<string[]> {
+    const { entries } = await tx.getRangePage(range, limit === undefined ? {} : { limit });
+    return entries.map(({ key }) => this.#keys.replicationJobId(key));
+  }
+
+  /** A job that will run this replication is found by its id from now on. */
+  register(
+    tx: Transaction,
+    replicationId: string | undefined,
+    { jobId, userName }: ReplicatingJob,
+  ): void {
+    if (replicationId === undefined) return;
+    tx.set(this.#keys.replicationJob(replicationId, userName, jobId), EMPTY_BYTES);
+  }
+
+  /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes or ended gives way. */
+  async claim(tx: Transaction, replicationId: string, job: ReplicatingJob): Promise<Claim> {
+    const { jobId } = job;
+    const owner = await this.#ownerOf(tx, replicationId);
+    if (owner !== undefined && owner !== jobId) {
+      const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
+      if (other !== undefined && isAliveAndWell(other)) {
+        const otherIsPersistent = fromJobData(other.data).document !== undefined;
+        return { kind: "duplicate", otherJobId: owner, otherIsPersistent };
+      }
+    }
+    tx.set(this.#keys.replicationId(replicationId), utf8Encode(jobId));
+    this.register(tx, replicationId, job);
+    return { kind: "owner" };
+  }
+
+  /** The job is not one of this replication any more. If it was the owner, another one takes its place. */
+  async release(
+    tx: Transaction,
+    replicationId: string | undefined,
+    { jobId, userName }: ReplicatingJob,
+  ): Promise<void> {
+    if (replicationId === undefined) return;
+    tx.clear(this.#keys.replicationJob(replicationId, userName, jobId));
+    if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
+    const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), 1);
+    if (other !== undefined) {
+      tx.set(this.#keys.replicationId(replicationId), utf8Encode(other));
+      return;
+    }
+    tx.clear(this.#keys.replicationId(replicationId));
+    tx.set(this.#keys.abandonedMark(baseIdOf(replicationId)), encodeMark());
+  }
+
+  async #ownerOf(tx: ReadTransaction, replicationId: string): Promise<string | undefined> {
+    const value = await tx.get(this.#keys.replicationId(replicationId));
+    return value && utf8Decode(value);
+  }
+}
+
+function isAliveAndWell(job: Job): boolean {
+  const state = replicationState(job, fromJobData(job.data));
+  return state === "running" || state === "pending";
+}

@@ -1,8 +1,0 @@
-/** The revision that a document's text names, whatever else stands in it. `text` must be valid JSON. */
-import type { JsonText } from "../base/index.ts";
-
-/** Empty when it names none. */
-export function namedRevision(text: JsonText): string {
-  const { _rev: revision } = (JSON.parse(text) ?? {}) as { readonly _rev?: unknown };
-  return typeof revision === "string" ? revision : "";
-}

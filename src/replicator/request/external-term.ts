@@ -1,0 +1,109 @@
+/**
+ * Erlang's external term format, as much of it as CouchDB hashes for a replication id (`term_to_binary` with minor version 1).
+ * With it a job that moves here from CouchDB has the id that it had there, and so finds its checkpoints.
+ */
+import { concatBytes, utf8Encode } from "../../base/index.ts";
+
+/** A term. JavaScript's plain values stand for nothing by themselves: each says which Erlang type it is. */
+export type Term =
+  | { readonly atom: string }
+  | { readonly binary: string }
+  | { readonly charlist: string }
+  | { readonly tuple: readonly Term[] }
+  | { readonly list: readonly Term[] }
+  | { readonly number: number };
+
+export const atom = (name: string): Term => ({ atom: name });
+export const binary = (text: string): Term => ({ binary: text });
+export const charlist = (text: string): Term => ({ charlist: text });
+export const tuple = (...items: Term[]): Term => ({ tuple: items });
+export const list = (items: readonly Term[]): Term => ({ list: items });
+
+/** A JSON value as CouchDB holds it: an object is a tuple of one list of pairs, in the order of its members. */
+export function jsonTerm(value: unknown): Term {
+  if (value === null) return atom("null");
+  if (typeof value === "boolean") return atom(String(value));
+  if (typeof value === "string") return binary(value);
+  if (typeof value === "number") return { number: value };
+  if (Array.isArray(value)) return list(value.map(jsonTerm));
+  const pairs = Object.entries(value as Record<string, unknown>);
+  return tuple(list(pairs.map(([name, item]) => tuple(binary(name), jsonTerm(item)))));
+}
+
+/** The term's bytes, with the version byte before them. */
+export function encodeTerm(term: Term): Uint8Array {
+  const parts: Uint8Array[] = [Uint8Array.of(131)];
+  append(parts, term);
+  return concatBytes(parts);
+}
+
+function append(parts: Uint8Array[], term: Term): void {
+  if ("atom" in term) parts.push(tagged(100, 2, utf8Encode(term.atom)));
+  else if ("binary" in term) parts.push(tagged(109, 4, utf8Encode(term.binary)));
+  else if ("charlist" in term) appendCharlist(parts, term.charlist);
+  else if ("number" in term) parts.push(encodeNumber(term.number));
+  else if ("tuple" in term) {
+    parts.push(Uint8Array.of(104, term.tuple.length));
+    for (const item of term.tuple) append(parts, item);
+  } else appendList(parts, term.list);
+}
+
+function appendList(parts: Uint8Array[], items: readonly Term[]): void {
+  if (items.length > 0) {
+    const bytes = items.map((item) => byteOf(item));
+    if (items.length <= 0xffff && bytes.every((byte) => byte !== undefined)) {
+      parts.push(tagged(107, 2, Uint8Array.from(bytes as number[])));
+      return;
+    }
+    parts.push(Uint8Array.of(108, ...bigEndian(items.length, 4)));
+    for (const item of items) append(parts, item);
+  }
+  parts.push(Uint8Array.of(106));
+}
+
+/** Erlang writes a list of bytes as a string, whatever it was meant to be. */
+function byteOf(term: Term): number | undefined {
+  if (!("number" in term)) return undefined;
+  const { number } = term;
+  return Number.isInteger(number) && number >= 0 && number <= 255 ? number : undefined;
+}
+
+/** Erlang's texts are bytes: a character beyond ASCII is as many numbers as it has bytes. */
+function appendCharlist(parts: Uint8Array[], text: string): void {
+  appendList(
+    parts,
+    Array.from(utf8Encode(text), (byte) => ({ number: byte })),
+  );
+}
+
+/** JSON writes integers beyond this with an exponent, and Erlang takes such a text for a float. */
+const INTEGER_MAX = 1e21;
+
+function encodeNumber(number: number): Uint8Array {
+  if (!Number.isInteger(number) || Math.abs(number) >= INTEGER_MAX) {
+    const bytes = new Uint8Array(9);
+    bytes[0] = 70;
+    new DataView(bytes.buffer).setFloat64(1, number);
+    return bytes;
+  }
+  if (number >= 0 && number <= 255) return Uint8Array.of(97, number);
+  if (number >= -(2 ** 31) && number < 2 ** 31) {
+    return Uint8Array.of(98, ...bigEndian(number < 0 ? number + 2 ** 32 : number, 4));
+  }
+  const digits: number[] = [];
+  for (let rest = BigInt(Math.abs(number)); rest > 0n; rest >>= 8n)
+    digits.push(Number(rest & 255n));
+  return Uint8Array.of(110, digits.length, number < 0 ? 1 : 0, ...digits);
+}
+
+function tagged(tag: number, lengthBytes: number, bytes: Uint8Array): Uint8Array {
+  return concatBytes([Uint8Array.of(tag, ...bigEndian(bytes.length, lengthBytes)), bytes]);
+}
+
+function bigEndian(value: number, byteCount: number): number[] {
+  const bytes: number[] = [];
+  for (let shift = byteCount - 1; shift >= 0; shift--) {
+    bytes.push(Math.floor(value / 256 ** shift) % 256);
+  }
+  return bytes;
+}

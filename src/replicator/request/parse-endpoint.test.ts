@@ -1,0 +1,123 @@
+import { expect, test } from "vitest";
+import { IAM_TOKEN_URL } from "../../http-client/index.ts";
+import { REPLICATOR_CONFIG_DEFAULT } from "../replicator-config.ts";
+import { ReplicationInvalidError } from "./parse-fields.ts";
+import { parseReplication } from "./parse-replication.ts";
+
+const BODY = { source: "https://host/a", target: "b" };
+const at = (source: object) => ({ ...BODY, source: { url: "https://host/a", ...source } });
+
+function reasonOf(body: Record<string, unknown>): string | undefined {
+  try {
+    parseReplication(body);
+    return undefined;
+  } catch (error) {
+    return error instanceof ReplicationInvalidError ? error.reason : String(error);
+  }
+}
+
+test.each([
+  ["iam", { api_key: "k" }],
+  ["ibm", { apikey: "k" }],
+  ["ibm", { api_key: "k" }],
+])("an API key can stand at auth.%s as %j", (name, value) => {
+  const { source } = parseReplication(at({ auth: { [name]: value } }));
+  expect(source).toMatchObject({ iam: { apiKey: "k", tokenUrl: IAM_TOKEN_URL } });
+});
+
+test("who names a way to authenticate does not mean the user in the URL", () => {
+  const url = "https://user:password@host/a";
+  const { source } = parseReplication(at({ url, auth: { bearer: { token: "t" } } }));
+  expect(source).toEqual({
+    kind: "http",
+    url: "https://host/a/",
+    headers: { authorization: "Bearer t" },
+  });
+});
+
+test("a proxy is for both sides, or for one", () => {
+  const proxy = "socks5://u:p@proxy:1080";
+  const urls = (body: object) => {
+    const { source, target } = parseReplication({ ...BODY, target: "https://host/b", ...body });
+    return [source, target].map((side) => (side.kind === "http" ? side.proxyUrl : "local"));
+  };
+  expect(urls({})).toEqual([undefined, undefined]);
+  expect(urls({ proxy })).toEqual([proxy, proxy]);
+  expect(urls({ source_proxy: proxy })).toEqual([proxy, undefined]);
+  expect(urls({ source_proxy: proxy, target_proxy: "http://other" })).toEqual([
+    proxy,
+    "http://other",
+  ]);
+});
+
+test("certificates stand beside the endpoints for both, and in one for itself", () => {
+  const { source } = parseReplication({
+    ...at({ cert_file: "/own.pem", verify_ssl_certificates: false }),
+    cert_file: "/both.pem",
+    key_file: "/key.pem",
+    password: "opened",
+    cacert_file: "/ca.pem",
+    ssl_certificate_max_depth: 1,
+  });
+  expect(source).toMatchObject({
+    tls: {
+      verify: false,
+      trustedCertificatesFile: "/ca.pem",
+      depthMax: 1,
+      certificateFile: "/own.pem",
+      keyFile: "/key.pem",
+      password: "opened",
+    },
+  });
+});
+
+test.each<[Record<string, unknown>, string]>([
+  [{ ...BODY, source: "http://host:port/a" }, "`source` has an invalid url"],
+  [{ ...BODY, source: "http:///a" }, "`source` has an invalid url"],
+  [{ ...BODY, proxy: "ftp://x" }, "`proxy` must be an http://, https:// or socks5:// URL"],
+  [{ ...BODY, source_proxy: 5 }, "`source_proxy` must be a string"],
+  [
+    { ...BODY, proxy: "http://a", source_proxy: "http://b" },
+    "`proxy` is mutually exclusive with `source_proxy`",
+  ],
+  [
+    { ...BODY, proxy: "http://a", target_proxy: "http://b" },
+    "`proxy` is mutually exclusive with `target_proxy`",
+  ],
+  [{ ...BODY, verify_ssl_certificates: 1 }, "`verify_ssl_certificates` must be a boolean"],
+  [at({ key_file: 1 }), "`source.key_file` must be a string"],
+  [
+    at({ ssl_certificate_max_depth: -1 }),
+    "`source.ssl_certificate_max_depth` must be an integer of at least 0",
+  ],
+  [at({ auth: { iam: {} } }), "`source.auth.iam` must be an object with the string `api_key`"],
+  [
+    at({ auth: { iam: { api_key: "k", token_url: "x" } } }),
+    "`source.auth.iam.token_url` must be an http:// or https:// URL",
+  ],
+  [at({ auth: { kerberos: {} } }), "`source.auth.kerberos` is not known: use basic, iam or bearer"],
+  [
+    at({ auth: { bearer: { token: "a b" } } }),
+    "`source.auth.bearer` must be a token of printable ASCII characters",
+  ],
+  [{ ...BODY, socket_options: [] }, "`socket_options` must be a string"],
+])("%j is refused by name", (body, reason) => {
+  expect(reasonOf(body)).toBe(reason);
+});
+
+test("Erlang's socket options are accepted", () => {
+  expect(reasonOf({ ...BODY, socket_options: "[{keepalive, true}]" })).toBeUndefined();
+});
+
+test.each([
+  [
+    { ...BODY, source: "http://host/a" },
+    "`source` must be an https:// URL: [replicator] valid_endpoint_protocols",
+  ],
+  [{ ...BODY, proxy: "http://proxy" }, "`proxy` must be an https:// or socks5:// URL"],
+])("t_parse_db_invalid_protocol, t_parse_proxy_invalid_protocol: %j", (body, reason) => {
+  const protocols = { endpoint: ["https"], proxy: ["https", "socks5"] };
+  const config = { ...REPLICATOR_CONFIG_DEFAULT, protocols };
+  expect(() => parseReplication(body, config)).toThrow(expect.objectContaining({ reason }));
+  expect(() => parseReplication({ ...BODY, proxy: "socks5://p" }, config)).not.toThrow();
+});

@@ -1,0 +1,279 @@
+/** The source and the target of a replication document: where they are, and with which right and over which way one gets there. */
+import { base64Decode, utf8Decode } from "../../base/index.ts";
+import {
+  type BasicCredentials,
+  IAM_TOKEN_URL,
+  type IamCredentials,
+  type TlsSettings,
+} from "../../http-client/index.ts";
+import { PROTOCOLS_DEFAULT, type Protocols } from "../replicator-config.ts";
+import { parseUrl, validEndpointUrl } from "./endpoint-url.ts";
+import {
+  decode,
+  isObject,
+  type Members,
+  optionalString,
+  ReplicationInvalidError,
+} from "./parse-fields.ts";
+import type { EndpointAddress, HttpAddress } from "./replication.ts";
+
+const DATABASE_NAME =
+  /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
+
+export type Side = "source" | "target";
+
+/** Parses the endpoint of a whole document or body; proxies and certificates may stand beside it, for both sides. */
+export function parseEndpoint(
+  side: Side,
+  members: Members,
+  protocols: Protocols = PROTOCOLS_DEFAULT,
+): EndpointAddress {
+  const value = members[side];
+  if (value === undefined || value === null) {
+    throw new ReplicationInvalidError(`Missing \`${side}\` field`);
+  }
+  const proxyUrl = parseProxy(side, members, protocols.proxy);
+  const sharedTls = parseTls("", members);
+  if (typeof value === "string") {
+    const parts = { headers: {}, auth: {}, proxyUrl, tls: sharedTls };
+    return parseAddress(side, value, parts, protocols.endpoint);
+  }
+  if (!isObject(value)) {
+    throw new ReplicationInvalidError(`\`${side}\` must be a string or an object`);
+  }
+  if (typeof value.url !== "string") {
+    throw new ReplicationInvalidError(`\`${side}.url\` must be a string`);
+  }
+  const parts = {
+    headers: parseHeaders(side, value.headers),
+    auth: parseAuth(side, value.auth),
+    proxyUrl,
+    tls: { ...sharedTls, ...parseTls(`${side}.`, value) },
+  };
+  return parseAddress(side, value.url, parts, protocols.endpoint);
+}
+
+function parseHeaders(field: string, value: unknown): Record<string, string> {
+  if (value === undefined || value === null) return {};
+  if (!isObject(value)) {
+    throw new ReplicationInvalidError(`if defined \`${field}.headers\` must be an object`);
+  }
+  const headers: Record<string, string> = {};
+  for (const [name, text] of Object.entries(value)) {
+    if (typeof text !== "string") {
+      throw new ReplicationInvalidError(`\`${field}.headers.${name}\` must be a string`);
+    }
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || /[\r\n\0]/.test(text)) {
+      throw new ReplicationInvalidError(`\`${field}.headers.${name}\` is not a valid HTTP header`);
+    }
+    headers[name] = text;
+  }
+  return headers;
+}
+
+interface Auth {
+  readonly basic?: BasicCredentials;
+  readonly iam?: IamCredentials;
+  readonly bearer?: string;
+}
+
+/** Plugins of `auth`; IBM's has three spellings, of which the first is Cloudant's. */
+function parseAuth(side: Side, value: unknown): Auth {
+  if (value === undefined || value === null) return {};
+  if (!isObject(value)) {
+    throw new ReplicationInvalidError(`if defined, \`${side}.auth\` must be an object`);
+  }
+  const auths: Auth[] = [];
+  for (const [name, given] of Object.entries(value)) {
+    if (given === undefined || given === null) continue;
+    const field = `${side}.auth.${name}`;
+    if (name === "basic") auths.push({ basic: parseBasic(field, given) });
+    else if (name === "iam" || name === "ibm") auths.push({ iam: parseIam(field, given) });
+    else if (name === "bearer") auths.push({ bearer: parseBearer(field, given) });
+    else throw new ReplicationInvalidError(`\`${field}\` is not known: use basic, iam or bearer`);
+  }
+  if (auths.length > 1) {
+    throw new ReplicationInvalidError(`\`${side}.auth\` must name one way to authenticate`);
+  }
+  return auths[0] ?? {};
+}
+
+function parseBasic(field: string, value: unknown): BasicCredentials {
+  const { username, password } = isObject(value) ? value : {};
+  if (typeof username !== "string" || typeof password !== "string") {
+    throw new ReplicationInvalidError(
+      `\`${field}\` must be an object with the strings \`username\` and \`password\``,
+    );
+  }
+  return { username, password };
+}
+
+function parseIam(field: string, value: unknown): IamCredentials {
+  const members = isObject(value) ? value : {};
+  const apiKey = members.api_key ?? members.apikey;
+  if (typeof apiKey !== "string" || apiKey === "") {
+    throw new ReplicationInvalidError(`\`${field}\` must be an object with the string \`api_key\``);
+  }
+  const tokenUrl = optionalString(members, "token_url", `${field}.token_url`) ?? IAM_TOKEN_URL;
+  if (!["http", "https"].includes(schemeOf(tokenUrl))) {
+    throw new ReplicationInvalidError(`\`${field}.token_url\` must be an http:// or https:// URL`);
+  }
+  return { apiKey, tokenUrl };
+}
+
+function parseBearer(field: string, value: unknown): string {
+  const token = isObject(value) ? value.token : value;
+  if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
+    throw new ReplicationInvalidError(`\`${field}\` must be a token of printable ASCII characters`);
+  }
+  return token;
+}
+
+/** `proxy` is for both sides, and excludes those that are for one. */
+function parseProxy(
+  side: Side,
+  members: Members,
+  protocols: readonly string[],
+): string | undefined {
+  const name = `${side}_proxy`;
+  const both = optionalString(members, "proxy");
+  const one = optionalString(members, name);
+  if (both !== undefined && one !== undefined) {
+    throw new ReplicationInvalidError(`\`proxy\` is mutually exclusive with \`${name}\``);
+  }
+  const proxyUrl = both ?? one;
+  if (proxyUrl === undefined || proxyUrl === "") return undefined;
+  if (!protocols.includes(schemeOf(proxyUrl))) {
+    throw new ReplicationInvalidError(
+      `\`${both === undefined ? name : "proxy"}\` must be ${urlsOf(protocols)}`,
+    );
+  }
+  return proxyUrl;
+}
+
+/** The names are those of `[replicator]`; `prefix` is where they stand. */
+function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
+  const text = (name: string): string | undefined => optionalString(members, name, prefix + name);
+  const verify = members.verify_ssl_certificates;
+  if (verify !== undefined && verify !== null && typeof verify !== "boolean") {
+    throw new ReplicationInvalidError(`\`${prefix}verify_ssl_certificates\` must be a boolean`);
+  }
+  const depthMax = members.ssl_certificate_max_depth;
+  const isDepth = typeof depthMax === "number" && Number.isSafeInteger(depthMax) && depthMax >= 0;
+  if (depthMax !== undefined && depthMax !== null && !isDepth) {
+    throw new ReplicationInvalidError(
+      `\`${prefix}ssl_certificate_max_depth\` must be an integer of at least 0`,
+    );
+  }
+  const settings = {
+    verify: verify ?? undefined,
+    trustedCertificatesFile: text("ssl_trusted_certificates_file") ?? text("cacert_file"),
+    depthMax: isDepth ? depthMax : undefined,
+    certificateFile: text("cert_file"),
+    keyFile: text("key_file"),
+    password: text("password"),
+  };
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+/** `http`, `https`, `socks5`; empty for what is no URL. */
+function schemeOf(text: string): string {
+  return parseUrl(text)?.protocol.slice(0, -1) ?? "";
+}
+
+/** `an http://, https:// or socks5:// URL`. */
+function urlsOf(protocols: readonly string[]): string {
+  const names = protocols.map((name) => `${name}://`);
+  const article = names[0]?.startsWith("http:") || names[0]?.startsWith("https:") ? "an" : "a";
+  const last = names.pop() ?? "(none is allowed)";
+  return `${article} ${names.length === 0 ? last : `${names.join(", ")} or ${last}`} URL`;
+}
+
+interface AddressParts {
+  readonly headers: Record<string, string>;
+  readonly auth: Auth;
+  readonly proxyUrl: string | undefined;
+  readonly tls: Partial<TlsSettings>;
+}
+
+function parseAddress(
+  field: string,
+  text: string,
+  { headers, auth, proxyUrl, tls }: AddressParts,
+  protocols: readonly string[],
+): EndpointAddress {
+  if (!/^https?:\/\//i.test(text)) {
+    if (DATABASE_NAME.test(text)) return { kind: "local", database: text };
+    throw new ReplicationInvalidError(
+      `\`${field}\` must be an http:// or https:// URL, or the name of a database on this server`,
+    );
+  }
+  const { header, rest } = takeBasicHeader(headers);
+  // CouchDB does not take a name without a colon for a user.
+  const [, writtenUsername, writtenPassword] =
+    /^https?:\/\/([^/?#:@]*):([^/?#]*)@/i.exec(text) ?? [];
+  const userinfo =
+    writtenUsername === undefined || writtenPassword === undefined
+      ? undefined
+      : { username: decode(writtenUsername), password: decode(writtenPassword) };
+  // Whoever says how to authenticate does not mean what else may stand in the URL or the headers.
+  const isOther = auth.iam !== undefined || auth.bearer !== undefined;
+  const basic = isOther ? undefined : (auth.basic ?? userinfo ?? header);
+  const bare = text.replace(/^(https?:\/\/)[^/?#]*@/i, "$1").replace(/#.*$/s, "");
+  const complete = bare.endsWith("/") || bare.includes("?") ? bare : `${bare}/`;
+  const address: HttpAddress = {
+    kind: "http",
+    url: complete,
+    headers: auth.bearer === undefined ? rest : { ...rest, authorization: `Bearer ${auth.bearer}` },
+    ...(basic === undefined ? {} : { basic }),
+    ...(basic !== undefined && basic === userinfo && basic.username !== writtenUsername
+      ? { writtenUsername: writtenUsername as string }
+      : {}),
+    ...(auth.iam === undefined ? {} : { iam: auth.iam }),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    ...(Object.keys(tls).length === 0 ? {} : { tls }),
+  };
+  checkUrl(field, address, protocols);
+  return address;
+}
+
+function checkUrl(field: string, address: HttpAddress, protocols: readonly string[]): void {
+  const url = validEndpointUrl(address);
+  // A parser of URLs takes `http:///name` for one of the host `name`.
+  if (url === undefined || url.written.host === "") {
+    throw new ReplicationInvalidError(`\`${field}\` has an invalid url`);
+  }
+  if (!protocols.includes(url.scheme)) {
+    throw new ReplicationInvalidError(
+      `\`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
+    );
+  }
+}
+
+/** Takes a Basic authorization out of the headers; other schemes stay. */
+function takeBasicHeader(headers: Record<string, string>): {
+  header: BasicCredentials | undefined;
+  rest: Record<string, string>;
+} {
+  let header: BasicCredentials | undefined;
+  const rest: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    const match = name.toLowerCase() === "authorization" ? /^basic\s+(\S+)\s*$/i.exec(value) : null;
+    if (match === null) rest[name] = value;
+    else header = decodeBasic(match[1] as string);
+  }
+  return { header, rest };
+}
+
+function decodeBasic(encoded: string): BasicCredentials | undefined {
+  const bytes = base64Decode(encoded);
+  if (bytes === undefined) return undefined;
+  try {
+    const pair = utf8Decode(bytes);
+    const colon = pair.indexOf(":");
+    if (colon < 0) return undefined;
+    return { username: pair.slice(0, colon), password: pair.slice(colon + 1) };
+  } catch {
+    return undefined;
+  }
+}

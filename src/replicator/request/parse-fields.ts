@@ -1,0 +1,49 @@
+/** Fields of replication documents: their types, and what is said when one is wrong. */
+import { OperationalError } from "../../base/index.ts";
+
+export type Members = Readonly<Record<string, unknown>>;
+
+/** A field that is missing or wrong; `reason` names it. */
+export class ReplicationInvalidError extends OperationalError {
+  override readonly name = "ReplicationInvalidError";
+  readonly reason: string;
+
+  constructor(reason: string) {
+    super("REPLICATOR_INVALID", "The replication is not valid", { reason });
+    this.reason = reason;
+  }
+}
+
+export function boolean(members: Members, name: string, otherwise: boolean): boolean {
+  const value = members[name];
+  if (value === undefined) return otherwise;
+  if (typeof value !== "boolean") {
+    throw new ReplicationInvalidError(`parameter \`${name}\` must be a boolean`);
+  }
+  return value;
+}
+
+export function isObject(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export function optionalString(
+  members: Members,
+  name: string,
+  shownName = name,
+): string | undefined {
+  const value = members[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "string") {
+    throw new ReplicationInvalidError(`\`${shownName}\` must be a string`);
+  }
+  return value;
+}

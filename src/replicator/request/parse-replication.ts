@@ -1,0 +1,114 @@
+/**
+ * The one parser of `_replicator` documents and `_replicate` bodies (RFC 016, `couch_replicator_parse`).
+ *
+ * The texts of the errors are CouchDB's where it has one that names the field.
+ */
+
+import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator-config.ts";
+import { parseEndpoint } from "./parse-endpoint.ts";
+import {
+  boolean,
+  decode,
+  isObject,
+  type Members,
+  optionalString,
+  ReplicationInvalidError,
+} from "./parse-fields.ts";
+import { parseOption, parseOptions } from "./parse-options.ts";
+import type { Replication, Selection } from "./replication.ts";
+import { WEIGHT } from "./replication-options.ts";
+
+/** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
+export function parseReplication(
+  members: Members,
+  {
+    options: defaults,
+    protocols,
+  }: Pick<ReplicatorConfig, "options" | "protocols"> = REPLICATOR_CONFIG_DEFAULT,
+): Replication {
+  // Erlang's options of a socket: read by those who have such sockets.
+  optionalString(members, "socket_options");
+  optionalString(members, "ibrowse_options");
+  const sinceSequence = members.since_seq;
+  const weight = parseOption(members, WEIGHT, WEIGHT.default);
+  return {
+    source: parseEndpoint("source", members, protocols),
+    target: parseEndpoint("target", members, protocols),
+    continuous: boolean(members, "continuous", false),
+    createTarget: boolean(members, "create_target", false),
+    createTargetParameters: createTargetParameters(members.create_target_params),
+    selection: parseSelection(members),
+    winningRevisionsOnly: boolean(members, "winning_revs_only", false),
+    ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
+    ...(weight === WEIGHT.default ? {} : { weight }),
+    options: parseOptions(members, defaults),
+  };
+}
+
+function parseSelection(members: Members): Selection {
+  const given = ["doc_ids", "filter", "selector"].filter(
+    (name) => members[name] !== undefined && members[name] !== null,
+  );
+  if (given.length > 1) {
+    throw new ReplicationInvalidError("`doc_ids`,`filter`,`selector` are mutually exclusive");
+  }
+  const queryParameters = parseQueryParameters(members.query_params);
+  if (given[0] === "doc_ids") return { kind: "doc-ids", ids: parseDocumentIds(members.doc_ids) };
+  if (given[0] === "filter") return parseFilter(members.filter, queryParameters);
+  if (given[0] !== "selector") return { kind: "all" };
+  if (!isObject(members.selector)) {
+    throw new ReplicationInvalidError("parameter `selector` must be a JSON object");
+  }
+  return { kind: "selector", selector: members.selector };
+}
+
+function parseDocumentIds(value: unknown): string[] {
+  if (!Array.isArray(value)) {
+    throw new ReplicationInvalidError("parameter `doc_ids` must be an array");
+  }
+  const ids = value.map((id: unknown) => {
+    if (typeof id !== "string" || id === "") {
+      throw new ReplicationInvalidError("`doc_ids` array must contain non-empty strings");
+    }
+    return decode(id);
+  });
+  return [...new Set(ids)].sort();
+}
+
+function parseQueryParameters(value: unknown): Members {
+  if (value === undefined || value === null) return {};
+  if (!isObject(value)) {
+    throw new ReplicationInvalidError("parameter `query_params` must be an object");
+  }
+  return value;
+}
+
+function parseFilter(name: unknown, queryParameters: Members): Selection {
+  if (typeof name !== "string" || name.length < 2) {
+    throw new ReplicationInvalidError("`filter` must be a string");
+  }
+  if (!name.startsWith("_") && !/^[^/]+\/./.test(name)) {
+    throw new ReplicationInvalidError("Invalid filter. Must match `ddocname/filtername`.");
+  }
+  if (name === "_view" && !/^[^/]+\/[^/]+$/.test(String(queryParameters.view ?? ""))) {
+    throw new ReplicationInvalidError("Invalid `view` parameter.");
+  }
+  return { kind: "filter", name, queryParameters };
+}
+
+function createTargetParameters(value: unknown): Record<string, string> {
+  if (value === undefined || value === null) return {};
+  if (!isObject(value)) {
+    throw new ReplicationInvalidError("parameter `create_target_params` must be a JSON object");
+  }
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => {
+      if (isObject(item) || Array.isArray(item)) {
+        throw new ReplicationInvalidError(
+          `\`create_target_params.${name}\` must be a string, a number or a boolean`,
+        );
+      }
+      return [name, String(item)];
+    }),
+  );
+}

@@ -1,0 +1,115 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { parseReplication } from "./parse-replication.ts";
+import { baseIdOf, replicationId, transientJobId } from "./replication-id.ts";
+
+const unused = (): never => {
+  throw new Error("Not needed here");
+};
+const digests = {
+  md5: unused,
+  md5Hex: (bytes: Uint8Array) => createHash("md5").update(bytes).digest("hex"),
+  createMd5: unused,
+};
+
+const context = (serverUuid: string) => ({
+  digests,
+  serverUuid,
+  hostName: "host",
+  port: 5984,
+  serverUrl: "http://127.0.0.1:5984/",
+});
+
+const UUID = "0123456789abcdef0123456789abcdef";
+const SNEK = { source: "http://srchost.local/src", target: "http://tgthost.local/tgt" };
+
+test.each([
+  ["an unfiltered replication", SNEK, "4ef747bd8669718dd8ec7c7dc2184c6f"],
+  ["document ids", { ...SNEK, doc_ids: ["b", "a"] }, "50a789805b4e283318c67c2f73985f40"],
+  ["a selector", { ...SNEK, selector: { a: 1 } }, "232b7ef2c885b3218ad24984e3082c2e"],
+  [
+    "a view filter",
+    { ...SNEK, filter: "_view", query_params: { view: "d/v" } },
+    "35d5024ad29c1dc7334e4c775eaef2cb",
+  ],
+  ["winning revisions", { ...SNEK, winning_revs_only: true }, "c6077dafc42ea63bbec89e7bec3587f4"],
+  ["a start sequence", { ...SNEK, since_seq: "3-abc" }, "11e7746dd877b50d403f4af17334d2cd"],
+])("%s has the base id that CouchDB computes", (_, body, baseId) => {
+  expect(replicationId(context(UUID), parseReplication(body)).baseId).toBe(baseId);
+});
+
+test("a user filter's code is part of the id", () => {
+  const replication = parseReplication({ ...SNEK, filter: "d/f" });
+  const { baseId } = replicationId(context(UUID), replication, "function(doc, req){return true;}");
+  expect(baseId).toBe("49074f98af56641737a5f895de36b575");
+});
+
+test("a transient job's id differs by user", () => {
+  const oneShot = parseReplication(SNEK);
+  const continuous = parseReplication({ ...SNEK, continuous: true });
+  expect(transientJobId(context(UUID), oneShot, null)).toBe("5f5af834b901377fae93b219fc11317d");
+  expect(transientJobId(context(UUID), continuous, "adm")).toBe("775f8af0bf2d56c1fc144d8cea68baba");
+});
+
+interface Recorded {
+  readonly uuid: string;
+  readonly vectors: readonly {
+    readonly body: Readonly<Record<string, unknown>>;
+    readonly id: string;
+    /** The code of a user filter, as the source had it. */
+    readonly filterCode?: string;
+    /** A token or cookie in a header, which moves CouchDB's id and not ours. */
+    readonly credentialInHeaders?: boolean;
+    /** Why ours is another, on purpose. */
+    readonly differs?: string;
+  }[];
+}
+
+describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s", (name) => {
+  const file = new URL(`../../../test/fixtures/${name}`, import.meta.url);
+  const { uuid, vectors }: Recorded = JSON.parse(readFileSync(file, "utf8"));
+
+  test.each(vectors.map((vector) => [JSON.stringify(vector.body), vector] as const))(
+    "are those that a CouchDB 3.5 gave: %s",
+    (_, { body, id, filterCode, credentialInHeaders = false, differs }) => {
+      const replication = parseReplication({ continuous: true, ...body });
+      const ours = replicationId(context(uuid), replication, filterCode);
+      if (differs !== undefined) expect(ours.id).not.toBe(id);
+      else if (!credentialInHeaders) expect(ours.id).toBe(id);
+      else expect(ours.olderBaseIds[0]).toBe(baseIdOf(id));
+    },
+  );
+});
+
+test("a token moves neither our id nor that of the transient job", () => {
+  const withToken = (token: string) =>
+    parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { bearer: { token } } } });
+  const withKey = (key: string) =>
+    parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { iam: { api_key: key } } } });
+  const bodies = [parseReplication(SNEK), withToken("a"), withToken("b"), withKey("a")];
+  const ids = bodies.map((body) => replicationId(context(UUID), body).id);
+  expect(new Set(ids).size).toBe(1);
+  const jobIds = bodies.map((body) => transientJobId(context(UUID), body, null));
+  expect(new Set(jobIds).size).toBe(1);
+});
+
+test("ids of versions 3, 2 and 1 are where CouchDB's own code puts them", () => {
+  // The terms of couch_replicator_ids, written out: [uuid, source, target], [host, port, source, target], [host, source, target].
+  const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
+  const md5 = (hex: string): string =>
+    createHash("md5").update(Buffer.from(hex, "hex")).digest("hex");
+  const text = (tag: string, lengthDigits: number, value: string): string =>
+    tag +
+    value.length.toString(16).padStart(lengthDigits, "0") +
+    Buffer.from(value).toString("hex");
+  const charlist = (value: string): string => text("6b", 4, value);
+  const endpoint = (url: string): string =>
+    `6803${text("64", 4, "remote")}${charlist(`${url}/`)}6a`;
+  const sides = endpoint(SNEK.source) + endpoint(SNEK.target);
+  expect(olderBaseIds).toEqual([
+    md5(`836c00000003${text("6d", 8, UUID)}${sides}6a`),
+    md5(`836c00000004${charlist("host")}6200001760${sides}6a`),
+    md5(`836c00000003${charlist("host")}${sides}6a`),
+  ]);
+});

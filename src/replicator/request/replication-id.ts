@@ -1,0 +1,205 @@
+/**
+ * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
+ *
+ * `baseId` names the checkpoints on both sides: what influences the result goes into it, and nothing else. `+continuous` and
+ * `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is never part of an id; a user's
+ * name is, as CouchDB has it.
+ */
+import type { Digests } from "../../base/index.ts";
+import { normalizeSelector } from "../../protocol/index.ts";
+import { endpointUrl, writtenUrl } from "./endpoint-url.ts";
+import {
+  atom,
+  binary,
+  charlist,
+  encodeTerm,
+  jsonTerm,
+  list,
+  type Term,
+  tuple,
+} from "./external-term.ts";
+import type { EndpointAddress, Replication, Selection } from "./replication.ts";
+
+export const REPLICATION_ID_VERSION = 4;
+
+export interface ReplicationId {
+  readonly baseId: string;
+  /** Where else a CouchDB may have left checkpoints of this replication; the likeliest first. */
+  readonly olderBaseIds: readonly string[];
+  /** With its suffixes. */
+  readonly id: string;
+}
+
+/** What the ids depend on beside the replication itself. */
+export interface ReplicationIdContext {
+  readonly digests: Digests;
+  /** 32 hex digits, one for the whole cluster (`[couchdb] uuid`). */
+  readonly serverUuid: string;
+  /** Of the server: part of ids before version 3. */
+  readonly hostName: string;
+  readonly port: number;
+  /** Where our own databases stand for others, with a slash at the end. */
+  readonly serverUrl: string;
+}
+
+/** `filterCode` is the source code of a user filter, as the design document has it. */
+export function replicationId(
+  context: ReplicationIdContext,
+  replication: Replication,
+  filterCode?: string,
+): ReplicationId {
+  const selection = selectionTerms(replication.selection, filterCode);
+  if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
+  if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
+  const hash = (...prefix: readonly Term[]): string =>
+    context.digests.md5Hex(encodeTerm(list([...prefix, ...selection])));
+  const endpoints = (encode: EndpointEncoding): [Term, Term] => [
+    encode(context, replication.source),
+    encode(context, replication.target),
+  ];
+  const uuid = binary(context.serverUuid);
+  const host = charlist(context.hostName);
+  const baseId = hash(uuid, ...endpoints(endpointTerm));
+  const olderBaseIds = [
+    hash(uuid, ...endpoints(endpointTermWithCredentials)),
+    hash(uuid, ...endpoints(urlTerm)),
+    hash(host, { number: context.port }, ...endpoints(urlTerm)),
+    hash(host, ...endpoints(urlTerm)),
+  ].filter((id) => id !== baseId);
+  return { baseId, olderBaseIds, id: baseId + suffix(replication) };
+}
+
+type EndpointEncoding = (context: ReplicationIdContext, address: EndpointAddress) => Term;
+
+/** The id that names the checkpoints and the list of failures: the full one without its suffixes. */
+export function baseIdOf(id: string): string;
+export function baseIdOf(id: string | undefined): string | undefined;
+export function baseIdOf(id: string | undefined): string | undefined {
+  return id?.replace(/\+.*$/s, "");
+}
+
+/** The id of a transient job: needs no network, and differs by user. */
+export function transientJobId(
+  context: ReplicationIdContext,
+  replication: Replication,
+  userName: string | null,
+): string {
+  const terms: Term[] = [
+    binary(context.serverUuid),
+    endpointTerm(context, replication.source),
+    endpointTerm(context, replication.target),
+    userName === null ? atom("null") : binary(userName),
+    charlist(suffix(replication)),
+    ...selectionTerms(replication.selection, undefined),
+  ];
+  if (replication.winningRevisionsOnly) terms.push(binary("winning_revs_only"));
+  if (replication.sinceSequence !== undefined) terms.push(jsonTerm(replication.sinceSequence));
+  return context.digests.md5Hex(encodeTerm(list(terms)));
+}
+
+/** The full id of a replication whose id needs nothing from its source; undefined for one with a user filter. */
+export function knownReplicationId(
+  context: ReplicationIdContext,
+  replication: Replication,
+): string | undefined {
+  if (userFilter(replication.selection) !== undefined) return undefined;
+  return replicationId(context, replication, undefined).id;
+}
+
+/** The name and function of a user filter, `undefined` for anything that needs no code. */
+export function userFilter(
+  selection: Selection,
+): { readonly designDocument: string; readonly filterName: string } | undefined {
+  if (selection.kind !== "filter" || selection.name.startsWith("_")) return undefined;
+  const slash = selection.name.indexOf("/");
+  return {
+    designDocument: selection.name.slice(0, slash),
+    filterName: selection.name.slice(slash + 1),
+  };
+}
+
+function suffix({ continuous, createTarget }: Replication): string {
+  return `${continuous ? "+continuous" : ""}${createTarget ? "+create_target" : ""}`;
+}
+
+function selectionTerms(selection: Selection, filterCode: string | undefined): Term[] {
+  if (selection.kind === "all") return [];
+  if (selection.kind === "doc-ids") return [list(selection.ids.map(binary))];
+  if (selection.kind === "selector") return [jsonTerm(normalizeSelector(selection.selector))];
+  const parameters = jsonTerm(selection.queryParameters);
+  const user = userFilter(selection);
+  if (user === undefined) return [binary(selection.name), parameters];
+  if (filterCode !== undefined) return [binary(trimmed(filterCode)), parameters];
+  return [binary(user.designDocument), binary(user.filterName), parameters];
+}
+
+/** As CouchDB trims: only blanks, and only of code that is one line. */
+function trimmed(code: string): string {
+  return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
+}
+
+const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
+  https: [443],
+  http: [80, 5984],
+};
+
+/** Headers that say who asks: a new token is no new replication. */
+const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
+
+/** Version 4, without the credentials in headers. */
+function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
+  const headers = Object.entries(headersOf(address)).filter(
+    ([name]) => !CREDENTIAL_HEADERS.has(name.toLowerCase()),
+  );
+  return termOf(context, address, Object.fromEntries(headers));
+}
+
+/** Version 4 as CouchDB has it, where a token in a header moves the id. */
+function endpointTermWithCredentials(
+  context: ReplicationIdContext,
+  address: EndpointAddress,
+): Term {
+  return termOf(context, address, headersOf(address));
+}
+
+function termOf(context: ReplicationIdContext, address: EndpointAddress, headers: Headers): Term {
+  const { basic, writtenUsername } = address.kind === "http" ? address : {};
+  const { isHttps, host, port, path } =
+    address.kind === "http" ? endpointUrl(address).written : writtenUrl(urlOf(context, address));
+  return tuple(
+    atom("remote"),
+    basic === undefined ? atom("undefined") : charlist(writtenUsername ?? basic.username),
+    charlist(host),
+    DEFAULT_PORTS[isHttps ? "https" : "http"].includes(port) ? atom("default") : { number: port },
+    charlist(path),
+    headersTerm(headers),
+    atom("undefined"),
+  );
+}
+
+/** CouchDB takes what it would have sent anyway for not said, if it is spelt so. */
+const DEFAULT_ACCEPT = "application/json";
+
+/** Versions 1 to 3. */
+function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
+  return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(headersOf(address)));
+}
+
+function urlOf(context: ReplicationIdContext, address: EndpointAddress): string {
+  if (address.kind === "http") return address.url;
+  return `${context.serverUrl}${encodeURIComponent(address.database)}/`;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+function headersOf(address: EndpointAddress): Headers {
+  return address.kind === "http" ? address.headers : {};
+}
+
+function headersTerm(headers: Headers): Term {
+  const pairs = Object.entries(headers)
+    .filter(([name, value]) => name !== "Accept" || value !== DEFAULT_ACCEPT)
+    .sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0))
+    .map(([name, value]) => tuple(charlist(name), charlist(value)));
+  return list(pairs);
+}

@@ -1,0 +1,54 @@
+/** What is to be copied, and how: a parsed `_replicator` document or `_replicate` body. Plain JSON, so that a job can hold it. */
+import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
+import type { ReplicationOptions } from "./replication-options.ts";
+
+/** Which documents are copied. The source filters; what it cannot filter is filtered here. */
+export type Selection =
+  | { readonly kind: "all" }
+  | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
+  | { readonly kind: "selector"; readonly selector: Readonly<Record<string, unknown>> }
+  | {
+      readonly kind: "filter";
+      readonly name: string;
+      readonly queryParameters: Readonly<Record<string, unknown>>;
+    };
+
+/** A database on a server. */
+export interface HttpAddress {
+  readonly kind: "http";
+  /** Without credentials; ends in `/` unless it has a query. */
+  readonly url: string;
+  readonly basic?: BasicCredentials;
+  /** The user's name as the URL has it, if that has escapes: CouchDB's ids do not resolve them. */
+  readonly writtenUsername?: string;
+  readonly iam?: IamCredentials;
+  /** Names as given, without a Basic authorization. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** With the credentials that the proxy wants. */
+  readonly proxyUrl?: string;
+  /** Over the node's own settings. */
+  readonly tls?: Partial<TlsSettings>;
+}
+
+/** A database in our own store. */
+export interface LocalAddress {
+  readonly kind: "local";
+  readonly database: string;
+}
+
+export type EndpointAddress = HttpAddress | LocalAddress;
+
+export interface Replication {
+  readonly source: EndpointAddress;
+  readonly target: EndpointAddress;
+  readonly continuous: boolean;
+  readonly createTarget: boolean;
+  readonly createTargetParameters: Readonly<Record<string, string>>;
+  readonly selection: Selection;
+  readonly winningRevisionsOnly: boolean;
+  /** Where a first run begins; absent: at the start. */
+  readonly sinceSequence?: unknown;
+  /** How long the job keeps its slot beside others of its group; absent: `WEIGHT.default`. */
+  readonly weight?: number;
+  readonly options: ReplicationOptions;
+}

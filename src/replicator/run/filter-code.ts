@@ -1,0 +1,49 @@
+/** The code of a filter function, which is part of the replication's id: another filter is another replication. */
+import { type Clock, finishWithin } from "../../base/index.ts";
+import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
+import type { Replication } from "../request/replication.ts";
+import { userFilter } from "../request/replication-id.ts";
+
+/** How long a source may take to say what the filter is. */
+export interface FilterTimeLimit {
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+}
+
+/**
+ * The code of a user filter as the source has it; undefined when the replication has none. An EndpointError `filter_fetch_error` when
+ * the source has no such filter, `timeout` when it does not say in time.
+ */
+export async function readFilterCode(
+  { selection }: Replication,
+  open: () => Endpoint,
+  { clock, timeoutMs }: FilterTimeLimit,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const filter = userFilter(selection);
+  if (filter === undefined) return undefined;
+  const source = open();
+  const id = `_design/${filter.designDocument}`;
+  const text = await finishWithin(clock, timeoutMs, signal, {
+    work: (limited) => source.readDocument(id, limited),
+    late: () => {
+      const shown = `\`${id}\` of the source \`${source.shownUrl}\``;
+      const reason = `The filter in ${shown} could not be read within ${timeoutMs / 1000} s`;
+      return new EndpointError("timeout", reason);
+    },
+  });
+  if (text === undefined) {
+    throw new EndpointError(
+      "filter_fetch_error",
+      `Couldn't open document \`${id}\` from source database \`${source.shownUrl}\`: not_found`,
+    );
+  }
+  const code = JSON.parse(text)?.filters?.[filter.filterName];
+  if (typeof code !== "string") {
+    throw new EndpointError(
+      "filter_fetch_error",
+      `Couldn't parse filter code from document ${id} on \`${source.shownUrl}\``,
+    );
+  }
+  return code;
+}

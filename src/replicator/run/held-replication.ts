@@ -1,0 +1,286 @@
+/**
+ * A replication job that this node holds: what is known of it, and every write to it. Each goes through the queue with the job's
+ * lock, and throws `JOBS_HALTED` when that is lost.
+ */
+import { errorCode, type Runtime } from "../../base/index.ts";
+import type { Database, DatabaseRegistry } from "../../databases/index.ts";
+import type { HeldJob, Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
+import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
+import type { Endpoints } from "../endpoints/endpoints.ts";
+import type { FailureList } from "../failures/failure-list.ts";
+import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
+import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
+import type { JobControls } from "../jobs/job-controls.ts";
+import {
+  hasEnded,
+  type JobDocument,
+  type ReplicationJobData,
+  toJobData,
+  withEvents,
+} from "../jobs/job-data.ts";
+import type { Outages } from "../jobs/outages.ts";
+import { penaltySec } from "../jobs/penalty.ts";
+import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import { baseIdOf, type ReplicationIdContext } from "../request/replication-id.ts";
+import type { OwnCheckpoints } from "./own-checkpoint.ts";
+import { StopRequest } from "./replication-run.ts";
+import { SCHEDULED_RETRY } from "./retry-failures.ts";
+
+export interface ReplicationJobParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly databases: DatabaseRegistry;
+  readonly endpoints: Endpoints;
+  readonly ownership: ReplicationOwnership;
+  readonly failureList: FailureList;
+  readonly controls: JobControls;
+  readonly ownCheckpoints: OwnCheckpoints;
+  readonly outages: Outages;
+  readonly ids: ReplicationIdContext;
+  readonly config: ReplicatorConfig;
+}
+
+/** Signs of life in one activity timeout. */
+export const UPDATES_PER_TIMEOUT = 4;
+
+export class HeldReplication {
+  readonly parts: ReplicationJobParts;
+  readonly held: HeldJob;
+  /** As it was stored last, or will be next. */
+  data: ReplicationJobData;
+  /** What an operator had decided when this run began. */
+  #control: JobControl = UNTOUCHED;
+  #hasCheckpoint = false;
+  #stored: ReplicationJobData;
+  #storedAtMs: number;
+  /** As the queue has it, which counts for all nodes, whatever they are configured to. */
+  #activityTimeoutSec: number;
+
+  constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
+    this.parts = parts;
+    this.held = held;
+    this.data = data;
+    this.#stored = data;
+    this.#storedAtMs = parts.runtime.clock.monotonicMs();
+    this.#activityTimeoutSec = parts.config.activityTimeoutSec;
+  }
+
+  verify(tx: ReadTransaction): Promise<void> {
+    return this.parts.jobs.verify(tx, this.held);
+  }
+
+  /** Throws when the job was taken away: before something is written that the store cannot fence. */
+  verifyNow(): Promise<void> {
+    return this.parts.kv.read((tx) => this.verify(tx));
+  }
+
+  /** What an operator wants of this run. Called once, before it begins. */
+  async readControl(): Promise<JobControl> {
+    const { kv, controls } = this.parts;
+    this.#control = await kv.read((tx) => controls.get(tx, this.held.id));
+    return this.#control;
+  }
+
+  /**
+   * Fires when the job is taken away, or when somebody wants something else of it. Throws a StopRequest when an operator
+   * decided anew since the run began.
+   */
+  async watch(): Promise<Watch> {
+    const { kv, jobs, controls } = this.parts;
+    const { watch, decision, timeoutSec } = await kv.transact(async (tx) => ({
+      watch: await jobs.watchHeld(tx, this.held),
+      decision: (await controls.get(tx, this.held.id)).decision,
+      timeoutSec: await jobs.getTypeTimeout(tx, this.held.type),
+    }));
+    this.#learnTimeout(timeoutSec);
+    if (decision === this.#control.decision) return watch;
+    watch.cancel();
+    throw new StopRequest();
+  }
+
+  /** Where an operator wants the run to begin, whatever its checkpoints say. */
+  get restartAt(): JobControl["restartAt"] {
+    return this.#control.restartAt;
+  }
+
+  /** The run has a checkpoint of its own: the next one goes on from there. */
+  noteCheckpoint(): void {
+    this.#hasCheckpoint = true;
+  }
+
+  /** Whether the figures are others than those stored last. */
+  get hasNews(): boolean {
+    const { statistics, checkpointedSequence } = this.data;
+    if (
+      statistics === this.#stored.statistics &&
+      checkpointedSequence === this.#stored.checkpointedSequence
+    ) {
+      return false;
+    }
+    return figuresOf(this.data) !== figuresOf(this.#stored);
+  }
+
+  /** How long ago the job showed last that it lives. */
+  get silentMs(): number {
+    return this.parts.runtime.clock.monotonicMs() - this.#storedAtMs;
+  }
+
+  /** How long the job may be silent, so that there are several signs of life in one activity timeout. */
+  get silentMsMax(): number {
+    return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
+  }
+
+  #learnTimeout(timeoutSec: number | undefined): void {
+    if (timeoutSec !== undefined) this.#activityTimeoutSec = timeoutSec;
+  }
+
+  /** Stores the figures; throws when the job was taken away. */
+  async update(): Promise<void> {
+    const { kv, jobs } = this.parts;
+    const endsRestart = this.#hasCheckpoint;
+    const stored = this.data;
+    const timeoutSec = await kv.transact(async (tx) => {
+      await jobs.update(tx, this.held, toJobData(stored));
+      if (endsRestart) await this.#endRestart(tx);
+      return jobs.getTypeTimeout(tx, this.held.type);
+    });
+    this.#learnTimeout(timeoutSec);
+    this.noteStored(stored);
+    // From now on it need not be looked at again.
+    if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
+  }
+
+  /** What every other node sees of the job from now on. */
+  noteStored(data: ReplicationJobData): void {
+    this.#stored = data;
+    this.#storedAtMs = this.parts.runtime.clock.monotonicMs();
+  }
+
+  /**
+   * The one transaction that ends a run: the job, and with it the state in its document. `before`: the job as a run for its failures
+   * alone found it, which it then is again.
+   */
+  async end(ending: RunEnding, before: ReplicationJobData = this.data): Promise<void> {
+    const { runtime, kv, jobs, config, outages } = this.parts;
+    const nowMs = runtime.clock.nowMs();
+    const nowSec = Math.floor(nowMs / 1000);
+    const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
+    const pauseSec = (errorCount: number): number => penaltySec(errorCount, limits, runtime.random);
+    const fate = decideRun(ending, this.data, before, { nowSec, pauseSec });
+    this.#announce(ending, fate, nowSec);
+    const { state, failure, result, errorCount, stallCount, unreachable } = fate;
+    const events = fate.events.map((event) => ({ ...event, timeMs: nowMs }));
+    const data: ReplicationJobData = {
+      ...this.data,
+      state,
+      failure,
+      errorCount,
+      stallCount,
+      result,
+      // The feed has ended: what came later is another run's.
+      changesPending: ending.kind === "completed" ? 0 : this.data.changesPending,
+      history: withEvents(this.data.history, events, config.historyLengthMax),
+      lastUpdatedMs: nowMs,
+    };
+    await kv.transact(async (tx) => {
+      await this.#endRestart(tx);
+      const dueAtSec = await this.#dueSec(tx, fate, data);
+      if (dueAtSec !== undefined) {
+        await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
+      }
+      await jobs.finish(tx, this.held, toJobData(data));
+      if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
+      if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
+    });
+    this.data = data;
+    runtime.trace.event("replication.ended", { jobId: this.held.id, state });
+  }
+
+  #announce(ending: RunEnding, { state, failure, stallCount, due }: Fate, nowSec: number): void {
+    const { trace } = this.parts.runtime;
+    const { id: jobId } = this.held;
+    if (ending.kind === "stalled") {
+      trace.event("replication.stalled", { jobId, stallCount, reason: ending.reason });
+    } else if (failure !== undefined && state === "crashing") {
+      const pauseSec = Number(due) - nowSec;
+      trace.event("replication.crashed", { jobId, pauseSec, ...failure });
+    } else if (failure !== undefined && "failure" in ending) {
+      trace.event("replication.failed", { jobId, ...failure });
+    }
+  }
+
+  async #endRestart(tx: Transaction): Promise<void> {
+    if (this.restartAt === undefined || !this.#hasCheckpoint) return;
+    await this.parts.controls.endRestart(tx, this.held.id, this.restartAt);
+  }
+
+  async #dueSec(
+    tx: Transaction,
+    { due }: Fate,
+    data: ReplicationJobData,
+  ): Promise<number | undefined> {
+    if (typeof due === "number") return due;
+    const baseId = baseIdOf(data.replicationId);
+    if (due === "ended" || baseId === undefined) return undefined;
+    const { failureList } = this.parts;
+    const request = await failureList.retryRequest(tx, baseId);
+    const list = {
+      isAsked: request !== undefined,
+      isEmpty: (await failureList.counts(tx, baseId)).length === 0,
+      isPersistent: data.document !== undefined,
+      retrySec: data.replication?.options.failureRetrySec ?? 0,
+    };
+    const fate = decideList(data.state, list, this.#nowSec());
+    if (fate.request === "ask") failureList.askRetry(tx, baseId, SCHEDULED_RETRY);
+    if (fate.request === "end" && request !== undefined) {
+      await failureList.endRetry(tx, baseId, request);
+    }
+    return fate.dueAtSec;
+  }
+
+  async #dueAsDecided(tx: ReadTransaction, dueAtSec: number): Promise<number> {
+    const { isPaused, decision } = await this.parts.controls.get(tx, this.held.id);
+    const isDecidedAnew = decision !== this.#control.decision;
+    return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
+  }
+
+  async #writeDocumentState(
+    tx: Transaction,
+    data: ReplicationJobData,
+    nowMs: number,
+  ): Promise<void> {
+    if (data.document === undefined) return;
+    const database = await this.#openDatabaseOf(tx, data.document);
+    if (database !== undefined) await writeDocumentState(tx, database, data, nowMs);
+  }
+
+  /** Takes a state out of the document that says nothing any more: one that a CouchDB left, or that of an earlier run. */
+  async clearDocumentState(tx: Transaction): Promise<void> {
+    const { document } = this.data;
+    if (document === undefined) return;
+    const database = await this.#openDatabaseOf(tx, document);
+    if (database !== undefined) await clearDocumentState(tx, database, document.id);
+  }
+
+  async #openDatabaseOf(
+    tx: ReadTransaction,
+    { database: name, databaseUuid }: JobDocument,
+  ): Promise<Database | undefined> {
+    const database = await this.parts.databases.open(tx, name).catch((error: unknown) => {
+      if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+      throw error;
+    });
+    return database?.uuid === databaseUuid ? database : undefined;
+  }
+
+  #nowSec(): number {
+    return Math.floor(this.parts.runtime.clock.nowMs() / 1000);
+  }
+}
+
+function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): string {
+  return JSON.stringify([statistics, checkpointedSequence]);
+}

@@ -1,0 +1,28 @@
+/** The changes reader of a run: from the source's feed into the bounded queue between it and the workers. */
+import { abortable, type BoundedQueue } from "../../base/index.ts";
+import type { ChangesItem, ChangesRequest, Endpoint } from "../endpoints/endpoint.ts";
+
+/** Reads until the feed ends, then closes the queue. Waits while the queue is full. */
+export async function readChanges(
+  source: Endpoint,
+  request: ChangesRequest,
+  queue: BoundedQueue<ChangesItem>,
+  signal: AbortSignal,
+): Promise<void> {
+  const onAbort = (): void => queue.fail(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    for await (const items of source.changes(request, signal)) {
+      for (const item of items) {
+        const weight = item.kind === "change" ? item.change.sizeBytes : 1;
+        if (!queue.tryPush(item, weight)) await abortable(queue.push(item, weight), signal);
+      }
+    }
+    queue.close();
+  } catch (error) {
+    queue.fail(error);
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

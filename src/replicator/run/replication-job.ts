@@ -1,0 +1,378 @@
+/**
+ * One replication job in the hands of a node: from acceptance to the transaction that gives it back (RFC 016).
+ *
+ * Every write goes through the queue with the job's lock; a job that lost it ends without a word.
+ *
+ * It finds out how the run ended; what becomes of the job then is decided in `decide.ts`, and carried out by `HeldReplication`. A
+ * job that has ended runs once more when somebody wants its failures to be tried again: for these alone, and it is then what it
+ * was before.
+ */
+import { assert, errorCode, runTogether } from "../../base/index.ts";
+import { Activity } from "../../http-client/index.ts";
+import type { HeldJob } from "../../jobs/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
+import { BatchCopier } from "../copying/copy-batch.ts";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { RunConnections } from "../endpoints/endpoints.ts";
+import { describeFailure, unreachableOrigin } from "../failures/failure.ts";
+import { StoredFailureLog } from "../failures/stored-failure-log.ts";
+import type { RunEnding } from "../jobs/decide.ts";
+import { hasEnded, type ReplicationJobData, toJobData, withEvents } from "../jobs/job-data.ts";
+import {
+  addStatistics,
+  NO_STATISTICS,
+  type ReplicationStatistics,
+} from "../jobs/replication-statistics.ts";
+import type { Replication } from "../request/replication.ts";
+import { type ReplicationId, replicationId, userFilter } from "../request/replication-id.ts";
+import { readFilterCode } from "./filter-code.ts";
+import { HeldReplication, type ReplicationJobParts } from "./held-replication.ts";
+import { askPending, observe, showLife } from "./job-life.ts";
+import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
+import { retryFailures } from "./retry-failures.ts";
+import { watchRun, workersAfter } from "./watchdog.ts";
+
+/** What a document that could not be parsed is said to have failed of, where nothing is known. */
+const MALFORMED = { error: "error", reason: "malformed document" };
+/** A server goes on answering 429. */
+const PUT_OFF = "max_backoff";
+/** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
+const FIGURES_PER_SEC_MAX = 100;
+
+export class ReplicationJob {
+  readonly #job: HeldReplication;
+  readonly #runningCount: () => number;
+
+  /** `runningCount` tells how many jobs the node runs, this one among them. */
+  constructor(
+    parts: ReplicationJobParts,
+    held: HeldJob,
+    data: ReplicationJobData,
+    runningCount: () => number,
+  ) {
+    this.#job = new HeldReplication(parts, held, data);
+    this.#runningCount = runningCount;
+  }
+
+  /**
+   * Runs the job, after `delayMs`, and gives it back. Rejects only when the store fails; the job is then found by its silence.
+   */
+  async run(signal: AbortSignal, delayMs = 0): Promise<void> {
+    const before = this.#job.data;
+    try {
+      if (isHalt(signal.reason)) throw signal.reason;
+      const ending = await this.#perform(before, delayMs, signal);
+      await this.#job.end(ending, before);
+    } catch (error) {
+      if (isHalt(error) || isHalt(signal.reason)) {
+        this.#job.parts.runtime.trace.event("replication.halted", { jobId: this.#job.held.id });
+        return;
+      }
+      throw error;
+    }
+  }
+
+  /** Does what the job is there for, and says how that ended. Rejects when the job is another's, or the store fails. */
+  async #perform(
+    before: ReplicationJobData,
+    delayMs: number,
+    signal: AbortSignal,
+  ): Promise<RunEnding> {
+    const { replication, failure = MALFORMED } = before;
+    const { isPaused } = await this.#job.readControl();
+    // A job that has ended stays so, whatever keeps it from trying its list.
+    const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
+    if (isPaused) return stopped;
+    if (replication === undefined) return { kind: "malformed", failure };
+    try {
+      const ids = await this.#prepare(replication, delayMs, signal);
+      const request = await this.#retryOnly(ids);
+      // Another job with the same list has tried it again.
+      if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
+      const collision = await this.#begin(ids);
+      if (collision !== undefined) return collision;
+      this.#warn(replication);
+      if (request !== undefined) return await this.#retry(replication, ids, request, signal);
+      const isPutOff = before.failure?.error === PUT_OFF;
+      return await this.#copy(isPutOff ? gently(replication) : replication, ids, signal);
+    } catch (error) {
+      const code = errorCode(error);
+      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
+      if (isHalt(signal.reason)) throw signal.reason;
+      if (isStop(error) || isStop(signal.reason)) return stopped;
+      return endingOf(error, replication);
+    }
+  }
+
+  /** Says what an operator wants to be told of. */
+  #warn({ source, target }: Replication): void {
+    const { runtime, config } = this.#job.parts;
+    for (const side of [source, target]) {
+      if (side.kind === "local") continue;
+      const fields = { jobId: this.#job.held.id, url: maskCredentials(side.url) };
+      const isPlain = side.url.toLowerCase().startsWith("http:");
+      const verifies = side.tls?.verify ?? config.tls.verify;
+      if (isPlain && config.warnsOf.plainHttp)
+        runtime.trace.event("replication.plain-http", fields);
+      if (!isPlain && !verifies && config.warnsOf.unverifiedTls)
+        runtime.trace.event("replication.unverified-tls", fields);
+    }
+  }
+
+  /** What comes before the job is known to run: it may take its time, so the job shows that it lives. */
+  async #prepare(
+    replication: Replication,
+    delayMs: number,
+    signal: AbortSignal,
+  ): Promise<ReplicationId> {
+    const takesNoTime = delayMs === 0 && userFilter(replication.selection) === undefined;
+    if (takesNoTime) return this.#ids(replication, signal);
+    return this.#alive(signal, async (taskSignal) => {
+      if (delayMs > 0) await this.#job.parts.runtime.clock.sleep(delayMs, taskSignal);
+      return this.#ids(replication, taskSignal);
+    });
+  }
+
+  /** The replication's ids; a user filter's code is part of them and is read from the source. */
+  async #ids(replication: Replication, signal: AbortSignal): Promise<ReplicationId> {
+    const { runtime, config, ids } = this.#job.parts;
+    const source = (): Endpoint => this.#open(replication, "source");
+    const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
+    const code = await readFilterCode(replication, source, limit, signal);
+    return replicationId(ids, replication, code);
+  }
+
+  /** Settles as `task` does, while the job shows that it lives. Aborts it at once when the job is taken away, or is to stop. */
+  async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const over = new AbortController();
+    let result: { readonly value: T } | undefined;
+    await runTogether(signal, [
+      async (taskSignal) => {
+        try {
+          result = { value: await task(taskSignal) };
+        } finally {
+          over.abort();
+        }
+      },
+      () => this.#showLife(undefined, over.signal),
+    ]);
+    assert(result !== undefined, "Who ends in good order has a result");
+    return result.value;
+  }
+
+  /** Notes that the run begins, unless another job owns the replication: then that is how it ended. */
+  async #begin({ id }: ReplicationId): Promise<RunEnding | undefined> {
+    const { runtime, kv, ownership, jobs, config } = this.#job.parts;
+    const nowMs = runtime.clock.nowMs();
+    const event = { type: "started", timeMs: nowMs } as const;
+    const before = this.#job.data;
+    const moved = before.replicationId !== undefined && before.replicationId !== id;
+    // A job that has ended has ended, also while its failures are tried once more.
+    const outcome = hasEnded(before.state)
+      ? { state: before.state, failure: before.failure }
+      : { state: "pending" as const, failure: undefined };
+    const started: ReplicationJobData = {
+      ...before,
+      ...outcome,
+      replicationId: id,
+      // Another id is another replication: its figures begin anew.
+      statistics: moved ? NO_STATISTICS : before.statistics,
+      history: withEvents(moved ? [] : before.history, [event], config.historyLengthMax),
+      lastStartMs: nowMs,
+      lastUpdatedMs: nowMs,
+    };
+    const job = { jobId: this.#job.held.id, userName: before.userName };
+    const claim = await kv.transact(async (tx) => {
+      await this.#job.verify(tx);
+      if (moved) await ownership.release(tx, before.replicationId, job);
+      const claimed = await ownership.claim(tx, id, job);
+      if (claimed.kind === "owner") {
+        await jobs.update(tx, this.#job.held, toJobData(started));
+        if (!hasEnded(before.state)) await this.#job.clearDocumentState(tx);
+      }
+      return claimed;
+    });
+    if (claim.kind === "owner") {
+      this.#job.data = started;
+      this.#job.noteStored(started);
+      runtime.trace.event("replication.started", { jobId: this.#job.held.id, replicationId: id });
+      return undefined;
+    }
+    const reason = `Duplicate job running: ${claim.otherJobId}`;
+    const failure = { error: "duplicate_job", reason };
+    if (hasEnded(before.state)) return { kind: "list-met" };
+    return { kind: claim.otherIsPersistent ? "met-persistent" : "met-transient", failure };
+  }
+
+  async #copy(
+    replication: Replication,
+    ids: ReplicationId,
+    signal: AbortSignal,
+  ): Promise<ReplicationEnding> {
+    const { runtime, config } = this.#job.parts;
+    const stallCount = this.#job.data.stallCount ?? 0;
+    const activity = new Activity(runtime.clock);
+    const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
+    const source = this.#open(replication, "source", connections);
+    const workerProcesses = workersAfter(stallCount, replication.options.workerProcesses);
+    const run: ReplicationRun = new ReplicationRun({
+      runtime,
+      source,
+      target: this.#open(replication, "target", connections),
+      replication: { ...replication, options: { ...replication.options, workerProcesses } },
+      ids,
+      mayWrite: () => this.#job.verifyNow(),
+      failures: await this.#openFailures(ids.baseId),
+      ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
+      restartAt: this.#job.restartAt,
+      limits: config.limits,
+    });
+    const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
+    let ending: ReplicationEnding | undefined;
+    const ended = new AbortController();
+    await runTogether(signal, [
+      async (runSignal) => {
+        try {
+          ending = await run.run(runSignal);
+        } finally {
+          observe(this.#job, run);
+          ended.abort();
+        }
+      },
+      () => this.#showLife(run, ended.signal),
+      () => askPending(this.#job, run, source, ended.signal),
+      () => this.#watchFilter(replication, ids, ended.signal),
+      () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
+    ]);
+    return ending ?? { kind: "stopped" };
+  }
+
+  #showLife(run: ReplicationRun | undefined, ended: AbortSignal): Promise<void> {
+    const { statisticsIntervalSec } = this.#job.parts.config;
+    const intervalMs = (): number =>
+      Math.max(statisticsIntervalSec, this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
+    return showLife(this.#job, run, intervalMs, ended);
+  }
+
+  /** Ends the run when the filter is another: the next one has another id, and begins anew. */
+  async #watchFilter(
+    replication: Replication,
+    { id }: ReplicationId,
+    ended: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#job.parts.runtime;
+    if (userFilter(replication.selection) === undefined) return;
+    while (!ended.aborted) {
+      await clock.sleep(replication.options.checkpointIntervalMs, ended).catch(() => {});
+      if (ended.aborted) return;
+      const current = await this.#ids(replication, ended).catch((error: unknown) => {
+        if (ended.aborted) return undefined;
+        throw error;
+      });
+      if (current !== undefined && current.id !== id) throw new StopRequest();
+    }
+  }
+
+  /** The request to try failures again, if that is all that a job which has ended is to do. */
+  async #retryOnly({ baseId }: ReplicationId): Promise<string | undefined> {
+    const { kv, failureList } = this.#job.parts;
+    if (!hasEnded(this.#job.data.state)) return undefined;
+    return kv.read((tx) => failureList.retryRequest(tx, baseId));
+  }
+
+  /** Tries the failures again; whatever comes of it, the job has then ended as it had before. */
+  async #retry(
+    replication: Replication,
+    { baseId }: ReplicationId,
+    request: string,
+    signal: AbortSignal,
+  ): Promise<RunEnding> {
+    const { runtime, kv, failureList, config } = this.#job.parts;
+    const source = this.#open(replication, "source");
+    const target = this.#open(replication, "target");
+    try {
+      const failures = await this.#openFailures(baseId);
+      const count = (more: Partial<ReplicationStatistics>): void => {
+        const statistics = addStatistics(this.#job.data.statistics, more);
+        this.#job.data = { ...this.#job.data, statistics };
+      };
+      const observer = { count, failures };
+      const parts = {
+        runtime,
+        source,
+        target,
+        options: replication.options,
+        limits: config.limits,
+      };
+      const copier = new BatchCopier(parts, observer);
+      await this.#alive(signal, (taskSignal) =>
+        retryFailures(copier, failures, request, taskSignal),
+      );
+    } catch (error) {
+      const code = errorCode(error);
+      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
+      if (isStop(error) || isStop(signal.reason)) return { kind: "list-stopped" };
+      const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
+      runtime.trace.event("replication.retry-failed", fields);
+      await kv.transact(async (tx) => {
+        await this.#job.verify(tx);
+        await failureList.endRetry(tx, baseId, request);
+      });
+    }
+    return { kind: "list-tried" };
+  }
+
+  #openFailures(baseId: string): Promise<StoredFailureLog> {
+    const { runtime, kv, failureList: list } = this.#job.parts;
+    const verify = this.#job.verify.bind(this.#job);
+    return StoredFailureLog.open({ runtime, kv, list, baseId, verify });
+  }
+
+  #open(replication: Replication, side: "source" | "target", connections?: RunConnections) {
+    return this.#job.parts.endpoints.open(
+      replication[side],
+      replication.options,
+      this.#job.data.userName,
+      connections,
+    );
+  }
+}
+
+/** How a run ended that an error ended. */
+function endingOf(error: unknown, replication: Replication): RunEnding {
+  const failure = describeFailure(error);
+  if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
+  if (failure.error === PUT_OFF) return { kind: "put-off", failure };
+  // A server behind a proxy may be away for others, and there for us.
+  const isDirect = [replication.source, replication.target].every(
+    (side) => side.kind === "local" || side.proxyUrl === undefined,
+  );
+  const unreachable = isDirect ? unreachableOrigin(error) : undefined;
+  return { kind: "crashed", failure, unreachable };
+}
+
+/** With fewer requests at once, for a server that wanted us to come later (CouchDB 3.5). */
+function gently(replication: Replication): Replication {
+  const { options } = replication;
+  return {
+    ...replication,
+    options: {
+      ...options,
+      checkpointIntervalMs: Math.min(options.checkpointIntervalMs, 5000),
+      workerProcesses: Math.min(options.workerProcesses, 2),
+      workerBatchSize: Math.min(options.workerBatchSize, 100),
+      httpConnections: Math.min(options.httpConnections, 5),
+    },
+  };
+}
+
+/** The job, or all that its worker held, is another's now, or about to be. */
+function isHalt(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
+}
+
+/** The node stops, or an operator decided something about the job. */
+function isStop(error: unknown): boolean {
+  return errorCode(error) === "REPLICATOR_STOPPED";
+}

@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { NO_STATISTICS } from "../jobs/replication-statistics.ts";
+import { httpDate } from "../times.ts";
+import { commonAncestry, nextLog, type ReplicationLogEntry } from "./replication-log.ts";
+
+function entry(session: string, recorded: unknown): ReplicationLogEntry {
+  return {
+    session_id: session,
+    start_time: "",
+    end_time: "",
+    start_last_seq: 0,
+    end_last_seq: recorded,
+    recorded_seq: recorded,
+    missing_checked: 0,
+    missing_found: 0,
+    docs_read: 0,
+    docs_written: 0,
+    doc_write_failures: 0,
+  };
+}
+
+test("a side without a log means a start from the beginning", () => {
+  expect(commonAncestry(undefined, { session_id: "a", source_last_seq: 7 })).toEqual({
+    sequence: 0,
+    history: [],
+  });
+});
+
+test("the same session on both sides goes on from its sequence", () => {
+  const log = { session_id: "b", source_last_seq: "9-x", history: [entry("b", "9-x")] };
+  expect(commonAncestry(log, log)).toEqual({ sequence: "9-x", history: log.history });
+});
+
+test("a session that only one side recorded is passed over", () => {
+  const source = { session_id: "c", history: [entry("c", 30), entry("b", 20), entry("a", 10)] };
+  const target = { session_id: "b", history: [entry("b", 20), entry("a", 10)] };
+  expect(commonAncestry(source, target).sequence).toBe(20);
+  expect(commonAncestry(target, source).sequence).toBe(20);
+});
+
+test("histories without a common session start from the beginning", () => {
+  const source = { session_id: "c", history: [entry("c", 30)] };
+  const target = { session_id: "d", history: [entry("d", 40)] };
+  expect(commonAncestry(source, target)).toEqual({ sequence: 0, history: [] });
+});
+
+test("a run owns one entry, and fifty are kept", () => {
+  const earlier = Array.from({ length: 60 }, (_, index) => entry(String(index), index));
+  const log = nextLog({
+    sessionId: "now",
+    startTimeMs: 0,
+    nowMs: 1000,
+    startSequence: 5,
+    throughSequence: 6,
+    statistics: NO_STATISTICS,
+    earlier,
+    byDocumentIds: false,
+  });
+  expect(log.history?.length).toBe(50);
+  expect(log.history?.[0]?.session_id).toBe("now");
+  expect(log.source_last_seq).toBe(6);
+});
+
+test("dates are RFC 1123", () => {
+  expect(httpDate(Date.UTC(2013, 9, 10, 5, 56, 38))).toBe("Thu, 10 Oct 2013 05:56:38 GMT");
+});

@@ -1,0 +1,383 @@
+/**
+ * One run of a replication: from the common checkpoint to the end of the changes, or until it is stopped.
+ *
+ *   changes reader → bounded queue → workers (missing revisions, read, write) → through sequence → checkpoints
+ *
+ * It knows no jobs: the queue's job runs it (`replication-job.ts`), and so does the command line. All that it does ends with
+ * its signal; a stop that was asked for is answered with a last checkpoint.
+ */
+import {
+  BoundedQueue,
+  errorCode,
+  OperationalError,
+  type Runtime,
+  randomHex,
+  runTogether,
+} from "../../base/index.ts";
+import { BatchCopier } from "../copying/copy-batch.ts";
+import {
+  type ChangedDocument,
+  type ChangesItem,
+  type Endpoint,
+  EndpointError,
+  type EndpointInfo,
+  type SourceSequence,
+} from "../endpoints/endpoint.ts";
+import type { FailureLog } from "../failures/failure-log.ts";
+import {
+  addStatistics,
+  NO_STATISTICS,
+  type ReplicationStatistics,
+} from "../jobs/replication-statistics.ts";
+import type { CopyLimits } from "../replicator-config.ts";
+import { storedOptions } from "../request/parse-options.ts";
+import type { Replication } from "../request/replication.ts";
+import type { ReplicationId } from "../request/replication-id.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import type { OwnCheckpointStore } from "./own-checkpoint.ts";
+import { readChanges } from "./read-changes.ts";
+import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
+import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
+import { ThroughSequence } from "./through-sequence.ts";
+
+/** Bytes of changes that are queued per worker; CouchDB's figure. */
+const QUEUE_BYTES_PER_WORKER = 102_400;
+/** Batches of a worker: from a server it reads the next one while the last one is written; from our own store it need not wait. */
+const BATCHES_PER_WORKER = { http: 2, local: 1 };
+/** How long the last checkpoint of a stopped run may take. */
+const LAST_CHECKPOINT_MS_MAX = 5000;
+
+/** The reason to abort a run with when it shall stop in good order. Any other reason ends it at once, without a checkpoint. */
+export class StopRequest extends OperationalError {
+  override readonly name = "StopRequest";
+
+  constructor() {
+    super("REPLICATOR_STOPPED", "The replication was asked to stop");
+  }
+}
+
+export interface ReplicationRunParts {
+  readonly runtime: Runtime;
+  readonly source: Endpoint;
+  readonly target: Endpoint;
+  readonly replication: Replication;
+  readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
+  /** Called before checkpoints are written: throws when the run has lost the right to. */
+  readonly mayWrite: () => Promise<void>;
+  readonly failures: FailureLog;
+  readonly ownCheckpoint: OwnCheckpointStore;
+  readonly limits: CopyLimits;
+  /** Where the run begins, if not at the common checkpoint. */
+  readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
+}
+
+/** Where a run is; sequences are the source's. */
+export interface ReplicationProgress {
+  readonly statistics: ReplicationStatistics;
+  readonly checkpointedSequence: SourceSequence;
+  readonly throughSequence: SourceSequence;
+  readonly highestSequence: SourceSequence;
+}
+
+/** How a run ended. `result` is what `_replicate` answers. */
+export type ReplicationEnding =
+  | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
+  | { readonly kind: "stopped" };
+
+export class ReplicationRun {
+  readonly #parts: ReplicationRunParts;
+  readonly #sessionId: string;
+  readonly #startTimeMs: number;
+  #statistics: ReplicationStatistics = NO_STATISTICS;
+  #sequence = new ThroughSequence(0);
+  #start: SourceSequence = 0;
+  #committed: SourceSequence = 0;
+  #begun = false;
+  #changed = false;
+  #log: ReplicationLog | undefined;
+
+  /** Throws a ReplicationInvalidError for options that only a newer version knows. */
+  constructor(parts: ReplicationRunParts) {
+    const { replication } = parts;
+    const options = storedOptions(replication.options);
+    this.#parts = { ...parts, replication: { ...replication, options } };
+    this.#sessionId = randomHex(parts.runtime.random);
+    this.#startTimeMs = parts.runtime.clock.nowMs();
+  }
+
+  /** Whether the common checkpoint is found, so that the progress says something. */
+  get hasBegun(): boolean {
+    return this.#begun;
+  }
+
+  /** Whether this run wrote a checkpoint. */
+  get hasCheckpoint(): boolean {
+    return this.#log !== undefined;
+  }
+
+  /** Whether changes were taken from the feed and are not done with. */
+  get hasWork(): boolean {
+    return this.#sequence.hasOpen;
+  }
+
+  get progress(): ReplicationProgress {
+    return {
+      statistics: this.#statistics,
+      checkpointedSequence: this.#committed,
+      throughSequence: this.#sequence.through,
+      highestSequence: this.#sequence.highest,
+    };
+  }
+
+  /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
+  async run(signal: AbortSignal): Promise<ReplicationEnding> {
+    const { source, target, ids, ownCheckpoint } = this.#parts;
+    let checkpoints: Checkpoints | undefined;
+    try {
+      const sides = {
+        source: { endpoint: source, info: await source.info(signal) },
+        target: { endpoint: target, info: await this.#openTarget(signal) },
+      };
+      checkpoints = await Checkpoints.find(sides, ids, ownCheckpoint, signal);
+      this.#begin(checkpoints);
+      const found = checkpoints;
+      const copied = new AbortController();
+      const copier = this.#copier();
+      await runTogether(signal, [
+        (taskSignal) =>
+          this.#lookBack(found, copier, taskSignal)
+            .then(() => this.#copyAll(copier, taskSignal))
+            .finally(() => copied.abort()),
+        (taskSignal) => this.#retryWhenAsked(copier, copied.signal, taskSignal),
+        (taskSignal) => this.#retryRegularly(copier, copied.signal, taskSignal),
+        (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
+      ]);
+    } catch (error) {
+      if (!isStopRequest(error) && !isStopRequest(signal.reason)) throw error;
+      if (checkpoints !== undefined) await this.#lastCheckpoint(checkpoints);
+      return { kind: "stopped" };
+    }
+    await this.#checkpoint(checkpoints, signal);
+    return { kind: "completed", result: this.#result(checkpoints) };
+  }
+
+  /** A target that is there already needs nobody who may create it. */
+  async #openTarget(signal: AbortSignal): Promise<EndpointInfo> {
+    const { target, replication } = this.#parts;
+    try {
+      return await target.info(signal);
+    } catch (error) {
+      const isMissing = error instanceof EndpointError && error.error === "db_not_found";
+      if (!isMissing || !replication.createTarget) throw error;
+    }
+    await target.create(replication.createTargetParameters, signal);
+    return target.info(signal);
+  }
+
+  #begin({ ancestry }: Checkpoints): void {
+    const { replication, restartAt } = this.#parts;
+    const { sinceSequence } = replication;
+    const common =
+      ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
+    const start = restartAt === undefined ? common : restartAt.sequence;
+    this.#sequence = new ThroughSequence(start);
+    this.#start = start;
+    this.#committed = start;
+    this.#begun = true;
+    // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
+    if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
+  }
+
+  /**
+   * Begins with what earlier runs passed and did not bring over, if their checkpoint says that there is something and the list of
+   * failures does not hold it: goes through the changes up to the checkpoint once more, and the target says what it lacks.
+   */
+  async #lookBack(
+    { ancestry, passedFailures }: Checkpoints,
+    copier: BatchCopier,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { failures, restartAt } = this.#parts;
+    if (restartAt !== undefined || !passedFailures || ancestry.sequence === 0) return;
+    if (await failures.isWhole()) return;
+    await this.#copyUpTo(ancestry.sequence, copier, signal);
+    await failures.lookedBack();
+  }
+
+  async #copyUpTo(
+    sequence: SourceSequence,
+    copier: BatchCopier,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { source, replication } = this.#parts;
+    const { selection, winningRevisionsOnly, sinceSequence } = replication;
+    const since = sinceSequence ?? 0;
+    const request = { since, continuous: false, selection, winningRevisionsOnly };
+    const checkpoint = JSON.stringify(sequence);
+    for await (const items of source.changes(request, signal)) {
+      const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+      const { workerBatchSize } = replication.options;
+      for (let start = 0; start < changes.length; start += workerBatchSize) {
+        await copier.tryOnce(changes.slice(start, start + workerBatchSize), signal);
+      }
+      if (changes.some(({ sequence }) => JSON.stringify(sequence) === checkpoint)) return;
+    }
+  }
+
+  /** The pipeline. Resolves when the feed has ended and all of it is copied. */
+  async #copyAll(copier: BatchCopier, signal: AbortSignal): Promise<void> {
+    const { source, replication } = this.#parts;
+    const { options, selection, continuous, winningRevisionsOnly } = replication;
+    const queue = new BoundedQueue<ChangesItem>({
+      itemCountMax: options.workerBatchSize * options.workerProcesses * 2,
+      weightMax: QUEUE_BYTES_PER_WORKER * options.workerProcesses,
+    });
+    const since = this.#sequence.through;
+    const request = { since, continuous, selection, winningRevisionsOnly };
+    const batchCount = options.workerProcesses * BATCHES_PER_WORKER[replication.source.kind];
+    const worker = (workerSignal: AbortSignal): Promise<void> =>
+      this.#work(queue, copier, workerSignal);
+    await runTogether(signal, [
+      (readerSignal) => readChanges(source, request, queue, readerSignal),
+      ...Array.from({ length: batchCount }, () => worker),
+    ]);
+  }
+
+  #copier(): BatchCopier {
+    const { source, target, replication, runtime, failures, limits } = this.#parts;
+    const { options } = replication;
+    return new BatchCopier(
+      { runtime, source, target, options, limits },
+      {
+        count: (more) => {
+          this.#statistics = addStatistics(this.#statistics, more);
+        },
+        failures,
+      },
+    );
+  }
+
+  async #retryWhenAsked(
+    copier: BatchCopier,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { failures } = this.#parts;
+    for (;;) {
+      const request = await failures.retryAsked(copied);
+      if (request === undefined) return;
+      await retryFailures(copier, failures, request, signal);
+    }
+  }
+
+  async #retryRegularly(
+    copier: BatchCopier,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { runtime, failures, replication } = this.#parts;
+    const { clock } = runtime;
+    const intervalMs = replication.options.failureRetrySec * 1000;
+    // Counted from the last try, in whichever run that was: a job that takes turns may have runs that are shorter than the interval.
+    const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
+    let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
+    while (intervalMs > 0 && !copied.aborted) {
+      await clock.sleep(pauseMs, copied).catch(() => {});
+      pauseMs = intervalMs;
+      if (!copied.aborted) await retryFailures(copier, failures, SCHEDULED_RETRY, signal);
+    }
+  }
+
+  async #work(
+    queue: BoundedQueue<ChangesItem>,
+    copier: BatchCopier,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { workerBatchSize } = this.#parts.replication.options;
+    for (;;) {
+      let number = 0;
+      // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
+      const items = await queue.takeUpTo(workerBatchSize, (batch) => {
+        const last = batch.at(-1) as ChangesItem;
+        number = this.#sequence.start(
+          last.kind === "change" ? last.change.sequence : last.sequence,
+        );
+      });
+      if (items === undefined) return;
+      const changes: ChangedDocument[] = [];
+      for (const item of items) if (item.kind === "change") changes.push(item.change);
+      await copier.copy(changes, signal);
+      if (changes.length > 0) this.#changed = true;
+      this.#sequence.finish(number);
+    }
+  }
+
+  async #checkpointRegularly(
+    checkpoints: Checkpoints,
+    copied: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, random } = this.#parts.runtime;
+    const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
+    while (!copied.aborted) {
+      // 75 to 100 % of the interval, so that jobs started together do not write together.
+      await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
+      signal.throwIfAborted();
+      if (!copied.aborted) await this.#checkpoint(checkpoints, signal);
+    }
+  }
+
+  /** Records the through sequence on both sides, when it moved and something was copied. */
+  async #checkpoint(checkpoints: Checkpoints, signal: AbortSignal): Promise<void> {
+    const { runtime, replication } = this.#parts;
+    const through = this.#sequence.through;
+    if (!replication.options.useCheckpoints) return;
+    if (through === this.#committed) return;
+    const log = nextLog({
+      sessionId: this.#sessionId,
+      startTimeMs: this.#startTimeMs,
+      nowMs: runtime.clock.nowMs(),
+      startSequence: this.#start,
+      throughSequence: through,
+      statistics: this.#statistics,
+      earlier: checkpoints.ancestry.history,
+      byDocumentIds: replication.selection.kind === "doc-ids",
+    });
+    await this.#parts.mayWrite();
+    await checkpoints.write(log, signal);
+    this.#log = log;
+    this.#committed = through;
+    runtime.trace.event("replication.checkpoint", { source: this.#parts.source.shownUrl });
+  }
+
+  /** The run is over either way; a checkpoint that fails now costs only that some changes are looked at again. */
+  async #lastCheckpoint(checkpoints: Checkpoints): Promise<void> {
+    const { clock, trace } = this.#parts.runtime;
+    const limit = new AbortController();
+    const done = new AbortController();
+    const timer = clock.sleep(LAST_CHECKPOINT_MS_MAX, done.signal).then(
+      () => limit.abort(new StopRequest()),
+      () => {},
+    );
+    try {
+      await this.#checkpoint(checkpoints, limit.signal);
+    } catch (error) {
+      trace.event("replication.last-checkpoint-failed", { error: String(error) });
+    } finally {
+      done.abort();
+      await timer;
+    }
+  }
+
+  #result(checkpoints: Checkpoints): Readonly<Record<string, unknown>> {
+    if (!this.#parts.replication.options.useCheckpoints) return { use_checkpoints: false };
+    if (!this.#changed || this.#log === undefined) {
+      return { no_changes: true, ...checkpoints.sourceLog };
+    }
+    return { ...this.#log };
+  }
+}
+
+function isStopRequest(error: unknown): boolean {
+  return errorCode(error) === "REPLICATOR_STOPPED";
+}

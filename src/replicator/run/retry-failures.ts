@@ -1,0 +1,23 @@
+/** Tries again what a replication left behind: the revisions of its list of failures, and nothing else. */
+import type { BatchCopier } from "../copying/copy-batch.ts";
+import type { FailureLog } from "../failures/failure-log.ts";
+
+/** The request that nobody made. */
+export const SCHEDULED_RETRY = "scheduled";
+
+/** Goes through the list once. What arrives leaves it, what is refused again stays with one try more. */
+export async function retryFailures(
+  copier: BatchCopier,
+  failures: FailureLog,
+  request: string,
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const page of failures.pages()) {
+    signal.throwIfAborted();
+    await copier.tryOnce(
+      page.map(({ id, revision }) => ({ id, revisions: [revision] })),
+      signal,
+    );
+  }
+  await failures.retryDone(request);
+}

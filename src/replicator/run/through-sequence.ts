@@ -1,0 +1,59 @@
+/**
+ * Up to where everything is done (`couch_replicator_scheduler_job`'s through sequence).
+ *
+ * Workers finish their batches in any order, and sequences are opaque, so batches are numbered as they are handed out. The
+ * through sequence is that of the last batch below which nothing is unfinished: the only place a checkpoint may stand.
+ */
+import { assert } from "../../base/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+
+interface Batch {
+  readonly sequence: SourceSequence;
+  finished: boolean;
+}
+
+export class ThroughSequence {
+  readonly #open: Batch[] = [];
+  #firstNumber = 0;
+  #through: SourceSequence;
+  #highest: SourceSequence;
+
+  constructor(start: SourceSequence) {
+    this.#through = start;
+    this.#highest = start;
+  }
+
+  /** The sequence up to which every batch is finished. */
+  get through(): SourceSequence {
+    return this.#through;
+  }
+
+  /** The sequence of the last batch that was handed out. */
+  get highest(): SourceSequence {
+    return this.#highest;
+  }
+
+  /** Whether batches are handed out and not finished. */
+  get hasOpen(): boolean {
+    return this.#open.length > 0;
+  }
+
+  /** A batch that ends at `sequence` is handed out; its number is for `finish`. */
+  start(sequence: SourceSequence): number {
+    this.#highest = sequence;
+    this.#open.push({ sequence, finished: false });
+    return this.#firstNumber + this.#open.length - 1;
+  }
+
+  /** The batch is on the target, or what of it is not stands on the list of failures. */
+  finish(number: number): void {
+    const batch = this.#open[number - this.#firstNumber];
+    assert(batch !== undefined && !batch.finished, "A batch finishes once, after it started");
+    batch.finished = true;
+    for (let first = this.#open[0]; first?.finished === true; first = this.#open[0]) {
+      this.#through = first.sequence;
+      this.#open.shift();
+      this.#firstNumber++;
+    }
+  }
+}

@@ -1,0 +1,54 @@
+/** Notices runs that do not move, though nothing says why: a connection that died without a word, a server that hangs. */
+import { OperationalError, type Runtime } from "../../base/index.ts";
+import type { Activity } from "../../http-client/index.ts";
+import type { ReplicationRun } from "./replication-run.ts";
+
+/** How often one looks within the time that a run may stand still. */
+const LOOKS_PER_TIMEOUT = 8;
+
+export class StallError extends OperationalError {
+  override readonly name = "StallError";
+
+  constructor(reason: string) {
+    super("REPLICATOR_STALLED", "The replication does not move", { reason });
+  }
+}
+
+export interface WatchedRun {
+  readonly run: ReplicationRun;
+  readonly activity: Activity;
+  /** A feed that sends something even when nothing changes: that of a server. */
+  readonly hasLiveFeed: boolean;
+}
+
+/** Throws a StallError when nothing moved for `timeoutMs` though something should. */
+export async function watchRun(
+  { clock }: Pick<Runtime, "clock">,
+  { run, activity, hasLiveFeed }: WatchedRun,
+  timeoutMs: number,
+  ended: AbortSignal,
+): Promise<void> {
+  let movedAtMs = clock.monotonicMs();
+  let before = run.progress;
+  while (!ended.aborted) {
+    await clock.sleep(timeoutMs / LOOKS_PER_TIMEOUT, ended).catch(() => {});
+    const { progress } = run;
+    const nowMs = clock.monotonicMs();
+    const isMoving =
+      progress.statistics !== before.statistics ||
+      progress.throughSequence !== before.throughSequence ||
+      progress.highestSequence !== before.highestSequence;
+    const isIdle = run.hasBegun && !hasLiveFeed && !run.hasWork;
+    if (isMoving || isIdle) movedAtMs = nowMs;
+    before = progress;
+    const silentMs = nowMs - Math.max(movedAtMs, activity.lastMs);
+    if (silentMs > timeoutMs && !ended.aborted) {
+      throw new StallError(`nothing moved for ${Math.round(silentMs / 1000)} s`);
+    }
+  }
+}
+
+/** Workers of a run after stalls in a row: half as many with each but the first. */
+export function workersAfter(stallCount: number, workerProcesses: number): number {
+  return Math.max(1, Math.floor(workerProcesses / 2 ** Math.max(0, stallCount - 1)));
+}

@@ -1,0 +1,209 @@
+/**
+ * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end, have had their turn, or
+ * the node stops (RFC 016, "Job server"). It does so as a worker of the queue; when that one is expelled, all jobs end
+ * at once and without another write.
+ *
+ * Slots are filled as soon as they are free. Once in a cycle it is decided which jobs give theirs up (`choose-stops.ts`), with
+ * the settings of that moment.
+ */
+import { errorCode, type Runtime, waitAtMost } from "../../base/index.ts";
+import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import type { ReplicationJobParts } from "../run/held-replication.ts";
+import { StopRequest } from "../run/replication-run.ts";
+import {
+  chooseStops,
+  type DueJobs,
+  NOBODY,
+  waitingCount,
+  waitingCountMax,
+} from "./choose-stops.ts";
+import { RunningJobs } from "./running-jobs.ts";
+
+/**
+ * Jobs accepted in one transaction: few, so that nodes with little room share what comes; more by a node with much room, because
+ * hundreds may wait when another one died, and each transaction is a journey to the store and back.
+ */
+const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
+/** How long a job that comes due by its time, which no watch announces, may be overlooked. */
+const IDLE_MS_MAX = 1000;
+/** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
+const CHARGE_MS_MIN = 1000;
+/** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
+const CYCLE_JITTER = 1 / 3;
+/**
+ * A node that is full looks twice for jobs that wait, this part of a cycle before it and then: who waits at both looks found no
+ * room on any node. Who came between is not yet a reason to stop anything.
+ */
+const LOOK_AHEAD = 1 / 3;
+
+export class Scheduler {
+  readonly name = "replicator.scheduler";
+  readonly #runtime: Runtime;
+  readonly #kv: KeyValueStore;
+  readonly #jobs: Jobs;
+  readonly #parts: ReplicationJobParts;
+  readonly #worker: JobWorker;
+  readonly #running: RunningJobs;
+  #chargedAtMs = 0;
+  /** When the last cycle was, and how much longer than `interval_sec` this one is. */
+  #cycle = { atMs: 0, stretch: 1 };
+  /** Who waited shortly before the cycle, while there was no room here; undefined when nobody looked. */
+  #waitedBefore: DueJobs | undefined;
+
+  constructor(parts: ReplicationJobParts, worker: JobWorker) {
+    this.#runtime = parts.runtime;
+    this.#kv = parts.kv;
+    this.#jobs = parts.jobs;
+    this.#parts = parts;
+    this.#worker = worker;
+    this.#running = new RunningJobs(parts);
+  }
+
+  /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
+  run(signal: AbortSignal): Promise<void> {
+    return this.#worker.run(signal, (membership) => this.#runAs(membership, signal));
+  }
+
+  async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
+    const { trace } = this.#runtime;
+    const over = AbortSignal.any([signal, expelled]);
+    const onExpelled = (): void => void this.#running.end(expelled.reason);
+    expelled.addEventListener("abort", onExpelled, { once: true });
+    this.#planCycle();
+    let reason: unknown = new StopRequest();
+    try {
+      while (!over.aborted) {
+        await this.#charge();
+        await this.#rotate();
+        await this.#acceptDue(id, over);
+      }
+    } catch (error) {
+      if (errorCode(error) === "JOBS_WORKER_EXPELLED") reason = error;
+      throw error;
+    } finally {
+      // Without effect when the jobs were told to stop at once.
+      await this.#running.end(expelled.aborted ? expelled.reason : reason);
+      await this.#sendBill().catch((error: unknown) => {
+        // The groups got a little run time for nothing; what ended the work is what the caller has to know.
+        trace.event("replication.not-charged", { error: String(error) });
+      });
+    }
+  }
+
+  #planCycle(): void {
+    const { clock, random } = this.#runtime;
+    this.#cycle = { atMs: clock.monotonicMs(), stretch: 1 + random.ratio() * CYCLE_JITTER };
+    this.#waitedBefore = undefined;
+  }
+
+  /** Another interval counts at once. */
+  get #cycleAtMs(): number {
+    const { atMs, stretch } = this.#cycle;
+    return atMs + this.#parts.config.intervalSec * 1000 * stretch;
+  }
+
+  /** When the next look at those who wait is due. */
+  get #lookAtMs(): number {
+    if (this.#waitedBefore !== undefined) return this.#cycleAtMs;
+    return this.#cycleAtMs - this.#parts.config.intervalSec * 1000 * LOOK_AHEAD;
+  }
+
+  /** When it is time: stops what has had its turn, or is too much. */
+  async #rotate(): Promise<void> {
+    const { clock, trace } = this.#runtime;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < this.#lookAtMs) return;
+    const { jobsMax, churnMax, intervalSec, runSecMin } = this.#parts.config;
+    const slots = {
+      jobsMax,
+      churnMax,
+      cycleMs: intervalSec * 1000,
+      runMsMin: runSecMin * 1000,
+      nowMs,
+    };
+    const running = this.#running.list();
+    const limit = waitingCountMax(running, slots);
+    const waiting = running.length >= jobsMax ? await this.#waiting(limit) : NOBODY;
+    const before = this.#waitedBefore ?? NOBODY;
+    if (nowMs < this.#cycleAtMs) {
+      this.#waitedBefore = waiting;
+      return;
+    }
+    this.#planCycle();
+    const count = waitingCount(before, waiting);
+    const givingWay = count === 0 ? [] : await this.#givingWay();
+    const stops = chooseStops(running, slots, { count, givingWay });
+    if (stops.length === 0) return;
+    this.#running.stop(stops);
+    trace.event("replication.rotated", { stopped: stops.length, waiting: count });
+  }
+
+  async #waiting(limit: number): Promise<DueJobs> {
+    const wanted = { dueBySec: this.#nowSec(), limit };
+    const due = await this.#kv.read((tx) => this.#jobs.due(tx, REPLICATION_JOB_TYPE, wanted));
+    return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
+  }
+
+  #givingWay(): Promise<readonly string[]> {
+    const dueBySec = this.#nowSec();
+    return this.#kv.read((tx) =>
+      this.#jobs.groups.givingWay(tx, REPLICATION_JOB_TYPE, this.#running.meter.groups(), dueBySec),
+    );
+  }
+
+  /** Charges groups for what their jobs ran here: when one has ended, and once in an instalment. */
+  async #charge(): Promise<void> {
+    const sinceMs = this.#runtime.clock.monotonicMs() - this.#chargedAtMs;
+    const instalmentMs = this.#parts.config.fairShare.instalmentSec * 1000;
+    if (sinceMs < (this.#running.meter.hasEnded ? CHARGE_MS_MIN : instalmentMs)) return;
+    this.#chargedAtMs = this.#runtime.clock.monotonicMs();
+    await this.#sendBill();
+  }
+
+  async #sendBill(): Promise<void> {
+    const bill = this.#running.meter.takeBill();
+    if (bill.size === 0) return;
+    await this.#kv.transact((tx) => this.#jobs.groups.charge(tx, REPLICATION_JOB_TYPE, bill), {
+      whenUnknown: "check",
+    });
+  }
+
+  /** One step: starts what is due and fits, or waits for a reason to look again. */
+  async #acceptDue(worker: WorkerId, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#runtime;
+    const untilLookMs = Math.max(0, this.#lookAtMs - clock.monotonicMs());
+    const idleMs = Math.min(IDLE_MS_MAX, untilLookMs);
+    const room = this.#parts.config.jobsMax - this.#running.count;
+    if (room <= 0) {
+      await waitAtMost(clock, idleMs, signal, () => this.#running.anyEnded());
+      return;
+    }
+    const acceptance = await this.#kv.transact((tx) =>
+      this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
+        dueBySec: this.#nowSec(),
+        countMax: acceptCountMax(room),
+        worker,
+      }),
+    );
+    if (acceptance.kind === "none-due") {
+      const { enqueued } = acceptance;
+      await waitAtMost(clock, idleMs, signal, (over) => enqueued.fired(over));
+      enqueued.cancel();
+      return;
+    }
+    for (const [index, held] of acceptance.held.entries()) {
+      this.#running.start(held, acceptance.jobs[index] as Job);
+    }
+  }
+
+  #nowSec(): number {
+    return Math.floor(this.#runtime.clock.nowMs() / 1000);
+  }
+}
+
+function acceptCountMax(room: number): number {
+  const { min, max, partOfRoom } = ACCEPT_ROWS;
+  return Math.min(room, max, Math.max(min, Math.ceil(room * partOfRoom)));
+}
