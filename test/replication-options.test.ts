@@ -8,9 +8,12 @@ import {
   type ReplicationInvalidError,
   WEIGHT,
 } from "../src/replicator/index.ts";
-import { Configuration } from "../src/server/configuration.ts";
-import { parseIni } from "../src/server/ini.ts";
-import { REPLICATOR_SETTINGS, replicatorConfig } from "../src/server/replicator-settings.ts";
+import { Configuration } from "../src/server/settings/configuration.ts";
+import { parseIni } from "../src/server/settings/ini.ts";
+import {
+  REPLICATOR_SETTINGS,
+  replicatorConfig,
+} from "../src/server/settings/replicator-settings.ts";
 import { withOptionsSection } from "../tools/replication-options.ts";
 
 const BODY = { source: "a", target: "b" };

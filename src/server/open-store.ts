@@ -9,8 +9,8 @@ import {
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
-import type { ServerConfig } from "./config.ts";
 import { SUBSPACES } from "./layout.ts";
+import type { ServerConfig } from "./settings/config.ts";
 
 export interface OpenedStore {
   readonly kv: KeyValueStore;

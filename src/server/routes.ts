@@ -17,8 +17,8 @@ import {
   type WorkersParts,
   workersRoutes,
 } from "../api/index.ts";
-import type { Authentication } from "./authentication.ts";
-import type { SessionCookies } from "./session-cookies.ts";
+import type { Authentication } from "./users/authentication.ts";
+import type { SessionCookies } from "./users/session-cookies.ts";
 
 export function routes(
   parts: SchedulerParts &

@@ -1,8 +1,8 @@
 /** What browsers are told about scripts of other origins. */
 import { expect, test } from "vitest";
-import { Configuration } from "../../src/server/configuration.ts";
-import { CORS_SETTINGS, corsSettings } from "../../src/server/cors-settings.ts";
-import { parseIni } from "../../src/server/ini.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { CORS_SETTINGS, corsSettings } from "../../src/server/settings/cors-settings.ts";
+import { parseIni } from "../../src/server/settings/ini.ts";
 import { openApi } from "./api.fixture.ts";
 
 const ORIGIN = "https://app.example.com";

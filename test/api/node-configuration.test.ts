@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { nodeConfigurationRoutes, type User } from "../../src/api/index.ts";
-import { Configuration } from "../../src/server/configuration.ts";
-import { parseIni } from "../../src/server/ini.ts";
-import { MaskedConfiguration } from "../../src/server/node-configuration.ts";
 import { matchesHash, parseAdminHash } from "../../src/server/passwords.ts";
-import { REPLICATOR_SETTINGS } from "../../src/server/replicator-settings.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { parseIni } from "../../src/server/settings/ini.ts";
+import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
+import { REPLICATOR_SETTINGS } from "../../src/server/settings/replicator-settings.ts";
 import { ADMIN, type OpenApi, openApi } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 

@@ -2,11 +2,14 @@ import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readConfig } from "../../src/server/config.ts";
-import { Configuration } from "../../src/server/configuration.ts";
 import { openServer } from "../../src/server/index.ts";
-import { parseIni } from "../../src/server/ini.ts";
-import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
+import { readConfig } from "../../src/server/settings/config.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { parseIni } from "../../src/server/settings/ini.ts";
+import {
+  REPLICATOR_SETTINGS,
+  replicatorConfig,
+} from "../../src/server/settings/replicator-settings.ts";
 
 let folder: string;
 let localFile: string;

@@ -1,7 +1,7 @@
 /** What a node counts and measures, as operators read it. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
-import type { CounterRow } from "../../src/server/metric-table.ts";
+import type { CounterRow } from "../../src/server/metrics/metric-table.ts";
 
 let server: RunningServer;
 

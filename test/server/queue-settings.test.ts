@@ -4,10 +4,13 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE, Replicator } from "../../src/replicator/index.ts";
-import { Configuration } from "../../src/server/configuration.ts";
-import { parseIni } from "../../src/server/ini.ts";
-import { QueueSettings } from "../../src/server/queue-settings.ts";
-import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { parseIni } from "../../src/server/settings/ini.ts";
+import { QueueSettings } from "../../src/server/settings/queue-settings.ts";
+import {
+  REPLICATOR_SETTINGS,
+  replicatorConfig,
+} from "../../src/server/settings/replicator-settings.ts";
 
 function open(ini: string): Configuration {
   const given = [parseIni(ini)];

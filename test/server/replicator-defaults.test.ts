@@ -2,9 +2,12 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { REPLICATOR_CONFIG_DEFAULT } from "../../src/replicator/index.ts";
-import { Configuration } from "../../src/server/configuration.ts";
-import { parseIni } from "../../src/server/ini.ts";
-import { REPLICATOR_SETTINGS, replicatorConfig } from "../../src/server/replicator-settings.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { parseIni } from "../../src/server/settings/ini.ts";
+import {
+  REPLICATOR_SETTINGS,
+  replicatorConfig,
+} from "../../src/server/settings/replicator-settings.ts";
 
 const page = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
 

@@ -1,7 +1,7 @@
 /** Tells the process that started this one what was counted here: a replication process has no port at which anybody could ask. */
-import type { Clock } from "../base/index.ts";
+import type { Clock } from "../../base/index.ts";
+import type { Service } from "../supervise.ts";
 import type { CountReport, EventCounts } from "./metrics.ts";
-import type { Service } from "./supervise.ts";
 
 /** What a process that is killed counted last is lost. */
 const REPORT_INTERVAL_MS = 1000;

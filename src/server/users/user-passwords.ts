@@ -1,10 +1,10 @@
 /** Passwords in documents of `_users` (`couch_users_db`): hashes in their place, before they are written. */
-import { joinObject, splitObject, Utf8Text } from "../base/index.ts";
-import type { DocumentEdit } from "../databases/index.ts";
-import { badRequest } from "../protocol/index.ts";
-import { passwordFault } from "./password-requirements.ts";
-import type { PasswordRules } from "./password-settings.ts";
-import { hashPassword, type PasswordSettings } from "./passwords.ts";
+import { joinObject, splitObject, Utf8Text } from "../../base/index.ts";
+import type { DocumentEdit } from "../../databases/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import { hashPassword, type PasswordSettings } from "../passwords.ts";
+import { passwordFault } from "../settings/password-requirements.ts";
+import type { PasswordRules } from "../settings/password-settings.ts";
 
 /** Members that say how a password is kept, or hold it. */
 const PASSWORD_MEMBERS = new Set([

@@ -2,7 +2,7 @@
  * What a setting is: where it stands in the configuration, and how its text is read. Layers see settings as objects whose
  * members are read anew at each use (`liveSettings`), so that a change takes effect at once.
  */
-import { OperationalError } from "../base/index.ts";
+import { OperationalError } from "../../base/index.ts";
 
 /** A setting that cannot be used; the message names it, its value and what would be right. */
 export class ConfigError extends OperationalError {

@@ -1,7 +1,7 @@
 /** Bearer tokens (`jwtf`, `[jwt_auth]`, `[jwt_keys]`): signatures and claims are `jose`'s, names of settings CouchDB's. */
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
-import { ProtocolError } from "../protocol/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
 
 export interface TokenSettings {
   readonly requiredClaims: string;

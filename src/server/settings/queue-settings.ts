@@ -2,7 +2,7 @@
  * Carries changes of settings into the queue, where they hold for all nodes: `[replicator.shares]`, how usage is forgotten, and the
  * activity timeout.
  */
-import type { Replicator } from "../replicator/index.ts";
+import type { Replicator } from "../../replicator/index.ts";
 import type { Configuration } from "./configuration.ts";
 import { SHARES_SECTION } from "./replicator-settings.ts";
 

@@ -1,6 +1,6 @@
 /** `[couchdb]`: what holds for databases and the functions in them, read live. */
-import { type Sandbox, SECURITY_ADMIN_ONLY } from "../databases/index.ts";
-import { type DesignFunctions, ValidationCodes } from "../documents/index.ts";
+import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
+import { type DesignFunctions, ValidationCodes } from "../../documents/index.ts";
 import {
   choiceSetting,
   integerSetting,

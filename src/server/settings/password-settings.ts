@@ -1,6 +1,7 @@
 /** How new passwords are hashed: `[chttpd_auth]`, read live. */
+
+import { type PasswordSettings, PSEUDO_RANDOM_FUNCTIONS } from "../passwords.ts";
 import { type PasswordRequirement, requirementsSetting } from "./password-requirements.ts";
-import { type PasswordSettings, PSEUDO_RANDOM_FUNCTIONS } from "./passwords.ts";
 import {
   booleanSetting,
   choiceSetting,

@@ -5,7 +5,7 @@ import {
   CORS_METHODS,
   type CorsOf,
   type CorsSettings,
-} from "../api/index.ts";
+} from "../../api/index.ts";
 import {
   booleanSetting,
   integerSetting,

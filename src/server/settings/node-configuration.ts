@@ -1,13 +1,13 @@
 /** The configuration as administrators see and change it over HTTP: without secrets, and with new passwords hashed. */
-import type { NodeConfiguration } from "../api/index.ts";
-import { ProtocolError } from "../protocol/index.ts";
-import type { Configuration } from "./configuration.ts";
+import type { NodeConfiguration } from "../../api/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
 import {
   formatAdminHash,
   hashPassword,
   type PasswordSettings,
   parseAdminHash,
-} from "./passwords.ts";
+} from "../passwords.ts";
+import type { Configuration } from "./configuration.ts";
 import { ConfigError, unusable } from "./settings.ts";
 
 /** What stands for a secret; it cannot be set. */

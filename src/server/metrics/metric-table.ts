@@ -3,7 +3,7 @@
  * in `_stats`, `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
  */
 
-import type { EventName, Events } from "../base/index.ts";
+import type { EventName, Events } from "../../base/index.ts";
 
 export interface CounterRow {
   /** Its name in `_stats`. */

@@ -1,5 +1,5 @@
 /** Takes over what another process of the same machine has changed in the local file. */
-import type { Runtime } from "../base/index.ts";
+import type { Runtime } from "../../base/index.ts";
 import type { Configuration } from "./configuration.ts";
 
 const INTERVAL_MS = 1_000;

@@ -1,10 +1,8 @@
 /** Who is known by a password: the administrators of the configuration, and the documents of `_users`. */
 
-import { errorCode } from "../base/index.ts";
-import type { DatabaseRegistry, Document, SecuritySubject } from "../databases/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
-import type { Configuration } from "./configuration.ts";
-import type { PasswordRules } from "./password-settings.ts";
+import { errorCode } from "../../base/index.ts";
+import type { DatabaseRegistry, Document, SecuritySubject } from "../../databases/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
 import {
   isOutdated,
   matchesHash,
@@ -12,7 +10,9 @@ import {
   PSEUDO_RANDOM_FUNCTIONS,
   parseAdminHash,
   sameText,
-} from "./passwords.ts";
+} from "../passwords.ts";
+import type { Configuration } from "../settings/configuration.ts";
+import type { PasswordRules } from "../settings/password-settings.ts";
 import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";

@@ -3,13 +3,13 @@
  * knows. Without an administrator, whoever reaches the server is one ("admin party"), and it listens on the loopback address only.
  */
 import { createHmac, randomBytes } from "node:crypto";
-import type { ApiRequest, User } from "../api/index.ts";
-import type { Clock } from "../base/index.ts";
-import { badRequest, ProtocolError } from "../protocol/index.ts";
-import type { AuthenticationSettings } from "./authentication-settings.ts";
-import type { Configuration } from "./configuration.ts";
+import type { ApiRequest, User } from "../../api/index.ts";
+import type { Clock } from "../../base/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { sameText } from "../passwords.ts";
+import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
+import type { Configuration } from "../settings/configuration.ts";
 import { tokenUser } from "./json-web-token.ts";
-import { sameText } from "./passwords.ts";
 import type { SessionCookies } from "./session-cookies.ts";
 import type { KnownUser, UserDirectory } from "./user-directory.ts";
 

@@ -1,5 +1,5 @@
 /** The rules of `_users` (`couch_users_db`, and the validation function of its design document). */
-import { joinObject, splitObject, Utf8Text } from "../base/index.ts";
+import { joinObject, splitObject, Utf8Text } from "../../base/index.ts";
 import {
   type DatabaseHook,
   type Document,
@@ -8,8 +8,8 @@ import {
   isDatabaseAdmin,
   type SecuritySubject,
   type WriteContext,
-} from "../databases/index.ts";
-import type { Transaction } from "../kv/index.ts";
+} from "../../databases/index.ts";
+import type { Transaction } from "../../kv/index.ts";
 import { USER_ID_PREFIX } from "./user-directory.ts";
 
 type Members = Readonly<Record<string, unknown>>;

@@ -3,11 +3,11 @@
  * asks. What a process counts is its own and that of the replication processes that it started; gauges are the cluster's.
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry, Summary } from "prom-client";
-import type { NodeMetrics, Statistic, StatisticsTree } from "../api/index.ts";
-import type { Clock, EventName, Events, Trace } from "../base/index.ts";
-import type { Jobs } from "../jobs/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
-import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
+import type { NodeMetrics, Statistic, StatisticsTree } from "../../api/index.ts";
+import type { Clock, EventName, Events, Trace } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "../../replicator/index.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
 
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];

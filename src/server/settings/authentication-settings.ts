@@ -1,5 +1,5 @@
 /** Who is let in: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
-import type { ApiSettings } from "../api/index.ts";
+import type { ApiSettings } from "../../api/index.ts";
 import {
   booleanSetting,
   choiceSetting,

@@ -1,9 +1,9 @@
 /** `AuthSession` cookies: name and time, signed with the server's secret and the user's salt, as CouchDB signs them. */
 import { createHmac } from "node:crypto";
-import type { Clock } from "../base/index.ts";
-import { ProtocolError } from "../protocol/index.ts";
-import type { AuthenticationSettings } from "./authentication-settings.ts";
-import { sameText } from "./passwords.ts";
+import type { Clock } from "../../base/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import { sameText } from "../passwords.ts";
+import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { KnownUser } from "./user-directory.ts";
 
 export interface Session {

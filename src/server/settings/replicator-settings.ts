@@ -1,12 +1,12 @@
 /** `[replicator]`, read live: CouchDB's names, and the units and defaults of `ReplicatorConfig`. */
-import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../jobs/index.ts";
+import { type FairShare, SHARES_DEFAULT, SHARES_MAX, SHARES_MIN } from "../../jobs/index.ts";
 import {
   type Option,
   REPLICATION_OPTIONS,
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
   type ReplicatorConfig,
-} from "../replicator/index.ts";
+} from "../../replicator/index.ts";
 import {
   booleanSetting,
   choiceSetting,
