@@ -93,6 +93,7 @@ async function startNode(
   const { configuration } = config;
   const serverUuid = await openLayout(runtime, kv, config.serverUuid);
   const settings = authenticationSettings(configuration);
+  const passwords = passwordSettings(configuration);
   const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
   // Ids must not change from start to start, so a port that the system picks is no part of them.
   const ids = {
@@ -107,13 +108,12 @@ async function startNode(
     kv,
     ids,
     config: replicatorConfig(configuration),
-    hooks: [usersHook(settings)],
+    hooks: [usersHook({ settings, limits: passwords })],
     securityDefault: securityDefault(configuration),
   });
   const { jobs, databases, attachments, replicator, budgets } = parts;
   const sandbox = new SandboxPool(runtime);
   const functions = designFunctions(sandbox, configuration);
-  const passwords = passwordSettings(configuration);
   const users = new UserDirectory({ kv, databases, configuration, passwords });
   const cookies = new SessionCookies(settings, runtime.clock, await sessionSecret(runtime, kv));
   const authentication = new Authentication({

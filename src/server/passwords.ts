@@ -14,6 +14,18 @@ export interface PasswordSettings {
 export const PSEUDO_RANDOM_FUNCTIONS = ["sha256", "sha", "sha224", "sha384", "sha512"] as const;
 export type PseudoRandomFunction = (typeof PSEUDO_RANDOM_FUNCTIONS)[number];
 
+/**
+ * `[chttpd_auth] min_iterations`, `max_iterations`: what a stored hash may ask of whoever checks a password. Users write their
+ * documents themselves, and a hash of two thousand million iterations would occupy a thread for half an hour at each login.
+ */
+export interface PasswordLimits {
+  readonly iterationsMin: number;
+  readonly iterationsMax: number;
+}
+
+/** Bytes of the longest key that a digest of ours gives. Each block of a longer one costs all iterations again. */
+const KEY_BYTES_MAX = 64;
+
 /** What is kept of a password. */
 export type PasswordHash =
   | {
@@ -50,11 +62,24 @@ export function isOutdated(hash: PasswordHash, settings: PasswordSettings): bool
   return hash.pseudoRandomFunction !== pseudoRandomFunction || hash.iterations !== iterations;
 }
 
-/** In a time that does not tell where they differ. */
+/** Why no password is checked against this hash, in CouchDB's words where it has them; undefined when one is. */
+export function hashFault(
+  hash: PasswordHash,
+  { iterationsMin, iterationsMax }: PasswordLimits,
+): string | undefined {
+  if (hash.scheme === "simple") return undefined;
+  if (hash.iterations < iterationsMin) return "Iteration count is too low for this server";
+  if (hash.iterations > iterationsMax) return "Iteration count is too high for this server";
+  const isHex = /^([0-9a-f]{2})+$/.test(hash.key);
+  return isHex && hash.key.length <= 2 * KEY_BYTES_MAX
+    ? undefined
+    : `derived_key must be at most ${KEY_BYTES_MAX} bytes in hex digits`;
+}
+
+/** In a time that does not tell where they differ. The hash has no fault. */
 export async function matchesHash(password: string, hash: PasswordHash): Promise<boolean> {
   if (hash.scheme === "simple") return sameText(simpleKey(password, hash.salt), hash.key);
   const { pseudoRandomFunction, iterations, salt, key } = hash;
-  if (!/^([0-9a-f]{2})+$/.test(key)) return false;
   const length = key.length / 2;
   const digest = digestName(pseudoRandomFunction);
   return sameText((await derive(password, salt, iterations, length, digest)).toString("hex"), key);

@@ -32,6 +32,8 @@ async function open(
     scheme: "pbkdf2",
     pseudoRandomFunction: "sha256",
     iterations: 10,
+    iterationsMin: 1,
+    iterationsMax: 100,
   });
   const routes = nodeConfigurationRoutes(masked, "tandem@test");
   return { configuration, openedApi: await openApi({ user, parts: { routes } }) };
@@ -128,6 +130,17 @@ describe("the node's configuration", () => {
         ask: `PUT ${root}/a/b`,
         body: '"1\\n2"',
         ...refusal(400, "bad_request", "Invalid configuration value"),
+      },
+      {
+        name: "an administrator's hash that asks for too much is refused, which CouchDB takes",
+        ask: `PUT ${root}/admins/somebody`,
+        body: '"-pbkdf2:sha256-ab,salt,101"',
+        ...refusal(
+          400,
+          "bad_request",
+          "[admins] somebody: Iteration count is too high for this server",
+        ),
+        differs: "CouchDB checks at a login only",
       },
       {
         name: "a value that a setting cannot have is refused, which CouchDB takes",

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openServer } from "../../src/server/index.ts";
 import { readConfig } from "../../src/server/settings/config.ts";
@@ -134,6 +135,7 @@ describe("a setting", () => {
     ["a\n[b", "b", "1", "Invalid configuration section"],
     ["a", "b\n", "1", "Invalid configuration key"],
     ["a", "b = c", "1", "Invalid configuration key"],
+    ["a", "b =", "1", "Invalid configuration key"],
     ["a", " ", "1", "Invalid configuration key"],
     ["a", ";b", "1", "Invalid configuration key"],
     ["a", "b", "1\n[admins]", "Invalid configuration value"],
@@ -147,6 +149,23 @@ describe("a setting", () => {
 });
 
 describe("the local file", () => {
+  test("says what was set, whatever was set", () => {
+    const part = fc.string({
+      unit: fc.constantFrom("a", "b", " ", "=", ";", "[", "]", "\n", "\t", "#"),
+    });
+    fc.assert(
+      fc.property(part, part, part, (section, key, text) => {
+        const value = text.trim();
+        try {
+          open().set(section, key, value);
+        } catch {
+          return;
+        }
+        expect(open().get(section, key)).toBe(value);
+      }),
+    );
+  });
+
   test("keeps its comments and the order of what stands there", () => {
     const configuration = open();
     configuration.set("a", "one", "1");

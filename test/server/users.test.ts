@@ -170,6 +170,65 @@ describe("documents of users", () => {
   });
 });
 
+describe("a hash that asks for too much", () => {
+  const high = "Iteration count is too high for this server";
+
+  test.each([
+    [{ iterations: 2_000_000_000 }, high],
+    [{ iterations: 2_000_001 }, high],
+    [{ derived_key: "ab".repeat(65) }, "derived_key must be at most 64 bytes in hex digits"],
+  ])("is not stored: %j", async (more, reason) => {
+    const hash = { password_scheme: "pbkdf2", iterations: 10, salt: "salt", derived_key: "abcd" };
+    const body = document({ password: undefined, ...hash, ...more });
+    for (const who of [{}, { as: ROOT }]) {
+      expect(await ask("PUT", pathOf(name), { ...who, body })).toMatchObject({
+        status: 403,
+        json: { error: "forbidden", reason },
+      });
+    }
+    const docs = [{ ...body, _id: `org.couchdb.user:${name}`, _rev: "1-a" }];
+    const replicated = { new_edits: false, docs };
+    const { json } = await ask("POST", "/_users/_bulk_docs", { as: ROOT, body: replicated });
+    expect(json).toMatchObject([{ error: "forbidden", reason }]);
+  });
+
+  test("is not checked either, once the limit is lower", async () => {
+    const setting = "/_node/_local/_config/chttpd_auth/max_iterations";
+    await signUp();
+    await ask("PUT", setting, { as: ROOT, body: '"9"' });
+    try {
+      expect(await ask("GET", "/_session", { as: `${name}:pw` })).toMatchObject({
+        status: 403,
+        json: { error: "forbidden", reason: high },
+      });
+    } finally {
+      await ask("DELETE", setting, { as: ROOT });
+    }
+    expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(200);
+  });
+});
+
+test("logins of one user do not hold up those of another", async () => {
+  const setting = "/_node/_local/_config/chttpd_auth/iterations";
+  await ask("PUT", setting, { as: ROOT, body: '"100000"' });
+  try {
+    const busy = name;
+    await signUp();
+    name = `${busy}-other`;
+    await signUp();
+    const ended: string[] = [];
+    const logIn = async (user: string): Promise<void> => {
+      expect((await ask("GET", "/_session", { as: `${user}:wrong` })).status).toBe(401);
+      ended.push(user);
+    };
+    await Promise.all([...Array.from({ length: 8 }, () => logIn(busy)), logIn(name)]);
+    expect(ended.at(-1)).toBe(busy);
+    expect(ended.indexOf(name)).toBeLessThan(4);
+  } finally {
+    await ask("PUT", setting, { as: ROOT, body: '"10"' });
+  }
+});
+
 describe("what is public of users", () => {
   const setting = "/_node/_local/_config/chttpd_auth";
   afterEach(async () => {

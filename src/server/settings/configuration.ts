@@ -185,9 +185,24 @@ function keysOf(...all: readonly IniSections[]): { section: string; key: string 
 
 /** A file that is written has to be read again as it was meant. CouchDB's words. */
 function checkWritable(section: string, key: string, text: string): void {
-  if (!/^[^[\]\r\n]+$/.test(section)) throw new ConfigError("Invalid configuration section");
-  if (!/^[^\s;[\]\r\n][^[\]\r\n]*$/.test(key) || key.includes(" = ") || key !== key.trim()) {
+  if (!isReadAsWritten(section, "key", "value")) {
+    throw new ConfigError("Invalid configuration section");
+  }
+  if (/[[\]]/.test(key) || !isReadAsWritten("section", key, "value")) {
     throw new ConfigError("Invalid configuration key");
   }
-  if (/[\r\n]|(^|\s);/.test(text)) throw new ConfigError("Invalid configuration value");
+  if (!isReadAsWritten("section", "key", text.trim())) {
+    throw new ConfigError("Invalid configuration value");
+  }
+}
+
+/** Whether a file that holds this pair alone says just that. */
+function isReadAsWritten(section: string, key: string, text: string): boolean {
+  try {
+    const sections = parseIni(withIniValue("", { section, key }, text));
+    const pairs = sections.get(section);
+    return sections.size === 1 && pairs?.size === 1 && pairs.get(key) === text;
+  } catch {
+    return false;
+  }
 }

@@ -75,6 +75,6 @@ function sectionOf(line: string): string | undefined {
 function pairOf(line: string): { readonly key: string; readonly value: string } | undefined {
   const spaced = line.indexOf(" = ");
   const equals = spaced > 0 ? spaced + 1 : line.indexOf("=");
-  if (equals < 1) return undefined;
-  return { key: line.slice(0, equals).trim(), value: line.slice(equals + 1).trim() };
+  const key = line.slice(0, Math.max(equals, 0)).trim();
+  return key === "" ? undefined : { key, value: line.slice(equals + 1).trim() };
 }

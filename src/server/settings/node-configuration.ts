@@ -3,7 +3,9 @@ import type { NodeConfiguration } from "../../api/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import {
   formatAdminHash,
+  hashFault,
   hashPassword,
+  type PasswordLimits,
   type PasswordSettings,
   parseAdminHash,
 } from "../passwords.ts";
@@ -28,10 +30,10 @@ const READ_ONLY_SECTIONS = new Set([
 
 export class MaskedConfiguration implements NodeConfiguration {
   readonly #configuration: Configuration;
-  readonly #passwords: PasswordSettings;
+  readonly #passwords: PasswordSettings & PasswordLimits;
 
   /** `passwords` says how new ones are hashed; read at each use. */
-  constructor(configuration: Configuration, passwords: PasswordSettings) {
+  constructor(configuration: Configuration, passwords: PasswordSettings & PasswordLimits) {
     this.#configuration = configuration;
     this.#passwords = passwords;
   }
@@ -84,7 +86,10 @@ export class MaskedConfiguration implements NodeConfiguration {
 
   async #hashed(name: string, password: string): Promise<string> {
     if (password === "") throw unusable({ section: "admins", key: name }, '""', "a password");
-    if (parseAdminHash(password) !== undefined) return password;
+    const hash = parseAdminHash(password);
+    const fault = hash && hashFault(hash, this.#passwords);
+    if (fault !== undefined) throw new ConfigError(`[admins] ${name}: ${fault}`);
+    if (hash !== undefined) return password;
     return formatAdminHash(await hashPassword(password, this.#passwords));
   }
 }

@@ -1,9 +1,11 @@
 /** Who is known by a password: the administrators of the configuration, and the documents of `_users`. */
 
-import { errorCode } from "../../base/index.ts";
+import { errorCode, Semaphore } from "../../base/index.ts";
 import type { DatabaseRegistry, Document, SecuritySubject } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
 import {
+  hashFault,
   isOutdated,
   matchesHash,
   type PasswordHash,
@@ -17,6 +19,9 @@ import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";
 
+/** Passwords that are checked at once: half of the threads that Node.js has for that and for files. */
+const CHECKS_AT_ONCE = 2;
+
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
@@ -24,6 +29,7 @@ export interface KnownUser {
   readonly salt: string;
   /** Changes with all that is kept of the password: remembered credentials end with it. */
   readonly hash: string;
+  /** Throws a ProtocolError 403 for a hash that asks for more than this server does. */
   matches(password: string): Promise<boolean>;
 }
 
@@ -39,6 +45,9 @@ const SERVER: SecuritySubject = { userName: null, roles: ["_admin"], isAdmin: tr
 
 export class UserDirectory {
   readonly #parts: UserDirectoryParts;
+  readonly #checks = new Semaphore(CHECKS_AT_ONCE);
+  /** Of users whose passwords are being checked: one at a time, so that logins of one user do not hold up all others. */
+  readonly #checksOf = new Map<string, Promise<unknown>>();
 
   constructor(parts: UserDirectoryParts) {
     this.#parts = parts;
@@ -47,7 +56,7 @@ export class UserDirectory {
   /** Undefined for a name that nobody has. */
   async find(name: string): Promise<KnownUser | undefined> {
     const stored = this.#parts.configuration.section("admins").get(name);
-    return stored ? adminOf(name, stored) : this.#userOf(name);
+    return stored ? this.#adminOf(name, stored) : this.#userOf(name);
   }
 
   /** What the user may do now. `null` is whoever reaches a server that has no administrators. */
@@ -92,8 +101,34 @@ export class UserDirectory {
       roles: roles.filter((role) => typeof role === "string" && role !== "_admin"),
       salt: hash.salt,
       hash: `${hash.salt}${hash.key}`,
-      matches: (password) => matchesHash(password, hash),
+      matches: (password) => this.#check(name, password, hash),
     };
+  }
+
+  #adminOf(name: string, stored: string): KnownUser {
+    const hash = parseAdminHash(stored);
+    return {
+      name,
+      roles: ["_admin"],
+      salt: stored,
+      hash: stored,
+      matches: async (password) =>
+        hash === undefined ? sameText(password, stored) : this.#check(name, password, hash),
+    };
+  }
+
+  #check(name: string, password: string, hash: PasswordHash): Promise<boolean> {
+    const fault = hashFault(hash, this.#parts.passwords);
+    if (fault !== undefined) throw new ProtocolError(403, "forbidden", fault);
+    const check = (): Promise<boolean> => this.#checks.run(() => matchesHash(password, hash));
+    const before = this.#checksOf.get(name);
+    const checked = before === undefined ? check() : before.then(check, check);
+    this.#checksOf.set(name, checked);
+    const forget = (): void => {
+      if (this.#checksOf.get(name) === checked) this.#checksOf.delete(name);
+    };
+    checked.then(forget, forget);
+    return checked;
   }
 
   async #read(id: string): Promise<Document | undefined> {
@@ -110,20 +145,8 @@ export class UserDirectory {
   }
 }
 
-function adminOf(name: string, stored: string): KnownUser {
-  const hash = parseAdminHash(stored);
-  return {
-    name,
-    roles: ["_admin"],
-    salt: stored,
-    hash: stored,
-    matches: async (password) =>
-      hash === undefined ? sameText(password, stored) : matchesHash(password, hash),
-  };
-}
-
-/** What CouchDB keeps of a password in a user's document. */
-function hashOf(record: Readonly<Record<string, unknown>>): PasswordHash | undefined {
+/** What CouchDB keeps of a password in a user's document; undefined when it keeps nothing that a password matches. */
+export function hashOf(record: Readonly<Record<string, unknown>>): PasswordHash | undefined {
   const { password_scheme: scheme = "simple", salt, derived_key: derived, iterations } = record;
   if (typeof salt !== "string") return undefined;
   if (scheme === "simple") {

@@ -10,12 +10,19 @@ import {
   type WriteContext,
 } from "../../databases/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import { USER_ID_PREFIX } from "./user-directory.ts";
+import { hashFault, type PasswordLimits } from "../passwords.ts";
+import { hashOf, USER_ID_PREFIX } from "./user-directory.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** `publicMembers` are those that everybody who comes in may read of all users. Read at each use. */
-export function usersHook(settings: { readonly publicMembers: readonly string[] }): DatabaseHook {
+export interface UsersRules {
+  /** Members that everybody who comes in may read of all users. Read at each use. */
+  readonly settings: { readonly publicMembers: readonly string[] };
+  /** Read at each use. */
+  readonly limits: PasswordLimits;
+}
+
+export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
   return {
     appliesTo: (databaseName) => databaseName === "_users",
     async beforeWrite(tx, database, edit, context) {
@@ -25,7 +32,7 @@ export function usersHook(settings: { readonly publicMembers: readonly string[] 
       if (!isAdmin && context.userName !== null && !isOwn(edit, context)) {
         return { rejected: "not_found", reason: "missing" };
       }
-      const refusal = await judge(tx, database, { edit, context, isAdmin });
+      const refusal = await judge(tx, database, { edit, context, isAdmin, limits });
       return refusal === undefined ? { edit } : { rejected: "forbidden", reason: refusal };
     },
     afterRead: (document, reader) =>
@@ -53,7 +60,13 @@ async function judge(
     edit,
     context,
     isAdmin,
-  }: { readonly edit: DocumentEdit; readonly context: WriteContext; readonly isAdmin: boolean },
+    limits,
+  }: {
+    readonly edit: DocumentEdit;
+    readonly context: WriteContext;
+    readonly isAdmin: boolean;
+    readonly limits: PasswordLimits;
+  },
 ): Promise<string | undefined> {
   const winner = await database.read(tx, edit.id);
   const old: Members | undefined =
@@ -64,7 +77,9 @@ async function judge(
   }
   const members: Members = JSON.parse(edit.body.text);
   return (
-    shapeFault(edit.id, members, old) ?? (isAdmin ? undefined : roleFault(members, old, context))
+    shapeFault(edit.id, members, old) ??
+    passwordHashFault(members, limits) ??
+    (isAdmin ? undefined : roleFault(members, old, context))
   );
 }
 
@@ -97,6 +112,11 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
   }
   if (name.startsWith("_")) return "Username may not start with underscore.";
   return name.includes(":") ? "Character `:` is not allowed in usernames." : undefined;
+}
+
+function passwordHashFault(members: Members, limits: PasswordLimits): string | undefined {
+  const hash = hashOf(members);
+  return hash && hashFault(hash, limits);
 }
 
 function roleFault(
