@@ -13,6 +13,7 @@ import {
   type Selector,
 } from "./normalize-selector.ts";
 import { badRequest, ProtocolError } from "./protocol-error.ts";
+import { compilePattern, PatternError } from "./regular-expression.ts";
 
 type Matcher = (value: unknown) => boolean;
 
@@ -153,8 +154,8 @@ function textMatcher(operator: string, operand: unknown): Matcher {
   // It concerns only text indexes, which are not consulted here.
   if (operator === "$text") return () => true;
   if (operator === "$regex" && typeof operand === "string") {
-    const expression = compileExpression(operand);
-    return (value) => typeof value === "string" && expression.test(value);
+    const matches = compileExpression(operand);
+    return (value) => typeof value === "string" && matches(value);
   }
   if (operator === "$beginsWith" && typeof operand === "string") {
     return (value) => typeof value === "string" && value.startsWith(operand);
@@ -176,37 +177,18 @@ function textMatcher(operator: string, operand: unknown): Matcher {
   throw new ProtocolError(400, "invalid_operator", `Invalid operator: ${operator}`);
 }
 
-const POSIX_CLASSES: Readonly<Record<string, string>> = {
-  alpha: "\\p{L}",
-  digit: "0-9",
-  alnum: "\\p{L}\\p{N}",
-  upper: "\\p{Lu}",
-  lower: "\\p{Ll}",
-  space: "\\s",
-  punct: "\\p{P}\\p{S}",
-};
-
-/** A PCRE in JavaScript's dialect: leading inline flags, and POSIX classes. */
-function compileExpression(text: string): RegExp {
-  const inline = /^\(\?([imsx]+)\)/.exec(text);
-  const flags = [...new Set((inline?.[1] ?? "").replace("x", ""))].join("");
-  const source = text
-    .slice(inline?.[0].length ?? 0)
-    .replace(/\[:(\w+):\]/g, (whole, name: string) => POSIX_CLASSES[name] ?? whole);
+function compileExpression(text: string): (value: string) => boolean {
   try {
-    return new RegExp(source, `u${flags}`);
-  } catch {
-    try {
-      return new RegExp(source, flags);
-    } catch {
-      throw badArgument("$regex", text);
-    }
+    return compilePattern(text);
+  } catch (error) {
+    if (!(error instanceof PatternError)) throw error;
+    throw badArgument("$regex", text, error.message);
   }
 }
 
-function badArgument(operator: string, operand: unknown): Error {
+function badArgument(operator: string, operand: unknown, why?: string): Error {
   const reason = `Bad argument for operator ${operator}: ${JSON.stringify(operand)}`;
-  return new ProtocolError(400, "bad_arg", reason);
+  return new ProtocolError(400, "bad_arg", why === undefined ? reason : `${reason}: ${why}`);
 }
 
 function typeName(value: unknown): string {
