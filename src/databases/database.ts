@@ -229,7 +229,7 @@ export class Database implements HookedDatabase {
 
   /** Winner first; empty for an unknown document. */
   async leaves(tx: ReadTransaction, id: string): Promise<Leaf[]> {
-    const { tree } = await this.#reader.load(tx, id);
+    const [{ tree }] = (await this.#reader.loadVisible(tx, [id])) as [LoadedDocument];
     return tree.leaves.map((node) => ({
       revision: formatRevision(node),
       deleted: node.leaf.deleted,
@@ -261,7 +261,7 @@ export class Database implements HookedDatabase {
     tx: ReadTransaction,
     asked: readonly (readonly [id: string, revisions: readonly Revision[]])[],
   ): Promise<MissingRevisions[]> {
-    const loaded = await this.#reader.loadMany(
+    const loaded = await this.#reader.loadVisible(
       tx,
       asked.map(([id]) => id),
     );

@@ -247,6 +247,29 @@ describe("what is public of users", () => {
     expect((await ask("PUT", path, { body: document({ _rev: json._rev }) })).status).toBe(403);
   });
 
+  test.each(["_revs_diff", "_missing_revs"])(
+    "is not told by %s: a document of another looks like one that is not there",
+    async (question) => {
+      const rev = await signUp();
+      const id = `org.couchdb.user:${name}`;
+      const missing = async (user: string) => {
+        const body = { [id]: [rev, "9-abc"] };
+        const { json } = await ask("POST", `/_users/${question}`, { as: `${user}:pw`, body });
+        return json.missing_revs ?? json;
+      };
+      const own = question === "_revs_diff" ? { possible_ancestors: [rev] } : undefined;
+      const owner = name;
+      name = `${name}-other`;
+      await signUp();
+      const whole = JSON.stringify(await missing(name));
+      expect(whole).toContain(rev);
+      expect(whole).not.toContain("possible_ancestors");
+      const seen = await missing(owner);
+      expect(JSON.stringify(seen)).toContain("9-abc");
+      if (own !== undefined) expect(seen[id]).toMatchObject({ missing: ["9-abc"], ...own });
+    },
+  );
+
   test("is listed where the configuration says so", async () => {
     await signUp({ city: "Oslo" });
     await ask("PUT", `${setting}/public_fields`, { as: ROOT, body: '"city"' });

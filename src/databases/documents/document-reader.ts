@@ -66,6 +66,20 @@ export class DocumentReader {
     return readRest(tx, first, chunkCount, (chunk) => this.#keys.document(id, chunk));
   }
 
+  /** As `loadMany`, with documents that the reader may not see as though they were not there. */
+  async loadVisible(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
+    const loaded = await this.loadMany(tx, ids);
+    if (this.#readRule === undefined) return loaded;
+    const winners = loaded.flatMap(({ tree: { winner } }, index) =>
+      winner === undefined ? [] : [{ id: ids[index] as string, node: winner }],
+    );
+    const shown = await this.documents(tx, winners);
+    const hidden = new Set(winners.filter((_, at) => shown[at] === undefined).map(({ id }) => id));
+    return loaded.map((each, index) =>
+      hidden.has(ids[index] as string) ? unknownDocument() : each,
+    );
+  }
+
   /** As the reader may see it; undefined when it is hidden. */
   async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
     const [document] = await this.documents(tx, [{ id, node }]);

@@ -1,6 +1,6 @@
 /** How jobs are shown: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
 import type { Worker } from "../../jobs/index.ts";
-import { maskCredentials } from "../../protocol/index.ts";
+import { maskCredentials, stripCredentials } from "../../protocol/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { isoTime } from "../times.ts";
@@ -116,7 +116,7 @@ function info({ data, state }: JobEntry): Json {
 /** An endpoint for people: without user and password, as CouchDB 3.5 shows it. */
 function shownAddress(address: EndpointAddress | undefined, serverUrl: string): string | null {
   if (address === undefined) return null;
-  if (address.kind === "http") return address.url;
+  if (address.kind === "http") return stripCredentials(address.url);
   return `${serverUrl}${encodeURIComponent(address.database)}/`;
 }
 

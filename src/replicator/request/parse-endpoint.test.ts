@@ -74,6 +74,21 @@ test("certificates stand beside the endpoints for both, and in one for itself", 
 test.each<[Record<string, unknown>, string]>([
   [{ ...BODY, source: "http://host:port/a" }, "`source` has an invalid url"],
   [{ ...BODY, source: "http:///a" }, "`source` has an invalid url"],
+  [
+    { ...BODY, source: "http://host/a\r\nHost: b" },
+    "`source` has a space or control character in its url",
+  ],
+  [at({ url: "http://ho\tst/a" }), "`source` has a space or control character in its url"],
+  [at({ headers: { x: "\u0100" } }), "`source.headers.x` is not a valid HTTP header"],
+  [at({ headers: { x: "a\0" } }), "`source.headers.x` is not a valid HTTP header"],
+  [
+    at({ headers: { Host: "b" } }),
+    "`source.headers.Host` cannot be set: it belongs to the connection",
+  ],
+  [
+    at({ headers: { "transfer-encoding": "chunked" } }),
+    "`source.headers.transfer-encoding` cannot be set: it belongs to the connection",
+  ],
   [{ ...BODY, proxy: "ftp://x" }, "`proxy` must be an http://, https:// or socks5:// URL"],
   [{ ...BODY, source_proxy: 5 }, "`source_proxy` must be a string"],
   [

@@ -53,6 +53,26 @@ export function parseEndpoint(
   return parseAddress(side, value.url, parts, protocols.endpoint);
 }
 
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/** What a header can carry: Latin-1 without control characters. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** Headers that say whom the connection reaches, and where a message ends: another one would take a request for two. */
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
 function parseHeaders(field: string, value: unknown): Record<string, string> {
   if (value === undefined || value === null) return {};
   if (!isObject(value)) {
@@ -63,8 +83,13 @@ function parseHeaders(field: string, value: unknown): Record<string, string> {
     if (typeof text !== "string") {
       throw new ReplicationInvalidError(`\`${field}.headers.${name}\` must be a string`);
     }
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || /[\r\n\0]/.test(text)) {
+    if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(text)) {
       throw new ReplicationInvalidError(`\`${field}.headers.${name}\` is not a valid HTTP header`);
+    }
+    if (CONNECTION_HEADERS.has(name.toLowerCase())) {
+      throw new ReplicationInvalidError(
+        `\`${field}.headers.${name}\` cannot be set: it belongs to the connection`,
+      );
     }
     headers[name] = text;
   }
@@ -202,6 +227,10 @@ function parseAddress(
   { headers, auth, proxyUrl, tls }: AddressParts,
   protocols: readonly string[],
 ): EndpointAddress {
+  // A parser of URLs leaves some of these out, and takes the rest for a part of the name.
+  if (/\s|\p{Cc}/u.test(text)) {
+    throw new ReplicationInvalidError(`\`${field}\` has a space or control character in its url`);
+  }
   if (!/^https?:\/\//i.test(text)) {
     if (DATABASE_NAME.test(text)) return { kind: "local", database: text };
     throw new ReplicationInvalidError(
