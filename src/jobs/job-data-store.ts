@@ -1,65 +1,136 @@
-/** The data of jobs: JSON, cut into values; that of the run at hand, and that of the next one when it was given meanwhile. */
+/**
+ * What is stored with jobs: their data and requests, as JSON that is cut into values; those of the run at hand, and those of the next
+ * one when they were given meanwhile.
+ */
 import { equalBytes } from "../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";
-import type { JobData, JobName } from "./job.ts";
-import type { JobKeys } from "./job-keys.ts";
+import type { JobData, JobFacts, JobName } from "./job.ts";
+import type { JobKeys, Range } from "./job-keys.ts";
 import { DATA_CHUNK_BYTES, decodeData, encodeData } from "./job-record.ts";
 
+/** What is stored anew; what is undefined stays as it is. */
+export interface Stored {
+  readonly data: JobData | undefined;
+  readonly request: JobData | undefined;
+}
+
 export class JobDataStore {
-  readonly #keys: JobKeys;
+  readonly #data: JsonRows;
+  readonly #nextData: JsonRows;
+  readonly #request: JsonRows;
+  readonly #nextRequest: JsonRows;
 
   constructor(keys: JobKeys) {
-    this.#keys = keys;
-  }
-
-  async get(tx: ReadTransaction, job: JobName): Promise<JobData> {
-    // Most data is one value, and whoever writes data writes the first.
-    const first = await tx.get(this.#keys.data(job, 0));
-    if (first === undefined) return {};
-    if (first.length < DATA_CHUNK_BYTES) return decodeData([first]);
-    const page = await tx.getRangePage(this.#keys.dataChunks(job));
-    return decodeData(page.entries.map(({ value }) => value));
-  }
-
-  /** Whether exactly this is stored. */
-  async has(tx: ReadTransaction, job: JobName, data: JobData): Promise<boolean> {
-    const stored = (await tx.getRangePage(this.#keys.dataChunks(job))).entries;
-    const wanted = encodeData(data);
-    return (
-      stored.length === wanted.length &&
-      stored.every(({ value }, index) => equalBytes(value, wanted[index] as Uint8Array))
+    this.#data = new JsonRows(keys.data.bind(keys), keys.dataChunks.bind(keys));
+    this.#nextData = new JsonRows(keys.nextData.bind(keys), keys.nextDataChunks.bind(keys));
+    this.#request = new JsonRows(keys.request.bind(keys), keys.requestChunks.bind(keys));
+    this.#nextRequest = new JsonRows(
+      keys.nextRequest.bind(keys),
+      keys.nextRequestChunks.bind(keys),
     );
   }
 
-  /** Of a job that is not there yet, and so has no data. */
-  setFirst(tx: Transaction, job: JobName, data: JobData): void {
-    write(tx, data, (chunk) => this.#keys.data(job, chunk));
+  get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
+    return this.#data.get(tx, job);
   }
 
-  set(tx: Transaction, job: JobName, data: JobData): void {
-    tx.clearRange(this.#keys.dataChunks(job));
-    this.setFirst(tx, job, data);
+  /** Of a job that has one: a look for others would cost a read. */
+  getRequest(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
+    return this.#request.get(tx, job);
   }
 
-  /** Data that takes its place when the next run is queued. */
-  setNext(tx: Transaction, job: JobName, data: JobData): void {
-    tx.clearRange(this.#keys.nextDataChunks(job));
-    write(tx, data, (chunk) => this.#keys.nextData(job, chunk));
+  /** Whether exactly this is stored. */
+  async has(tx: ReadTransaction, job: JobName, { data, request }: Stored): Promise<boolean> {
+    return (
+      (data === undefined || (await this.#data.has(tx, job, data))) &&
+      (request === undefined || (await this.#request.has(tx, job, request)))
+    );
   }
 
-  async takeNext(tx: Transaction, job: JobName): Promise<void> {
-    const next = (await tx.getRangePage(this.#keys.nextDataChunks(job))).entries;
-    if (next.length === 0) return;
-    tx.clearRange(this.#keys.nextDataChunks(job));
-    this.set(tx, job, decodeData(next.map(({ value }) => value)));
+  /** Of a job that is not there yet, and so has nothing stored. */
+  setFirst(tx: Transaction, job: JobName, { data, request }: Stored): void {
+    if (data !== undefined) this.#data.setFirst(tx, job, data);
+    if (request !== undefined) this.#request.setFirst(tx, job, request);
   }
 
-  clear(tx: Transaction, job: JobName): void {
-    tx.clearRange(this.#keys.dataChunks(job));
-    tx.clearRange(this.#keys.nextDataChunks(job));
+  set(tx: Transaction, job: JobName, { data, request }: Stored): void {
+    if (data !== undefined) this.#data.set(tx, job, data);
+    if (request !== undefined) this.#request.set(tx, job, request);
+  }
+
+  /** Takes the place of what is there when the next run is queued. */
+  setNext(tx: Transaction, job: JobName, { data, request }: Stored): void {
+    if (data !== undefined) this.#nextData.set(tx, job, data);
+    if (request !== undefined) this.#nextRequest.set(tx, job, request);
+  }
+
+  async takeNext(
+    tx: Transaction,
+    job: JobName,
+    { hasRequest }: Pick<JobFacts, "hasRequest">,
+  ): Promise<void> {
+    await this.#data.takeFrom(this.#nextData, tx, job);
+    if (hasRequest) await this.#request.takeFrom(this.#nextRequest, tx, job);
+  }
+
+  clear(tx: Transaction, job: JobName, { hasRequest }: Pick<JobFacts, "hasRequest">): void {
+    this.#data.clear(tx, job);
+    this.#nextData.clear(tx, job);
+    if (!hasRequest) return;
+    this.#request.clear(tx, job);
+    this.#nextRequest.clear(tx, job);
   }
 }
 
-function write(tx: Transaction, data: JobData, keyOf: (chunk: number) => Key): void {
-  for (const [chunk, bytes] of encodeData(data).entries()) tx.set(keyOf(chunk), bytes);
+/** One JSON object of each job, in as many rows as it needs. */
+class JsonRows {
+  readonly #key: (job: JobName, chunk: number) => Key;
+  readonly #range: (job: JobName) => Range;
+
+  constructor(key: (job: JobName, chunk: number) => Key, range: (job: JobName) => Range) {
+    this.#key = key;
+    this.#range = range;
+  }
+
+  async get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
+    // Most objects are one row, and whoever writes one writes the first.
+    const first = await tx.get(this.#key(job, 0));
+    if (first === undefined) return undefined;
+    return decodeData(first.length < DATA_CHUNK_BYTES ? [first] : await this.#rows(tx, job));
+  }
+
+  async has(tx: ReadTransaction, job: JobName, value: JobData): Promise<boolean> {
+    const stored = await this.#rows(tx, job);
+    const wanted = encodeData(value);
+    return (
+      stored.length === wanted.length &&
+      stored.every((bytes, index) => equalBytes(bytes, wanted[index] as Uint8Array))
+    );
+  }
+
+  setFirst(tx: Transaction, job: JobName, value: JobData): void {
+    for (const [chunk, bytes] of encodeData(value).entries()) tx.set(this.#key(job, chunk), bytes);
+  }
+
+  set(tx: Transaction, job: JobName, value: JobData): void {
+    this.clear(tx, job);
+    this.setFirst(tx, job, value);
+  }
+
+  /** Moves what `other` has, if it has anything. */
+  async takeFrom(other: JsonRows, tx: Transaction, job: JobName): Promise<void> {
+    const rows = await other.#rows(tx, job);
+    if (rows.length === 0) return;
+    other.clear(tx, job);
+    this.set(tx, job, decodeData(rows));
+  }
+
+  clear(tx: Transaction, job: JobName): void {
+    tx.clearRange(this.#range(job));
+  }
+
+  async #rows(tx: ReadTransaction, job: JobName): Promise<Uint8Array[]> {
+    const page = await tx.getRangePage(this.#range(job));
+    return page.entries.map(({ value }) => value);
+  }
 }

@@ -26,6 +26,8 @@ const STANDING = 17;
 const SHARES = 18;
 const FAIR_SHARE = 19;
 const COUNT = 20;
+const REQUEST = 21;
+const NEXT_REQUEST = 22;
 
 /** The shapes, for `docs/keyspace.md`. */
 export const JOB_KEY_SHAPES: readonly KeyShape[] = [
@@ -89,9 +91,20 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     value: "counter",
     note: "jobs by state: 0 pending, 1 running, 2 finished; group null: all of the type",
   },
+  {
+    key: "(21, type, id, chunk)",
+    value: "bytes",
+    note: "the request, as JSON, in chunks; absent for a job that was added without one",
+  },
+  {
+    key: "(22, type, id, chunk)",
+    value: "bytes",
+    note: "a request given while the job was running; becomes the request of its next run",
+  },
 ];
 
-type Range = { readonly begin: Key; readonly end: Key };
+/** Begin and end are keys, so that the rows between them can be cleared. */
+export type Range = { readonly begin: Key; readonly end: Key };
 
 export class JobKeys {
   readonly #jobs: Subspace;
@@ -130,6 +143,22 @@ export class JobKeys {
 
   nextDataChunks({ type, id }: JobName): Range {
     return this.#jobs.range([NEXT_DATA, type, id]);
+  }
+
+  request({ type, id }: JobName, chunk: number): Key {
+    return this.#jobs.pack([REQUEST, type, id, chunk]);
+  }
+
+  requestChunks({ type, id }: JobName): Range {
+    return this.#jobs.range([REQUEST, type, id]);
+  }
+
+  nextRequest({ type, id }: JobName, chunk: number): Key {
+    return this.#jobs.pack([NEXT_REQUEST, type, id, chunk]);
+  }
+
+  nextRequestChunks({ type, id }: JobName): Range {
+    return this.#jobs.range([NEXT_REQUEST, type, id]);
   }
 
   pending({ type, id }: JobName, scheduledAtSec: number): Key {

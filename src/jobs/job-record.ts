@@ -8,9 +8,11 @@ import {
   Versionstamp,
   type VersionstampedBytes,
 } from "../kv/index.ts";
-import type { JobData, JobFacts, JobPlan, RunningFacts, TypeTimeout } from "./job.ts";
+import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./job.ts";
 
+/** Of a job without a request, and of one that has it. Nodes that know no requests refuse such a job, or they would lose the request. */
 const FORMAT = 3;
+const FORMAT_WITH_REQUEST = 4;
 /** Of earlier formats 1 had no worker, and neither had groups: what they lack comes back as undefined. */
 const FORMAT_MIN = 1;
 const FORMAT_OF_TYPES = 2;
@@ -26,10 +28,14 @@ export const DATA_CHUNK_BYTES = 90_000;
 
 export function encodeWaiting(
   state: "pending" | "finished",
-  { scheduledAtSec, group }: JobPlan,
+  { scheduledAtSec, group, hasRequest }: JobTerms,
 ): Uint8Array {
   const stateCode = state === "pending" ? PENDING : FINISHED;
-  return packTuple([FORMAT, stateCode, scheduledAtSec, group ?? null]);
+  return packTuple([formatOf(hasRequest), stateCode, scheduledAtSec, group ?? null]);
+}
+
+function formatOf(hasRequest: boolean): number {
+  return hasRequest ? FORMAT_WITH_REQUEST : FORMAT;
 }
 
 /** What is known of a running job before the commit gives it its place in the activity order. */
@@ -49,24 +55,26 @@ export function encodeStillRunning(facts: RunningFacts): Uint8Array {
 }
 
 function runningTuple(facts: RunningFactsAtCommit, activity: Versionstamp): Tuple {
-  const { lock, scheduledAtSec, resubmitted, worker, group } = facts;
+  const { lock, scheduledAtSec, resubmitted, worker, group, hasRequest } = facts;
   const owners = [worker ?? null, group ?? null];
-  return [FORMAT, RUNNING, scheduledAtSec, lock, resubmitted, activity, ...owners];
+  return [formatOf(hasRequest), RUNNING, scheduledAtSec, lock, resubmitted, activity, ...owners];
 }
 
 export function decodeFacts(value: Uint8Array): JobFacts {
   const [format, state, scheduledAtSec, ...rest] = unpackTuple(value);
   assert(
-    typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT,
+    typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT_WITH_REQUEST,
     "The job record has a format that this version knows",
   );
   assert(typeof scheduledAtSec === "number", "A job record has a schedule");
+  const hasRequest = format === FORMAT_WITH_REQUEST;
   if (state === PENDING || state === FINISHED) {
     const [group] = rest;
     return {
       state: state === PENDING ? "pending" : "finished",
       scheduledAtSec,
       group: textOrNone(group),
+      hasRequest,
     };
   }
   const [lock, resubmitted, activity, worker, group] = rest;
@@ -76,6 +84,7 @@ export function decodeFacts(value: Uint8Array): JobFacts {
     state: "running",
     scheduledAtSec,
     group: textOrNone(group),
+    hasRequest,
     lock,
     resubmitted: resubmitted === true,
     activity,

@@ -27,7 +27,12 @@ export interface JobName {
   readonly id: string;
 }
 
-/** What a job is about: any JSON object. The queue does not look into it. */
+/**
+ * What is stored with a job: any JSON object. The queue does not look into it.
+ *
+ * A job has its data, which a holder writes anew as often as it likes, and may have a request, which stays as it was added: what is
+ * large and does not change is not written again with each sign of life.
+ */
 export type JobData = Readonly<Record<string, unknown>>;
 
 /** When a job is to run, and for whom. */
@@ -38,8 +43,14 @@ export interface JobPlan {
   readonly group: string | undefined;
 }
 
+/** What is the same whatever a job's state is. */
+export interface JobTerms extends JobPlan {
+  /** Whether a request stands beside the data, or will for the next run. */
+  readonly hasRequest: boolean;
+}
+
 /** The facts that are stored about a job, beside its data. */
-export type JobFacts = JobPlan & JobProgress;
+export type JobFacts = JobTerms & JobProgress;
 
 type JobProgress =
   | { readonly state: "pending" }
@@ -64,6 +75,8 @@ export interface Job extends JobName, JobPlan {
   /** Who runs it; undefined while nobody does, and for a processor without a worker. */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
+  /** Undefined for a job that was added without one. */
+  readonly request: JobData | undefined;
 }
 
 /** How a job stands; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */

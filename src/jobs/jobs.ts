@@ -25,13 +25,14 @@ import type {
   JobFacts,
   JobName,
   JobPlan,
+  JobTerms,
   JobType,
   Observation,
   RunningFacts,
   TypeTimeout,
 } from "./job.ts";
 import { JobCounts } from "./job-counts.ts";
-import { JobDataStore } from "./job-data-store.ts";
+import { JobDataStore, type Stored } from "./job-data-store.ts";
 import { JobKeys } from "./job-keys.ts";
 import {
   decodeFacts,
@@ -59,6 +60,11 @@ export type Acceptance =
       /** When the first job of the queue is due; undefined when there is none. Nothing fires then. */
       readonly firstDueSec: number | undefined;
     };
+
+export interface AddOptions extends Partial<JobPlan> {
+  /** What is asked for, where that is kept apart from the data. */
+  readonly request?: JobData;
+}
 
 export interface AcceptOptions extends Wanted {
   /** Who holds what is accepted; undefined for a processor that only the activity monitor watches over. */
@@ -130,31 +136,34 @@ export class Jobs {
    *   pending            takes these; nothing is written when all are the same already
    *   running            runs again after this run, with these; counts for the new group from now on
    *
+   * Its request is replaced, too, if one is given.
+   *
    * CouchDB: drops the data when the job is pending at the same time, and when it is running. We keep it.
    */
   async add(
     tx: Transaction,
     job: JobName,
     data: JobData,
-    { scheduledAtSec = 0, group }: Partial<JobPlan> = {},
+    { scheduledAtSec = 0, group, request }: AddOptions = {},
   ): Promise<void> {
     const typeTimeout = await tx.get(this.#keys.typeTimeout(job.type));
     if (typeTimeout === undefined) throw new UnknownJobTypeError(job.type);
-    const plan = { scheduledAtSec, group };
+    const stored = { data, request };
     const facts = await this.#facts(tx, job);
+    const terms = { scheduledAtSec, group, hasRequest: hasRequestAfter(facts, request) };
     if (facts?.state === "running") {
-      this.#data.setNext(tx, job, data);
-      this.#write(tx, job, facts, { ...facts, ...plan, resubmitted: true });
+      this.#data.setNext(tx, job, stored);
+      this.#write(tx, job, facts, { ...facts, ...terms, resubmitted: true });
       return;
     }
-    if (facts?.state === "pending" && isSamePlan(facts, plan)) {
-      if (!(await this.#data.has(tx, job, data))) this.#data.set(tx, job, data);
+    if (facts?.state === "pending" && areSameTerms(facts, terms)) {
+      if (!(await this.#data.has(tx, job, stored))) this.#data.set(tx, job, stored);
       return;
     }
-    if (facts === undefined) this.#data.setFirst(tx, job, data);
-    else this.#data.set(tx, job, data);
+    if (facts === undefined) this.#data.setFirst(tx, job, stored);
+    else this.#data.set(tx, job, stored);
     if (facts?.state === "pending") await this.#queue.leave(tx, job, facts);
-    await this.#enqueue(tx, job, facts, plan);
+    await this.#enqueue(tx, job, facts, terms);
   }
 
   /** Removes a job in any state; its holder is halted. False when there is none. */
@@ -164,7 +173,7 @@ export class Jobs {
     if (facts.state === "pending") await this.#queue.leave(tx, job, facts);
     if (facts.state === "running") this.#clearRunning(tx, job, facts);
     tx.clear(this.#keys.job(job));
-    this.#data.clear(tx, job);
+    this.#data.clear(tx, job, facts);
     this.counts.change(tx, job.type, facts, undefined);
     return true;
   }
@@ -178,8 +187,9 @@ export class Jobs {
     const name = { type, id };
     const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     if (facts === undefined) return undefined;
+    const request = facts.hasRequest ? await this.#data.getRequest(tx, name) : undefined;
     return {
-      job: jobOf(name, facts, data),
+      job: jobOf(name, facts, { data, request }),
       activity: facts.state === "running" ? facts.activity.toString() : undefined,
     };
   }
@@ -197,7 +207,12 @@ export class Jobs {
     const entries = await Promise.all(
       page.entries.map(async ({ key, value }): Promise<Job> => {
         const name = { type, id: this.#keys.lastElement(key) as string };
-        return jobOf(name, decodeFacts(value), await this.#data.get(tx, name));
+        const facts = decodeFacts(value);
+        const [data, request] = await Promise.all([
+          this.#data.get(tx, name),
+          facts.hasRequest ? this.#data.getRequest(tx, name) : undefined,
+        ]);
+        return jobOf(name, facts, { data, request });
       }),
     );
     return { entries, stoppedBy: page.stoppedBy };
@@ -255,17 +270,19 @@ export class Jobs {
     name: JobName,
     worker: WorkerId | undefined,
   ): Promise<{ readonly held: HeldJob; readonly job: Job }> {
-    const [facts, data] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
+    const [facts, data = {}] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     assert(facts?.state === "pending", "A job in the queue is pending");
+    const request = facts.hasRequest ? await this.#data.getRequest(tx, name) : undefined;
     const lock = randomHex(this.#runtime.random);
     const { type, id } = name;
-    const { scheduledAtSec, group } = facts;
-    this.#markActive(tx, name, { lock, scheduledAtSec, group, resubmitted: false, worker });
+    const { scheduledAtSec, group, hasRequest } = facts;
+    const terms = { scheduledAtSec, group, hasRequest };
+    this.#markActive(tx, name, { ...terms, lock, resubmitted: false, worker });
     this.#call(tx, name, worker);
     this.counts.change(tx, type, facts, { state: "running", group });
     return {
       held: { type, id, lock },
-      job: { type, id, state: "running", worker, scheduledAtSec, group, data },
+      job: { type, id, state: "running", worker, scheduledAtSec, group, data, request },
     };
   }
 
@@ -274,12 +291,15 @@ export class Jobs {
     await this.#heldFacts(tx, held);
   }
 
-  /** A sign of life, with new data if given. Call it well within the type's timeout. */
-  async update(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
+  /**
+   * A sign of life, with new data if given. Call it well within the type's timeout. A `request` takes the place of the one that is
+   * there, here and in `resubmit` and `finish`; without it that one stays.
+   */
+  async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const facts = await this.#heldFacts(tx, held);
     tx.clear(this.#keys.activity(held.type, facts.activity));
-    this.#markActive(tx, held, facts);
-    if (data !== undefined) this.#data.set(tx, held, data);
+    this.#markActive(tx, held, withRequest(facts, request));
+    this.#data.set(tx, held, { data, request });
   }
 
   /** Whether somebody asked for one more run while this one lasts. */
@@ -296,28 +316,32 @@ export class Jobs {
     job: JobName,
     scheduledAtSec: number,
     data?: JobData,
+    request?: JobData,
   ): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
+    const hasRequest = hasRequestAfter(facts, request);
+    const terms = { scheduledAtSec, group: facts.group, hasRequest };
     if (facts.state === "running") {
-      if (data !== undefined) this.#data.setNext(tx, job, data);
-      this.#write(tx, job, facts, { ...facts, scheduledAtSec, resubmitted: true });
+      this.#data.setNext(tx, job, { data, request });
+      this.#write(tx, job, facts, { ...facts, ...terms, resubmitted: true });
       return true;
     }
-    if (data !== undefined) this.#data.set(tx, job, data);
+    this.#data.set(tx, job, { data, request });
     if (facts.state === "pending") {
-      if (facts.scheduledAtSec === scheduledAtSec) return true;
+      if (areSameTerms(facts, terms)) return true;
       await this.#queue.leave(tx, job, facts);
     }
-    await this.#enqueue(tx, job, facts, { scheduledAtSec, group: facts.group });
+    await this.#enqueue(tx, job, facts, terms);
     return true;
   }
 
   /** Ends the run: the job is finished, or pending again when it was resubmitted. */
-  async finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
-    const facts = await this.#heldFacts(tx, held);
+  async finish(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
+    const before = await this.#heldFacts(tx, held);
+    const facts = withRequest(before, request);
     this.#clearRunning(tx, held, facts);
-    if (data !== undefined) this.#data.set(tx, held, data);
+    this.#data.set(tx, held, { data, request });
     if (facts.resubmitted) {
       await this.#requeue(tx, held, facts);
       return;
@@ -433,26 +457,39 @@ export class Jobs {
     tx: Transaction,
     job: JobName,
     from: JobFacts | undefined,
-    plan: JobPlan,
+    terms: JobTerms,
   ): Promise<void> {
-    tx.set(this.#keys.job(job), encodeWaiting("pending", plan));
-    this.counts.change(tx, job.type, from, { state: "pending", group: plan.group });
-    await this.#queue.enter(tx, job, plan);
+    tx.set(this.#keys.job(job), encodeWaiting("pending", terms));
+    this.counts.change(tx, job.type, from, { state: "pending", group: terms.group });
+    await this.#queue.enter(tx, job, terms);
   }
 
-  /** Back into the queue after a run; data that was given during the run takes its place. */
+  /** Back into the queue after a run; what was given during the run takes its place. */
   async #requeue(tx: Transaction, job: JobName, facts: RunningFacts): Promise<void> {
     await this.#enqueue(tx, job, facts, facts);
-    await this.#data.takeNext(tx, job);
+    await this.#data.takeNext(tx, job, facts);
   }
 }
 
-function jobOf({ type, id }: JobName, facts: JobFacts, data: JobData): Job {
+function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: Stored): Job {
   const { state, scheduledAtSec, group } = facts;
   const worker = facts.state === "running" ? facts.worker : undefined;
-  return { type, id, state, worker, scheduledAtSec, group, data };
+  return { type, id, state, worker, scheduledAtSec, group, data, request };
 }
 
-function isSamePlan(left: JobPlan, right: JobPlan): boolean {
-  return left.scheduledAtSec === right.scheduledAtSec && left.group === right.group;
+/** Whether a job has a request after this one was given to it, or none. */
+function hasRequestAfter(facts: JobFacts | undefined, request: JobData | undefined): boolean {
+  return request !== undefined || facts?.hasRequest === true;
+}
+
+function withRequest(facts: RunningFacts, request: JobData | undefined): RunningFacts {
+  return request === undefined ? facts : { ...facts, hasRequest: true };
+}
+
+function areSameTerms(left: JobTerms, right: JobTerms): boolean {
+  return (
+    left.scheduledAtSec === right.scheduledAtSec &&
+    left.group === right.group &&
+    left.hasRequest === right.hasRequest
+  );
 }

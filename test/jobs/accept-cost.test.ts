@@ -38,7 +38,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
       for (let number = start; number < Math.min(jobCount, start + BATCH_ROWS); number++) {
         const name = { type: TYPE, id: `job-${number}` };
         const plan = { scheduledAtSec: 1, group: group(number) };
-        tx.set(keys.job(name), encodeWaiting("pending", plan));
+        tx.set(keys.job(name), encodeWaiting("pending", { ...plan, hasRequest: false }));
         const { group: named } = plan;
         tx.set(
           named === undefined ? keys.pending(name, 1) : keys.groupPending(name, named, 1),

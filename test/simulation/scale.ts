@@ -162,8 +162,8 @@ export class ScaleCluster {
             // The others as `add` writes them, without its reads: a million of those take minutes.
             for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
               const waiting = { type: TYPE, id: `${number}-${job}` };
-              const plan = { scheduledAtSec: 0, group: name };
-              tx.set(keys.job(waiting), encodeWaiting("pending", plan));
+              const terms = { scheduledAtSec: 0, group: name, hasRequest: false };
+              tx.set(keys.job(waiting), encodeWaiting("pending", terms));
               tx.set(keys.groupPending(waiting, name, 0), EMPTY_BYTES);
             }
           }),

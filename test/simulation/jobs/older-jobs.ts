@@ -25,8 +25,12 @@ export class OlderJobs extends Jobs {
     this.#keys = new JobKeys(subspace);
   }
 
-  override add(...[tx, job, data, plan = {}]: Parameters<Jobs["add"]>) {
-    return super.add(this.#older(tx, job.type), job, data, { ...plan, group: undefined });
+  /** What is asked for stood among the data, and neither said in which format it was. */
+  override add(...[tx, job, data, options = {}]: Parameters<Jobs["add"]>) {
+    const { scheduledAtSec, request = {} } = options;
+    const { format: _, ...flat } = { ...request, ...data };
+    const plan = scheduledAtSec === undefined ? {} : { scheduledAtSec };
+    return super.add(this.#older(tx, job.type), job, flat, plan);
   }
 
   override accept(...[tx, type, options]: Parameters<Jobs["accept"]>) {
@@ -36,16 +40,16 @@ export class OlderJobs extends Jobs {
     return super.accept(this.#older(tx, type), type, holder);
   }
 
-  override update(...[tx, held, data]: Parameters<Jobs["update"]>) {
-    return super.update(this.#older(tx, held.type), held, data);
+  override update(...[tx, held, ...stored]: Parameters<Jobs["update"]>) {
+    return super.update(this.#older(tx, held.type), held, ...stored);
   }
 
-  override resubmit(...[tx, job, dueAtSec, data]: Parameters<Jobs["resubmit"]>) {
-    return super.resubmit(this.#older(tx, job.type), job, dueAtSec, data);
+  override resubmit(...[tx, job, dueAtSec, ...stored]: Parameters<Jobs["resubmit"]>) {
+    return super.resubmit(this.#older(tx, job.type), job, dueAtSec, ...stored);
   }
 
-  override finish(...[tx, held, data]: Parameters<Jobs["finish"]>) {
-    return super.finish(this.#older(tx, held.type), held, data);
+  override finish(...[tx, held, ...stored]: Parameters<Jobs["finish"]>) {
+    return super.finish(this.#older(tx, held.type), held, ...stored);
   }
 
   override requeueSilent(...[tx, type, until, limit]: Parameters<Jobs["requeueSilent"]>) {
@@ -83,7 +87,7 @@ export function withRecords(
 /** The record of today without what the earlier format did not have; as it is when that would say less. */
 function inFormat(format: RecordFormat, value: Uint8Array): Uint8Array {
   const facts = decodeFacts(value);
-  if (facts.group !== undefined) return value;
+  if (facts.group !== undefined || facts.hasRequest) return value;
   const hasWorker = facts.state === "running" && facts.worker !== undefined;
   const writable = hasWorker ? 2 : format;
   const isWithoutWorker = facts.state === "running" && writable === 1;
