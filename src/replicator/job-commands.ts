@@ -9,14 +9,14 @@ import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./jo
 import type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import {
-  fromJobData,
+  begunAnew,
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
-  toJobData,
+  restarted,
 } from "./jobs/job-data.ts";
+import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
 import { removeJob } from "./jobs/remove-job.ts";
 import type { ReplicationOwnership } from "./jobs/replication-ownership.ts";
-import { NO_STATISTICS } from "./jobs/replication-statistics.ts";
 
 /** Decisions read in one transaction. */
 const PAGE_ROWS_MAX = 200;
@@ -99,7 +99,7 @@ export class JobCommands {
         const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
         if (job === undefined) return "missing";
         const control = await controls.get(tx, jobId);
-        const phase = phaseOf(job, fromJobData(job.data));
+        const phase = phaseOf(job, decodeJob(job));
         const step = decideWish(WISHES[command.action], phase, control.isPaused);
         return this.#carryOut(tx, step, job, { control, command });
       },
@@ -113,9 +113,15 @@ export class JobCommands {
     job: Job,
     { control, command }: { readonly control: JobControl; readonly command: Command },
   ): Promise<CommandOutcome> {
-    const schedule = async (dueAtSec: number, data?: ReplicationJobData): Promise<"done"> => {
+    const schedule = async (dueAtSec: number): Promise<"done"> => {
       this.#note(tx, job, control, command);
-      await this.#parts.jobs.resubmit(tx, job, dueAtSec, data && toJobData(data));
+      await this.#parts.jobs.resubmit(tx, job, dueAtSec);
+      return "done";
+    };
+    const scheduleAs = async (dueAtSec: number, data: ReplicationJobData): Promise<"done"> => {
+      this.#note(tx, job, control, command);
+      const request = requestToStore(job, data);
+      await this.#parts.jobs.resubmit(tx, job, dueAtSec, encodeProgress(data), request);
       return "done";
     };
     switch (step) {
@@ -131,11 +137,11 @@ export class JobCommands {
       case "due-soon":
         return schedule(this.#nowSec());
       case "again":
-        return schedule(this.#nowSec(), restarted(job));
+        return scheduleAs(this.#nowSec(), restarted(decodeJob(job)));
       case "anew":
-        return schedule(this.#nowSec(), begunAnew(job));
+        return scheduleAs(this.#nowSec(), begunAnew(decodeJob(job)));
       case "anew-later":
-        return schedule(NEVER_SEC, begunAnew(job));
+        return scheduleAs(NEVER_SEC, begunAnew(decodeJob(job)));
       case "replace":
       case "remove":
         return this.#remove(tx, job, command.userName);
@@ -156,7 +162,7 @@ export class JobCommands {
 
   async #remove(tx: Transaction, job: Job, userName: string | null): Promise<CommandOutcome> {
     const { databases, runtime } = this.#parts;
-    const { document } = fromJobData(job.data);
+    const { document } = decodeJob(job);
     const fields = { jobId: job.id, userName };
     tx.afterCommit(() => runtime.trace.event("replication.cancelled", fields));
     // The hook of the database removes the job with its document.
@@ -185,12 +191,3 @@ const WISHES: Readonly<Record<Command["action"], JobWish>> = {
   "start-from": "reset",
   cancel: "cancel",
 };
-
-/** The data of a job that is to run once more: how it ended last is forgotten. */
-function restarted({ data }: Job): ReplicationJobData {
-  return { ...fromJobData(data), state: "pending", failure: undefined, result: undefined };
-}
-
-function begunAnew(job: Job): ReplicationJobData {
-  return { ...restarted(job), statistics: NO_STATISTICS, errorCount: 0 };
-}

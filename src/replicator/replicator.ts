@@ -12,15 +12,14 @@ import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import {
-  fromJobData,
   hasEnded,
   newJobData,
   persistentJobId,
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
   replicationState,
-  toJobData,
 } from "./jobs/job-data.ts";
+import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { removeJob } from "./jobs/remove-job.ts";
@@ -127,13 +126,17 @@ export class Replicator {
         if (step === "nothing") return;
         await removeJob(this.#parts, tx, existing);
       }
-      const origin = { replication, document: undefined, userName };
+      const asked = { replication, refusal: undefined };
+      const origin = { ...asked, document: undefined, userName };
       const nowMs = runtime.clock.nowMs();
       const replicationId = knownReplicationId(ids, replication);
       const data = newJobData({ ...origin, replicationId }, nowMs);
       ownership.register(tx, replicationId, { jobId: id, userName });
-      const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };
-      await jobs.add(tx, jobName(id), toJobData(data), plan);
+      await jobs.add(tx, jobName(id), encodeProgress(data), {
+        request: encodeRequest(data),
+        group: groupOf(data),
+        scheduledAtSec: Math.floor(nowMs / 1000),
+      });
     });
     return id;
   }
@@ -152,7 +155,7 @@ export class Replicator {
       if (job === undefined || (await stepFor(tx, controls, job, "stop")) !== "remove") {
         return undefined;
       }
-      const data = fromJobData(job.data);
+      const data = decodeJob(job);
       if (data.document !== undefined) {
         throw new JobNotYoursError("Persistent replication collision");
       }
@@ -168,10 +171,9 @@ export class Replicator {
   async ended(jobId: string, signal: AbortSignal): Promise<TransientOutcome> {
     return this.#when(jobId, signal, (job): TransientOutcome | undefined => {
       if (job === undefined) return { kind: "removed" };
-      const { state, result, failure } = fromJobData(job.data);
-      if (state === "completed") return { kind: "completed", result: result ?? {} };
-      if (state !== "failed") return undefined;
-      return { kind: "failed", failure: failure ?? { error: "error", reason: "" } };
+      const { state, result, failure } = decodeJob(job);
+      if (state === "completed") return { kind: state, result };
+      return state === "failed" ? { kind: state, failure } : undefined;
     });
   }
 
@@ -179,8 +181,8 @@ export class Replicator {
   async started(jobId: string, signal: AbortSignal): Promise<string | ReplicationFailure> {
     return this.#when(jobId, signal, (job): string | ReplicationFailure | undefined => {
       if (job === undefined) return { error: "not_found", reason: "missing" };
-      const { state, replicationId, failure, lastStartMs } = fromJobData(job.data);
-      if (state === "failed") return failure ?? { error: "error", reason: "" };
+      const { state, replicationId, failure, lastStartMs } = decodeJob(job);
+      if (state === "failed") return failure;
       const hasBegun = lastStartMs > 0 || state !== "pending";
       return hasBegun ? (replicationId ?? jobId) : undefined;
     });
@@ -277,6 +279,6 @@ function jobName(id: string): { type: string; id: string } {
 
 function entryOf(job: Job, worker: Worker | undefined): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
-  const data = fromJobData(job.data);
+  const data = decodeJob(job);
   return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
 }

@@ -1,6 +1,6 @@
 /** The transaction that ends a run, and what an operator decides while it is under way. */
 import { beforeEach, describe, expect, test } from "vitest";
-import type { HeldJob } from "../../src/jobs/index.ts";
+import type { HeldJob, Job } from "../../src/jobs/index.ts";
 import {
   KeyValueStore,
   MemoryEngine,
@@ -14,7 +14,6 @@ import {
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
 import { NEVER_SEC } from "../../src/replicator/jobs/decide.ts";
-import { fromJobData } from "../../src/replicator/jobs/job-data.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
@@ -54,16 +53,16 @@ beforeEach(async () => {
   store = new RacedStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
   const parts = composeNode({ runtime, kv: store, config });
   await node.replicator.start(REPLICATION, { userName: null, isAdmin: true });
-  const { held, data } = await store.transact(async (tx) => {
+  const { held, accepted } = await store.transact(async (tx) => {
     const options = { dueBySec: 2 ** 36, countMax: 1 };
     const acceptance = await node.jobs.accept(tx, REPLICATION_JOB_TYPE, options);
     if (acceptance.kind === "none-due") throw new Error("No job is due");
-    return { held: acceptance.held[0] as HeldJob, data: acceptance.jobs[0]?.data ?? {} };
+    return { held: acceptance.held[0] as HeldJob, accepted: acceptance.jobs[0] as Job };
   });
   job = new HeldReplication(
     { ...parts, ownCheckpoints: new OwnCheckpoints(store, SUBSPACES.replicator) },
     held,
-    fromJobData(data),
+    accepted,
   );
   await job.readControl();
 });

@@ -2,6 +2,7 @@
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { type JobControl, matchesFilter, parseReplication } from "../../src/replicator/index.ts";
+import { jobOutcome } from "../../src/replicator/jobs/job-data.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 import { until } from "../support/open-process.ts";
 
@@ -193,6 +194,6 @@ test.each([
   const jobId = await node.replicator.start(parseReplication(members), requester);
   const entry = await node.replicator.find(jobId);
   const failure = { error: "error", reason: "connection refused" };
-  const failed = entry && { ...entry, data: { ...entry.data, failure } };
+  const failed = entry && { ...entry, data: { ...entry.data, ...jobOutcome("crashing", failure) } };
   expect(failed && matchesFilter(filter, failed)).toBe(expected);
 });

@@ -108,8 +108,8 @@ test("what an admin may have is no precedent for another writer in the same tran
     await database.write(tx, { ...shared, mode: "replicated", id: "joe's", revisions }, joe);
     return database.uuid;
   });
-  const failureOf = async (id: string) =>
-    (await node.replicator.findDocument(uuid, id))?.data.failure?.error;
-  expect(await failureOf("admin's")).toBeUndefined();
-  expect(await failureOf("joe's")).toBe("forbidden");
+  const refusalOf = async (id: string) =>
+    (await node.replicator.findDocument(uuid, id))?.data.refusal?.error;
+  expect(await refusalOf("admin's")).toBeUndefined();
+  expect(await refusalOf("joe's")).toBe("forbidden");
 });

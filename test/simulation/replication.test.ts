@@ -15,7 +15,7 @@ import {
   RemovedDatabases,
   ReplicationOwnership,
 } from "../../src/replicator/index.ts";
-import { fromJobData } from "../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../src/replicator/jobs/job-data-record.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { JOBS_SUBSPACE } from "../support/compose-node.ts";
 import { SilentJobs } from "./jobs/saboteurs.ts";
@@ -167,7 +167,7 @@ async function claimOfWaiting(
   const other = { type: REPLICATION_JOB_TYPE, id: claimed.otherJobId };
   const owner = await jobs.get(tx, other);
   if (owner === undefined || owner.state === "running") return claimed;
-  const { userName } = fromJobData(owner.data);
+  const { userName } = decodeJob(owner);
   await this.release(tx, replicationId, { jobId: owner.id, userName });
   return claim.call(this, tx, replicationId, job);
 }

@@ -40,7 +40,7 @@ export async function writeDocumentState(
     _replication_state_time: (isSameState && before._replication_state_time) || isoTime(nowMs),
   };
   if (data.state === "failed") {
-    const { error = "error", reason = "" } = data.failure ?? {};
+    const { error, reason } = data.failure;
     members._replication_state_reason = `${error}: ${reason}`;
   }
   if (data.state === "completed") {

@@ -14,13 +14,8 @@ import type {
 import type { Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
-import {
-  newJobData,
-  persistentJobId,
-  REPLICATION_JOB_TYPE,
-  type ReplicationFailure,
-  toJobData,
-} from "../jobs/job-data.ts";
+import { type Asked, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { removeJob } from "../jobs/remove-job.ts";
 import { groupOf } from "../jobs/replication-group.ts";
@@ -29,7 +24,6 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { certificateFilesRefusal } from "../request/certificate-files.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
-import type { Replication } from "../request/replication.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
@@ -51,14 +45,12 @@ export interface ReplicationHookParts {
   readonly config: ReplicatorConfig;
 }
 
-type Parsed = { readonly replication: Replication } | { readonly failure: ReplicationFailure };
-
 /** A document that was found valid before it was written. */
 interface Judged {
   readonly body: string;
   readonly context: WriteContext;
   readonly members: Members;
-  readonly parsed: Parsed;
+  readonly asked: Asked;
 }
 
 export class ReplicationHook implements DatabaseHook {
@@ -88,9 +80,11 @@ export class ReplicationHook implements DatabaseHook {
     const members: Members = JSON.parse(edit.body.text);
     const body = withOwner(edit.body, members.owner, context);
     if (documentState(members) !== "failed") {
-      const parsed = this.#parse(members, context);
-      if ("failure" in parsed) return { rejected: "forbidden", reason: parsed.failure.reason };
-      this.#judged.set(tx, { body: body.text, context, members, parsed });
+      const asked = this.#parse(members, context);
+      if (asked.refusal !== undefined) {
+        return { rejected: "forbidden", reason: asked.refusal.reason };
+      }
+      this.#judged.set(tx, { body: body.text, context, members, asked });
     }
     return { edit: { ...edit, body } };
   }
@@ -115,27 +109,29 @@ export class ReplicationHook implements DatabaseHook {
     const members: Members = judged?.members ?? JSON.parse(document.body.text);
     const state = documentState(members);
     if (state === "completed" || state === "failed") return;
-    const parsed = judged?.parsed ?? this.#parse(members, context);
+    const asked = judged?.asked ?? this.#parse(members, context);
+    const { replication } = asked;
     const { jobs, ids, ownership, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
-    if ("replication" in parsed && existing !== undefined) {
+    if (replication !== undefined && existing !== undefined) {
       const { controls } = this.#parts;
-      const step = await stepWhenAskedAgain(tx, controls, existing, parsed.replication);
+      const step = await stepWhenAskedAgain(tx, controls, existing, replication);
       if (step === "nothing") return;
     }
     await this.#remove(tx, id);
     const nowMs = runtime.clock.nowMs();
-    const replication = "replication" in parsed ? parsed.replication : undefined;
     const replicationId = replication && knownReplicationId(ids, replication);
     const userName = ownerOnceWritten(members.owner, context);
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
-    const data = newJobData({ replication, document: origin, userName, replicationId }, nowMs);
+    const data = newJobData({ ...asked, document: origin, userName, replicationId }, nowMs);
     ownership.register(tx, replicationId, { jobId: id, userName });
-    const failure = "failure" in parsed ? parsed.failure : undefined;
-    // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
-    const plan = { group: groupOf(data), scheduledAtSec: Math.floor(nowMs / 1000) };
-    await jobs.add(tx, job, toJobData({ ...data, failure }), plan);
+    await jobs.add(tx, job, encodeProgress(data), {
+      request: encodeRequest(data),
+      group: groupOf(data),
+      // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
+      scheduledAtSec: Math.floor(nowMs / 1000),
+    });
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {
@@ -154,15 +150,16 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /** What is asked for, or why it cannot be had: the document is malformed, or its writer may not have it. */
-  #parse(members: Members, { isAdmin }: WriteContext): Parsed {
+  #parse(members: Members, { isAdmin }: WriteContext): Asked {
     try {
       const replication = parseReplication(members, this.#parts.config);
       const reason = isAdmin ? undefined : certificateFilesRefusal(replication);
-      return reason === undefined ? { replication } : { failure: { error: "forbidden", reason } };
+      if (reason === undefined) return { replication, refusal: undefined };
+      return { replication: undefined, refusal: { error: "forbidden", reason } };
     } catch (error) {
       if (errorCode(error) !== "REPLICATOR_INVALID") throw error;
       const { reason } = error as ReplicationInvalidError;
-      return { failure: { error: "bad_rep_doc", reason } };
+      return { replication: undefined, refusal: { error: "bad_rep_doc", reason } };
     }
   }
 }

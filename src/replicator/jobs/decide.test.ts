@@ -18,7 +18,7 @@ import {
   STEPS,
   STEPS_WHEN_PAUSED,
 } from "./decide.ts";
-import { newJobData, type ReplicationJobData } from "./job-data.ts";
+import { jobOutcome, newJobData, type ReplicationJobData } from "./job-data.ts";
 
 const PAGE = readFileSync(new URL("../../../docs/spec/replicator.md", import.meta.url), "utf8");
 const NOW_SEC = 1000;
@@ -42,9 +42,10 @@ const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind
 function dataOf(kind: JobKind): ReplicationJobData {
   const continuous = kind === "transient continuous";
   const replication = parseReplication({ source: "a", target: "b", continuous });
+  const asked = { replication, refusal: undefined };
   const document =
     kind === "persistent" ? { database: "_replicator", databaseUuid: "u", id: "d" } : undefined;
-  const origin = { replication, document, userName: null, replicationId: undefined };
+  const origin = { ...asked, document, userName: null, replicationId: undefined };
   return { ...newJobData(origin, 0), errorCount: 3, stallCount: 1 };
 }
 
@@ -87,7 +88,7 @@ describe("the page", () => {
 
 describe.each(KINDS)("a %s job", (kind) => {
   const job = dataOf(kind);
-  const before: ReplicationJobData = { ...job, state: "completed", result: { session_id: "s" } };
+  const before = { ...job, ...jobOutcome("completed", undefined, { session_id: "s" }) };
   const facts = { nowSec: NOW_SEC, pauseSec: (errorCount: number) => 100 * errorCount };
 
   test("is what it is", () => {

@@ -2,10 +2,12 @@
  * What becomes of a job: decided here, and nowhere else. Pure, like `choose-stops.ts`: others find out how a run ended, what somebody
  * wants of a job and what the store knows of it, ask, and carry the answer out. `docs/spec/replicator.md` shows the same tables.
  */
+import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import {
+  type Ended,
   hasEnded,
-  type JobEvent,
+  jobOutcome,
   type ReplicationFailure,
   type ReplicationJobData,
   type RunOutcome,
@@ -71,19 +73,12 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
 };
 
 /** What is written of a run that ended. */
-export interface Fate {
-  readonly state: RunOutcome;
-  readonly failure: ReplicationFailure | undefined;
-  readonly result: Readonly<Record<string, unknown>> | undefined;
-  readonly errorCount: number;
-  readonly stallCount: number;
-  /** Oldest first. */
-  readonly events: readonly Omit<JobEvent, "timeMs">[];
+export type Fate = Ended & {
   /** In seconds since the epoch; `list`: as `decideList` says; `ended`: not again. */
   readonly due: number | "list" | "ended";
   /** A server for whose return the job waits, beside its own pause. */
   readonly unreachable: string | undefined;
-}
+};
 
 export interface RunFacts {
   readonly nowSec: number;
@@ -107,29 +102,22 @@ export function decideRun(
   { nowSec, pauseSec }: RunFacts,
 ): Fate {
   const outcome = OUTCOMES[ending.kind][kindOf(job)];
-  const stallCount = job.stallCount ?? 0;
-  const base = {
-    failure: undefined,
-    result: undefined,
-    errorCount: job.errorCount,
-    stallCount,
-    unreachable: undefined,
-  };
+  const { stallCount } = job;
+  const base = { errorCount: job.errorCount, stallCount, unreachable: undefined };
   switch (outcome) {
     case "same":
       return {
         ...base,
-        state: before.state,
-        failure: before.failure,
-        result: before.result,
+        ...jobOutcome(before.state, before.failure, before.result),
         errorCount: before.errorCount,
         events: [{ type: "stopped" }],
         due: dueForList(ending.kind, nowSec),
       };
     case "completed": {
-      const result = ending.kind === "completed" ? ending.result : undefined;
+      assert(ending.kind === "completed", "Who has completed has a result");
       const events = [{ type: "stopped" }] as const;
-      return { ...base, state: outcome, result, errorCount: 0, stallCount: 0, events, due: "list" };
+      const completed = jobOutcome(outcome, undefined, ending.result);
+      return { ...base, ...completed, errorCount: 0, stallCount: 0, events, due: "list" };
     }
     case "pending": {
       const ended =
@@ -138,15 +126,14 @@ export function decideRun(
           : ({ type: "stopped" } as const);
       const events = [ended, { type: "pending" }] as const;
       const stalls = ending.kind === "stalled" ? stallCount + 1 : stallCount;
-      return { ...base, state: outcome, stallCount: stalls, events, due: nowSec };
+      return { ...base, ...jobOutcome(outcome), stallCount: stalls, events, due: nowSec };
     }
     case "crashing": {
       const failure = failureOf(ending);
       const errorCount = job.errorCount + 1;
       return {
         ...base,
-        state: outcome,
-        failure,
+        ...jobOutcome(outcome, failure),
         errorCount,
         events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
         due: nowSec + pauseSec(errorCount),
@@ -159,7 +146,7 @@ export function decideRun(
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
       // What somebody asked of the list of a replication is for its owner to do.
       const due = ending.kind === "met-persistent" ? "ended" : "list";
-      return { ...base, state: outcome, failure, errorCount, events, due };
+      return { ...base, ...jobOutcome(outcome, failure), errorCount, events, due };
     }
   }
 }
@@ -170,7 +157,8 @@ function dueForList(kind: RunEnding["kind"], nowSec: number): Fate["due"] {
 }
 
 function failureOf(ending: RunEnding): ReplicationFailure {
-  return "failure" in ending ? ending.failure : { error: "error", reason: "" };
+  assert("failure" in ending, "Who has crashed or failed has a reason");
+  return ending.failure;
 }
 
 function reasonOf({ error, reason }: ReplicationFailure): string {

@@ -1,11 +1,17 @@
 /**
- * What a replication job keeps in the queue (RFC 016, "Job data"): what to copy, who asked for it, and what became of it.
- * It is plain JSON; times are milliseconds since the epoch.
+ * What a replication job keeps in the queue (RFC 016, "Job data"): what to copy, who asked for it, and what became of it. How it is
+ * stored, `job-data-record.ts` says. Times are milliseconds since the epoch.
+ *
+ * It is a value. Whatever happens to a job has a function here that makes the next value; nobody else changes members of it.
  */
-import type { Job, JobData } from "../../jobs/index.ts";
+import type { Job } from "../../jobs/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
-import { NO_STATISTICS, type ReplicationStatistics } from "./replication-statistics.ts";
+import {
+  addStatistics,
+  NO_STATISTICS,
+  type ReplicationStatistics,
+} from "./replication-statistics.ts";
 
 /** The queue's type of all replication jobs. */
 export const REPLICATION_JOB_TYPE = "replication";
@@ -15,10 +21,44 @@ export const REPLICATION_JOB_TYPE = "replication";
  *
  *   pending     it was asked to stop, or has not ended yet, or there was none
  *   crashing    it failed, and the job will be tried again
- *   completed   it came to the end of the changes; one-shot jobs only
+ *   completed   it came to the end of the changes; one-shot jobs only. `result` is what its caller is answered
  *   failed      it failed, and the job will not be tried again
  */
-export type RunOutcome = "pending" | "crashing" | "completed" | "failed";
+export type JobOutcome =
+  | { readonly state: "pending"; readonly failure: undefined; readonly result: undefined }
+  | {
+      readonly state: "crashing" | "failed";
+      readonly failure: ReplicationFailure;
+      readonly result: undefined;
+    }
+  | {
+      readonly state: "completed";
+      readonly failure: undefined;
+      readonly result: Readonly<Record<string, unknown>>;
+    };
+
+export type RunOutcome = JobOutcome["state"];
+
+const PENDING: JobOutcome = { state: "pending", failure: undefined, result: undefined };
+/** Of what failed for a reason that nobody knows. */
+const UNKNOWN_FAILURE: ReplicationFailure = { error: "error", reason: "" };
+
+/** With what belongs to the state, and nothing else. */
+export function jobOutcome(
+  state: RunOutcome,
+  failure: ReplicationFailure = UNKNOWN_FAILURE,
+  result: Readonly<Record<string, unknown>> = {},
+): JobOutcome {
+  switch (state) {
+    case "pending":
+      return PENDING;
+    case "completed":
+      return { state, failure: undefined, result };
+    case "crashing":
+    case "failed":
+      return { state, failure, result: undefined };
+  }
+}
 
 /** RFC 016's states. */
 export type ReplicationState = RunOutcome | "running";
@@ -55,19 +95,27 @@ export interface JobDocument {
   readonly id: string;
 }
 
-export interface ReplicationJobData {
-  /** Undefined when the document that asks for it is malformed. */
-  readonly replication: Replication | undefined;
+/** What is asked for, or why it cannot be had: the document is malformed, or its writer may not have it. */
+export type Asked =
+  | { readonly replication: Replication; readonly refusal: undefined }
+  | { readonly replication: undefined; readonly refusal: ReplicationFailure };
+
+/** What was asked for, by whom and when. It stays as it is for as long as the job is there. */
+export type JobRequest = Asked & {
   /** Undefined for a transient job. */
   readonly document: JobDocument | undefined;
   readonly userName: string | null;
+  readonly addedTimeMs: number;
+};
+
+/** How far the job is; with the outcome of its last run. */
+export type JobProgress = JobOutcome & {
   /** Undefined until it was computed, which needs the source where a filter function is part of it. */
   readonly replicationId: string | undefined;
-  readonly state: RunOutcome;
-  readonly failure: ReplicationFailure | undefined;
+  /** Runs in a row that crashed or failed. */
   readonly errorCount: number;
-  /** Runs in a row that were ended because they did not move; absent: none. */
-  readonly stallCount?: number;
+  /** Runs in a row that were ended because they did not move. */
+  readonly stallCount: number;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
@@ -75,34 +123,145 @@ export interface ReplicationJobData {
   readonly changesPending: number | undefined;
   /** Newest first. */
   readonly history: readonly JobEvent[];
-  /** What a completed one-shot job answers. */
-  readonly result: Readonly<Record<string, unknown>> | undefined;
-  readonly addedTimeMs: number;
   readonly lastUpdatedMs: number;
   readonly lastStartMs: number;
-}
+};
+
+export type ReplicationJobData = JobRequest & JobProgress;
 
 /** A job that has not run yet. */
 export function newJobData(
-  origin: Pick<ReplicationJobData, "replication" | "document" | "userName" | "replicationId">,
+  origin: Asked & Pick<ReplicationJobData, "document" | "userName" | "replicationId">,
   nowMs: number,
 ): ReplicationJobData {
   return {
     ...origin,
-    state: "pending",
-    failure: undefined,
+    ...PENDING,
     errorCount: 0,
+    stallCount: 0,
     statistics: NO_STATISTICS,
     checkpointedSequence: 0,
     throughSequence: 0,
     sourceSequence: 0,
     changesPending: undefined,
     history: [{ type: "added", timeMs: nowMs }],
-    result: undefined,
     addedTimeMs: nowMs,
     lastUpdatedMs: nowMs,
     lastStartMs: 0,
   };
+}
+
+/** Why the job does not run, or did not to its end; undefined when nothing is wrong. */
+export function failureOf({
+  failure,
+  refusal,
+}: Pick<ReplicationJobData, "failure" | "refusal">): ReplicationFailure | undefined {
+  return failure ?? refusal;
+}
+
+/** When something happened, and how many events of it are kept. */
+export interface Noted {
+  readonly nowMs: number;
+  readonly historyLengthMax: number;
+}
+
+/**
+ * A run has begun. A job that has ended has ended also while its failures are tried once more; of any other, the last crash is over.
+ * Another id is another replication: its figures begin anew.
+ */
+export function started(
+  data: ReplicationJobData,
+  replicationId: string,
+  { nowMs, historyLengthMax }: Noted,
+): ReplicationJobData {
+  const isMoved = data.replicationId !== undefined && data.replicationId !== replicationId;
+  const event = { type: "started", timeMs: nowMs } as const;
+  return {
+    ...data,
+    ...(hasEnded(data.state) ? {} : PENDING),
+    replicationId,
+    statistics: isMoved ? NO_STATISTICS : data.statistics,
+    history: withEvents(isMoved ? [] : data.history, [event], historyLengthMax),
+    lastStartMs: nowMs,
+    lastUpdatedMs: nowMs,
+  };
+}
+
+/** Where a run is that goes on. */
+export interface Observed
+  extends Pick<
+    JobProgress,
+    "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
+  > {
+  /** Whether this run wrote a checkpoint. */
+  readonly hasCheckpoint: boolean;
+}
+
+/** The run's figures are taken over. Errors are forgotten when it has lasted for `healthyMs`. */
+export function observed(
+  data: ReplicationJobData,
+  { hasCheckpoint, ...figures }: Observed,
+  { nowMs, healthyMs }: { readonly nowMs: number; readonly healthyMs: number },
+): ReplicationJobData {
+  const isHealthy = nowMs - data.lastStartMs > healthyMs;
+  return {
+    ...data,
+    ...figures,
+    errorCount: isHealthy ? 0 : data.errorCount,
+    // A run that only stood still for as long would seem healthy, too.
+    stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
+    lastUpdatedMs: nowMs,
+  };
+}
+
+/** Failures were tried once more: what came of it is added to the figures. */
+export function retried(
+  data: ReplicationJobData,
+  more: Partial<ReplicationStatistics>,
+): ReplicationJobData {
+  return { ...data, statistics: addStatistics(data.statistics, more) };
+}
+
+/** The source has said how much is still to come; undefined: it could not. */
+export function withChangesPending(
+  data: ReplicationJobData,
+  changesPending: number | undefined,
+): ReplicationJobData {
+  return { ...data, changesPending };
+}
+
+/** How a run ended, as `decide.ts` has decided. */
+export type Ended = JobOutcome &
+  Pick<JobProgress, "errorCount" | "stallCount"> & {
+    /** Oldest first. */
+    readonly events: readonly Omit<JobEvent, "timeMs">[];
+  };
+
+/** A run has ended. */
+export function ended(
+  data: ReplicationJobData,
+  { state, failure, result, errorCount, stallCount, events }: Ended,
+  { nowMs, historyLengthMax }: Noted,
+): ReplicationJobData {
+  const timed = events.map((event) => ({ ...event, timeMs: nowMs }));
+  return {
+    ...data,
+    ...jobOutcome(state, failure, result),
+    errorCount,
+    stallCount,
+    history: withEvents(data.history, timed, historyLengthMax),
+    lastUpdatedMs: nowMs,
+  };
+}
+
+/** The job is to run once more: how it ended last is forgotten. */
+export function restarted(data: ReplicationJobData): ReplicationJobData {
+  return { ...data, ...PENDING };
+}
+
+/** The same, and its figures begin anew. */
+export function begunAnew(data: ReplicationJobData): ReplicationJobData {
+  return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0 };
 }
 
 /** Adds events, given oldest first; the newest `lengthMax` are kept. */
@@ -112,17 +271,6 @@ export function withEvents(
   lengthMax: number,
 ): readonly JobEvent[] {
   return [...events.toReversed(), ...history].slice(0, lengthMax);
-}
-
-export function toJobData(data: ReplicationJobData): JobData {
-  return data as unknown as JobData;
-}
-
-/** Absent members come back as undefined. */
-export function fromJobData(data: JobData): ReplicationJobData {
-  // Version 0.1 stored that a job ran, which its queue knows better.
-  const current = data.state === "running" ? { ...data, state: "pending" } : data;
-  return current as unknown as ReplicationJobData;
 }
 
 /** A re-created database has another uuid, and so its documents have other jobs. */

@@ -1,6 +1,7 @@
 /** Which jobs an operator means. */
 import { endpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
+import { failureOf } from "./job-data.ts";
 import type { JobEntry } from "./job-views.ts";
 
 /** A job has to match all members that are there. */
@@ -23,7 +24,8 @@ export function matchesFilter(
   { data, state: shownState }: Pick<JobEntry, "data" | "state">,
 ): boolean {
   const { state, database, source, target, owner, error } = filter;
-  const { replication, failure } = data;
+  const { replication } = data;
+  const failure = failureOf(data);
   return (
     (state === undefined || state === shownState) &&
     (database === undefined || database === data.document?.database) &&

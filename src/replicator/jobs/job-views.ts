@@ -4,7 +4,7 @@ import { maskCredentials, stripCredentials } from "../../protocol/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { isoTime } from "../times.ts";
-import { hasEnded, type ReplicationJobData, type ReplicationState } from "./job-data.ts";
+import { failureOf, hasEnded, type ReplicationJobData, type ReplicationState } from "./job-data.ts";
 
 /** A job as those see it who look. */
 export interface JobEntry {
@@ -109,8 +109,9 @@ export function taskView({ jobId, data, worker }: JobEntry, serverUrl: string): 
 
 /** The figures, or the reason why there are none. */
 function info({ data, state }: JobEntry): Json {
-  if (data.failure === undefined || state === "running") return scheduledStatistics(data);
-  return { error: `${data.failure.error}: ${data.failure.reason}` };
+  const failure = failureOf(data);
+  if (failure === undefined || state === "running") return scheduledStatistics(data);
+  return { error: `${failure.error}: ${failure.reason}` };
 }
 
 /** An endpoint for people: without user and password, as CouchDB 3.5 shows it. */

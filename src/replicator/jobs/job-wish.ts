@@ -4,7 +4,7 @@ import type { ReadTransaction } from "../../kv/index.ts";
 import type { Replication } from "../request/replication.ts";
 import { decideWish, type JobStep, type JobWish, phaseOf } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
-import { fromJobData } from "./job-data.ts";
+import { decodeJob } from "./job-data-record.ts";
 
 export async function stepFor(
   tx: ReadTransaction,
@@ -13,7 +13,7 @@ export async function stepFor(
   wish: JobWish,
 ): Promise<JobStep> {
   const { isPaused } = await controls.get(tx, job.id);
-  return decideWish(wish, phaseOf(job, fromJobData(job.data)), isPaused);
+  return decideWish(wish, phaseOf(job, decodeJob(job)), isPaused);
 }
 
 /** The same for a job that is asked for once more, in a document or a body. */
@@ -23,7 +23,7 @@ export function stepWhenAskedAgain(
   job: Job,
   replication: Replication,
 ): Promise<JobStep> {
-  const isSame = sameReplication(fromJobData(job.data).replication, replication);
+  const isSame = sameReplication(decodeJob(job).replication, replication);
   return stepFor(tx, controls, job, isSame ? "same" : "other");
 }
 

@@ -2,7 +2,7 @@
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { JobControls } from "./job-controls.ts";
-import { fromJobData } from "./job-data.ts";
+import { decodeJob } from "./job-data-record.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 
 export interface RemoveJobParts {
@@ -16,7 +16,7 @@ export async function removeJob(
   tx: Transaction,
   job: Job,
 ): Promise<void> {
-  const { replicationId, userName } = fromJobData(job.data);
+  const { replicationId, userName } = decodeJob(job);
   await ownership.release(tx, replicationId, { jobId: job.id, userName });
   await jobs.remove(tx, job);
   controls.remove(tx, job.id);

@@ -8,7 +8,8 @@ import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../../kv/
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
-import { fromJobData, REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
+import { REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
+import { decodeJob } from "./job-data-record.ts";
 
 /** `duplicate`: another job runs it, or is about to. */
 export type Claim =
@@ -69,7 +70,7 @@ export class ReplicationOwnership {
     if (owner !== undefined && owner !== jobId) {
       const other = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: owner });
       if (other !== undefined && isAliveAndWell(other)) {
-        const otherIsPersistent = fromJobData(other.data).document !== undefined;
+        const otherIsPersistent = decodeJob(other).document !== undefined;
         return { kind: "duplicate", otherJobId: owner, otherIsPersistent };
       }
     }
@@ -103,6 +104,6 @@ export class ReplicationOwnership {
 }
 
 function isAliveAndWell(job: Job): boolean {
-  const state = replicationState(job, fromJobData(job.data));
+  const state = replicationState(job, decodeJob(job));
   return state === "running" || state === "pending";
 }

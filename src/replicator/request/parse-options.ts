@@ -27,12 +27,14 @@ export function parseOption<O extends Option>(
   return checked(option, option.kind === "integer" ? numberOf(given) : given) as OptionValue<O>;
 }
 
-/**
- * The options of a stored job. What an older version did not know has its default. A value that only a newer version knows is refused:
- * it must not act as another.
- */
+/** The options of a stored job: what an older version did not know has its default. */
 export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
-  return eachOption((option, name) => checked(option, stored[name] ?? option.default));
+  return eachOption((option, name) => stored[name] ?? option.default);
+}
+
+/** Throws a ReplicationInvalidError for a value that only a newer version knows: it must not act as another. */
+export function checkOptions(options: ReplicationOptions): void {
+  eachOption((option, name) => checked(option, options[name]));
 }
 
 function checked(option: Option, value: unknown): unknown {

@@ -4,7 +4,7 @@
  */
 import { errorCode, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";
-import type { HeldJob, Jobs } from "../../jobs/index.ts";
+import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
@@ -13,15 +13,21 @@ import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import {
+  ended,
   hasEnded,
   type JobDocument,
+  type Observed,
+  observed,
   type ReplicationJobData,
-  toJobData,
-  withEvents,
+  retried,
+  started,
+  withChangesPending,
 } from "../jobs/job-data.ts";
+import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
 import type { Outages } from "../jobs/outages.ts";
 import { penaltySec } from "../jobs/penalty.ts";
-import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
+import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
+import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf, type ReplicationIdContext } from "../request/replication-id.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
@@ -49,8 +55,9 @@ export const UPDATES_PER_TIMEOUT = 4;
 export class HeldReplication {
   readonly parts: ReplicationJobParts;
   readonly held: HeldJob;
-  /** As it was stored last, or will be next. */
-  data: ReplicationJobData;
+  #data: ReplicationJobData;
+  /** With the next write: the request of a job that an older version stored, which kept it among the data. */
+  #requestToStore: JobData | undefined;
   /** What an operator had decided when this run began. */
   #control: JobControl = UNTOUCHED;
   #hasCheckpoint = false;
@@ -59,13 +66,20 @@ export class HeldReplication {
   /** As the queue has it, which counts for all nodes, whatever they are configured to. */
   #activityTimeoutSec: number;
 
-  constructor(parts: ReplicationJobParts, held: HeldJob, data: ReplicationJobData) {
+  /** `job`: as it was accepted. Throws when a newer version stored it, in a format that this one does not know. */
+  constructor(parts: ReplicationJobParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
     this.parts = parts;
     this.held = held;
-    this.data = data;
-    this.#stored = data;
+    this.#data = decodeJob(job);
+    this.#requestToStore = requestToStore(job, this.#data);
+    this.#stored = this.#data;
     this.#storedAtMs = parts.runtime.clock.monotonicMs();
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
+  }
+
+  /** As it was stored last, or will be next. */
+  get data(): ReplicationJobData {
+    return this.#data;
   }
 
   verify(tx: ReadTransaction): Promise<void> {
@@ -106,21 +120,66 @@ export class HeldReplication {
     return this.#control.restartAt;
   }
 
-  /** The run has a checkpoint of its own: the next one goes on from there. */
-  noteCheckpoint(): void {
-    this.#hasCheckpoint = true;
+  /** Notes that the run begins, unless another job owns the replication. */
+  async begin(replicationId: string): Promise<Claim> {
+    const { runtime, kv, ownership, config } = this.parts;
+    const before = this.#data;
+    const { historyLengthMax } = config;
+    const begun = started(before, replicationId, {
+      nowMs: runtime.clock.nowMs(),
+      historyLengthMax,
+    });
+    const job = { jobId: this.held.id, userName: before.userName };
+    const claim = await kv.transact(async (tx) => {
+      await this.verify(tx);
+      if (before.replicationId !== replicationId) {
+        await ownership.release(tx, before.replicationId, job);
+      }
+      const claimed = await ownership.claim(tx, replicationId, job);
+      if (claimed.kind === "owner") {
+        await this.#write(tx, begun);
+        if (!hasEnded(before.state)) await this.#clearDocumentState(tx);
+      }
+      return claimed;
+    });
+    if (claim.kind === "owner") {
+      this.#data = begun;
+      this.#noteStored(begun);
+      runtime.trace.event("replication.started", { jobId: this.held.id, replicationId });
+    }
+    return claim;
+  }
+
+  /** Takes over where the run is. When it has a checkpoint of its own, the next run goes on from there. */
+  observe(figures: Observed): void {
+    const { config, runtime } = this.parts;
+    if (figures.hasCheckpoint) this.#hasCheckpoint = true;
+    this.#data = observed(this.#data, figures, {
+      nowMs: runtime.clock.nowMs(),
+      healthyMs: config.healthThresholdSec * 1000,
+    });
+  }
+
+  /** Adds to the figures what came of a try for the failures alone. */
+  countRetried(more: Partial<ReplicationStatistics>): void {
+    this.#data = retried(this.#data, more);
+  }
+
+  /** How much the source says is still to come; undefined: it could not say. */
+  noteChangesPending(changesPending: number | undefined): void {
+    this.#data = withChangesPending(this.#data, changesPending);
   }
 
   /** Whether the figures are others than those stored last. */
   get hasNews(): boolean {
-    const { statistics, checkpointedSequence } = this.data;
+    const { statistics, checkpointedSequence } = this.#data;
     if (
       statistics === this.#stored.statistics &&
       checkpointedSequence === this.#stored.checkpointedSequence
     ) {
       return false;
     }
-    return figuresOf(this.data) !== figuresOf(this.#stored);
+    return figuresOf(this.#data) !== figuresOf(this.#stored);
   }
 
   /** How long ago the job showed last that it lives. */
@@ -141,20 +200,25 @@ export class HeldReplication {
   async update(): Promise<void> {
     const { kv, jobs } = this.parts;
     const endsRestart = this.#hasCheckpoint;
-    const stored = this.data;
+    const stored = this.#data;
     const timeoutSec = await kv.transact(async (tx) => {
-      await jobs.update(tx, this.held, toJobData(stored));
+      await this.#write(tx, stored);
       if (endsRestart) await this.#endRestart(tx);
       return jobs.getTypeTimeout(tx, this.held.type);
     });
     this.#learnTimeout(timeoutSec);
-    this.noteStored(stored);
+    this.#noteStored(stored);
     // From now on it need not be looked at again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }
 
+  #write(tx: Transaction, data: ReplicationJobData): Promise<void> {
+    return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
+  }
+
   /** What every other node sees of the job from now on. */
-  noteStored(data: ReplicationJobData): void {
+  #noteStored(data: ReplicationJobData): void {
+    this.#requestToStore = undefined;
     this.#stored = data;
     this.#storedAtMs = this.parts.runtime.clock.monotonicMs();
   }
@@ -163,39 +227,30 @@ export class HeldReplication {
    * The one transaction that ends a run: the job, and with it the state in its document. `before`: the job as a run for its failures
    * alone found it, which it then is again.
    */
-  async end(ending: RunEnding, before: ReplicationJobData = this.data): Promise<void> {
+  async end(ending: RunEnding, before: ReplicationJobData = this.#data): Promise<void> {
     const { runtime, kv, jobs, config, outages } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
     const pauseSec = (errorCount: number): number => penaltySec(errorCount, limits, runtime.random);
-    const fate = decideRun(ending, this.data, before, { nowSec, pauseSec });
+    const fate = decideRun(ending, this.#data, before, { nowSec, pauseSec });
     this.#announce(ending, fate, nowSec);
-    const { state, failure, result, errorCount, stallCount, unreachable } = fate;
-    const events = fate.events.map((event) => ({ ...event, timeMs: nowMs }));
-    const data: ReplicationJobData = {
-      ...this.data,
-      state,
-      failure,
-      errorCount,
-      stallCount,
-      result,
-      // The feed has ended: what came later is another run's.
-      changesPending: ending.kind === "completed" ? 0 : this.data.changesPending,
-      history: withEvents(this.data.history, events, config.historyLengthMax),
-      lastUpdatedMs: nowMs,
-    };
+    const { state, unreachable } = fate;
+    // The feed has ended: what came later is another run's.
+    if (ending.kind === "completed") this.noteChangesPending(0);
+    const { historyLengthMax } = config;
+    const data = ended(this.#data, fate, { nowMs, historyLengthMax });
     await kv.transact(async (tx) => {
       await this.#endRestart(tx);
       const dueAtSec = await this.#dueSec(tx, fate, data);
       if (dueAtSec !== undefined) {
         await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
       }
-      await jobs.finish(tx, this.held, toJobData(data));
+      await jobs.finish(tx, this.held, encodeProgress(data), this.#requestToStore);
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
     });
-    this.data = data;
+    this.#data = data;
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
   }
 
@@ -231,6 +286,7 @@ export class HeldReplication {
       isAsked: request !== undefined,
       isEmpty: (await failureList.counts(tx, baseId)).length === 0,
       isPersistent: data.document !== undefined,
+      // A malformed document asks for nothing.
       retrySec: data.replication?.options.failureRetrySec ?? 0,
     };
     const fate = decideList(data.state, list, this.#nowSec());
@@ -258,8 +314,8 @@ export class HeldReplication {
   }
 
   /** Takes a state out of the document that says nothing any more: one that a CouchDB left, or that of an earlier run. */
-  async clearDocumentState(tx: Transaction): Promise<void> {
-    const { document } = this.data;
+  async #clearDocumentState(tx: Transaction): Promise<void> {
+    const { document } = this.#data;
     if (document === undefined) return;
     const database = await this.#openDatabaseOf(tx, document);
     if (database !== undefined) await clearDocumentState(tx, database, document.id);

@@ -58,27 +58,13 @@ export async function askPending(
     if (ended.aborted || !run.hasBegun) continue;
     const { throughSequence } = run.progress;
     const changesPending = await source.pendingCount(throughSequence, ended).catch(() => undefined);
-    job.data = { ...job.data, changesPending };
+    job.noteChangesPending(changesPending);
     pauseMs = PENDING_INTERVAL_MS;
   }
 }
 
-/** Takes over the run's figures; a run that has lasted makes earlier failures forgotten. */
-export function observe(job: HeldReplication, run: ReplicationRun): void {
-  const { config, runtime } = job.parts;
-  const { statistics, checkpointedSequence, throughSequence, highestSequence } = run.progress;
-  if (run.hasCheckpoint) job.noteCheckpoint();
-  const nowMs = runtime.clock.nowMs();
-  const healthy = nowMs - job.data.lastStartMs > config.healthThresholdSec * 1000;
-  job.data = {
-    ...job.data,
-    statistics,
-    checkpointedSequence,
-    throughSequence,
-    sourceSequence: highestSequence,
-    errorCount: healthy ? 0 : job.data.errorCount,
-    // A run that only stood still for as long would seem healthy, too.
-    stallCount: healthy && run.hasCheckpoint ? 0 : (job.data.stallCount ?? 0),
-    lastUpdatedMs: nowMs,
-  };
+/** Takes over where the run is. */
+export function observe(job: HeldReplication, { progress, hasCheckpoint }: ReplicationRun): void {
+  const { highestSequence: sourceSequence, ...figures } = progress;
+  job.observe({ ...figures, sourceSequence, hasCheckpoint });
 }

@@ -9,7 +9,6 @@
  */
 import { assert, errorCode, runTogether } from "../../base/index.ts";
 import { Activity } from "../../http-client/index.ts";
-import type { HeldJob } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
@@ -17,23 +16,17 @@ import type { RunConnections } from "../endpoints/endpoints.ts";
 import { describeFailure, unreachableOrigin } from "../failures/failure.ts";
 import { StoredFailureLog } from "../failures/stored-failure-log.ts";
 import type { RunEnding } from "../jobs/decide.ts";
-import { hasEnded, type ReplicationJobData, toJobData, withEvents } from "../jobs/job-data.ts";
-import {
-  addStatistics,
-  NO_STATISTICS,
-  type ReplicationStatistics,
-} from "../jobs/replication-statistics.ts";
+import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
+import { checkOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import { type ReplicationId, replicationId, userFilter } from "../request/replication-id.ts";
 import { readFilterCode } from "./filter-code.ts";
-import { HeldReplication, type ReplicationJobParts } from "./held-replication.ts";
+import type { HeldReplication } from "./held-replication.ts";
 import { askPending, observe, showLife } from "./job-life.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { watchRun, workersAfter } from "./watchdog.ts";
 
-/** What a document that could not be parsed is said to have failed of, where nothing is known. */
-const MALFORMED = { error: "error", reason: "malformed document" };
 /** A server goes on answering 429. */
 const PUT_OFF = "max_backoff";
 /** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
@@ -44,13 +37,8 @@ export class ReplicationJob {
   readonly #runningCount: () => number;
 
   /** `runningCount` tells how many jobs the node runs, this one among them. */
-  constructor(
-    parts: ReplicationJobParts,
-    held: HeldJob,
-    data: ReplicationJobData,
-    runningCount: () => number,
-  ) {
-    this.#job = new HeldReplication(parts, held, data);
+  constructor(job: HeldReplication, runningCount: () => number) {
+    this.#job = job;
     this.#runningCount = runningCount;
   }
 
@@ -78,12 +66,12 @@ export class ReplicationJob {
     delayMs: number,
     signal: AbortSignal,
   ): Promise<RunEnding> {
-    const { replication, failure = MALFORMED } = before;
+    const { replication, refusal } = before;
     const { isPaused } = await this.#job.readControl();
     // A job that has ended stays so, whatever keeps it from trying its list.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (isPaused) return stopped;
-    if (replication === undefined) return { kind: "malformed", failure };
+    if (replication === undefined) return { kind: "malformed", failure: refusal };
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
@@ -91,6 +79,7 @@ export class ReplicationJob {
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
       const collision = await this.#begin(ids);
       if (collision !== undefined) return collision;
+      checkOptions(replication.options);
       this.#warn(replication);
       if (request !== undefined) return await this.#retry(replication, ids, request, signal);
       const isPutOff = before.failure?.error === PUT_OFF;
@@ -160,47 +149,13 @@ export class ReplicationJob {
     return result.value;
   }
 
-  /** Notes that the run begins, unless another job owns the replication: then that is how it ended. */
+  /** Begins the run, unless another job owns the replication: then that is how it ended. */
   async #begin({ id }: ReplicationId): Promise<RunEnding | undefined> {
-    const { runtime, kv, ownership, jobs, config } = this.#job.parts;
-    const nowMs = runtime.clock.nowMs();
-    const event = { type: "started", timeMs: nowMs } as const;
-    const before = this.#job.data;
-    const moved = before.replicationId !== undefined && before.replicationId !== id;
-    // A job that has ended has ended, also while its failures are tried once more.
-    const outcome = hasEnded(before.state)
-      ? { state: before.state, failure: before.failure }
-      : { state: "pending" as const, failure: undefined };
-    const started: ReplicationJobData = {
-      ...before,
-      ...outcome,
-      replicationId: id,
-      // Another id is another replication: its figures begin anew.
-      statistics: moved ? NO_STATISTICS : before.statistics,
-      history: withEvents(moved ? [] : before.history, [event], config.historyLengthMax),
-      lastStartMs: nowMs,
-      lastUpdatedMs: nowMs,
-    };
-    const job = { jobId: this.#job.held.id, userName: before.userName };
-    const claim = await kv.transact(async (tx) => {
-      await this.#job.verify(tx);
-      if (moved) await ownership.release(tx, before.replicationId, job);
-      const claimed = await ownership.claim(tx, id, job);
-      if (claimed.kind === "owner") {
-        await jobs.update(tx, this.#job.held, toJobData(started));
-        if (!hasEnded(before.state)) await this.#job.clearDocumentState(tx);
-      }
-      return claimed;
-    });
-    if (claim.kind === "owner") {
-      this.#job.data = started;
-      this.#job.noteStored(started);
-      runtime.trace.event("replication.started", { jobId: this.#job.held.id, replicationId: id });
-      return undefined;
-    }
+    const claim = await this.#job.begin(id);
+    if (claim.kind === "owner") return undefined;
+    if (hasEnded(this.#job.data.state)) return { kind: "list-met" };
     const reason = `Duplicate job running: ${claim.otherJobId}`;
     const failure = { error: "duplicate_job", reason };
-    if (hasEnded(before.state)) return { kind: "list-met" };
     return { kind: claim.otherIsPersistent ? "met-persistent" : "met-transient", failure };
   }
 
@@ -210,7 +165,7 @@ export class ReplicationJob {
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
     const { runtime, config } = this.#job.parts;
-    const stallCount = this.#job.data.stallCount ?? 0;
+    const { stallCount } = this.#job.data;
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
     const source = this.#open(replication, "source", connections);
@@ -292,11 +247,7 @@ export class ReplicationJob {
     const target = this.#open(replication, "target");
     try {
       const failures = await this.#openFailures(baseId);
-      const count = (more: Partial<ReplicationStatistics>): void => {
-        const statistics = addStatistics(this.#job.data.statistics, more);
-        this.#job.data = { ...this.#job.data, statistics };
-      };
-      const observer = { count, failures };
+      const observer = { count: this.#job.countRetried.bind(this.#job), failures };
       const parts = {
         runtime,
         source,

@@ -30,7 +30,6 @@ import {
   type ReplicationStatistics,
 } from "../jobs/replication-statistics.ts";
 import type { CopyLimits } from "../replicator-config.ts";
-import { storedOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { Checkpoints } from "./checkpoints.ts";
@@ -96,11 +95,8 @@ export class ReplicationRun {
   #changed = false;
   #log: ReplicationLog | undefined;
 
-  /** Throws a ReplicationInvalidError for options that only a newer version knows. */
   constructor(parts: ReplicationRunParts) {
-    const { replication } = parts;
-    const options = storedOptions(replication.options);
-    this.#parts = { ...parts, replication: { ...replication, options } };
+    this.#parts = parts;
     this.#sessionId = randomHex(parts.runtime.random);
     this.#startTimeMs = parts.runtime.clock.nowMs();
   }

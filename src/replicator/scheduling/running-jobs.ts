@@ -1,9 +1,8 @@
 /** The jobs that a node runs: started, told to stop, and waited for. */
 import type { Clock, Runtime } from "../../base/index.ts";
 import { type HeldJob, type Job, RunMeter } from "../../jobs/index.ts";
-import { fromJobData, type ReplicationJobData } from "../jobs/job-data.ts";
 import { WEIGHT } from "../request/replication-options.ts";
-import type { ReplicationJobParts } from "../run/held-replication.ts";
+import { HeldReplication, type ReplicationJobParts } from "../run/held-replication.ts";
 import { ReplicationJob } from "../run/replication-job.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import type { RunningJob } from "./choose-stops.ts";
@@ -39,18 +38,15 @@ export class RunningJobs {
   }
 
   start(held: HeldJob, job: Job): void {
-    const data = fromJobData(job.data);
+    const replication = this.#open(held, job);
+    if (replication === undefined) return;
+    const { data } = replication;
     const stop = new AbortController();
     this.meter.start(held, job.group);
     this.#runtime.trace.event("replication.accepted", { jobId: held.id });
-    const ended = this.#run(held, data, stop.signal)
-      .catch((error: unknown) => {
-        // The store failed it: the queue finds the job by its silence.
-        this.#runtime.trace.event("replication.abandoned", {
-          jobId: held.id,
-          error: String(error),
-        });
-      })
+    const ended = this.#run(replication, stop.signal)
+      // The store failed it.
+      .catch((error: unknown) => this.#abandon(held, error))
       .finally(() => {
         this.#runs.delete(held);
         this.meter.end(held);
@@ -66,9 +62,24 @@ export class RunningJobs {
     });
   }
 
-  async #run(held: HeldJob, data: ReplicationJobData, signal: AbortSignal): Promise<void> {
+  /** Undefined for a job that a newer version stored, in a format that this one does not know: another node may. */
+  #open(held: HeldJob, job: Job): HeldReplication | undefined {
+    try {
+      return new HeldReplication(this.#parts, held, job);
+    } catch (error) {
+      this.#abandon(held, error);
+      return undefined;
+    }
+  }
+
+  /** The queue finds the job by its silence. */
+  #abandon({ id: jobId }: HeldJob, error: unknown): void {
+    this.#runtime.trace.event("replication.abandoned", { jobId, error: String(error) });
+  }
+
+  async #run(replication: HeldReplication, signal: AbortSignal): Promise<void> {
     const jitterMs = this.#parts.config.startupJitterMs * this.#runtime.random.ratio();
-    await new ReplicationJob(this.#parts, held, data, () => this.count).run(signal, jitterMs);
+    await new ReplicationJob(replication, () => this.count).run(signal, jitterMs);
   }
 
   /** Each writes a last checkpoint, and is due again at once. */

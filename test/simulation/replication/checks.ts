@@ -8,7 +8,7 @@ import type {
 import type { Jobs } from "../../../src/jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../src/kv/index.ts";
 import { type FailureList, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
-import { fromJobData } from "../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { openIfThere } from "./scene.ts";
 import type { Pair } from "./topology.ts";
 
@@ -61,8 +61,9 @@ export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<stri
   const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
   const running = new Map<string, string>();
   const problems: string[] = [];
-  for (const { id, data, state } of entries) {
-    const { history, replicationId } = fromJobData(data);
+  for (const job of entries) {
+    const { id, state } = job;
+    const { history, replicationId } = decodeJob(job);
     const hasBegun = state === "running" && history[0]?.type === "started";
     if (!hasBegun || replicationId === undefined) continue;
     const other = running.get(replicationId);

@@ -12,7 +12,7 @@ import {
   unpackTuple,
   Versionstamp,
 } from "../../../src/kv/index.ts";
-import { fromJobData } from "../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 
 const COPIES = Subspace.fromTuple(["copies"]);
@@ -32,12 +32,14 @@ function note(tx: Transaction, database: string, node: SimulatedNode, deed: Deed
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   const update = jobs.update.bind(jobs);
   return Object.assign(jobs, {
-    async update(tx: Transaction, held: HeldJob, data?: JobData) {
-      await update(tx, held, data);
+    async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
+      const before = await jobs.get(tx, held);
+      await update(tx, held, data, request);
       // Not when it is accepted: of two that want the same replication, one finds that the other runs, and takes nothing from it.
-      const { history, replication } = fromJobData(data ?? {});
+      const stored = { data: data ?? {}, request: request ?? before?.request };
+      const { history, replication } = decodeJob(stored);
       const target = replication?.target;
-      if (history?.[0]?.type === "started" && target?.kind === "local") {
+      if (history[0]?.type === "started" && target?.kind === "local") {
         note(tx, target.database, node, "hold");
       }
     },

@@ -5,7 +5,7 @@
 import type { HeldJob, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import type { Endpoints } from "../../../src/replicator/index.ts";
-import { fromJobData } from "../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 
 export class Fences {
@@ -27,8 +27,8 @@ export class Fences {
     return Object.assign(jobs, {
       update: async (...args: Parameters<Jobs["update"]>) => {
         await update(...args);
-        const [_, held, data = {}] = args;
-        const baseId = baseIdOf(fromJobData(data).replicationId);
+        const [_, held, data = {}, request] = args;
+        const baseId = baseIdOf(decodeJob({ data, request }).replicationId);
         if (baseId !== undefined) this.#baseIds.set(held.id, baseId);
       },
       verify: async (tx: ReadTransaction, held: HeldJob) => {

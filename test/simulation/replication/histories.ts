@@ -4,7 +4,11 @@ import type { Job, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { documentState } from "../../../src/replicator/documents/replication-document.ts";
 import { REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
-import { fromJobData, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
+import type {
+  ReplicationFailure,
+  ReplicationJobData,
+} from "../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { openIfThere } from "./scene.ts";
 
@@ -16,19 +20,21 @@ export async function checkHistories(
 ): Promise<string[]> {
   const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
   return entries.flatMap((job) => {
-    const data = fromJobData(job.data);
+    const data = decodeJob(job);
     const problem = historyProblem(job, data, crashCounts.get(job.id) ?? 0);
-    const events = data.history?.map(({ type }) => type).join(" ");
+    const events = data.history.map(({ type }) => type).join(" ");
     return problem === undefined ? [] : [`${job.id} (${job.state}, ${events}): ${problem}`];
   });
 }
 
 function historyProblem(
   job: Job,
-  { state, failure, errorCount, history }: ReplicationJobData,
+  { state, errorCount, history }: ReplicationJobData,
   crashCount: number,
 ): string | undefined {
   const [last, before] = history;
+  // As it is stored: whoever decodes a job fills in what is missing.
+  const failure = job.data.failure as ReplicationFailure | undefined;
   if (last === undefined) return "has no history";
   if (errorCount > crashCount)
     return `counts ${errorCount} errors, and crashed ${crashCount} times`;
@@ -57,8 +63,9 @@ export async function checkDocumentStates(
 ): Promise<string[]> {
   const problems: string[] = [];
   const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
-  for (const { id, state, data } of entries) {
-    const { document, state: ended } = fromJobData(data);
+  for (const job of entries) {
+    const { id, state } = job;
+    const { document, state: ended } = decodeJob(job);
     if (document === undefined) continue;
     const database = await openIfThere(tx, databases, document.database);
     const found = database && (await database.read(tx, document.id));

@@ -118,8 +118,13 @@ export function misdirecting(): Sabotage {
 export function distortingJobs(distort: (data: JobData) => JobData) {
   return (...parts: ConstructorParameters<typeof Jobs>): Jobs => {
     class DistortingJobs extends Jobs {
-      override finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void> {
-        return super.finish(tx, held, data && distort(data));
+      override finish(
+        tx: Transaction,
+        held: HeldJob,
+        data?: JobData,
+        request?: JobData,
+      ): Promise<void> {
+        return super.finish(tx, held, data && distort(data), request);
       }
     }
     return new DistortingJobs(...parts);

@@ -1,9 +1,11 @@
-/** An engine that counts the keys that transactions read, rows of ranges included, and those that their commits wrote. */
+/** Engines that count the keys that transactions read, rows of ranges included, and those that they wrote; or the bytes that they wrote. */
 import type {
   Engine,
   EngineTransaction,
+  Key,
   ReadTransaction,
   Transaction,
+  VersionstampedBytes,
 } from "../../../src/kv/index.ts";
 
 export interface KeyCounts {
@@ -56,3 +58,30 @@ function countReads(reader: ReadTransaction, counts: KeyCounts): void {
     return page;
   };
 }
+
+/** Counts the keys and values that transactions set. */
+export function byteCountingEngine(engine: Engine): {
+  engine: Engine;
+  written: { byteCount: number };
+} {
+  const written = { byteCount: 0 };
+  const begin = (attempt?: number): EngineTransaction => {
+    const inner = engine.begin(attempt);
+    const tx = inner.transaction;
+    for (const name of ["set", "setVersionstampedKey", "setVersionstampedValue"] as const) {
+      const write = tx[name].bind(tx) as (...row: Row) => void;
+      Object.assign(tx, {
+        [name]: (...row: Row) => {
+          for (const part of row) {
+            written.byteCount += part instanceof Uint8Array ? part.length : part.bytes.length;
+          }
+          write(...row);
+        },
+      });
+    }
+    return inner;
+  };
+  return { engine: { name: engine.name, begin, close: () => engine.close() }, written };
+}
+
+type Row = readonly (Key | Uint8Array | VersionstampedBytes)[];

@@ -1,7 +1,7 @@
 /** Continuous replications: in the end every target is what its source is, and meanwhile no checkpoint passes what did not arrive. */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../../src/replicator/jobs/job-data-record.ts";
 import type { Workload } from "../../workload.ts";
 import {
   type CheckedLink,
@@ -44,7 +44,7 @@ export class Convergence implements Workload {
       const { entries } = await observer.jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
       return entries
         .filter(({ state }) => state !== "finished")
-        .map(({ data }) => targetOf(fromJobData(data).replication?.target));
+        .map((job) => targetOf(decodeJob(job).replication?.target));
     });
     for (const { target, body } of topology.links) {
       if (alive.includes(target)) continue;

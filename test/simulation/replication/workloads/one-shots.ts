@@ -5,7 +5,8 @@
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData, hasEnded } from "../../../../src/replicator/jobs/job-data.ts";
+import { hasEnded } from "../../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../../src/replicator/jobs/job-data-record.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { contentOf, isPast } from "../checks.ts";
@@ -169,9 +170,9 @@ export class OneShots implements Workload {
     const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
     // What a source lost when it was made again stays on the list, and is asked for again and again.
     const endsWithList = this.#scene.removed.has(source);
-    return entries.some(({ state, data }) => {
-      const { replication, state: outcome } = fromJobData(data);
-      const isOver = state === "finished" || (endsWithList && hasEnded(outcome));
+    return entries.some((job) => {
+      const { replication, state: outcome } = decodeJob(job);
+      const isOver = job.state === "finished" || (endsWithList && hasEnded(outcome));
       return !isOver && targetOf(replication?.target) === target;
     });
   }

@@ -2,7 +2,7 @@
 
 import { errorCode } from "../../../../src/base/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../../src/replicator/jobs/job-data-record.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import type { Scene } from "../scene.ts";
@@ -47,7 +47,7 @@ export class Operators implements Workload {
     if (command === "cancel") return commands.cancel(job.id, OPERATOR);
     // Behind a checkpoint everything would be passed that is before it; up to there all has arrived. A database that was deleted
     // begins anew, and so do its sequences.
-    const { checkpointedSequence } = fromJobData(job.data);
+    const { checkpointedSequence } = decodeJob(job);
     const isReset = command === "reset" || this.#scene.removed.size > 0;
     return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, OPERATOR);
   }

@@ -1,7 +1,7 @@
 /** Databases are deleted and made again: sources, targets, and a `_replicator` database with its jobs. */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
-import { fromJobData } from "../../../../src/replicator/jobs/job-data.ts";
+import { decodeJob } from "../../../../src/replicator/jobs/job-data-record.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import type { Workload } from "../../workload.ts";
 import { jobOptions } from "../knobs.ts";
@@ -53,7 +53,7 @@ export class Removals implements Workload {
       limit: 1000,
     });
     return entries
-      .filter(({ data }) => fromJobData(data).document?.database === SPARE_JOBS)
+      .filter((job) => decodeJob(job).document?.database === SPARE_JOBS)
       .map(({ id }) => `${id} is there, and its database is not`);
   }
 

@@ -1,0 +1,93 @@
+/** Whatever is known of a job, the store gives back. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parseReplication } from "../request/parse-replication.ts";
+import {
+  type Asked,
+  type JobProgress,
+  type JobRequest,
+  jobOutcome,
+  type ReplicationJobData,
+} from "./job-data.ts";
+import { decodeJob, encodeProgress, encodeRequest } from "./job-data-record.ts";
+
+const REPLICATION = parseReplication({ source: "http://host/a", target: "b" });
+
+const text = fc.string({ unit: "binary" });
+const count = fc.nat();
+const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
+const failure = fc.record({ error: text, reason: text });
+const sequence = fc.oneof(count, text, fc.tuple(count, text));
+
+const asked: fc.Arbitrary<Asked> = fc.oneof(
+  fc.array(text).map((ids) => ({
+    replication: { ...REPLICATION, selection: { kind: "doc-ids" as const, ids } },
+    refusal: undefined,
+  })),
+  failure.map((refusal) => ({ replication: undefined, refusal })),
+);
+
+const request: fc.Arbitrary<JobRequest> = fc
+  .tuple(
+    asked,
+    fc.record({
+      document: maybe(fc.record({ database: text, databaseUuid: text, id: text })),
+      userName: fc.option(text),
+      addedTimeMs: count,
+    }),
+  )
+  .map(([what, who]) => ({ ...what, ...who }));
+
+const outcome = fc
+  .tuple(
+    fc.constantFrom("pending", "crashing", "completed", "failed"),
+    failure,
+    fc.dictionary(text, fc.oneof(text, count), { noNullPrototype: true }),
+  )
+  .map((parts) => jobOutcome(...parts));
+
+const statistics = fc.record({
+  missingChecked: count,
+  missingFound: count,
+  docsRead: count,
+  docsWritten: count,
+  docWriteFailures: count,
+  bulkGetAttempts: count,
+  bulkGetDocs: count,
+});
+
+const event = fc.oneof(
+  fc.record({ type: fc.constant("started" as const), timeMs: count }),
+  fc.record({ type: fc.constant("crashed" as const), timeMs: count, reason: text }),
+);
+
+const progress: fc.Arbitrary<JobProgress> = fc
+  .tuple(
+    outcome,
+    fc.record({
+      replicationId: maybe(text),
+      errorCount: count,
+      stallCount: count,
+      statistics,
+      checkpointedSequence: sequence,
+      throughSequence: sequence,
+      sourceSequence: sequence,
+      changesPending: maybe(count),
+      history: fc.array(event),
+      lastUpdatedMs: count,
+      lastStartMs: count,
+    }),
+  )
+  .map(([ending, figures]) => ({ ...ending, ...figures }));
+
+const stored = (value: object) => JSON.parse(JSON.stringify(value));
+
+test("what is stored of a job is read as it was", () => {
+  fc.assert(
+    fc.property(request, progress, (what, far) => {
+      const data: ReplicationJobData = { ...what, ...far };
+      const job = { data: stored(encodeProgress(data)), request: stored(encodeRequest(data)) };
+      expect(decodeJob(job)).toEqual(data);
+    }),
+  );
+});

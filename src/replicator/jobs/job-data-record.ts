@@ -1,0 +1,142 @@
+/**
+ * The stored form of a replication job: a request and its progress, JSON that the queue keeps apart. Either says in which format it is.
+ *
+ *   1   one object without a number: the request stood in the data, all members of both flat. Version 0.1 stored there that a job ran,
+ *       which its queue knows better.
+ *   2   the request stands apart
+ */
+import { assert } from "../../base/index.ts";
+import type { Job, JobData } from "../../jobs/index.ts";
+import { storedOptions } from "../request/parse-options.ts";
+import type { Replication } from "../request/replication.ts";
+import {
+  type Asked,
+  type JobEvent,
+  type JobOutcome,
+  type JobProgress,
+  type JobRequest,
+  jobOutcome,
+  type ReplicationFailure,
+  type ReplicationJobData,
+  type RunOutcome,
+} from "./job-data.ts";
+import { NO_STATISTICS } from "./replication-statistics.ts";
+
+const FORMAT = 2;
+/** Without a number. */
+const FORMAT_FLAT = 1;
+
+/** What a document that could not be parsed is said to have failed of, where nothing is known. */
+const MALFORMED: ReplicationFailure = { error: "error", reason: "malformed document" };
+
+/** What the queue stores of a job as its request. */
+export function encodeRequest(data: ReplicationJobData): JobData {
+  const { replication, refusal, document, userName, addedTimeMs } = data;
+  return { format: FORMAT, replication, refusal, document, userName, addedTimeMs };
+}
+
+/** What the queue stores of a job as its data. */
+export function encodeProgress(data: ReplicationJobData): JobData {
+  const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
+  const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
+  const { history, lastUpdatedMs, lastStartMs } = data;
+  return {
+    format: FORMAT,
+    replicationId,
+    state,
+    failure,
+    result,
+    errorCount,
+    stallCount,
+    statistics,
+    checkpointedSequence,
+    throughSequence,
+    sourceSequence,
+    changesPending,
+    history,
+    lastUpdatedMs,
+    lastStartMs,
+  };
+}
+
+/** The request of a job that was stored before requests stood apart, and is to be stored so from now on; undefined for any other. */
+export function requestToStore(
+  { request }: Pick<Job, "request">,
+  data: ReplicationJobData,
+): JobData | undefined {
+  return request === undefined ? encodeRequest(data) : undefined;
+}
+
+/** Throws when a newer version stored the job, in a format that this one does not know. */
+export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
+  const progress: StoredProgress = data;
+  verifyFormat(progress.format);
+  const asked: StoredRequest = request ?? data;
+  verifyFormat(asked.format);
+  return { ...decodeRequest(asked, progress), ...decodeProgress(progress) };
+}
+
+function verifyFormat(format: number = FORMAT_FLAT): void {
+  assert(
+    format === FORMAT || format === FORMAT_FLAT,
+    "A replication job has a format that this version knows",
+  );
+}
+
+/** What may be there; what an older version did not know is absent. */
+type StoredRequest = Stored<JobRequest>;
+type StoredProgress = Stored<Omit<JobProgress, "state">> & {
+  readonly state?: RunOutcome | "running";
+};
+type Stored<T> = { readonly format?: number } & {
+  readonly [Name in keyof T]?: T[Name] | undefined;
+};
+
+function decodeRequest(
+  { replication, refusal, document, userName = null, addedTimeMs = 0 }: StoredRequest,
+  { failure }: StoredProgress,
+): JobRequest {
+  // A malformed document of format 1 had its failure in place of that of a run.
+  const asked = decodeAsked(replication, refusal ?? failure);
+  return { ...asked, document, userName, addedTimeMs };
+}
+
+function decodeAsked(
+  replication: Replication | undefined,
+  refusal: ReplicationFailure = MALFORMED,
+): Asked {
+  if (replication === undefined) return { replication, refusal };
+  const options = storedOptions(replication.options);
+  return { replication: { ...replication, options }, refusal: undefined };
+}
+
+function decodeProgress(stored: StoredProgress): JobProgress {
+  const { replicationId, state, failure, result, changesPending } = stored;
+  const { errorCount = 0, stallCount = 0, statistics, history = NO_EVENTS } = stored;
+  const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = stored;
+  const { lastUpdatedMs = 0, lastStartMs = 0 } = stored;
+  return {
+    ...decodeOutcome(state, failure, result),
+    replicationId,
+    errorCount,
+    stallCount,
+    statistics: { ...NO_STATISTICS, ...statistics },
+    checkpointedSequence,
+    throughSequence,
+    sourceSequence,
+    changesPending,
+    history,
+    lastUpdatedMs,
+    lastStartMs,
+  };
+}
+
+const NO_EVENTS: readonly JobEvent[] = [];
+
+function decodeOutcome(
+  state: StoredProgress["state"] = "pending",
+  failure: ReplicationFailure | undefined,
+  result: Readonly<Record<string, unknown>> | undefined,
+): JobOutcome {
+  return jobOutcome(state === "running" ? "pending" : state, failure, result);
+}

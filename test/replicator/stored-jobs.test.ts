@@ -1,0 +1,131 @@
+/** What is stored of a job: how much with each sign of life, and what becomes of jobs that another version stored. */
+import { afterEach, expect, test } from "vitest";
+import type { HeldJob, Job, JobData } from "../../src/jobs/index.ts";
+import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
+import {
+  OwnCheckpoints,
+  parseReplication,
+  REPLICATION_JOB_TYPE,
+} from "../../src/replicator/index.ts";
+import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { byteCountingEngine } from "../support/kv/counting-engine.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+const USER = { userName: "joe", isAdmin: true };
+const nodes: Node[] = [];
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+async function open(storage?: MemoryStorage): Promise<Node> {
+  const node = await openNode(storage === undefined ? {} : { storage });
+  nodes.push(node);
+  return node;
+}
+
+/** Bytes that a job with so many `doc_ids` writes when it begins, and then with each sign of life. */
+async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife: number }> {
+  const storage = new MemoryStorage();
+  const node = await open(storage);
+  const { runtime } = node;
+  const { engine, written } = byteCountingEngine(new MemoryEngine({ runtime, storage }));
+  const kv = new KeyValueStore({ runtime, engine });
+  const parts = composeNode({ runtime, kv });
+  const doc_ids = Array.from({ length: idCount }, (_, number) => `document-${10_000 + number}`);
+  const replication = parseReplication({ source: "a", target: "b", continuous: true, doc_ids });
+  await node.replicator.start(replication, USER);
+  const acceptance = await kv.transact((tx) =>
+    node.jobs.accept(tx, REPLICATION_JOB_TYPE, { dueBySec: 2 ** 36, countMax: 1 }),
+  );
+  if (acceptance.kind === "none-due") throw new Error("No job is due");
+  const job = new HeldReplication(
+    { ...parts, ownCheckpoints: new OwnCheckpoints(kv, SUBSPACES.replicator) },
+    acceptance.held[0] as HeldJob,
+    acceptance.jobs[0] as Job,
+  );
+  const count = async (write: () => Promise<unknown>): Promise<number> => {
+    const before = written.byteCount;
+    await write();
+    return written.byteCount - before;
+  };
+  const beginning = await count(() => job.begin("0".repeat(32)));
+  return { beginning, signOfLife: await count(() => job.update()) };
+}
+
+test("a sign of life is as small with 5,000 document ids as with one", async () => {
+  const one = await bytesOf(1);
+  expect(one.signOfLife).toBeGreaterThan(0);
+  expect(one.signOfLife).toBeLessThan(1500);
+  expect(await bytesOf(5000)).toEqual(one);
+});
+
+/** The job as versions stored it that kept what is asked for among the data. */
+async function storeFlat(node: Node, id: string, change: object = {}): Promise<void> {
+  const name = { type: REPLICATION_JOB_TYPE, id };
+  await node.kv.transact(async (tx) => {
+    const { data, request, scheduledAtSec, group } = (await node.jobs.get(tx, name)) as Job;
+    const { format: _, ...flat }: JobData = { ...request, ...data, ...change };
+    await node.jobs.remove(tx, name);
+    await node.jobs.add(tx, name, flat, { scheduledAtSec, group });
+  });
+}
+
+const stored = (node: Node, id: string) =>
+  node.kv.read((tx) => node.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id }));
+
+async function openWithJob(members: object): Promise<{ node: Node; id: string }> {
+  const node = await open();
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  await node.put("a", "x", "{}");
+  const body = { source: "a", target: "b", ...members };
+  return { node, id: await node.replicator.start(parseReplication(body), USER) };
+}
+
+test("a job that an older version stored runs, and its request stands apart from then on", async () => {
+  const { node, id } = await openWithJob({});
+  await storeFlat(node, id);
+  expect((await stored(node, id))?.request).toBeUndefined();
+  node.start();
+  expect(await node.event("replication.ended")).toMatchObject({ state: "completed" });
+  const job = await stored(node, id);
+  expect(job?.request).toMatchObject({ format: 2, userName: "joe", replication: { source: {} } });
+  expect(Object.keys(job?.data ?? {})).not.toContain("replication");
+  const entry = await node.replicator.find(id);
+  expect(entry?.data).toMatchObject({ userName: "joe", statistics: { docsWritten: 1 } });
+});
+
+test("a job that an older version stored keeps its request when an operator has it begin anew", async () => {
+  const { node, id } = await openWithJob({ continuous: true });
+  const failure = { error: "econnrefused", reason: "nobody there" };
+  await storeFlat(node, id, { state: "crashing", failure, errorCount: 3 });
+  const before = await node.replicator.find(id);
+  expect(before).toMatchObject({ state: "crashing", data: { failure, errorCount: 3 } });
+  expect(await node.replicator.commands.startFrom(id, 0, "ops")).toBe("done");
+  const after = await node.replicator.find(id);
+  expect(after).toMatchObject({ state: "pending", data: { failure: undefined, errorCount: 0 } });
+  expect(after?.data.replication).toEqual(before?.data.replication);
+  expect((await stored(node, id))?.request).toMatchObject({ format: 2 });
+});
+
+test("a job that a newer version stored is left to others, and keeps nobody from running", async () => {
+  const { node, id } = await openWithJob({ continuous: true });
+  const name = { type: REPLICATION_JOB_TYPE, id };
+  await node.kv.transact(async (tx) => {
+    const job = await node.jobs.get(tx, name);
+    await node.jobs.resubmit(tx, name, 0, { ...job?.data, format: 3 });
+  });
+  const newer = await stored(node, id);
+  node.start();
+  expect(await node.event("replication.abandoned")).toEqual({
+    jobId: id,
+    error: "AssertionError: A replication job has a format that this version knows",
+  });
+  await node.createDatabase("c");
+  const other = parseReplication({ source: "a", target: "c" });
+  await node.replicator.start(other, USER);
+  expect(await node.event("replication.ended")).toMatchObject({ state: "completed" });
+  expect((await stored(node, id))?.data).toEqual(newer?.data);
+});
