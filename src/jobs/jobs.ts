@@ -276,8 +276,8 @@ export class Jobs {
     const lock = randomHex(this.#runtime.random);
     const { type, id } = name;
     const { scheduledAtSec, group, hasRequest } = facts;
-    const terms = { scheduledAtSec, group, hasRequest };
-    this.#markActive(tx, name, { ...terms, lock, resubmitted: false, worker });
+    const running = { lock, scheduledAtSec, group, hasRequest, resubmitted: false, worker };
+    this.#markActive(tx, name, running);
     this.#call(tx, name, worker);
     this.counts.change(tx, type, facts, { state: "running", group });
     return {
