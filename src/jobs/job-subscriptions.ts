@@ -2,8 +2,8 @@
  * Being told of what becomes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), on the store's watches: a job that nobody
  * changes costs nothing.
  *
- * A subscription remembers what its owner knows. An event is what differs from that: another state, or a later update of a
- * running job. Changes between two looks are one event, with the latest data.
+ * A subscription remembers what its owner knows. An event is what differs from that: another state, another time at which the job
+ * is due, or a later update of a running job. Changes between two looks are one event, with the latest data.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -29,6 +29,8 @@ export class JobSubscription {
   readonly job: Job;
   #state: Job["state"] | "removed";
   #activity: string | undefined;
+  /** Tells a job that waits again, after a run that nobody saw, from one that still waits. */
+  #scheduledAtSec: number | undefined;
   readonly #ended = new AbortController();
 
   /** Use `JobSubscriptions.subscribe`. */
@@ -37,6 +39,7 @@ export class JobSubscription {
     this.job = job;
     this.#state = job.state;
     this.#activity = activity;
+    this.#scheduledAtSec = job.scheduledAtSec;
     if (job.state === "finished") this.unsubscribe();
   }
 
@@ -53,9 +56,16 @@ export class JobSubscription {
   /** Takes note of how the job stands; the event that this is, if it is news. */
   note(observation: Observation | undefined): JobEvent | undefined {
     const state = observation?.job.state ?? "removed";
-    if (state === this.#state && observation?.activity === this.#activity) return undefined;
+    const activity = observation?.activity;
+    const scheduledAtSec = observation?.job.scheduledAtSec;
+    const isSame =
+      state === this.#state &&
+      activity === this.#activity &&
+      scheduledAtSec === this.#scheduledAtSec;
+    if (isSame) return undefined;
     this.#state = state;
-    this.#activity = observation?.activity;
+    this.#activity = activity;
+    this.#scheduledAtSec = scheduledAtSec;
     if (state === "removed" || state === "finished") this.unsubscribe();
     return observation === undefined
       ? { kind: "removed", name: this.name }

@@ -4,7 +4,7 @@
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import type { Job, Jobs, Worker } from "../jobs/index.ts";
+import { type Job, JobSubscriptions, type Jobs, type Worker } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { FailureList } from "./failures/failure-list.ts";
 import { JobFailures } from "./failures/job-failures.ts";
@@ -75,9 +75,11 @@ export class Replicator {
   /** What an operator can do to a job. */
   readonly commands: JobCommands;
   readonly #parts: ReplicatorParts;
+  readonly #subscriptions: JobSubscriptions;
 
   constructor(parts: ReplicatorParts) {
     this.#parts = parts;
+    this.#subscriptions = new JobSubscriptions(parts.runtime, parts.kv, parts.jobs);
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
   }
@@ -250,25 +252,20 @@ export class Replicator {
     }
   }
 
-  /** Looks at the job each time it changes, until `decide` has an answer. */
+  /** Looks at the job, and again with each event of it, until `decide` has an answer. */
   async #when<T>(
     jobId: string,
     signal: AbortSignal,
     decide: (job: Job | undefined) => T | undefined,
   ): Promise<T> {
-    const { kv, jobs } = this.#parts;
+    signal.throwIfAborted();
+    const subscription = await this.#subscriptions.subscribe(jobName(jobId));
+    let job = subscription?.job;
     for (;;) {
-      signal.throwIfAborted();
-      const { job, watch } = await kv.transact(async (tx) => ({
-        job: await jobs.get(tx, jobName(jobId)),
-        watch: jobs.watch(tx, jobName(jobId)),
-      }));
       const answer = decide(job);
-      if (answer !== undefined) {
-        watch.cancel();
-        return answer;
-      }
-      await watch.fired(signal);
+      if (answer !== undefined || subscription === undefined) return answer as T;
+      const event = await this.#subscriptions.wait([subscription], { signal });
+      job = event?.kind === "changed" ? event.job : undefined;
     }
   }
 }

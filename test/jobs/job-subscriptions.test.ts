@@ -1,0 +1,29 @@
+/** What subscriptions tell beyond CouchDB's tests of them (`couch-jobs.test.ts`). */
+import { expect, test } from "vitest";
+import { JobSubscriptions, Jobs } from "../../src/jobs/index.ts";
+import { Subspace } from "../../src/kv/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+
+const NAME = { type: "test", id: "job" };
+
+test("a run that nobody saw is an event, also when the job waits again", async () => {
+  const world = new World("subscriptions");
+  const { kv, runtime } = world.openNode();
+  const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
+  const subscriptions = new JobSubscriptions(runtime, kv, jobs);
+  await world.until(kv.transact((tx) => jobs.setTypeTimeout(tx, NAME.type, 60)));
+  await world.until(kv.transact((tx) => jobs.add(tx, NAME, { ran: false })));
+  const subscription = await world.until(subscriptions.subscribe(NAME));
+  const acceptance = await world.until(
+    kv.transact((tx) => jobs.accept(tx, NAME.type, { dueBySec: 0, countMax: 1 })),
+  );
+  if (acceptance.kind === "none-due") throw new Error("No job is due");
+  for (const held of acceptance.held) {
+    await world.until(kv.transact((tx) => jobs.resubmit(tx, held, 100)));
+    await world.until(kv.transact((tx) => jobs.finish(tx, held, { ran: true })));
+  }
+  const event = await world.until(
+    subscriptions.wait(subscription === undefined ? [] : [subscription], { timeoutMs: 1000 }),
+  );
+  expect(event).toMatchObject({ kind: "changed", job: { state: "pending", data: { ran: true } } });
+});
