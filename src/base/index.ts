@@ -30,6 +30,7 @@ export {
   splitObject,
   validateJson,
 } from "./json-text.ts";
+export { Notifier } from "./notifier.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";
 export type { Page } from "./page.ts";
 export type {

@@ -102,9 +102,16 @@ export class GroupQueue {
     return names;
   }
 
-  /** When the next group comes due that is not due yet; undefined when all are, or there is none. */
-  nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
-    return this.#index.nextDueSec(tx, type);
+  /**
+   * When the next group comes due, in seconds since the epoch; undefined when no group has a job. 0 after a `take` that found nothing
+   * in the groups that it looked at, and others are ready.
+   */
+  async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
+    const [ready, laterSec] = await Promise.all([
+      this.#index.candidates(tx, type, 1),
+      this.#index.nextDueSec(tx, type),
+    ]);
+    return ready.length > 0 ? 0 : laterSec;
   }
 
   async #takeFrom(

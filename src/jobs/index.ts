@@ -1,11 +1,9 @@
 /**
  * Background jobs of any type in one transactional queue (RFC 007). Knows nothing of replication.
  *
- * Reading order: job.ts, jobs.ts, accept-within.ts, pending-queue.ts; standing.ts, groups.ts, group-index.ts,
+ * Reading order: job.ts, jobs.ts, pending-queue.ts; standing.ts, groups.ts, group-index.ts,
  * group-queue.ts, run-meter.ts; activity-monitor.ts, job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
  */
-export type { AcceptWithinOptions, AcceptWithinParts } from "./accept-within.ts";
-export { acceptWithin } from "./accept-within.ts";
 export { ActivityMonitor } from "./activity-monitor.ts";
 export type { Groups } from "./groups.ts";
 export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from "./job.ts";

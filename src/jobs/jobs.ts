@@ -57,7 +57,10 @@ export type Acceptance =
   | {
       readonly kind: "none-due";
       readonly enqueued: Watch;
-      /** When the first job of the queue is due; undefined when there is none. Nothing fires then. */
+      /**
+       * When to look again, in seconds since the epoch: the first job of the queue is due, and nothing fires then. Undefined when
+       * the queue is empty.
+       */
       readonly firstDueSec: number | undefined;
     };
 

@@ -35,7 +35,7 @@ import { designFunctions, securityDefault } from "./settings/database-settings.t
 import { MaskedConfiguration } from "./settings/node-configuration.ts";
 import { passwordSettings } from "./settings/password-settings.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
-import { replicatorConfig } from "./settings/replicator-settings.ts";
+import { REPLICATOR_SECTION, replicatorConfig } from "./settings/replicator-settings.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { Authentication } from "./users/authentication.ts";
 import { SessionCookies } from "./users/session-cookies.ts";
@@ -204,6 +204,7 @@ async function startNode(
       nodeName: config.nodeName,
       processId: String(process.pid),
     });
+    configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
     services.push(outages, scheduler);
   } else {
     services.push(new WorkerWatch(parts, parts.config.workerLeaseSec * 1000));

@@ -196,6 +196,23 @@ test("a group whose jobs are all due later comes when the first of them is due",
   expect(await firstDueSec()).toBeUndefined();
 });
 
+test("an acceptor whose clock is behind looks again at once while it has not looked at all ready groups", async () => {
+  const startSec = Math.floor(nowSec());
+  const groupCount = 20;
+  for (let number = 0; number < groupCount; number++) {
+    await add(`first-${number}`, `g${number}`, startSec + 60);
+    await add(`later-${number}`, `g${number}`, startSec + 70);
+  }
+  // Another node is a minute ahead: it makes groups ready, and takes the first job of some.
+  for (let count = 0; count < 3; count++) await accept(startSec + 60);
+  const times: (number | undefined)[] = [];
+  for (let time = await firstDueSec(); ; time = await firstDueSec()) {
+    times.push(time);
+    if (time !== 0) break;
+  }
+  expect(times).toEqual([0, 0, startSec + 60]);
+});
+
 test("a job that moves to another group waits there", async () => {
   await add("j", "a");
   await add("j", "b");

@@ -86,6 +86,25 @@ test("a shorter cycle of the scheduler begins at once", async () => {
   await node.stop();
 });
 
+test("more slots are filled as soon as the scheduler is told of the change", async () => {
+  const { values, config } = live({ jobsMax: 1, intervalSec: 86_400 });
+  const node = openVirtualNode({ config });
+  const { world, replicator, scheduler } = node;
+  await node.start();
+  for (const name of ["a", "b", "c"]) await node.createDatabase(name);
+  for (const target of ["b", "c"]) {
+    const body = { source: "a", target, continuous: true };
+    await world.until(replicator.start(parseReplication(body), JOE));
+  }
+  const hasAccepted = (count: number) => (): boolean =>
+    node.names.filter((name) => name === "replication.accepted").length === count;
+  expect(await world.time.run(world.time.nowMs + 1000, hasAccepted(1))).toBe(true);
+  values.jobsMax = 2;
+  scheduler.settingsChanged();
+  expect(await world.time.run(world.time.nowMs + 100, hasAccepted(2))).toBe(true);
+  await node.stop();
+});
+
 test.each([
   { ageSec: 20, runsJobs: false },
   { ageSec: 1000, runsJobs: true },

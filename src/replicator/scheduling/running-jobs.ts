@@ -1,5 +1,5 @@
 /** The jobs that a node runs: started, told to stop, and waited for. */
-import type { Clock, Runtime } from "../../base/index.ts";
+import { type Clock, Notifier, type Runtime } from "../../base/index.ts";
 import { type HeldJob, type Job, RunMeter } from "../../jobs/index.ts";
 import { WEIGHT } from "../request/replication-options.ts";
 import { HeldReplication, type ReplicationJobParts } from "../run/held-replication.ts";
@@ -18,6 +18,8 @@ export class RunningJobs {
   readonly #clock: Clock;
   readonly #parts: ReplicationJobParts;
   readonly #runs = new Map<HeldJob, Run>();
+  /** Notified when one of them has ended. */
+  readonly ended = new Notifier();
   /** What the groups of these jobs owe for them. */
   readonly meter: RunMeter;
 
@@ -50,6 +52,7 @@ export class RunningJobs {
       .finally(() => {
         this.#runs.delete(held);
         this.meter.end(held);
+        this.ended.notify();
       });
     this.#runs.set(held, {
       group: job.group,
@@ -95,10 +98,5 @@ export class RunningJobs {
     const runs = this.list();
     for (const { stop } of runs) stop.abort(reason);
     await Promise.all(runs.map(({ ended }) => ended));
-  }
-
-  /** Settles when one of them ends. */
-  async anyEnded(): Promise<void> {
-    await Promise.race(this.list().map(({ ended }) => ended));
   }
 }

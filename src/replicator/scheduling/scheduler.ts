@@ -4,11 +4,12 @@
  * at once and without another write.
  *
  * Slots are filled as soon as they are free. Once in a cycle it is decided which jobs give theirs up (`choose-stops.ts`), with
- * the settings of that moment.
+ * the settings of that moment. In between it sleeps until a job enters the queue, the first one there comes due, a run ends,
+ * settings change, or groups are to be charged; a node without work asks the store for nothing.
  */
-import { errorCode, type Runtime, waitAtMost } from "../../base/index.ts";
+import { errorCode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";
-import type { KeyValueStore } from "../../kv/index.ts";
+import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { ReplicationJobParts } from "../run/held-replication.ts";
 import { StopRequest } from "../run/replication-run.ts";
@@ -26,8 +27,8 @@ import { RunningJobs } from "./running-jobs.ts";
  * hundreds may wait when another one died, and each transaction is a journey to the store and back.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
-/** How long a job that comes due by its time, which no watch announces, may be overlooked. */
-const IDLE_MS_MAX = 1000;
+/** How old an empty answer of the queue may be: wall clocks, by which jobs come due, can be set. */
+const EMPTY_MS_MAX = 60_000;
 /** How soon groups are charged after one of their jobs ended; of those that go on, once in an instalment. */
 const CHARGE_MS_MIN = 1000;
 /** Cycles of nodes that were started together drift apart by up to this part of one (CouchDB 4). */
@@ -38,6 +39,12 @@ const CYCLE_JITTER = 1 / 3;
  */
 const LOOK_AHEAD = 1 / 3;
 
+/** What an acceptance that found nothing said: there is nothing to take before the watch fires or `untilMs` of the monotonic clock. */
+interface EmptyQueue {
+  readonly enqueued: Watch;
+  readonly untilMs: number;
+}
+
 export class Scheduler {
   readonly name = "replicator.scheduler";
   readonly #runtime: Runtime;
@@ -46,11 +53,14 @@ export class Scheduler {
   readonly #parts: ReplicationJobParts;
   readonly #worker: JobWorker;
   readonly #running: RunningJobs;
+  readonly #settingsChanged = new Notifier();
   #chargedAtMs = 0;
   /** When the last cycle was, and how much longer than `interval_sec` this one is. */
   #cycle = { atMs: 0, stretch: 1 };
   /** Who waited shortly before the cycle, while there was no room here; undefined when nobody looked. */
   #waitedBefore: DueJobs | undefined;
+  /** While it is known that no job is due. */
+  #empty: EmptyQueue | undefined;
 
   constructor(parts: ReplicationJobParts, worker: JobWorker) {
     this.#runtime = parts.runtime;
@@ -66,6 +76,11 @@ export class Scheduler {
     return this.#worker.run(signal, (membership) => this.#runAs(membership, signal));
   }
 
+  /** Settings have changed: looks again at once. What it does not hear of counts when it next wakes, within a cycle. */
+  settingsChanged(): void {
+    this.#settingsChanged.notify();
+  }
+
   async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
     const { trace } = this.#runtime;
     const over = AbortSignal.any([signal, expelled]);
@@ -77,12 +92,14 @@ export class Scheduler {
       while (!over.aborted) {
         await this.#charge();
         await this.#rotate();
-        await this.#acceptDue(id, over);
+        if (this.#room > 0 && this.#empty === undefined) await this.#acceptDue(id);
+        else await this.#wait(over);
       }
     } catch (error) {
       if (errorCode(error) === "JOBS_WORKER_EXPELLED") reason = error;
       throw error;
     } finally {
+      this.#forgetEmpty();
       // Without effect when the jobs were told to stop at once.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
@@ -155,11 +172,17 @@ export class Scheduler {
 
   /** Charges groups for what their jobs ran here: when one has ended, and once in an instalment. */
   async #charge(): Promise<void> {
-    const sinceMs = this.#runtime.clock.monotonicMs() - this.#chargedAtMs;
-    const instalmentMs = this.#parts.config.fairShare.instalmentSec * 1000;
-    if (sinceMs < (this.#running.meter.hasEnded ? CHARGE_MS_MIN : instalmentMs)) return;
-    this.#chargedAtMs = this.#runtime.clock.monotonicMs();
+    const nowMs = this.#runtime.clock.monotonicMs();
+    if (nowMs < this.#chargeAtMs) return;
+    this.#chargedAtMs = nowMs;
     await this.#sendBill();
+  }
+
+  /** When groups are to be charged next; infinite while they owe nothing. */
+  get #chargeAtMs(): number {
+    if (this.#running.meter.hasEnded) return this.#chargedAtMs + CHARGE_MS_MIN;
+    if (this.#running.count === 0) return Number.POSITIVE_INFINITY;
+    return this.#chargedAtMs + this.#parts.config.fairShare.instalmentSec * 1000;
   }
 
   async #sendBill(): Promise<void> {
@@ -170,32 +193,56 @@ export class Scheduler {
     });
   }
 
-  /** One step: starts what is due and fits, or waits for a reason to look again. */
-  async #acceptDue(worker: WorkerId, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#runtime;
-    const untilLookMs = Math.max(0, this.#lookAtMs - clock.monotonicMs());
-    const idleMs = Math.min(IDLE_MS_MAX, untilLookMs);
-    const room = this.#parts.config.jobsMax - this.#running.count;
-    if (room <= 0) {
-      await waitAtMost(clock, idleMs, signal, () => this.#running.anyEnded());
-      return;
-    }
+  get #room(): number {
+    return this.#parts.config.jobsMax - this.#running.count;
+  }
+
+  /** Starts what is due and fits, or learns that nothing is. */
+  async #acceptDue(worker: WorkerId): Promise<void> {
     const acceptance = await this.#kv.transact((tx) =>
       this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
         dueBySec: this.#nowSec(),
-        countMax: acceptCountMax(room),
+        countMax: acceptCountMax(this.#room),
         worker,
       }),
     );
     if (acceptance.kind === "none-due") {
-      const { enqueued } = acceptance;
-      await waitAtMost(clock, idleMs, signal, (over) => enqueued.fired(over));
-      enqueued.cancel();
+      const { clock } = this.#runtime;
+      const { enqueued, firstDueSec = Number.POSITIVE_INFINITY } = acceptance;
+      const dueInMs = Math.max(0, firstDueSec * 1000 - clock.nowMs());
+      const untilMs = clock.monotonicMs() + Math.min(EMPTY_MS_MAX, dueInMs);
+      this.#empty = { enqueued, untilMs };
       return;
     }
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
     }
+  }
+
+  /** Waits until there is something to do. */
+  async #wait(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#runtime;
+    const emptyUntilMs = this.#empty?.untilMs ?? Number.POSITIVE_INFINITY;
+    const wakeAtMs = Math.min(this.#lookAtMs, this.#chargeAtMs, emptyUntilMs);
+    const waitMs = Math.max(0, wakeAtMs - clock.monotonicMs());
+    await waitAtMost(clock, waitMs, signal, (over) => this.#anyEvent(over));
+    if (clock.monotonicMs() >= emptyUntilMs) this.#forgetEmpty();
+  }
+
+  /** Settles when a job enters the queue, a run ends, or settings change. */
+  async #anyEvent(over: AbortSignal): Promise<void> {
+    const empty = this.#empty;
+    const enqueued = empty?.enqueued.fired(over).finally(() => {
+      // A watch that broke tells nothing any more, so that the queue has to be asked.
+      if (!over.aborted) this.#forgetEmpty();
+    });
+    const events = [this.#running.ended.notified(over), this.#settingsChanged.notified(over)];
+    await Promise.race(enqueued === undefined ? events : [enqueued, ...events]);
+  }
+
+  #forgetEmpty(): void {
+    this.#empty?.enqueued.cancel();
+    this.#empty = undefined;
   }
 
   #nowSec(): number {

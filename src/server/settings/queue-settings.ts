@@ -2,9 +2,10 @@
  * Carries changes of settings into the queue, where they hold for all nodes: `[replicator.shares]`, how usage is forgotten, and the
  * activity timeout.
  */
+import { Notifier } from "../../base/index.ts";
 import type { Replicator } from "../../replicator/index.ts";
 import type { Configuration } from "./configuration.ts";
-import { SHARES_SECTION } from "./replicator-settings.ts";
+import { REPLICATOR_SECTION, SHARES_SECTION } from "./replicator-settings.ts";
 
 export class QueueSettings {
   readonly name = "server.queue-settings";
@@ -17,27 +18,15 @@ export class QueueSettings {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    let wake = (): void => {};
-    // A change that could not be carried out before a restart of this is carried out now.
-    let isChanged = true;
-    const onChange = (): void => {
-      isChanged = true;
-      wake();
-    };
-    signal.addEventListener("abort", onChange, { once: true });
-    const unwatch = ["replicator", SHARES_SECTION].map((section) =>
-      this.#configuration.watch(section, onChange),
+    const changed = new Notifier();
+    const unwatch = [REPLICATOR_SECTION, SHARES_SECTION].map((section) =>
+      this.#configuration.watch(section, () => changed.notify()),
     );
     try {
       while (!signal.aborted) {
-        if (!isChanged) {
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-          });
-          continue;
-        }
-        isChanged = false;
+        // The first time, too: a change that could not be carried out before a restart of this is carried out now.
         await this.#replicator.prepare();
+        await changed.notified(signal).catch(() => {});
       }
     } finally {
       for (const stop of unwatch) stop();

@@ -21,7 +21,7 @@ import {
   unusable,
 } from "./settings.ts";
 
-const SECTION = "replicator";
+export const REPLICATOR_SECTION = "replicator";
 export const SHARES_SECTION = "replicator.shares";
 
 const {
@@ -79,26 +79,34 @@ const PROTOCOL_SETTINGS: SettingsOf<ReplicatorConfig["protocols"]> = {
 };
 
 const WARNING_SETTINGS: SettingsOf<ReplicatorConfig["warnsOf"]> = {
-  plainHttp: booleanSetting(SECTION, "valid_endpoint_protocols_log", false),
-  unverifiedTls: booleanSetting(SECTION, "verify_ssl_certificates_log", false),
+  plainHttp: booleanSetting(REPLICATOR_SECTION, "valid_endpoint_protocols_log", false),
+  unverifiedTls: booleanSetting(REPLICATOR_SECTION, "verify_ssl_certificates_log", false),
 };
 
 const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
-  verify: booleanSetting(SECTION, "verify_ssl_certificates", TLS_DEFAULT.verify),
-  trustedCertificatesFile: textSetting(SECTION, "ssl_trusted_certificates_file", undefined),
+  verify: booleanSetting(REPLICATOR_SECTION, "verify_ssl_certificates", TLS_DEFAULT.verify),
+  trustedCertificatesFile: textSetting(
+    REPLICATOR_SECTION,
+    "ssl_trusted_certificates_file",
+    undefined,
+  ),
   depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax ?? 3, 0),
-  certificateFile: textSetting(SECTION, "cert_file", undefined),
-  keyFile: textSetting(SECTION, "key_file", undefined),
-  password: textSetting(SECTION, "password", undefined),
+  certificateFile: textSetting(REPLICATOR_SECTION, "cert_file", undefined),
+  keyFile: textSetting(REPLICATOR_SECTION, "key_file", undefined),
+  password: textSetting(REPLICATOR_SECTION, "password", undefined),
 };
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
-  usageCoefficient: coefficientSetting(SECTION, "usage_coeff", FAIR_SHARE.usageCoefficient),
+  usageCoefficient: coefficientSetting(
+    REPLICATOR_SECTION,
+    "usage_coeff",
+    FAIR_SHARE.usageCoefficient,
+  ),
   intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec),
 };
 
 /** RFC 017's K2 is understood and has no effect: a decay that all priorities share does not change their order. */
-const PRIORITY_COEFFICIENT = coefficientSetting(SECTION, "priority_coeff", 0.98);
+const PRIORITY_COEFFICIENT = coefficientSetting(REPLICATOR_SECTION, "priority_coeff", 0.98);
 
 /** Another name of a setting, which counts where its own is not set. */
 interface OtherName {
@@ -180,7 +188,7 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
   return {
     get(section, key) {
       const text = texts.get(section, key);
-      if (section !== SECTION || text) return text;
+      if (section !== REPLICATOR_SECTION || text) return text;
       const other = OTHER_NAMES.find(({ of }) => of.key === key);
       const otherText = other && texts.get(section, other.name.key);
       return (
@@ -215,9 +223,9 @@ function limit(key: string, fallback: number): Setting<number> {
  * for servers without sessions, so that its place, and whether it is named, makes no difference.
  */
 function authenticationPlugins(key: string): Setting<boolean> {
-  const { read } = listSetting(SECTION, key, ["session", "noop"]);
+  const { read } = listSetting(REPLICATOR_SECTION, key, ["session", "noop"]);
   return {
-    section: SECTION,
+    section: REPLICATOR_SECTION,
     key,
     read(text) {
       const names = read(text || undefined).map((name) =>
@@ -226,31 +234,40 @@ function authenticationPlugins(key: string): Setting<boolean> {
       if (names.length > 0 && names.every((name) => ["session", "noop"].includes(name))) {
         return names[0] === "session";
       }
-      throw unusable({ section: SECTION, key }, text ?? "", "a list of session and noop");
+      throw unusable(
+        { section: REPLICATOR_SECTION, key },
+        text ?? "",
+        "a list of session and noop",
+      );
     },
   };
 }
 
 function protocols(key: string, fallback: readonly string[]): Setting<readonly string[]> {
-  const { read } = listSetting(SECTION, key, fallback);
+  const { read } = listSetting(REPLICATOR_SECTION, key, fallback);
   return {
-    section: SECTION,
+    section: REPLICATOR_SECTION,
     key,
     read(text) {
       const names = read(text || undefined);
       if (names.length > 0 && names.every((name) => fallback.includes(name))) return names;
-      throw unusable({ section: SECTION, key }, text ?? "", `a list of ${fallback.join(", ")}`);
+      throw unusable(
+        { section: REPLICATOR_SECTION, key },
+        text ?? "",
+        `a list of ${fallback.join(", ")}`,
+      );
     },
   };
 }
 
 function integer(key: string, fallback: number, min = 1): Setting<number> {
-  return integerSetting(SECTION, key, fallback, { min });
+  return integerSetting(REPLICATOR_SECTION, key, fallback, { min });
 }
 
 function optionSetting(option: Option): Setting<unknown> {
   const { kind, name } = option;
-  if (kind === "boolean") return booleanSetting(SECTION, name, option.default);
-  if (kind === "choice") return choiceSetting(SECTION, name, option.default, option.choices);
-  return integerSetting(SECTION, name, option.default, option);
+  if (kind === "boolean") return booleanSetting(REPLICATOR_SECTION, name, option.default);
+  if (kind === "choice")
+    return choiceSetting(REPLICATOR_SECTION, name, option.default, option.choices);
+  return integerSetting(REPLICATOR_SECTION, name, option.default, option);
 }

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { Notifier } from "./notifier.ts";
+
+const FOREVER = new AbortController().signal;
+
+test("who waits is told, and what happened before is told at once and once", async () => {
+  const notifier = new Notifier();
+  const waiting = notifier.notified(FOREVER);
+  notifier.notify();
+  await waiting;
+  notifier.notify();
+  notifier.notify();
+  await notifier.notified(FOREVER);
+  await expect(notifier.notified(AbortSignal.abort(new Error("nothing")))).rejects.toThrow(
+    "nothing",
+  );
+});
+
+test("what happens after a waiting was given up is not lost", async () => {
+  const notifier = new Notifier();
+  const over = new AbortController();
+  const waiting = notifier.notified(over.signal);
+  over.abort(new Error("given up"));
+  await expect(waiting).rejects.toThrow("given up");
+  notifier.notify();
+  await notifier.notified(FOREVER);
+});

@@ -1,0 +1,74 @@
+/** What a node with free slots asks of the store, and what wakes it. In virtual time. */
+import { expect, test } from "vitest";
+import { usageSec } from "../../src/jobs/index.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { newJobData, toJobData } from "../../src/replicator/jobs/job-data.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const JOE = { userName: "joe", isAdmin: false };
+const ONE_SHOT = parseReplication({ source: "a", target: "b" });
+
+/** A node with free slots that counts how often it looks at the queue. */
+async function openIdleNode() {
+  const node = openVirtualNode({});
+  const { jobs, kv, world, runtime } = node;
+  const accept = jobs.accept.bind(jobs);
+  const looks = { count: 0 };
+  jobs.accept = (tx, type, options) => {
+    if (type === REPLICATION_JOB_TYPE) looks.count++;
+    return accept(tx, type, options);
+  };
+  await node.start();
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  const nowSec = (): number => Math.floor(runtime.clock.nowMs() / 1000);
+  return {
+    ...node,
+    looks,
+    pass: (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000),
+    async addLater(id: string, dueInSec: number): Promise<void> {
+      const origin = { replication: ONE_SHOT, document: undefined, userName: "joe" };
+      const data = toJobData(newJobData({ ...origin, replicationId: undefined }, 0));
+      const plan = { scheduledAtSec: nowSec() + dueInSec, group: `group-${id}` };
+      const name = { type: REPLICATION_JOB_TYPE, id };
+      await world.until(kv.transact((tx) => jobs.add(tx, name, data, plan)));
+    },
+  };
+}
+
+test("a node whose jobs are all due later looks at the queue once a minute", async () => {
+  const node = await openIdleNode();
+  for (let number = 0; number < 50; number++) await node.addLater(`job-${number}`, 7200 + number);
+  await node.pass(60);
+  node.looks.count = 0;
+  await node.pass(3600);
+  expect(node.looks.count).toBeLessThanOrEqual(61);
+  await node.stop();
+});
+
+test("a job that comes due is accepted then, without another look before", async () => {
+  const node = await openIdleNode();
+  await node.addLater("job", 45);
+  await node.pass(1);
+  node.looks.count = 0;
+  await node.pass(43);
+  expect(node.looks.count).toBe(0);
+  await node.pass(1.1);
+  expect(node.names).toContain("replication.accepted");
+  await node.stop();
+});
+
+test("what a job did not use of its instalment comes back soon after it ended, also while nothing else happens", async () => {
+  const node = await openIdleNode();
+  const { world, replicator, kv, jobs, runtime } = node;
+  const id = await world.until(replicator.start(ONE_SHOT, JOE));
+  await world.until(replicator.ended(id, new AbortController().signal));
+  const group = (
+    await world.until(kv.read((tx) => jobs.get(tx, { type: REPLICATION_JOB_TYPE, id })))
+  )?.group as string;
+  await node.pass(2);
+  const standing = await world.until(
+    kv.read((tx) => jobs.groups.standing(tx, REPLICATION_JOB_TYPE, group)),
+  );
+  expect(usageSec(standing, runtime.clock.nowMs() / 1000)).toBeLessThan(2);
+  await node.stop();
+});
