@@ -16,7 +16,8 @@ import {
   SandboxPool,
   StaticFolder,
 } from "../host/index.ts";
-import { ActivityMonitor, WorkerWatch } from "../jobs/index.ts";
+import type { Fetch } from "../http-client/index.ts";
+import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
@@ -83,138 +84,28 @@ export async function openServer(
 
 async function startNode(
   runtime: Runtime,
-  { kv, renewer }: OpenedStore,
+  store: OpenedStore,
   config: ServerConfig,
-  {
-    counts,
-    family: { startProcess, tellParent },
-  }: { readonly counts: EventCounts; readonly family: ProcessFamily },
+  { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
-  const { configuration } = config;
-  const serverUuid = await openLayout(runtime, kv, config.serverUuid);
-  const settings = authenticationSettings(configuration);
-  const passwords = passwordSettings(configuration);
-  const urlOf = (port: number): string => `http://${config.bindAddress}:${port}/`;
-  // Ids must not change from start to start, so a port that the system picks is no part of them.
-  const ids = {
-    digests: runtime.digests,
-    serverUuid,
-    hostName: config.nodeName.replace(/^.*@/, ""),
-    port: config.port,
-    serverUrl: urlOf(config.port === 0 ? 5984 : config.port),
-  };
-  const parts = joinNodeParts({
-    runtime,
-    kv,
-    ids,
-    config: replicatorConfig(configuration),
-    hooks: [usersHook({ settings, limits: passwords })],
-    securityDefault: securityDefault(configuration),
-  });
-  const { jobs, databases, attachments, replicator, budgets } = parts;
-  const sandbox = new SandboxPool(runtime);
-  const functions = designFunctions(sandbox, configuration);
-  const users = new UserDirectory({ kv, databases, configuration, passwords });
-  const cookies = new SessionCookies(settings, runtime.clock, await sessionSecret(runtime, kv));
-  const authentication = new Authentication({
-    configuration,
-    settings,
-    users,
-    cookies,
-    clock: runtime.clock,
-    allowsParty: isLoopback(config.bindAddress),
-  });
-  let shownUrl = config.publicUrl ?? ids.serverUrl;
-  await replicator.prepare();
-  for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, databases, name);
-
-  let nodeServer: NodeServer | undefined;
-  if (config.nodeTypes.has("api_frontend")) {
-    const api = createApi({
-      runtime,
-      kv,
-      databases,
-      attachments,
-      parseMultipart,
-      functions,
-      authenticate: (request) => authentication.authenticate(request),
-      server: {
-        version: COUCHDB_VERSION,
-        vendor: { name: "Tandem", version: VERSION },
-        uuid: serverUuid,
-        nodeName: config.nodeName,
-      },
-      isUp: () => kv.isAvailable(),
-      settings: apiSettings(configuration),
-      cors: corsSettings(configuration),
-      utilities:
-        config.utilitiesDirectory === undefined
-          ? undefined
-          : new StaticFolder(config.utilitiesDirectory),
-      hashPasswords: (edits) => hashPasswords(edits, passwords),
-      routes: routes({
-        kv,
-        jobs,
-        databases,
-        replicator,
-        budgets,
-        authentication,
-        cookies,
-        configuration: new MaskedConfiguration(configuration, passwords),
-        metrics: new Metrics({ clock: runtime.clock, kv, jobs, counts }),
-        nodeName: config.nodeName,
-        shownUrl: () => shownUrl,
-      }),
-    });
-    const { port, bindAddress } = config;
-    nodeServer = await openNodeServer({ port, bindAddress, api, trace: runtime.trace });
-    shownUrl = urlOf(nodeServer.port);
-  }
-
+  const node = await assembleNode(runtime, store, config, counts);
+  const { kv, parts, sandbox, shown } = node;
+  await parts.replicator.prepare();
+  for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, parts.databases, name);
+  const nodeServer = config.nodeTypes.has("api_frontend") ? await serveApi(node) : undefined;
+  if (nodeServer !== undefined) shown.url = urlOf(config, nodeServer.port);
   const undici = openUndiciFetch({ idleMsMax: () => parts.config.connectionCloseMs });
-  const services: Service[] = [
-    new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
-    new AttachmentReclaimer(runtime, kv, databases, attachments),
-    budgets,
-    parts.removedDatabases,
-    parts.cleanUp,
-    new ConfigurationRefresher(runtime, configuration),
-    new QueueSettings(configuration, replicator),
+  const services = [
+    ...commonServices(node),
+    ...familyServices(node, family),
+    ...jobServices(node, store.renewer, undici.fetch),
   ];
-  if (config.replicationProcesses > 0) {
-    assert(startProcess !== undefined, "Who wants further processes says how one is started");
-    for (let number = 1; number <= config.replicationProcesses; number++) {
-      const onCounted = (report: unknown): void => counts.absorb(report as CountReport);
-      services.push(new ReplicationProcess(number, () => startProcess(shownUrl, onCounted)));
-    }
-  }
-  if (tellParent !== undefined) services.push(new CountReporter(runtime.clock, counts, tellParent));
-  if (config.nodeTypes.has("replication")) {
-    const { outages, scheduler } = joinReplication(parts, {
-      reach: {
-        functions,
-        resolveUser: (userName) => users.resolve(userName),
-        limits: apiSettings(configuration),
-        serverUrl: shownUrl,
-        fetch: undici.fetch,
-        parseMultipart,
-        userAgent: `Tandem/${VERSION}`,
-      },
-      renewer,
-      nodeName: config.nodeName,
-      processId: String(process.pid),
-    });
-    configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
-    services.push(outages, scheduler);
-  } else {
-    services.push(new WorkerWatch(parts, parts.config.workerLeaseSec * 1000));
-  }
   const stopping = new AbortController();
   const supervised = supervise(runtime, services, stopping.signal);
   let stopped: Promise<void> | undefined;
   return {
-    url: nodeServer && shownUrl.replace(/\/$/, ""),
-    administrators: configuration.section("admins").size > 0,
+    url: nodeServer && shown.url.replace(/\/$/, ""),
+    administrators: config.configuration.section("admins").size > 0,
     stop: () => {
       stopped ??= (async () => {
         stopping.abort(new Error("The node is stopping"));
@@ -227,6 +118,187 @@ async function startNode(
       return stopped;
     },
   };
+}
+
+/** A node that is put together and not yet running. */
+type AssembledNode = Awaited<ReturnType<typeof assembleNode>>;
+
+async function assembleNode(
+  runtime: Runtime,
+  { kv }: OpenedStore,
+  config: ServerConfig,
+  counts: EventCounts,
+) {
+  const { configuration } = config;
+  const ids = replicationIds(runtime, config, await openLayout(runtime, kv, config.serverUuid));
+  const parts = joinNodeParts({
+    runtime,
+    kv,
+    ids,
+    config: replicatorConfig(configuration),
+    hooks: [
+      usersHook({
+        settings: authenticationSettings(configuration),
+        limits: passwordSettings(configuration),
+      }),
+    ],
+    securityDefault: securityDefault(configuration),
+  });
+  const sandbox = new SandboxPool(runtime);
+  return {
+    runtime,
+    kv,
+    config,
+    counts,
+    parts,
+    sandbox,
+    functions: designFunctions(sandbox, configuration),
+    accounts: await openAccounts(runtime, kv, config, parts.databases),
+    /** Where others find the node's API; known for certain when it listens. */
+    shown: { url: config.publicUrl ?? ids.serverUrl },
+  };
+}
+
+function urlOf({ bindAddress }: ServerConfig, port: number): string {
+  return `http://${bindAddress}:${port}/`;
+}
+
+/** Ids must not change from start to start, so a port that the system picks is no part of them. */
+function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: string) {
+  const hostName = config.nodeName.replace(/^.*@/, "");
+  const serverUrl = urlOf(config, config.port === 0 ? 5984 : config.port);
+  return { digests, serverUuid, hostName, port: config.port, serverUrl };
+}
+
+/** Who may come in, and how each proves who he is. */
+async function openAccounts(
+  runtime: Runtime,
+  kv: KeyValueStore,
+  { configuration, bindAddress }: ServerConfig,
+  databases: DatabaseRegistry,
+) {
+  const settings = authenticationSettings(configuration);
+  const passwords = passwordSettings(configuration);
+  const users = new UserDirectory({ kv, databases, configuration, passwords });
+  const secret = await sessionSecret(runtime, kv);
+  const { clock } = runtime;
+  const cookies = new SessionCookies(settings, clock, secret);
+  const allowsParty = isLoopback(bindAddress);
+  const authentication = new Authentication({
+    configuration,
+    settings,
+    users,
+    cookies,
+    clock,
+    allowsParty,
+  });
+  return { passwords, users, cookies, authentication };
+}
+
+/** Begins to listen. */
+function serveApi(node: AssembledNode): Promise<NodeServer> {
+  const { runtime, kv, config, parts, functions, accounts } = node;
+  const { configuration, port, bindAddress, utilitiesDirectory: utilities } = config;
+  const api = createApi({
+    runtime,
+    kv,
+    databases: parts.databases,
+    attachments: parts.attachments,
+    parseMultipart,
+    functions,
+    authenticate: (request) => accounts.authentication.authenticate(request),
+    server: {
+      version: COUCHDB_VERSION,
+      vendor: { name: "Tandem", version: VERSION },
+      uuid: parts.ids.serverUuid,
+      nodeName: config.nodeName,
+    },
+    isUp: () => kv.isAvailable(),
+    settings: apiSettings(configuration),
+    cors: corsSettings(configuration),
+    utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
+    hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
+    routes: ownRoutes(node),
+  });
+  return openNodeServer({ port, bindAddress, api, trace: runtime.trace });
+}
+
+/** What the API has beside databases and documents. */
+function ownRoutes({ runtime, kv, config, counts, parts, accounts, shown }: AssembledNode) {
+  const { configuration, nodeName } = config;
+  const { jobs, databases, replicator, budgets } = parts;
+  return routes({
+    kv,
+    jobs,
+    databases,
+    replicator,
+    budgets,
+    authentication: accounts.authentication,
+    cookies: accounts.cookies,
+    configuration: new MaskedConfiguration(configuration, accounts.passwords),
+    metrics: new Metrics({ clock: runtime.clock, kv, jobs, counts }),
+    nodeName,
+    shownUrl: () => shown.url,
+  });
+}
+
+/** What every node does, whether it serves requests, runs jobs, or both. */
+function commonServices({ runtime, kv, config, parts }: AssembledNode): Service[] {
+  const { jobs, databases, attachments, replicator, budgets } = parts;
+  return [
+    new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
+    new AttachmentReclaimer(runtime, kv, databases, attachments),
+    budgets,
+    parts.removedDatabases,
+    parts.cleanUp,
+    new ConfigurationRefresher(runtime, config.configuration),
+    new QueueSettings(config.configuration, replicator),
+  ];
+}
+
+/** The processes that this one starts, and what it tells the one that started it. */
+function familyServices(
+  { runtime, config, counts, shown }: AssembledNode,
+  { startProcess, tellParent }: ProcessFamily,
+): Service[] {
+  const services: Service[] = [];
+  if (config.replicationProcesses > 0) {
+    assert(startProcess !== undefined, "Who wants further processes says how one is started");
+    for (let number = 1; number <= config.replicationProcesses; number++) {
+      const onCounted = (report: unknown): void => counts.absorb(report as CountReport);
+      services.push(new ReplicationProcess(number, () => startProcess(shown.url, onCounted)));
+    }
+  }
+  if (tellParent !== undefined) services.push(new CountReporter(runtime.clock, counts, tellParent));
+  return services;
+}
+
+/** What runs jobs on a node that replicates; on another one what finds out that nobody runs them any more. */
+function jobServices(
+  { config, parts, functions, accounts, shown }: AssembledNode,
+  renewer: LeaseRenewer,
+  fetch: Fetch,
+): Service[] {
+  if (!config.nodeTypes.has("replication")) {
+    return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
+  }
+  const { configuration, nodeName } = config;
+  const { outages, scheduler } = joinReplication(parts, {
+    reach: {
+      functions,
+      resolveUser: (userName) => accounts.users.resolve(userName),
+      limits: apiSettings(configuration),
+      serverUrl: shown.url,
+      fetch,
+      parseMultipart,
+      userAgent: `Tandem/${VERSION}`,
+    },
+    renewer,
+    nodeName,
+    processId: String(process.pid),
+  });
+  configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
+  return [outages, scheduler];
 }
 
 async function ensureDatabase(
