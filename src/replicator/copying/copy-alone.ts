@@ -61,13 +61,19 @@ export interface LoneCopierParts extends CopierParts {
   readonly targetBlame: Blame;
 }
 
-/** The document on its way, and what may become of it. */
+/** The document on its way, what may become of it, and what has. */
 interface Journey {
   readonly request: RevisionRequest;
   readonly batch: BatchOutcome;
   readonly isListed: boolean;
-  /** Whether it has been tried often enough to be passed over. */
-  readonly isLast: boolean;
+  /** How often a server may answer with an error before the document is passed over. */
+  readonly answeredMax: number;
+  answeredCount: number;
+  /** Attempts that ended without an answer. */
+  failureCount: number;
+  missingCount: number;
+  /** Before the next attempt after a failure. */
+  pauseMs: number;
 }
 
 export class LoneCopier {
@@ -86,64 +92,101 @@ export class LoneCopier {
     batch: BatchOutcome,
     signal: AbortSignal,
   ): Promise<void> {
-    const { runtime, options, limits, sourceBlame, targetBlame } = this.#parts;
-    const isListed = this.#observer.failures.has(request.id);
-    const answeredMax = isListed ? 0 : Math.min(ANSWERED_REPEATS_MAX, options.retriesPerRequest);
-    let ancestors = request.ancestors;
-    let pauseMs = DOCUMENT_PAUSE_MS_FIRST;
-    let missingCount = 0;
-    let answeredCount = 0;
-    let failureCount = 0;
-    for (;;) {
-      const isLast = answeredCount >= answeredMax;
-      const journey = { request: { ...request, ancestors }, batch, isListed, isLast };
-      const attempt = await this.#tryAlone(journey, signal);
-      if (attempt.kind === "copied") {
-        // Not while it is read: a bulk write that fails is no failure of this document, and takes others with it.
-        for (const document of attempt.plain) await writer.add(document, signal);
-        this.#observer.count({ docsRead: attempt.plain.length });
-        return;
-      }
+    const journey = this.#begin(request, batch);
+    let attempt = await this.#tryAlone(journey, signal);
+    while (attempt.kind !== "copied") {
+      const isOver =
+        attempt.kind === "failed"
+          ? await this.#afterFailure(journey, attempt, signal)
+          : await this.#afterMissing(journey, attempt.kind, signal);
+      if (isOver) return;
       // Neither side can be trusted about what the target has: send everything.
-      ancestors = [];
-      if (attempt.kind === "failed") {
-        const { side, error } = attempt;
-        if (error instanceof InvalidDocumentError) {
-          const { error: name, reason } = error;
-          this.#fail("read", request, { status: undefined, error: name, reason }, batch);
-          return;
-        }
-        const kind = suspicionOf(error)?.kind;
-        const isAnswered = kind === "answered";
-        // The question has been repeated for as long as a run may stand still.
-        const isHanging = kind === "unanswered" && side === "source";
-        if (isAnswered ? isLast : isHanging || failureCount >= options.retriesPerRequest) {
-          // The target's answers have been judged while the document was at hand.
-          if (isAnswered && side === "target") throw error;
-          const blame = side === "target" ? targetBlame : sourceBlame;
-          const why = await blame.passOver(error, isListed, signal);
-          this.#fail(side === "target" ? "write" : "read", request, why, batch);
-          return;
-        }
-        if (isAnswered) answeredCount++;
-        else failureCount++;
-        await runtime.clock.sleep(pauseMs, signal);
-        pauseMs = Math.min(pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
-        continue;
-      }
-      if (++missingCount > 1) {
-        // CouchDB stops the job here, and at every start again.
-        if (attempt.kind === "missing-stub") this.#fail("write", request, MISSING_STUB, batch);
-        else {
-          // A database that is gone lacks every document.
-          await sourceBlame.examine(undefined, signal);
-          this.#fail("read", request, MISSING, batch);
-        }
-        return;
-      }
-      if (attempt.kind === "missing")
-        await runtime.clock.sleep(limits.missingDocumentPauseMs, signal);
+      const all = { ...journey, request: { ...request, ancestors: [] } };
+      attempt = await this.#tryAlone(all, signal);
     }
+    // Not while it is read: a bulk write that fails is no failure of this document, and takes others with it.
+    for (const document of attempt.plain) await writer.add(document, signal);
+    this.#observer.count({ docsRead: attempt.plain.length });
+  }
+
+  #begin(request: RevisionRequest, batch: BatchOutcome): Journey {
+    const { retriesPerRequest } = this.#parts.options;
+    const isListed = this.#observer.failures.has(request.id);
+    return {
+      request,
+      batch,
+      isListed,
+      answeredMax: isListed ? 0 : Math.min(ANSWERED_REPEATS_MAX, retriesPerRequest),
+      answeredCount: 0,
+      failureCount: 0,
+      missingCount: 0,
+      pauseMs: DOCUMENT_PAUSE_MS_FIRST,
+    };
+  }
+
+  /** Waits for the next attempt, or passes the document over; true: that was it. */
+  async #afterFailure(
+    journey: Journey,
+    { side, error }: Attempt & { readonly kind: "failed" },
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { request, batch } = journey;
+    if (error instanceof InvalidDocumentError) {
+      const { error: name, reason } = error;
+      this.#fail("read", request, { status: undefined, error: name, reason }, batch);
+      return true;
+    }
+    const kind = suspicionOf(error)?.kind;
+    const isAnswered = kind === "answered";
+    // The question has been repeated for as long as a run may stand still.
+    const isHanging = kind === "unanswered" && side === "source";
+    const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
+    if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {
+      await this.#passOver(journey, { side, error }, isAnswered, signal);
+      return true;
+    }
+    if (isAnswered) journey.answeredCount++;
+    else journey.failureCount++;
+    await this.#parts.runtime.clock.sleep(journey.pauseMs, signal);
+    journey.pauseMs = Math.min(journey.pauseMs * 4, DOCUMENT_PAUSE_MS_MAX);
+    return false;
+  }
+
+  async #passOver(
+    { request, batch, isListed }: Journey,
+    { side, error }: { readonly side: "source" | "target"; readonly error: unknown },
+    isAnswered: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { sourceBlame, targetBlame } = this.#parts;
+    // The target's answers have been judged while the document was at hand.
+    if (isAnswered && side === "target") throw error;
+    const blame = side === "target" ? targetBlame : sourceBlame;
+    const why = await blame.passOver(error, isListed, signal);
+    this.#fail(side === "target" ? "write" : "read", request, why, batch);
+  }
+
+  /** Waits for the next attempt, or passes over what is missing for the second time; true: that was it. */
+  async #afterMissing(
+    journey: Journey,
+    kind: "missing" | "missing-stub",
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { runtime, limits, sourceBlame } = this.#parts;
+    const { request, batch } = journey;
+    if (++journey.missingCount === 1) {
+      if (kind === "missing") await runtime.clock.sleep(limits.missingDocumentPauseMs, signal);
+      return false;
+    }
+    // CouchDB stops the job here, and at every start again.
+    if (kind === "missing-stub") {
+      this.#fail("write", request, MISSING_STUB, batch);
+      return true;
+    }
+    // A database that is gone lacks every document.
+    await sourceBlame.examine(undefined, signal);
+    this.#fail("read", request, MISSING, batch);
+    return true;
   }
 
   /** One document holds up no others. */
@@ -193,9 +236,10 @@ export class LoneCopier {
   /** False when the target lacks an attachment that was not sent. */
   async #writeAlone(
     document: StreamedDocument,
-    { batch, isListed, isLast }: Journey,
+    journey: Journey,
     signal: AbortSignal,
   ): Promise<boolean> {
+    const { batch, isListed } = journey;
     const { target, targetBlame } = this.#parts;
     const { id, text } = document;
     const reading = new AttachmentReading(document.attachments);
@@ -206,7 +250,7 @@ export class LoneCopier {
       signal.throwIfAborted();
       // What the source did not deliver is no failure of the target's, whatever that made of it.
       if (reading.failure !== undefined) throw new AttachmentsBroken(reading.failure);
-      if (!isLast || suspicionOf(error)?.kind !== "answered") throw error;
+      if (!isLast(journey) || suspicionOf(error)?.kind !== "answered") throw error;
       const answer = await targetBlame.passOver(error, isListed, signal);
       result = { kind: "refused", failure: { id, revision: namedRevision(text), ...answer } };
     }
@@ -224,6 +268,11 @@ export class LoneCopier {
     }
     return true;
   }
+}
+
+/** Whether another answer that is an error ends the attempts. */
+function isLast({ answeredCount, answeredMax }: Journey): boolean {
+  return answeredCount >= answeredMax;
 }
 
 /** Whether a document can travel in bulk: it has no attachments, and is not refused with others. */
