@@ -35,8 +35,8 @@ export interface ApiSettings {
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
-/** All that the API needs from the server that it is a part of. */
-export interface ApiParts {
+/** What resources of databases and documents need. */
+export interface DatabaseParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
@@ -44,8 +44,15 @@ export interface ApiParts {
   readonly parseMultipart: MultipartParser;
   /** Filters and validations of design documents. */
   readonly functions: DesignFunctions;
-  /** Throws a ProtocolError 401 for wrong credentials. */
-  readonly authenticate: (request: ApiRequest) => Promise<User>;
+  /** Hashes the passwords in documents of `_users`, before they are written. */
+  readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
+  /** Read at each use. */
+  readonly settings: ApiSettings;
+}
+
+/** What the server says of itself. */
+export interface ServerInfoParts {
+  readonly runtime: Runtime;
   readonly server: {
     /** CouchDB's version, whose API this is. */
     readonly version: string;
@@ -55,13 +62,17 @@ export interface ApiParts {
     readonly nodeName: string;
   };
   readonly isUp: () => boolean;
-  /** Hashes the passwords in documents of `_users`, before they are written. */
-  readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
-  /** What stands below `/_utils/`; undefined: nothing. */
-  readonly utilities?: StaticFiles | undefined;
   /** Read at each use. */
   readonly settings: ApiSettings;
+}
+
+/** What the API as a whole needs beside its resources. */
+export interface ApiParts extends DatabaseParts, ServerInfoParts {
+  /** Throws a ProtocolError 401 for wrong credentials. */
+  readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly cors: CorsOf;
+  /** What stands below `/_utils/`; undefined: nothing. */
+  readonly utilities?: StaticFiles | undefined;
   /** Further resources; they count before those with the same path and method. */
   readonly routes: readonly Route[];
 }

@@ -80,7 +80,7 @@ export function apiRoutes(parts: ApiParts): readonly Route[] {
     ...changesRoutes(parts),
     ...findRoutes(parts),
     ...databaseUpdatesRoutes(parts),
-    ...utilityRoutes(parts),
+    ...utilityRoutes(parts.utilities),
     ...parts.routes,
   ];
 }
@@ -122,7 +122,10 @@ async function dispatch(
 }
 
 /** Throws a ProtocolError 413 for a request that says itself that it is too large. */
-function bodyRules({ runtime, settings }: ApiParts, { headers }: ApiRequest): BodyRules {
+function bodyRules(
+  { runtime, settings }: Pick<ApiParts, "runtime" | "settings">,
+  { headers }: ApiRequest,
+): BodyRules {
   const byteCountMax = settings.requestBytesMax;
   if (Number(headers.get("content-length") ?? 0) > byteCountMax) {
     throw new ProtocolError(413, "too_large", "the request entity is too large");

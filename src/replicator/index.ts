@@ -78,9 +78,11 @@ export {
   WEIGHT,
 } from "./request/replication-options.ts";
 export { readFilterCode } from "./run/filter-code.ts";
-export type { ReplicationJobParts } from "./run/held-replication.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./run/own-checkpoint.ts";
+export type { ReplicationJobParts } from "./run/replication-job.ts";
+export { ReplicationJob } from "./run/replication-job.ts";
 export type { ReplicationEnding, ReplicationProgress } from "./run/replication-run.ts";
 export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
+export type { SchedulerParts } from "./scheduling/scheduler.ts";
 export { Scheduler } from "./scheduling/scheduler.ts";
 export { httpDate, isoTime } from "./times.ts";

@@ -21,6 +21,7 @@ import {
   RemovedDatabases,
   ReplicationHook,
   type ReplicationIdContext,
+  ReplicationJob,
   ReplicationOwnership,
   Replicator,
   type ReplicatorConfig,
@@ -121,6 +122,11 @@ export function joinReplication(
   });
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
-  const running = { ...parts, endpoints, ownCheckpoints, outages };
-  return { endpoints, outages, scheduler: new Scheduler(running, worker) };
+  const running = { held: { ...parts, outages }, endpoints, ownCheckpoints, ids: parts.ids };
+  const scheduler = new Scheduler(
+    parts,
+    worker,
+    (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
+  );
+  return { endpoints, outages, scheduler };
 }

@@ -9,13 +9,11 @@ import {
 } from "../../src/kv/index.ts";
 import {
   type JobCommands,
-  OwnCheckpoints,
   parseReplication,
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
 import { NEVER_SEC } from "../../src/replicator/jobs/decide.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
-import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 
@@ -59,11 +57,7 @@ beforeEach(async () => {
     if (acceptance.kind === "none-due") throw new Error("No job is due");
     return { held: acceptance.held[0] as HeldJob, accepted: acceptance.jobs[0] as Job };
   });
-  job = new HeldReplication(
-    { ...parts, ownCheckpoints: new OwnCheckpoints(store, SUBSPACES.replicator) },
-    held,
-    accepted,
-  );
+  job = new HeldReplication(parts, held, accepted);
   await job.readControl();
 });
 

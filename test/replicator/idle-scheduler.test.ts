@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { usageSec } from "../../src/jobs/index.ts";
 import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
-import { newJobData, toJobData } from "../../src/replicator/jobs/job-data.ts";
+import { newJobData } from "../../src/replicator/jobs/job-data.ts";
+import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-data-record.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: false };
@@ -26,11 +27,12 @@ async function openIdleNode() {
     looks,
     pass: (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000),
     async addLater(id: string, dueInSec: number): Promise<void> {
-      const origin = { replication: ONE_SHOT, document: undefined, userName: "joe" };
-      const data = toJobData(newJobData({ ...origin, replicationId: undefined }, 0));
-      const plan = { scheduledAtSec: nowSec() + dueInSec, group: `group-${id}` };
+      const origin = { document: undefined, userName: "joe", replicationId: undefined };
+      const data = newJobData({ ...origin, replication: ONE_SHOT, refusal: undefined }, 0);
+      const scheduledAtSec = nowSec() + dueInSec;
+      const plan = { request: encodeRequest(data), scheduledAtSec, group: `group-${id}` };
       const name = { type: REPLICATION_JOB_TYPE, id };
-      await world.until(kv.transact((tx) => jobs.add(tx, name, data, plan)));
+      await world.until(kv.transact((tx) => jobs.add(tx, name, encodeProgress(data), plan)));
     },
   };
 }

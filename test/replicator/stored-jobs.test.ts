@@ -2,13 +2,8 @@
 import { afterEach, expect, test } from "vitest";
 import type { HeldJob, Job, JobData } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
-import {
-  OwnCheckpoints,
-  parseReplication,
-  REPLICATION_JOB_TYPE,
-} from "../../src/replicator/index.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
-import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode } from "../support/compose-node.ts";
 import { byteCountingEngine } from "../support/kv/counting-engine.ts";
 import { type Node, openNode } from "../support/open-node.ts";
@@ -41,11 +36,7 @@ async function bytesOf(idCount: number): Promise<{ beginning: number; signOfLife
     node.jobs.accept(tx, REPLICATION_JOB_TYPE, { dueBySec: 2 ** 36, countMax: 1 }),
   );
   if (acceptance.kind === "none-due") throw new Error("No job is due");
-  const job = new HeldReplication(
-    { ...parts, ownCheckpoints: new OwnCheckpoints(kv, SUBSPACES.replicator) },
-    acceptance.held[0] as HeldJob,
-    acceptance.jobs[0] as Job,
-  );
+  const job = new HeldReplication(parts, acceptance.held[0] as HeldJob, acceptance.jobs[0] as Job);
   const count = async (write: () => Promise<unknown>): Promise<number> => {
     const before = written.byteCount;
     await write();

@@ -1,7 +1,7 @@
 /** Who may do what, by the path of a request (`chttpd_auth_request`), and by the security object of its database. */
 import { isDatabaseAdmin, isDatabaseMember } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
-import type { ApiParts, ApiSettings } from "../api-parts.ts";
+import type { ApiSettings, DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { User } from "../http/exchange.ts";
 import { isDatabaseSegment } from "../http/router.ts";
@@ -25,7 +25,7 @@ export function requireAdmin({ user }: Pick<Call, "user">): void {
 
 /** Throws a ProtocolError, unless the user may come in. `segments` is the decoded path. */
 export async function authorize(
-  parts: Pick<ApiParts, "kv" | "databases" | "settings">,
+  parts: Pick<DatabaseParts, "kv" | "databases" | "settings">,
   { method, segments }: { readonly method: string; readonly segments: readonly string[] },
   user: User,
 ): Promise<void> {
@@ -126,7 +126,7 @@ function demandOfDatabase(
 }
 
 async function authorizeInDatabase(
-  parts: Pick<ApiParts, "kv" | "databases">,
+  parts: Pick<DatabaseParts, "kv" | "databases">,
   name: string,
   user: User,
   demand: "database-member" | "database-admin",

@@ -4,7 +4,7 @@ import type { Change, Database, Document } from "../../databases/index.ts";
 import type { DocumentFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase, writeDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { type DocumentView, viewOf, viewText } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import { PageSize } from "../http/page-size.ts";
@@ -49,7 +49,7 @@ interface Passed extends Candidate {
 }
 
 export class ChangesReader {
-  readonly #parts: ApiParts;
+  readonly #parts: DatabaseParts;
   readonly #call: Call;
   readonly #query: ChangesQuery;
   readonly #database: Database;
@@ -59,7 +59,7 @@ export class ChangesReader {
   #rowCount = 0;
 
   constructor(
-    parts: ApiParts,
+    parts: DatabaseParts,
     call: Call,
     feed: {
       readonly query: ChangesQuery;

@@ -10,7 +10,7 @@ import type { Database } from "../../databases/index.ts";
 import { matchingFilter, openDesignFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { matchesEntityTag, notModified, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
@@ -19,11 +19,11 @@ import { type ChangesFilter, type ChangesQuery, changesQuery } from "./changes-q
 import { ChangesReader, type ChangesRow, type OpenedFilter } from "./changes-reader.ts";
 import type { Feed } from "./feed-query.ts";
 
-export function changesRoutes(parts: ApiParts): Route[] {
+export function changesRoutes(parts: DatabaseParts): Route[] {
   return [defineRoute(["GET", "POST"], "/{database}/_changes", (call) => changes(parts, call))];
 }
 
-async function changes(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await changesQuery(call, parts.settings.changesTimeoutMs);
   const opened = await readDatabase(parts, call, async (tx, database) => ({
     database,
@@ -48,7 +48,7 @@ function isTagged({ request: { method } }: Call, { feed: kind, filter }: Changes
 }
 
 async function openFilter(
-  parts: ApiParts,
+  parts: DatabaseParts,
   tx: ReadTransaction,
   database: Database,
   filter: ChangesFilter,
@@ -76,7 +76,7 @@ interface FeedParts {
 }
 
 async function* feed(
-  { runtime: { clock } }: ApiParts,
+  { runtime: { clock } }: DatabaseParts,
   { query, reader, since }: FeedParts,
 ): AsyncGenerator<string, void, undefined> {
   const form = FORMS[query.feed];

@@ -1,6 +1,6 @@
 /** `/_db_updates`: which databases were created, updated and deleted, in all feeds (`global_changes_httpd`). */
 import type { DatabaseUpdate } from "../../databases/index.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { streamedJson } from "../http/responses.ts";
@@ -10,11 +10,11 @@ import { waitFor } from "./feed-wait.ts";
 
 const PAGE_COUNT_MAX = 1_000;
 
-export function databaseUpdatesRoutes(parts: ApiParts): Route[] {
+export function databaseUpdatesRoutes(parts: DatabaseParts): Route[] {
   return [defineRoute("GET", "/_db_updates", (call) => updates(parts, call))];
 }
 
-async function updates(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function updates(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = feedQuery(call, parts.settings.changesTimeoutMs);
   const headers =
     query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : undefined;
@@ -22,7 +22,7 @@ async function updates(parts: ApiParts, call: Call): Promise<ApiResponse> {
 }
 
 async function* feed(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   query: FeedQuery,
 ): AsyncGenerator<string, void, undefined> {
@@ -59,7 +59,7 @@ async function* feed(
 }
 
 async function nextUpdate(
-  { kv, databases }: ApiParts,
+  { kv, databases }: DatabaseParts,
   since: string,
   signal: AbortSignal,
 ): Promise<"changed" | "gone"> {

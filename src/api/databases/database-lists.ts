@@ -2,7 +2,7 @@
 import { base64Encode, utf8Encode } from "../../base/index.ts";
 import type { DatabaseInfo, NamesOptions } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { errorAnswer } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -24,7 +24,7 @@ import {
 import { defineRoute, type Route } from "../http/router.ts";
 import { infoView } from "./database-info.ts";
 
-export function databaseListRoutes(parts: ApiParts): Route[] {
+export function databaseListRoutes(parts: DatabaseParts): Route[] {
   return [
     defineRoute("GET", "/_all_dbs", (call) => listNames(parts, call)),
     defineRoute("GET", "/_dbs_info", (call) => describeAll(parts, call)),
@@ -32,7 +32,7 @@ export function databaseListRoutes(parts: ApiParts): Route[] {
   ];
 }
 
-async function listNames(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function listNames(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const text = JSON.stringify(await namesOf(parts, call));
   const tag = `"${base64Encode(parts.runtime.digests.md5(utf8Encode(text)))}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
@@ -42,12 +42,12 @@ async function listNames(parts: ApiParts, call: Call): Promise<ApiResponse> {
 }
 
 /** In the order of the names. What is removed meanwhile is left out. */
-async function describeAll(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function describeAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const names = await namesOf(parts, call);
   return streamedJson(200, inPieces(descriptions(parts, call, names, () => undefined)));
 }
 
-async function describeNamed(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const keys: unknown = JSON.parse((await readJsonMembers(call)).get("keys") ?? "null");
   if (keys === null) throw badRequest("`keys` member must exist.");
@@ -59,7 +59,7 @@ async function describeNamed(parts: ApiParts, call: Call): Promise<ApiResponse> 
 
 /** `missing` is what stands for a database that is not there; undefined: nothing. */
 async function* descriptions(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   names: readonly string[],
   missing: (name: string) => object | undefined,
@@ -77,7 +77,7 @@ async function* descriptions(
 
 /** Undefined for a name that no database has. */
 async function infoOf(
-  { kv, databases }: ApiParts,
+  { kv, databases }: DatabaseParts,
   { request: { signal } }: Call,
   name: string,
 ): Promise<DatabaseInfo | undefined> {
@@ -89,7 +89,7 @@ async function infoOf(
   }
 }
 
-async function namesOf({ kv, databases }: ApiParts, call: Call): Promise<readonly string[]> {
+async function namesOf({ kv, databases }: DatabaseParts, call: Call): Promise<readonly string[]> {
   const { signal } = call.request;
   const { skip, options, isWithoutEnd } = namesQuery(call);
   const names = await kv.read((tx) => databases.names(tx, options), { signal });

@@ -7,7 +7,7 @@ import {
   readDatabase,
   writeDatabase,
 } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { writeOne } from "../documents/document-writes.ts";
 import { editMode, readDocumentText, wireEdit } from "../documents/edits.ts";
 import type { Call } from "../http/call.ts";
@@ -20,7 +20,7 @@ import { infoView } from "./database-info.ts";
 
 const OK = { ok: true };
 
-export function databaseRoutes(parts: ApiParts): Route[] {
+export function databaseRoutes(parts: DatabaseParts): Route[] {
   return [
     defineRoute("GET", "/{database}", (call) => describe(parts, call)),
     defineRoute("PUT", "/{database}", (call) => create(parts, call)),
@@ -37,18 +37,18 @@ export function databaseRoutes(parts: ApiParts): Route[] {
   ];
 }
 
-async function describe(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function describe(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return json(200, infoView(await readDatabase(parts, call, (tx, database) => database.info(tx))));
 }
 
-async function create({ kv, databases }: ApiParts, call: Call): Promise<ApiResponse> {
+async function create({ kv, databases }: DatabaseParts, call: Call): Promise<ApiResponse> {
   const name = databaseName(call);
   // Another attempt after an unknown commit could meet the database that the first one made.
   await kv.transact((tx) => databases.create(tx, name), { whenUnknown: "check" });
   return json(201, OK, { Location: locationOf(call) });
 }
 
-async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   if (call.request.query.has("rev")) {
     throw badRequest(
       "You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?",
@@ -58,7 +58,7 @@ async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
   return json(200, OK);
 }
 
-async function createDocument(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function createDocument(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const mode = editMode(call);
   const wire = parseWireDocument(await readDocumentText(call, mode));
@@ -70,23 +70,23 @@ async function createDocument(parts: ApiParts, call: Call): Promise<ApiResponse>
 }
 
 /** What was acknowledged is durable already. */
-async function ensureFullCommit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const time = await readDatabase(parts, call, async (_, database) => database.instanceStartTime);
   return json(201, { ok: true, instance_start_time: time });
 }
 
 /** Compaction and the like: the store does it by itself, so there is nothing to start. */
-async function acceptUpkeep(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function acceptUpkeep(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   await readDatabase(parts, call, async () => undefined);
   return json(202, OK);
 }
 
-async function readSecurity(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function readSecurity(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return jsonText(200, await readDatabase(parts, call, (tx, database) => database.security(tx)));
 }
 
-async function writeSecurity(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function writeSecurity(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   if (databaseName(call) === "_users" && !parts.settings.usersSecurityEditable) {
     const reason = "You can't edit the security object of the user database.";
     throw new ProtocolError(403, "forbidden", reason);
@@ -116,11 +116,11 @@ function checkSecurity(text: JsonText): void {
   }
 }
 
-async function readRevisionLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function readRevisionLimit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return json(200, await readDatabase(parts, call, (tx, database) => database.revisionLimit(tx)));
 }
 
-async function writeRevisionLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function writeRevisionLimit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const limit: unknown = JSON.parse(await readJsonBody(call));
   if (typeof limit !== "number") {
     throw badRequest("The revision limit must be a positive integer");

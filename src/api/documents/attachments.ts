@@ -4,7 +4,7 @@ import { EMPTY_BYTES, Utf8Text } from "../../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, Document } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { locationOf, readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { byteRange } from "../http/byte-range.ts";
 import { type Call, parameter } from "../http/call.ts";
 import { acceptsGzip } from "../http/compressed-responses.ts";
@@ -16,7 +16,7 @@ import { documentId, findDocument, requestRevision } from "./document-request.ts
 import { writeOne } from "./document-writes.ts";
 import { storeUpload } from "./edits.ts";
 
-export function attachmentRoutes(parts: ApiParts): Route[] {
+export function attachmentRoutes(parts: DatabaseParts): Route[] {
   const paths = ["/{database}/{id}/{attachment...}", "/{database}/_design/{name}/{attachment...}"];
   return paths.flatMap((path) => [
     defineRoute("GET", path, (call) => read(parts, call)),
@@ -25,7 +25,7 @@ export function attachmentRoutes(parts: ApiParts): Route[] {
   ]);
 }
 
-async function read(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   const { request } = call;
   const options = documentOptions(call);
@@ -51,7 +51,7 @@ interface Sending {
 }
 
 async function send(
-  { attachments: store }: ApiParts,
+  { attachments: store }: DatabaseParts,
   { request: { headers: asked, signal } }: Call,
   { database, attachment, decoded }: Sending,
   tag: Headers,
@@ -96,7 +96,7 @@ async function send(
   };
 }
 
-async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   const name = parameter(call, "attachment");
   const { headers, body, signal } = call.request;
@@ -142,7 +142,7 @@ async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
   return json(201, answer, { ETag: `"${revision}"`, Location: location });
 }
 
-async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   const name = parameter(call, "attachment");
   const parent = requestRevision(call);
@@ -163,7 +163,7 @@ async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
 
 /** The leaf that is edited; no document when there is none yet. Throws a ProtocolError for a conflict. */
 async function openParent(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   id: string,
   parent: string | undefined,

@@ -4,7 +4,7 @@ import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";
 import { badRequest, wireDocumentOf } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { errorAnswer, isRefusal } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -20,7 +20,7 @@ const PREPARED_COUNT_MAX = 8;
 /** The members of a document are in a list of documents, in the body. */
 const MEMBERS_DEPTH = 3;
 
-export function bulkDocumentsRoutes(parts: ApiParts): Route[] {
+export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
   return [defineRoute("POST", "/{database}/_bulk_docs", (call) => writeBulk(parts, call))];
 }
 
@@ -29,7 +29,7 @@ type Prepared =
   | { readonly kind: "edit"; readonly edit: DocumentEdit }
   | { readonly kind: "refused"; readonly document: JsonValue; readonly error: unknown };
 
-async function writeBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonValues(call, MEMBERS_DEPTH);
   const mode = modeOf(members.get("new_edits")?.text);
   const documents = documentsOf(members.get("docs"));
@@ -63,7 +63,7 @@ function refuseAll(documents: readonly JsonValue[]): ApiResponse {
 
 /** A user's edits: nothing is written before all is known to be well-formed, as in CouchDB. */
 async function prepareAll(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
@@ -80,7 +80,7 @@ async function prepareAll(
  * sent it; here the others are written, and the sender is told which one was not.
  */
 async function prepareEach(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
@@ -104,7 +104,7 @@ async function prepareEach(
 
 /** There at once unless attachments have to be stored. */
 function prepared(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   wire: NamedDocument,
   mode: EditMode,

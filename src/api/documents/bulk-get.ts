@@ -9,7 +9,7 @@ import {
   writeMultipart,
 } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
@@ -47,11 +47,11 @@ interface Answer {
   readonly results: readonly Result[];
 }
 
-export function bulkGetRoutes(parts: ApiParts): Route[] {
+export function bulkGetRoutes(parts: DatabaseParts): Route[] {
   return [defineRoute("POST", "/{database}/_bulk_get", (call) => readBulk(parts, call))];
 }
 
-async function readBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   const requests = bulkGetRequests(members.get("docs"));
   const options = bulkGetOptions(call, members);
@@ -74,7 +74,7 @@ async function readBulk(parts: ApiParts, call: Call): Promise<ApiResponse> {
 
 /** The answers in the order of the requests, a page in each read. */
 async function* answerPages(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   requests: readonly BulkGetRequest[],
   options: DocumentOptions,
@@ -144,7 +144,7 @@ function lengthOf(answers: readonly Answer[]): number {
 }
 
 async function* jsonPieces(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   requests: readonly BulkGetRequest[],
   options: DocumentOptions,
@@ -172,7 +172,7 @@ const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** That of each result; there at once unless attachments have to be read. */
 function inlineDataOf(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   { database, options, results }: Answer,
 ): readonly InlineData[] | Promise<readonly InlineData[]> {
@@ -205,7 +205,7 @@ function writeAnswer(
 }
 
 async function* multipartParts(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   requests: readonly BulkGetRequest[],
   asked: DocumentOptions,

@@ -9,7 +9,7 @@ import {
 } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { readBytes } from "../http/request-body.ts";
 import type { ViewOptions } from "./document-options.ts";
 
@@ -82,7 +82,7 @@ export function sentAttachments(document: Document, options: ViewOptions): reado
 
 /** The document's JSON text, with the bytes of attachments in base64 where they were asked for; there at once without them. */
 export function viewText(
-  parts: ApiParts,
+  parts: DatabaseParts,
   database: Database,
   view: DocumentView,
   options: ViewOptions,
@@ -109,7 +109,7 @@ export type InlineData = ReadonlyMap<string, string>;
 
 /** Of the attachments that were asked for with a document; there at once when there are none. */
 export function inlineData(
-  parts: ApiParts,
+  parts: DatabaseParts,
   database: Database,
   { document }: DocumentView,
   options: ViewOptions,
@@ -122,7 +122,7 @@ export function inlineData(
 export const NO_INLINE_DATA: InlineData = new Map();
 
 async function readInlineData(
-  { attachments: store }: ApiParts,
+  { attachments: store }: DatabaseParts,
   database: Database,
   attachments: readonly Attachment[],
   signal: AbortSignal,

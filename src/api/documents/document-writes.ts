@@ -9,7 +9,7 @@ import {
 } from "../../documents/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { existingDatabaseName, writeContext } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type ErrorAnswer, errorAnswer, isRefusal } from "../http/error-responses.ts";
 
@@ -32,7 +32,7 @@ export type EditResult =
 
 /** Writes one edit. Throws a ProtocolError for a conflict, a missing stub, a refusal. */
 export async function writeOne(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
@@ -44,7 +44,7 @@ export async function writeOne(
 
 /** Writes edits in their order, with a result for each. */
 export async function writeAll(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
@@ -60,7 +60,7 @@ export async function writeAll(
 }
 
 async function transactEdits(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<WriteOutcome[]> {

@@ -1,7 +1,7 @@
 import { Utf8Text } from "../../base/index.ts";
 import { acceptsExplicitly, badRequest, parseMediaType } from "../../protocol/index.ts";
 import { locationOf, readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call, Handler } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json, jsonText, matchesEntityTag, notModified } from "../http/responses.ts";
@@ -15,7 +15,7 @@ import { deleteLocal, readLocal, writeLocal } from "./local-documents.ts";
 import { documentMultipart, readMultipartEdit } from "./multipart-documents.ts";
 import { openRevisions } from "./open-revisions.ts";
 
-export function documentRoutes(parts: ApiParts): Route[] {
+export function documentRoutes(parts: DatabaseParts): Route[] {
   const operations: Readonly<Record<string, Handler>> = {
     GET: (call) => read(parts, call),
     PUT: (call) => write(parts, call),
@@ -27,7 +27,7 @@ export function documentRoutes(parts: ApiParts): Route[] {
   );
 }
 
-async function read(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   if (id.startsWith("_local/")) return readLocal(parts, call, id);
   const options = documentOptions(call);
@@ -59,7 +59,7 @@ function entityTag({ document, extras }: DocumentView): Readonly<Record<string, 
   return extras.length > 0 ? {} : { ETag: `"${document.revision}"` };
 }
 
-async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   if (id.startsWith("_local/")) return writeLocal(parts, call, id);
   const type = parseMediaType(call.request.headers.get("content-type") ?? "");
@@ -82,7 +82,7 @@ async function write(parts: ApiParts, call: Call): Promise<ApiResponse> {
   return written(call, { id, revision, status: edit.deleted ? 200 : 201 });
 }
 
-async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   if (id.startsWith("_local/")) return deleteLocal(parts, call, id);
   const parent = requestRevision(call);
@@ -98,7 +98,7 @@ async function remove(parts: ApiParts, call: Call): Promise<ApiResponse> {
   return json(200, { ok: true, id, rev: revision }, { ETag: `"${revision}"` });
 }
 
-async function copy(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function copy(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const id = documentId(call);
   const target = copyTarget(call);
   const options = documentOptions(call);

@@ -17,7 +17,7 @@ import {
   type WireDocument,
 } from "../../protocol/index.ts";
 import { openDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter } from "../http/query.ts";
 import { readJsonBody } from "../http/request-body.ts";
@@ -39,7 +39,7 @@ export function readDocumentText(call: Call, mode: EditMode): Promise<JsonText> 
 
 /** The edit that a document asks for, its inline attachments stored. Attachments that follow are the caller's to stage. */
 export async function wireEdit(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   wire: NamedDocument,
   mode = editMode(call),
@@ -51,7 +51,7 @@ export async function wireEdit(
 
 /** What the store would refuse only when all is said and done. */
 export function checkWire(
-  { settings }: Pick<ApiParts, "settings">,
+  { settings }: Pick<DatabaseParts, "settings">,
   { id, body }: NamedDocument,
 ): void {
   checkDocumentId(id);
@@ -61,7 +61,7 @@ export function checkWire(
 
 /** Undefined for a type that is stored as it comes. */
 function compressionLevelOf(
-  { compressibleTypes, compressionLevel }: ApiParts["settings"],
+  { compressibleTypes, compressionLevel }: DatabaseParts["settings"],
   contentType: string,
 ): number | undefined {
   if (compressionLevel === 0) return undefined;
@@ -101,7 +101,7 @@ export interface Upload {
 
 /** Stores bytes for an attachment. What a user uploads is compressed when it is text; what is replicated stays as it is. */
 export async function storeUpload(
-  { attachments: store, settings }: ApiParts,
+  { attachments: store, settings }: DatabaseParts,
   database: Database,
   { attachment, mode, chunks }: Upload,
   signal: AbortSignal,
@@ -127,7 +127,7 @@ export async function storeUpload(
 
 /** Stubs as they are, inline data stored. */
 async function inlineAttachments(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   { attachments }: WireDocument,
   mode: EditMode,
@@ -142,7 +142,7 @@ async function inlineAttachments(
 }
 
 export async function inlineAttachment(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   database: Database,
   attachment: WireAttachment,

@@ -11,7 +11,7 @@ import {
   parseWireDocument,
 } from "../../protocol/index.ts";
 import { openDatabase, readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { checkJson, readBytes } from "../http/request-body.ts";
@@ -25,7 +25,7 @@ import { editOf, storeUpload, wireEdit } from "./edits.ts";
 /** Of a field that is no file. */
 const FIELD_BYTES_MAX = 8 * 1024 * 1024;
 
-export function formUploadRoutes(parts: ApiParts): Route[] {
+export function formUploadRoutes(parts: DatabaseParts): Route[] {
   return ["/{database}/{id}", "/{database}/_design/{name}"].map((path) =>
     defineRoute("POST", path, (call) => upload(parts, call)),
   );
@@ -38,7 +38,7 @@ interface Form {
   readonly files: readonly AttachmentEdit[];
 }
 
-async function upload(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function upload(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireOwnReferer(call);
   const id = documentId(call);
   const database = await openDatabase(parts, call);
@@ -79,7 +79,7 @@ function boundaryOf({ request: { headers } }: Call): string {
 
 /** Fields of other names are passed over, as in CouchDB. Files are stored on the way. */
 async function readForm(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   database: Database,
   boundary: string,
@@ -103,7 +103,7 @@ async function readForm(
 }
 
 function storeFile(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   database: Database,
   { headers, body }: MultipartPart,
@@ -116,7 +116,7 @@ function storeFile(
 
 /** The edit that the fields ask for, without the files. */
 async function formEdit(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   id: string,
   { document, revision }: Form,
@@ -134,7 +134,7 @@ async function formEdit(
 }
 
 async function findLeaf(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   id: string,
   revision: string,

@@ -2,7 +2,7 @@
 import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
 import { badRequest, parseWireDocument, renderWireDocument } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readJsonBody } from "../http/request-body.ts";
@@ -11,7 +11,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 import { notFound } from "./document-request.ts";
 import { checkWire } from "./edits.ts";
 
-export function localDocumentRoutes(parts: ApiParts): Route[] {
+export function localDocumentRoutes(parts: DatabaseParts): Route[] {
   const path = "/{database}/_local/{name...}";
   const id = (call: Call): string => `_local/${parameter(call, "name")}`;
   return [
@@ -21,7 +21,11 @@ export function localDocumentRoutes(parts: ApiParts): Route[] {
   ];
 }
 
-export async function readLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
+export async function readLocal(
+  parts: DatabaseParts,
+  call: Call,
+  id: string,
+): Promise<ApiResponse> {
   const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
   if (found === undefined) throw notFound("missing");
   const text = renderWireDocument({ ...found, body: Utf8Text.of(found.body), deleted: false });
@@ -33,7 +37,11 @@ export async function readLocal(parts: ApiParts, call: Call, id: string): Promis
   return jsonText(200, text, { ETag: tag });
 }
 
-export async function writeLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
+export async function writeLocal(
+  parts: DatabaseParts,
+  call: Call,
+  id: string,
+): Promise<ApiResponse> {
   const wire = parseWireDocument(await readJsonBody(call));
   if (wire.attachments.length > 0) throw badRequest("Local documents have no attachments");
   checkWire(parts, { ...wire, id });
@@ -53,7 +61,11 @@ export async function writeLocal(parts: ApiParts, call: Call, id: string): Promi
   return json(wire.deleted ? 200 : 201, { ok: true, id, rev: revision }, headers);
 }
 
-export async function deleteLocal(parts: ApiParts, call: Call, id: string): Promise<ApiResponse> {
+export async function deleteLocal(
+  parts: DatabaseParts,
+  call: Call,
+  id: string,
+): Promise<ApiResponse> {
   const parent = call.request.query.get("rev") || undefined;
   const outcome = await writeDatabase(parts, call, (tx, database) =>
     database.deleteLocal(tx, id, parent),

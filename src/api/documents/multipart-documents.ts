@@ -14,7 +14,7 @@ import {
   writeMultipart,
 } from "../../protocol/index.ts";
 import { openDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { checkJson, readBytes } from "../http/request-body.ts";
@@ -40,7 +40,7 @@ interface MultipartDocument {
 
 /** GET: the document and the attachments that are sent with it. */
 export function documentMultipart(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   { headers, ...document }: MultipartDocument & { readonly headers: Headers },
 ): ApiResponse {
@@ -58,7 +58,7 @@ export function documentMultipart(
  * own then, as in CouchDB.
  */
 export function nestedPart(
-  parts: ApiParts,
+  parts: DatabaseParts,
   document: MultipartDocument,
   signal: AbortSignal,
   headers: WrittenPart["headers"] = [],
@@ -78,7 +78,7 @@ export function nestedPart(
 }
 
 function documentParts(
-  { attachments: store }: ApiParts,
+  { attachments: store }: DatabaseParts,
   { database, view, sent, options }: MultipartDocument,
   signal: AbortSignal,
 ): WrittenPart[] {
@@ -121,7 +121,7 @@ export function headerText(text: string): string {
 
 /** PUT: the edit, the attachments that follow stored. */
 export async function readMultipartEdit(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   {
     id,

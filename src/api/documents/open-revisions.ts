@@ -4,7 +4,7 @@ import type { Database } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { acceptsExplicitly, writeMultipart } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { inPieces, streamedJson } from "../http/responses.ts";
@@ -24,7 +24,7 @@ interface Wanted {
 }
 
 export async function openRevisions(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   wanted: Wanted,
 ): Promise<ApiResponse> {
@@ -89,7 +89,7 @@ function withoutRepetition(rows: readonly OpenRevision[]): OpenRevision[] {
 }
 
 async function* jsonTexts(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   database: Database,
   found: readonly OpenRevision[],
@@ -108,7 +108,7 @@ async function* jsonTexts(
 
 /** CouchDB: in this form the attachments always go with the document; `atts_since` says which. */
 function mixed(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   database: Database,
   found: readonly OpenRevision[],

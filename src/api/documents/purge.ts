@@ -3,7 +3,7 @@ import { jsonKind, splitObject } from "../../base/index.ts";
 import type { Purge } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase, writeContext, writeDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
@@ -16,7 +16,7 @@ import { checkRevision } from "./document-options.ts";
 const BATCH_COUNT_MAX = 100;
 const BATCH_REVISIONS_MAX = 1_000;
 
-export function purgeRoutes(parts: ApiParts): Route[] {
+export function purgeRoutes(parts: DatabaseParts): Route[] {
   const limit = "/{database}/_purged_infos_limit";
   return [
     defineRoute("POST", "/{database}/_purge", (call) => purge(parts, call)),
@@ -28,7 +28,7 @@ export function purgeRoutes(parts: ApiParts): Route[] {
   ];
 }
 
-async function purge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const asked = askedPurges(await readJsonBody(call));
   const purged = new Map<string, readonly string[]>();
@@ -86,18 +86,18 @@ function slicesOf({ id, revisions }: Purge): Purge[] {
   return slices;
 }
 
-async function readInfos(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function readInfos(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const purges = await readDatabase(parts, call, (tx, database) => database.purgedInfos(tx));
   const infos = purges.map(({ id, revisions }) => ({ id, revs: revisions }));
   return json(200, { purged_infos: infos });
 }
 
-async function readInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function readInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const read = readDatabase(parts, call, (tx, database) => database.purgedInfosLimit(tx));
   return json(200, await read);
 }
 
-async function writeInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function writeInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const limit: unknown = JSON.parse(await readJsonBody(call));
   if (!Number.isSafeInteger(limit) || (limit as number) < 1) {
     throw badRequest("`purged_infos_limit` must be positive integer");
@@ -112,13 +112,13 @@ async function writeInfosLimit(parts: ApiParts, call: Call): Promise<ApiResponse
 }
 
 /** CouchDB, later than 3.5: nothing is purged by itself until somebody says after how long. */
-async function readAutoPurge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   await readDatabase(parts, call, async () => undefined);
   return json(200, {});
 }
 
 /** Takes what changes nothing: that deleted documents are kept for ever. */
-async function writeAutoPurge(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   await readDatabase(parts, call, async () => undefined);
   for (const [name, value] of members) {

@@ -3,7 +3,7 @@ import { jsonKind, splitObject } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
@@ -15,14 +15,14 @@ import { checkRevision } from "./document-options.ts";
 /** Documents looked at in one transaction. */
 const PAGE_COUNT_MAX = 500;
 
-export function revisionsDifferenceRoutes(parts: ApiParts): Route[] {
+export function revisionsDifferenceRoutes(parts: DatabaseParts): Route[] {
   return [
     defineRoute("POST", "/{database}/_revs_diff", (call) => revisionsDifference(parts, call)),
     defineRoute("POST", "/{database}/_missing_revs", (call) => missingRevisions(parts, call)),
   ];
 }
 
-async function revisionsDifference(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function revisionsDifference(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = (await compare(parts, call)).map(([id, { missing, possibleAncestors }]) => {
     const ancestors =
       possibleAncestors.length === 0
@@ -33,7 +33,7 @@ async function revisionsDifference(parts: ApiParts, call: Call): Promise<ApiResp
   return jsonText(200, `{${members.join(",")}}`);
 }
 
-async function missingRevisions(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function missingRevisions(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const rows = await compare(parts, call);
   const missing = Object.fromEntries(rows.map(([id, row]) => [id, row.missing]));
   return json(200, { missing_revs: missing });
@@ -41,7 +41,7 @@ async function missingRevisions(parts: ApiParts, call: Call): Promise<ApiRespons
 
 /** The documents of which something is missing. */
 async function compare(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
 ): Promise<(readonly [id: string, MissingRevisions])[]> {
   requireJsonType(call);

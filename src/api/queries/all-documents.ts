@@ -3,7 +3,7 @@ import { type JsonText, jsonKind, splitArray } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { viewText } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -19,7 +19,7 @@ const PAGE_COUNT_MAX = 1_000;
 /** Keys looked up in one read. */
 const PAGE_KEYS_MAX = 100;
 
-export function allDocumentsRoutes(parts: ApiParts): Route[] {
+export function allDocumentsRoutes(parts: DatabaseParts): Route[] {
   const scopes = { _all_docs: ALL, _design_docs: DESIGN, _local_docs: LOCAL };
   return Object.entries(scopes).flatMap(([name, scope]) => [
     defineRoute("GET", `/{database}/${name}`, (call) => list(parts, call, scope)),
@@ -28,7 +28,7 @@ export function allDocumentsRoutes(parts: ApiParts): Route[] {
   ]);
 }
 
-async function listPosted(parts: ApiParts, call: Call, scope: Scope): Promise<ApiResponse> {
+async function listPosted(parts: DatabaseParts, call: Call, scope: Scope): Promise<ApiResponse> {
   requireJsonType(call);
   const body = await readJsonBody(call);
   if (jsonKind(body) !== "object") throw badRequest("Request body must be a JSON object");
@@ -36,7 +36,7 @@ async function listPosted(parts: ApiParts, call: Call, scope: Scope): Promise<Ap
 }
 
 async function list(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   scope: Scope,
   body: JsonText = "{}",
@@ -45,7 +45,7 @@ async function list(
   return streamedJson(200, inPieces(texts(parts, call, scope, query)));
 }
 
-async function listSeveral(parts: ApiParts, call: Call, scope: Scope): Promise<ApiResponse> {
+async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Promise<ApiResponse> {
   const text = (await readJsonMembers(call)).get("queries");
   if (text === undefined) throw badRequest("POST body must include `queries` parameter.");
   if (jsonKind(text) !== "array") throw badRequest("`queries` member must be an array.");
@@ -58,7 +58,7 @@ async function listSeveral(parts: ApiParts, call: Call, scope: Scope): Promise<A
 }
 
 async function* resultTexts(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   scope: Scope,
   queries: readonly AllDocumentsQuery[],
@@ -74,7 +74,7 @@ async function* resultTexts(
 }
 
 async function* texts(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   scope: Scope,
   query: AllDocumentsQuery,
@@ -113,7 +113,7 @@ interface RowPage {
 }
 
 function pages(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   scope: Scope,
   query: AllDocumentsQuery,
@@ -124,7 +124,7 @@ function pages(
 }
 
 async function* rangePages(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   scope: Scope,
   query: AllDocumentsQuery,
@@ -159,7 +159,7 @@ async function* rangePages(
 }
 
 async function* keyPages(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   scope: Scope,
   query: AllDocumentsQuery & { readonly keys: readonly string[] },
@@ -202,7 +202,7 @@ function rowText(row: Row, document: string | undefined): string {
 
 /** There at once unless attachments have to be read. */
 function documentText(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   database: Database,
   row: Row,

@@ -5,7 +5,7 @@
 import type { Database } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import { type DocumentView, viewOf, viewText } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
@@ -25,7 +25,7 @@ const ALL_DOCUMENTS_INDEX = {
 };
 const NO_INDEX_WARNING = "No matching index found, create an index to optimize query time.";
 
-export function findRoutes(parts: ApiParts): Route[] {
+export function findRoutes(parts: DatabaseParts): Route[] {
   return [
     defineRoute("POST", "/{database}/_find", (call) => find(parts, call)),
     defineRoute("POST", "/{database}/_explain", (call) => explain(parts, call)),
@@ -36,13 +36,13 @@ export function findRoutes(parts: ApiParts): Route[] {
   ];
 }
 
-async function find(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function find(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await findQuery(call);
   return streamedJson(200, inPieces(texts(parts, call, query)));
 }
 
 async function* texts(
-  parts: ApiParts,
+  parts: DatabaseParts,
   call: Call,
   query: FindQuery,
 ): AsyncGenerator<string, void, undefined> {
@@ -71,7 +71,7 @@ async function* texts(
 
 /** One pass over the documents that may match. */
 class Scan {
-  readonly #parts: ApiParts;
+  readonly #parts: DatabaseParts;
   readonly #call: Call;
   readonly #query: FindQuery;
   readonly #view: ViewOptions;
@@ -80,7 +80,7 @@ class Scan {
   /** Of the last document that matched, skipped ones included: what the bookmark says. */
   lastId: string | undefined;
 
-  constructor(parts: ApiParts, call: Call, query: FindQuery) {
+  constructor(parts: DatabaseParts, call: Call, query: FindQuery) {
     this.#parts = parts;
     this.#call = call;
     this.#query = query;
@@ -173,7 +173,7 @@ function warning({ useIndex: [design, view] }: FindQuery): string {
   return `${reason}\n${NO_INDEX_WARNING}`;
 }
 
-async function explain(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function explain(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await findQuery(call);
   const database = await readDatabase(parts, call, async (_, { name }) => name);
   const { fields, limit, skip, conflicts, descending, idBounds, ignored } = query;
@@ -227,7 +227,7 @@ async function explain(parts: ApiParts, call: Call): Promise<ApiResponse> {
   });
 }
 
-async function listIndexes(parts: ApiParts, call: Call): Promise<ApiResponse> {
+async function listIndexes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   await readDatabase(parts, call, async () => undefined);
   const limit = integerParameter(call, "limit");
   const skip = integerParameter(call, "skip") ?? 0;
@@ -241,7 +241,7 @@ async function refuseIndex(): Promise<never> {
   throw new ProtocolError(501, "not_implemented", reason);
 }
 
-async function missingIndex(parts: ApiParts, call: Call): Promise<never> {
+async function missingIndex(parts: DatabaseParts, call: Call): Promise<never> {
   await readDatabase(parts, call, async () => undefined);
   throw new ProtocolError(404, "not_found", "missing");
 }

@@ -1,7 +1,7 @@
 /** Resources of the server itself. */
 import { randomHex } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
-import type { ApiParts } from "../api-parts.ts";
+import type { ServerInfoParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
@@ -11,7 +11,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 /** CouchDB's `[uuids] max_count`. */
 const UUID_COUNT_MAX = 1_000;
 
-export function serverInfoRoutes(parts: ApiParts): Route[] {
+export function serverInfoRoutes(parts: ServerInfoParts): Route[] {
   return [
     defineRoute("GET", "/", async () => welcome(parts)),
     defineRoute("GET", "/_up", async () => up(parts)),
@@ -20,7 +20,7 @@ export function serverInfoRoutes(parts: ApiParts): Route[] {
   ];
 }
 
-function welcome({ server }: ApiParts): ApiResponse {
+function welcome({ server }: ServerInfoParts): ApiResponse {
   return json(200, {
     couchdb: "Welcome",
     version: server.version,
@@ -31,7 +31,7 @@ function welcome({ server }: ApiParts): ApiResponse {
   });
 }
 
-function up({ isUp, settings: { maintenanceMode } }: ApiParts): ApiResponse {
+function up({ isUp, settings: { maintenanceMode } }: ServerInfoParts): ApiResponse {
   if (maintenanceMode !== "false") {
     // As CouchDB has it: `nolb` takes the node out of a load balancer, `true` out of everything.
     const status = maintenanceMode === "nolb" ? "nolb" : "maintenance_mode";
@@ -42,11 +42,11 @@ function up({ isUp, settings: { maintenanceMode } }: ApiParts): ApiResponse {
 }
 
 /** We are one node to the outside. */
-function membership({ server: { nodeName } }: ApiParts): ApiResponse {
+function membership({ server: { nodeName } }: ServerInfoParts): ApiResponse {
   return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
 }
 
-function uuids({ runtime }: ApiParts, call: Call): ApiResponse {
+function uuids({ runtime }: ServerInfoParts, call: Call): ApiResponse {
   const count = integerParameter(call, "count") ?? 1;
   if (count > UUID_COUNT_MAX) {
     throw new ProtocolError(400, "bad_request", "count parameter too large");

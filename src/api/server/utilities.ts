@@ -1,7 +1,6 @@
 /** `/_utils/`: a program for browsers, such as Fauxton, from a folder that the configuration names. */
 
 import { serverUrl } from "../access/database-access.ts";
-import type { ApiParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { type Headers, notModified } from "../http/responses.ts";
@@ -19,8 +18,8 @@ const PAGE_HEADERS: Headers = {
 };
 const ICON_HEADERS: Headers = { "Cache-Control": "public, max-age=31536000" };
 
-export function utilityRoutes(parts: ApiParts): Route[] {
-  const files = parts.utilities;
+/** `files`: what stands below `/_utils/`; undefined: nothing. */
+export function utilityRoutes(files: StaticFiles | undefined): Route[] {
   const page = async (call: Call) =>
     serve(files, call, {
       segments: splitPath(call.request.path).slice(1),

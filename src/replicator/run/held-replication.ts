@@ -7,7 +7,6 @@ import type { Database, DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
-import type { Endpoints } from "../endpoints/endpoints.ts";
 import type { FailureList } from "../failures/failure-list.ts";
 import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
@@ -29,23 +28,20 @@ import { penaltySec } from "../jobs/penalty.ts";
 import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { baseIdOf, type ReplicationIdContext } from "../request/replication-id.ts";
-import type { OwnCheckpoints } from "./own-checkpoint.ts";
+import { baseIdOf } from "../request/replication-id.ts";
 import { StopRequest } from "./replication-run.ts";
 import { SCHEDULED_RETRY } from "./retry-failures.ts";
 
-export interface ReplicationJobParts {
+/** What is written for a job, and where that is looked up. */
+export interface HeldReplicationParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly databases: DatabaseRegistry;
-  readonly endpoints: Endpoints;
   readonly ownership: ReplicationOwnership;
   readonly failureList: FailureList;
   readonly controls: JobControls;
-  readonly ownCheckpoints: OwnCheckpoints;
   readonly outages: Outages;
-  readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
 }
 
@@ -53,7 +49,7 @@ export interface ReplicationJobParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
-  readonly parts: ReplicationJobParts;
+  readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   #data: ReplicationJobData;
   /** With the next write: the request of a job that an older version stored, which kept it among the data. */
@@ -67,7 +63,7 @@ export class HeldReplication {
   #activityTimeoutSec: number;
 
   /** `job`: as it was accepted. Throws when a newer version stored it, in a format that this one does not know. */
-  constructor(parts: ReplicationJobParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
+  constructor(parts: HeldReplicationParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
     this.parts = parts;
     this.held = held;
     this.#data = decodeJob(job);

@@ -9,20 +9,27 @@
  */
 import { assert, errorCode, runTogether } from "../../base/index.ts";
 import { Activity } from "../../http-client/index.ts";
+import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
-import type { RunConnections } from "../endpoints/endpoints.ts";
+import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
 import { describeFailure, unreachableOrigin } from "../failures/failure.ts";
 import { StoredFailureLog } from "../failures/stored-failure-log.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
 import { checkOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
-import { type ReplicationId, replicationId, userFilter } from "../request/replication-id.ts";
+import {
+  type ReplicationId,
+  type ReplicationIdContext,
+  replicationId,
+  userFilter,
+} from "../request/replication-id.ts";
 import { readFilterCode } from "./filter-code.ts";
-import type { HeldReplication } from "./held-replication.ts";
+import { HeldReplication, type HeldReplicationParts } from "./held-replication.ts";
 import { askPending, observe, showLife } from "./job-life.ts";
+import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { watchRun, workersAfter } from "./watchdog.ts";
@@ -32,14 +39,33 @@ const PUT_OFF = "max_backoff";
 /** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
 const FIGURES_PER_SEC_MAX = 100;
 
+export interface ReplicationJobParts {
+  readonly held: HeldReplicationParts;
+  readonly endpoints: Endpoints;
+  readonly ownCheckpoints: OwnCheckpoints;
+  readonly ids: ReplicationIdContext;
+}
+
 export class ReplicationJob {
+  readonly #parts: ReplicationJobParts;
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
 
   /** `runningCount` tells how many jobs the node runs, this one among them. */
-  constructor(job: HeldReplication, runningCount: () => number) {
-    this.#job = job;
+  constructor(
+    parts: ReplicationJobParts,
+    held: HeldJob,
+    job: Pick<Job, "data" | "request">,
+    runningCount: () => number,
+  ) {
+    this.#parts = parts;
+    this.#job = new HeldReplication(parts.held, held, job);
     this.#runningCount = runningCount;
+  }
+
+  /** Undefined for a document that is malformed. */
+  get replication(): Replication | undefined {
+    return this.#job.data.replication;
   }
 
   /**
@@ -124,11 +150,11 @@ export class ReplicationJob {
 
   /** The replication's ids; a user filter's code is part of them and is read from the source. */
   async #ids(replication: Replication, signal: AbortSignal): Promise<ReplicationId> {
-    const { runtime, config, ids } = this.#job.parts;
+    const { runtime, config } = this.#job.parts;
     const source = (): Endpoint => this.#open(replication, "source");
     const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
     const code = await readFilterCode(replication, source, limit, signal);
-    return replicationId(ids, replication, code);
+    return replicationId(this.#parts.ids, replication, code);
   }
 
   /** Settles as `task` does, while the job shows that it lives. Aborts it at once when the job is taken away, or is to stop. */
@@ -178,7 +204,7 @@ export class ReplicationJob {
       ids,
       mayWrite: () => this.#job.verifyNow(),
       failures: await this.#openFailures(ids.baseId),
-      ownCheckpoint: this.#job.parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
+      ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
       limits: config.limits,
     });
@@ -280,7 +306,7 @@ export class ReplicationJob {
   }
 
   #open(replication: Replication, side: "source" | "target", connections?: RunConnections) {
-    return this.#job.parts.endpoints.open(
+    return this.#parts.endpoints.open(
       replication[side],
       replication.options,
       this.#job.data.userName,

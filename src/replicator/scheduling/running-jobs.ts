@@ -1,11 +1,21 @@
 /** The jobs that a node runs: started, told to stop, and waited for. */
 import { type Clock, Notifier, type Runtime } from "../../base/index.ts";
 import { type HeldJob, type Job, RunMeter } from "../../jobs/index.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
 import { WEIGHT } from "../request/replication-options.ts";
-import { HeldReplication, type ReplicationJobParts } from "../run/held-replication.ts";
-import { ReplicationJob } from "../run/replication-job.ts";
+import type { ReplicationJob } from "../run/replication-job.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import type { RunningJob } from "./choose-stops.ts";
+
+/**
+ * Makes a job, which does not run yet, of one that was accepted. `runningCount` tells how many jobs the node runs, this one among
+ * them. Throws for a job that a newer version stored, in a format that this one does not know.
+ */
+export type OpenJob = (
+  held: HeldJob,
+  job: Job,
+  runningCount: () => number,
+) => Pick<ReplicationJob, "replication" | "run">;
 
 interface Run extends RunningJob {
   readonly stop: AbortController;
@@ -16,18 +26,20 @@ interface Run extends RunningJob {
 export class RunningJobs {
   readonly #runtime: Runtime;
   readonly #clock: Clock;
-  readonly #parts: ReplicationJobParts;
+  readonly #config: ReplicatorConfig;
+  readonly #openJob: OpenJob;
   readonly #runs = new Map<HeldJob, Run>();
   /** Notified when one of them has ended. */
   readonly ended = new Notifier();
   /** What the groups of these jobs owe for them. */
   readonly meter: RunMeter;
 
-  constructor(parts: ReplicationJobParts) {
-    this.#runtime = parts.runtime;
-    this.#clock = parts.runtime.clock;
-    this.#parts = parts;
-    this.meter = new RunMeter(this.#clock, parts.config.fairShare.instalmentSec);
+  constructor(runtime: Runtime, config: ReplicatorConfig, openJob: OpenJob) {
+    this.#runtime = runtime;
+    this.#clock = runtime.clock;
+    this.#config = config;
+    this.#openJob = openJob;
+    this.meter = new RunMeter(this.#clock, config.fairShare.instalmentSec);
   }
 
   get count(): number {
@@ -40,13 +52,13 @@ export class RunningJobs {
   }
 
   start(held: HeldJob, job: Job): void {
-    const replication = this.#open(held, job);
-    if (replication === undefined) return;
-    const { data } = replication;
+    const opened = this.#open(held, job);
+    if (opened === undefined) return;
+    const { replication } = opened;
     const stop = new AbortController();
     this.meter.start(held, job.group);
     this.#runtime.trace.event("replication.accepted", { jobId: held.id });
-    const ended = this.#run(replication, stop.signal)
+    const ended = this.#run(opened, stop.signal)
       // The store failed it.
       .catch((error: unknown) => this.#abandon(held, error))
       .finally(() => {
@@ -56,9 +68,9 @@ export class RunningJobs {
       });
     this.#runs.set(held, {
       group: job.group,
-      isContinuous: data.replication?.continuous === true,
+      isContinuous: replication?.continuous === true,
       startedAtMs: this.#clock.monotonicMs(),
-      weight: data.replication?.weight ?? WEIGHT.default,
+      weight: replication?.weight ?? WEIGHT.default,
       stop,
       ended,
       isStopping: false,
@@ -66,9 +78,9 @@ export class RunningJobs {
   }
 
   /** Undefined for a job that a newer version stored, in a format that this one does not know: another node may. */
-  #open(held: HeldJob, job: Job): HeldReplication | undefined {
+  #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {
-      return new HeldReplication(this.#parts, held, job);
+      return this.#openJob(held, job, () => this.count);
     } catch (error) {
       this.#abandon(held, error);
       return undefined;
@@ -80,9 +92,9 @@ export class RunningJobs {
     this.#runtime.trace.event("replication.abandoned", { jobId, error: String(error) });
   }
 
-  async #run(replication: HeldReplication, signal: AbortSignal): Promise<void> {
-    const jitterMs = this.#parts.config.startupJitterMs * this.#runtime.random.ratio();
-    await new ReplicationJob(replication, () => this.count).run(signal, jitterMs);
+  async #run(job: ReturnType<OpenJob>, signal: AbortSignal): Promise<void> {
+    const jitterMs = this.#config.startupJitterMs * this.#runtime.random.ratio();
+    await job.run(signal, jitterMs);
   }
 
   /** Each writes a last checkpoint, and is due again at once. */

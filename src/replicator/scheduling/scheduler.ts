@@ -11,7 +11,7 @@ import { errorCode, Notifier, type Runtime, waitAtMost } from "../../base/index.
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import type { ReplicationJobParts } from "../run/held-replication.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import {
   chooseStops,
@@ -20,7 +20,7 @@ import {
   waitingCount,
   waitingCountMax,
 } from "./choose-stops.ts";
-import { RunningJobs } from "./running-jobs.ts";
+import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
  * Jobs accepted in one transaction: few, so that nodes with little room share what comes; more by a node with much room, because
@@ -45,12 +45,20 @@ interface EmptyQueue {
   readonly untilMs: number;
 }
 
+export interface SchedulerParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  /** Read at each use. */
+  readonly config: ReplicatorConfig;
+}
+
 export class Scheduler {
   readonly name = "replicator.scheduler";
   readonly #runtime: Runtime;
   readonly #kv: KeyValueStore;
   readonly #jobs: Jobs;
-  readonly #parts: ReplicationJobParts;
+  readonly #config: ReplicatorConfig;
   readonly #worker: JobWorker;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
@@ -62,13 +70,13 @@ export class Scheduler {
   /** While it is known that no job is due. */
   #empty: EmptyQueue | undefined;
 
-  constructor(parts: ReplicationJobParts, worker: JobWorker) {
-    this.#runtime = parts.runtime;
-    this.#kv = parts.kv;
-    this.#jobs = parts.jobs;
-    this.#parts = parts;
+  constructor({ runtime, kv, jobs, config }: SchedulerParts, worker: JobWorker, openJob: OpenJob) {
+    this.#runtime = runtime;
+    this.#kv = kv;
+    this.#jobs = jobs;
+    this.#config = config;
     this.#worker = worker;
-    this.#running = new RunningJobs(parts);
+    this.#running = new RunningJobs(runtime, config, openJob);
   }
 
   /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
@@ -118,13 +126,13 @@ export class Scheduler {
   /** Another interval counts at once. */
   get #cycleAtMs(): number {
     const { atMs, stretch } = this.#cycle;
-    return atMs + this.#parts.config.intervalSec * 1000 * stretch;
+    return atMs + this.#config.intervalSec * 1000 * stretch;
   }
 
   /** When the next look at those who wait is due. */
   get #lookAtMs(): number {
     if (this.#waitedBefore !== undefined) return this.#cycleAtMs;
-    return this.#cycleAtMs - this.#parts.config.intervalSec * 1000 * LOOK_AHEAD;
+    return this.#cycleAtMs - this.#config.intervalSec * 1000 * LOOK_AHEAD;
   }
 
   /** When it is time: stops what has had its turn, or is too much. */
@@ -132,7 +140,7 @@ export class Scheduler {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
     if (nowMs < this.#lookAtMs) return;
-    const { jobsMax, churnMax, intervalSec, runSecMin } = this.#parts.config;
+    const { jobsMax, churnMax, intervalSec, runSecMin } = this.#config;
     const slots = {
       jobsMax,
       churnMax,
@@ -182,7 +190,7 @@ export class Scheduler {
   get #chargeAtMs(): number {
     if (this.#running.meter.hasEnded) return this.#chargedAtMs + CHARGE_MS_MIN;
     if (this.#running.count === 0) return Number.POSITIVE_INFINITY;
-    return this.#chargedAtMs + this.#parts.config.fairShare.instalmentSec * 1000;
+    return this.#chargedAtMs + this.#config.fairShare.instalmentSec * 1000;
   }
 
   async #sendBill(): Promise<void> {
@@ -194,7 +202,7 @@ export class Scheduler {
   }
 
   get #room(): number {
-    return this.#parts.config.jobsMax - this.#running.count;
+    return this.#config.jobsMax - this.#running.count;
   }
 
   /** Starts what is due and fits, or learns that nothing is. */
