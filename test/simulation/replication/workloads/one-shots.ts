@@ -27,6 +27,8 @@ interface OneShot {
   jobId?: string;
   /** What the source had when a run was asked for that nobody had asked for before, by id and revision; and up to where. */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
+  /** Whether a run was accepted since then: a node may announce the end of the one before later than the store has it. */
+  hasRun: boolean;
   hasCompleted: boolean;
 }
 
@@ -47,14 +49,17 @@ export class OneShots implements Workload {
       const body = { ...places, ...jobOptions(random), create_target: true };
       const isPersistent = random.chance(0.5);
       const baseId = baseIdOf(scene, body);
-      return { baseId, source, target, body, isPersistent, hasCompleted: false };
+      return { baseId, source, target, body, isPersistent, hasRun: false, hasCompleted: false };
     });
     scene.world.listeners.push((name, fields = {}) => {
-      if (name !== "replication.ended" || fields.state !== "completed") return;
+      const isEnd = name === "replication.ended" && fields.state === "completed";
+      if (!isEnd && name !== "replication.accepted") return;
       for (const oneShot of this.#oneShots) {
         const isIts =
           fields.jobId === oneShot.jobId || String(fields.jobId).endsWith(`|${oneShot.target}`);
-        if (isIts) oneShot.hasCompleted = true;
+        if (!isIts) continue;
+        if (isEnd) oneShot.hasCompleted = oneShot.hasRun;
+        else oneShot.hasRun = true;
       }
     });
   }
@@ -144,6 +149,7 @@ export class OneShots implements Workload {
         const content = new Set((await contentOf(tx, source, () => true)).keys());
         oneShot.asked = { content, sequence: await source.updateSequence(tx) };
       }
+      oneShot.hasRun = false;
       oneShot.hasCompleted = false;
     });
   }
