@@ -1,0 +1,23 @@
+/**
+ * Records what a CouchDB answers to the rows of the API's tables, for all runs without one:
+ * `node test/api/record-couchdb.mjs http://user:password@127.0.0.1:5984`. The user is an administrator. Databases that it makes are
+ * removed again. It ends with 1 when a row expects another answer, which is recorded all the same.
+ */
+import { spawnSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const [url] = process.argv.slice(2);
+if (url === undefined || !URL.canParse(url)) {
+  process.stderr.write("Name the CouchDB: http://user:password@host:port\n");
+  process.exit(2);
+}
+const packageFile = createRequire(import.meta.url).resolve("vitest/package.json");
+const vitest = join(dirname(packageFile), "vitest.mjs");
+const { status } = spawnSync(process.execPath, [vitest, "run", "test/api"], {
+  cwd: fileURLToPath(new URL("../..", import.meta.url)),
+  env: { ...process.env, COUCHDB_URL: url, COUCHDB_RECORD: "1" },
+  stdio: "inherit",
+});
+process.exit(status ?? 1);

@@ -1,0 +1,107 @@
+/**
+ * What a CouchDB 3.5 answered to the rows of the API's tables, in a file for each file of tests. `record-couchdb.mjs` asks a CouchDB
+ * for them; every other run reads them, so that rows are judged by CouchDB's answers where there is no CouchDB.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect } from "vitest";
+import { type Answer, type AskOptions, bodyBytes, parsed } from "./api.fixture.ts";
+
+/** Whether what a CouchDB answers is recorded: `record-couchdb.mjs` says so. */
+export const IS_RECORDING = process.env.COUCHDB_RECORD === "1";
+
+const FOLDER = new URL("recorded/", import.meta.url);
+
+/** Headers that say when or by whom an answer was made. */
+const PASSING_HEADERS = new Set([
+  "connection",
+  "content-length",
+  "date",
+  "server",
+  "x-couch-request-id",
+  "x-couchdb-body-time",
+]);
+
+interface RecordedAnswer {
+  /** A digest of the question, without which an answer to a question that is no longer asked would count. */
+  readonly question: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+let recorded: Map<string, RecordedAnswer> | undefined;
+
+/** Keeps the answer to the row of the test that runs; the file is written when all tests of the file have run. */
+export function record(ask: string, options: AskOptions, answer: Answer): void {
+  recorded ??= new Map();
+  const name = testName();
+  if (recorded.has(name)) throw new Error(`Two rows have one name: ${name}`);
+  const headers = Object.entries(answer.headers)
+    .filter(([header]) => !PASSING_HEADERS.has(header))
+    .toSorted(([left], [right]) => (left < right ? -1 : 1));
+  const { status, text } = answer;
+  const kept = { question: digest(ask, options), status, headers: Object.fromEntries(headers) };
+  recorded.set(name, withoutChance({ ...kept, text }));
+}
+
+/** The recorded answer to the row of the test that runs. Throws when there is none to this question. */
+export function recordedAnswer(ask: string, options: AskOptions): Answer {
+  recorded ??= readRecording();
+  const found = recorded.get(testName());
+  if (found?.question !== digest(ask, options)) {
+    throw new Error("No CouchDB was asked this: record its answers (CONTRIBUTING.md)");
+  }
+  const { status, headers, text } = found;
+  return { status, headers, text, bytes: Buffer.from(text), json: parsed(text) };
+}
+
+afterAll(() => {
+  if (!IS_RECORDING || recorded === undefined) return;
+  mkdirSync(FOLDER, { recursive: true });
+  const names = [...recorded].toSorted(([left], [right]) => (left < right ? -1 : 1));
+  writeFileSync(recordingFile(), `${JSON.stringify(Object.fromEntries(names), null, 2)}\n`);
+});
+
+function readRecording(): Map<string, RecordedAnswer> {
+  const file = recordingFile();
+  const text = existsSync(file) ? readFileSync(file, "utf8") : "{}";
+  return new Map(Object.entries(JSON.parse(text) as Record<string, RecordedAnswer>));
+}
+
+function recordingFile(): string {
+  const tests = basename(expect.getState().testPath as string, ".test.ts");
+  return fileURLToPath(new URL(`${tests}.json`, FOLDER));
+}
+
+function testName(): string {
+  return expect.getState().currentTestName as string;
+}
+
+function digest(ask: string, { headers = {}, body }: AskOptions): string {
+  const hash = createHash("sha256").update(JSON.stringify([ask, headers]));
+  return hash.update(bodyBytes(body)).digest("hex").slice(0, 16);
+}
+
+/**
+ * What chance or the time of the recording made is the same in each: new ids and boundaries are numbered, sequences keep their number
+ * alone, and tags of what is not a revision, times and durations are always the same.
+ */
+function withoutChance(answer: RecordedAnswer): RecordedAnswer {
+  const { question, ...said } = answer;
+  const numbers = new Map<string, string>();
+  const numbered = (id: string): string => {
+    const number = numbers.get(id) ?? String(numbers.size + 1).padStart(32, "0");
+    numbers.set(id, number);
+    return number;
+  };
+  const text = JSON.stringify(said)
+    .replaceAll(/\b(\d+)-g1AAA[\w-]+/g, "$1-g1AAAA")
+    .replaceAll(/\\"[0-9A-Z]{20,}\\"/g, '\\"TAG\\"')
+    .replaceAll(/(instance_start_time\W+)\d+/g, (_, name) => `${name}1700000000`)
+    .replaceAll(/(execution_time_ms\W+)[\d.]+/g, (_, name) => `${name}1.5`)
+    .replaceAll(/(?<!\w|\d-)[0-9a-f]{32}(?!\w)/g, numbered);
+  return { question, ...JSON.parse(text) };
+}
