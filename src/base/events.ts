@@ -22,6 +22,10 @@ export interface Events {
     readonly message: string;
     readonly stack: string | undefined;
   };
+  /** Another process changed the local configuration file, and what stands there is in force. */
+  "configuration.reloaded": Readonly<Record<string, never>>;
+  /** A replication process of this server told what it counted. */
+  "counts.told": { readonly rowCount: number };
   /** A function of a design document wrote to the log. */
   "design.logged": { readonly codeId: string; readonly message: string };
   /** An answer could not be sent to its end. */
@@ -54,6 +58,8 @@ export interface Events {
   "kv.retry": { readonly code: string | undefined; readonly attempt: number };
   /** The store failed a run: the queue finds its job by its silence. */
   "replication.abandoned": { readonly jobId: string; readonly error: string };
+  /** A transient job was put into the queue. */
+  "replication.added": { readonly jobId: string };
   "replication.accepted": { readonly jobId: string };
   "replication.cancelled": { readonly jobId: string; readonly userName: string | null };
   "replication.checkpoint": { readonly source: string };
@@ -72,6 +78,8 @@ export interface Events {
   /** A run lost its job, and writes nothing more. */
   "replication.halted": { readonly jobId: string };
   "replication.last-checkpoint-failed": { readonly error: string };
+  /** Revisions of so many documents on the list of failures arrived. */
+  "replication.mended": { readonly documentCount: number };
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };
   "replication.outage-over": { readonly origin: string };
@@ -85,6 +93,8 @@ export interface Events {
     readonly error: string;
     readonly reason: string;
   };
+  /** A run stored its figures: everybody can see them from now on. */
+  "replication.reported": { readonly jobId: string };
   "replication.retry-failed": Failure;
   /** Jobs were asked to give their slots to others. */
   "replication.rotated": { readonly stopped: number; readonly waiting: number };

@@ -139,6 +139,7 @@ export class Replicator {
         group: groupOf(data),
         scheduledAtSec: Math.floor(nowMs / 1000),
       });
+      tx.afterCommit(() => runtime.trace.event("replication.added", { jobId: id }));
     });
     return id;
   }

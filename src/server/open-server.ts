@@ -265,7 +265,11 @@ function familyServices(
   if (config.replicationProcesses > 0) {
     assert(startProcess !== undefined, "Who wants further processes says how one is started");
     for (let number = 1; number <= config.replicationProcesses; number++) {
-      const onCounted = (report: unknown): void => counts.absorb(report as CountReport);
+      const onCounted = (told: unknown): void => {
+        const report = told as CountReport;
+        counts.absorb(report);
+        runtime.trace.event("counts.told", { rowCount: report.length });
+      };
       services.push(new ReplicationProcess(number, () => startProcess(shown.url, onCounted)));
     }
   }

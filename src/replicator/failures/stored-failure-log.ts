@@ -76,6 +76,9 @@ export class StoredFailureLog implements FailureLog {
     for (let start = 0; start < failed.length; start += WRITE_ROWS_MAX) {
       await this.#change(failed.slice(start, start + WRITE_ROWS_MAX), []);
     }
+    if (arrived.length > 0) {
+      runtime.trace.event("replication.mended", { documentCount: arrived.length });
+    }
     for (const { id, revision, phase, status, error, reason } of failed) {
       const fields = { documentId: id, revision, phase, status, error, reason };
       runtime.trace.event("replication.refused", fields);

@@ -194,7 +194,7 @@ export class HeldReplication {
 
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
-    const { kv, jobs } = this.parts;
+    const { runtime, kv, jobs } = this.parts;
     const endsRestart = this.#hasCheckpoint;
     const stored = this.#data;
     const timeoutSec = await kv.transact(async (tx) => {
@@ -204,6 +204,7 @@ export class HeldReplication {
     });
     this.#learnTimeout(timeoutSec);
     this.#noteStored(stored);
+    runtime.trace.event("replication.reported", { jobId: this.held.id });
     // From now on it need not be looked at again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
   }

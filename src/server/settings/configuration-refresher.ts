@@ -17,7 +17,9 @@ export class ConfigurationRefresher {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#runtime.clock.sleep(INTERVAL_MS, signal).catch(() => {});
-      this.#configuration.reloadIfChanged();
+      if (this.#configuration.reloadIfChanged()) {
+        this.#runtime.trace.event("configuration.reloaded", {});
+      }
     }
   }
 }

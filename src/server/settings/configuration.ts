@@ -91,9 +91,11 @@ export class Configuration implements SettingTexts {
     }
   }
 
-  /** Reads the local file again if another process has changed it. */
-  reloadIfChanged(): void {
-    if (this.#fileTime() !== this.#modifiedAtMs) this.reload();
+  /** Reads the local file again if another process has changed it; whether it has. */
+  reloadIfChanged(): boolean {
+    if (this.#fileTime() === this.#modifiedAtMs) return false;
+    this.reload();
+    return true;
   }
 
   /** Calls `listener` after each change of a key of the section, until the answer is called. */
