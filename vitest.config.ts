@@ -1,4 +1,9 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/support/longest-first.ts";
+
+/** A test that waits for what never comes has to end some time. A busy machine is no reason: it may be many times slower. */
+const PATIENCE_MS = 600_000;
 
 export default defineConfig({
   test: {
@@ -6,8 +11,11 @@ export default defineConfig({
     globalSetup: "./test/support/build.ts",
     // Native modules and child processes want processes of their own.
     pool: "forks",
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Many tests wait for processes more than they compute.
+    maxWorkers: availableParallelism() + 1,
+    sequence: { sequencer: LongestFirst },
+    testTimeout: PATIENCE_MS,
+    hookTimeout: PATIENCE_MS,
     reporters: ["default", "./test/support/closing-line-reporter.ts"],
   },
 });
