@@ -534,7 +534,8 @@ describe("changes", () => {
     await store.write((tx, database) =>
       database.writeLocal(tx, { id: "_local/x", parent: undefined, body: "{}" }),
     );
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    // A watch that fires has done so when other callbacks had their turn.
+    await new Promise((resolve) => setImmediate(resolve));
     expect(fired).toBe(false);
     await store.edit(interactive("a"));
     await firing;

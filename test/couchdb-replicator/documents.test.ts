@@ -1,7 +1,6 @@
 /** What documents may be and how many: limits of the target, branches, selections, and the target that is made. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
-import { until } from "../support/open-process.ts";
 import { ATTACHED, count, documents, openPair, type Pair, write } from "./pair.fixture.ts";
 
 let pair: Pair;
@@ -246,7 +245,7 @@ describe("selections", () => {
     const more = { target: "by-many-ids-copy", create_target: true, doc_ids: ids };
     const written = await pair.here.call("PUT", document, pair.body("by-many-ids", more));
     expect(written.status).toBe(201);
-    const { body: ended } = await until(
+    const { body: ended } = await pair.here.onceAnswered(
       () => pair.here.call("GET", `/_scheduler/docs${document}`),
       (answer) => answer.body.state === "completed",
     );
@@ -303,7 +302,7 @@ test("should_populate_replicate_compact, many writes while a continuous job runs
     await write(pair.here, "busy", docs);
     expect((await pair.here.call("POST", "/busy/_compact")).status).toBe(202);
   }
-  await until(
+  await pair.here.onceAnswered(
     () => differences("busy"),
     ({ length }) => length === 0,
   );

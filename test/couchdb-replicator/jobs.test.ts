@@ -1,6 +1,7 @@
 /** Jobs of documents and bodies, as `_scheduler` shows them: `couch_replicator_db_tests`, `…_transient_jobs_tests` and others. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../support/open-process.ts";
+import { onceThere } from "../support/changes-feed.ts";
 import { documentJob, documents, openPair, type Pair, write } from "./pair.fixture.ts";
 
 let pair: Pair;
@@ -80,7 +81,7 @@ describe("two jobs of one replication", () => {
     const start = () => pair.replicate("noop", { continuous: true });
     const { body: first } = await start();
     const path = `/_scheduler/jobs/${encodeURIComponent(first._local_id)}`;
-    const { body: before } = await until(
+    const { body: before } = await pair.here.onceAnswered(
       () => pair.here.call("GET", path),
       ({ body }) => body.state === "running",
     );
@@ -98,10 +99,7 @@ describe("two jobs of one replication", () => {
       }),
     );
     expect(new Set(ids).size).toBe(2);
-    await until(
-      () => pair.ids("several"),
-      ({ length }) => length === 2,
-    );
+    await onceThere(pair.there.url, "several", ({ size }) => size === 2);
   });
 });
 
@@ -178,12 +176,12 @@ describe("retain_stats", () => {
       rest: async () => {
         const path = `/_tandem/jobs/${encodeURIComponent(id)}`;
         await pair.here.call("POST", `${path}/_pause`);
-        await until(
+        await pair.here.onceAnswered(
           () => pair.here.call("GET", path),
           ({ body }) => body.state === "pending",
         );
         await pair.here.call("POST", `${path}/_resume`);
-        await until(
+        await pair.here.onceAnswered(
           () => pair.here.call("GET", path),
           ({ body }) => body.state === "running",
         );
@@ -198,7 +196,7 @@ describe("retain_stats", () => {
         ),
       figures: async (read: number) => {
         const path = `/_scheduler/jobs/${encodeURIComponent(id)}`;
-        const { body } = await until(
+        const { body } = await pair.here.onceAnswered(
           () => pair.here.call("GET", path),
           ({ body: job }) =>
             job.info?.docs_read === read &&

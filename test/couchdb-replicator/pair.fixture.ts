@@ -4,7 +4,7 @@ import {
   openHttpProxy,
   type ProxiedRequest,
 } from "../support/faults/http-proxy.ts";
-import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 
 export interface Pair {
   /** Replicates, and has the sources. */
@@ -109,7 +109,7 @@ export async function documentJob(
   id: string,
   ...states: readonly string[]
 ): Promise<Answer["body"]> {
-  const { body } = await until(
+  const { body } = await node.onceAnswered(
     () => node.call("GET", `/_scheduler/docs/_replicator/${id}`),
     ({ body: job }) => states.includes(job.state),
   );

@@ -1,7 +1,7 @@
 /** CouchDB's `replication_test.exs` (Elixir): one database copied again and again while it changes, and what users may do. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
-import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 import { documents, openPair, type Pair, write } from "./pair.fixture.ts";
 
 let pair: Pair;
@@ -198,7 +198,7 @@ test("continuous replication: what comes and goes is followed until the job is c
   expect(status).toBe(202);
   const path = `/_scheduler/jobs/${encodeURIComponent(started._local_id)}`;
   const arrived = (revisionCount: number) =>
-    until(
+    pair.here.onceAnswered(
       () => pair.here.call("GET", path),
       ({ body: { info } }: Answer) =>
         info?.revisions_checked >= revisionCount && info.through_seq === info.source_seq,

@@ -1,6 +1,6 @@
 /** What users get wrong: CouchDB's status, an error and a reason that name the field, and a server that stays up. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 
 const processes = new Processes();
 let node: TandemProcess;
@@ -100,7 +100,7 @@ test("cancelling what is not there, or not named, is refused", async () => {
 test("the job of a document is not cancelled behind the document's back", async () => {
   const body = { source: "a", target: "kept", create_target: true, continuous: true };
   expect((await node.call("PUT", "/_replicator/kept", body)).status).toBe(201);
-  const { body: job } = await until(
+  const { body: job } = await node.onceAnswered(
     () => node.call("GET", "/_scheduler/docs/_replicator/kept"),
     (answer) => answer.body.state === "running",
   );

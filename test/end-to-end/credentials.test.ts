@@ -1,7 +1,7 @@
 /** A user with a password: many jobs, one session, and nothing of the password anywhere. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
-import { call, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { call, Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const PASSWORD = "pass-word-0815";
@@ -50,7 +50,7 @@ test("jobs of one user share a session, also one that the server forgets meanwhi
     const document = { source: source(), target: `copy-${number}`, create_target: true };
     await here.call("PUT", `/_replicator/job-${number}`, document);
   }
-  await until(
+  await here.onceAnswered(
     () => here.call("GET", "/_scheduler/docs?states=completed"),
     ({ body }) => body.total_rows === 10,
   );
@@ -59,7 +59,7 @@ test("jobs of one user share a session, also one that the server forgets meanwhi
   const authorized = proxy.requests.filter(({ headers }) => headers.authorization !== undefined);
   expect(authorized).toEqual([]);
   proxy.intercept((request, forward) => forward(request));
-}, 60_000);
+});
 
 test("a wrong password is a 401 that does not repeat it", async () => {
   const body = { source: source("wrong-0815"), target: "none", create_target: true };

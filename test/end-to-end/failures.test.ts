@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, type Intercept, openHttpProxy } from "../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load } from "../support/sample-data.ts";
 
 const processes = new Processes();
@@ -90,7 +90,7 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
     target: `${target.url}/seven`,
     create_target: true,
   });
-  const { body: job } = await until(
+  const { body: job } = await here.onceAnswered(
     () => here.call("GET", "/_scheduler/docs/_replicator/seven"),
     ({ body }) => body.state === "completed",
   );
@@ -161,7 +161,7 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
   expect((await compare(`${here.url}/seven`, `${there.url}/seven`)).differences).toEqual([]);
   const { body: document } = await here.call("GET", "/_scheduler/docs/_replicator/seven");
   expect(document.state).toBe("completed");
-}, 120_000);
+});
 
 test("a continuous job tries its failures again while it runs, and an update that arrives takes them off", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
@@ -182,14 +182,14 @@ test("a continuous job tries its failures again while it runs, and an update tha
     continuous: true,
   });
   const path = pathOf(started._local_id);
-  await until(
+  await here.onceAnswered(
     () => here.call("GET", path),
     ({ body }) => body.total_rows === 3,
   );
   target.intercept((request, forward) => forward(request));
   const { body: one } = await here.call("GET", "/stream/one");
   await here.call("PUT", "/stream/one", { _rev: one._rev, more: 1 });
-  const { body: left } = await until(
+  const { body: left } = await here.onceAnswered(
     () => here.call("GET", path),
     ({ body }) => body.total_rows === 2,
   );
@@ -201,7 +201,7 @@ test("a continuous job tries its failures again while it runs, and an update tha
   expect(resting).toEqual({ status: 202, body: { ok: true, tried: 2, total_rows: 2 } });
   expect((await here.call("GET", job)).body).toMatchObject({ paused: true });
   await here.call("POST", `${job}/_resume`, {});
-  await until(
+  await here.onceAnswered(
     () => here.call("GET", path),
     ({ body }) => body.total_rows === 0,
   );
@@ -209,7 +209,7 @@ test("a continuous job tries its failures again while it runs, and an update tha
   expect(retried).toEqual({ status: 200, body: { ok: true, tried: 0, total_rows: 0 } });
   expect((await compare(`${here.url}/stream`, `${there.url}/stream`)).differences).toEqual([]);
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
-}, 60_000);
+});
 
 /** A target that refuses one document, as long as `isClosed`. */
 async function closedTarget() {
@@ -243,7 +243,7 @@ test.each(["hold", "crash"])(
       failure_policy: policy,
       checkpoint_interval: 100,
     });
-    const { body: failures } = await until(
+    const { body: failures } = await here.onceAnswered(
       () => here.call("GET", pathOf(document)),
       ({ status, body }) => status === 200 && body.total_rows === 1 && body.failures[0].tries > 1,
     );
@@ -251,7 +251,7 @@ test.each(["hold", "crash"])(
       id: "bad",
       reason: expect.stringContaining("closed"),
     });
-    const { body: job } = await until(
+    const { body: job } = await here.onceAnswered(
       () => here.call("GET", `/_scheduler/docs/${document}`),
       ({ body }) => body.state === (policy === "hold" ? "running" : "crashing"),
     );
@@ -261,14 +261,13 @@ test.each(["hold", "crash"])(
     if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
     else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
     gate.isClosed = false;
-    await until(
+    await here.onceAnswered(
       () => here.call("GET", `/_scheduler/docs/${document}`),
       ({ body }) => body.state === "completed",
     );
     const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
     expect(comparison.differences).toEqual([]);
   },
-  60_000,
 );
 
 test.each([true, false])(
@@ -285,18 +284,17 @@ test.each([true, false])(
       continuous,
       failure_retry_sec: 1,
     });
-    await until(
+    await here.onceAnswered(
       () => here.call("GET", pathOf(document)),
       ({ body }) => body.total_rows === 1 && body.failures[0].tries > 1,
     );
     gate.isClosed = false;
-    await until(
+    await here.onceAnswered(
       () => here.call("GET", pathOf(document)),
       ({ body }) => body.total_rows === 0,
     );
     expect((await there.call("GET", `/${database}/bad`)).status).toBe(200);
   },
-  60_000,
 );
 
 test.each([

@@ -8,7 +8,7 @@ import {
   truncatedMultipart,
   unreliable,
 } from "../support/faults/unreliable.ts";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const processes = new Processes();
@@ -32,40 +32,36 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   test.each([
     ["films", sampleLines("films").slice(0, 600)],
     ["countries", sampleLines("countries").slice(0, 60)],
-  ])(
-    "%s arrive whole",
-    async (name, lines) => {
-      const database = `${name}-${way}`;
-      const isPull = way === "pulled";
-      await load(isPull ? there : here, database, lines);
-      const proxy = await openHttpProxy(there.url);
-      proxies.push(proxy);
-      const faultCount = FAULT_NAMES.length * ROUNDS;
-      const { intercept, counts } = unreliable(lines.length, faultCount);
-      proxy.intercept(intercept);
-      const remote = `${proxy.url}/${database}`;
-      const document = `/_replicator/${database}`;
-      await here.call("PUT", document, {
-        ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
-        create_target: true,
-        connection_timeout: 1000,
-        // Many small requests: each may meet a fault.
-        worker_batch_size: 10,
-      });
-      const { body: ended } = await until(
-        () => here.call("GET", `/_scheduler/docs${document}`),
-        ({ body }) => body.state === "completed" || body.state === "failed",
-      );
-      expect(ended.state).toBe("completed");
-      expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(faultCount);
-      const id = encodeURIComponent(`_replicator/${database}`);
-      const { body: failures } = await here.call("GET", `/_tandem/jobs/${id}/failures`);
-      expect(failures).toEqual({ total_rows: 0, failures: [] });
-      const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
-      expect(comparison).toMatchObject({ documentCount: lines.length, differences: [] });
-    },
-    60_000,
-  );
+  ])("%s arrive whole", async (name, lines) => {
+    const database = `${name}-${way}`;
+    const isPull = way === "pulled";
+    await load(isPull ? there : here, database, lines);
+    const proxy = await openHttpProxy(there.url);
+    proxies.push(proxy);
+    const faultCount = FAULT_NAMES.length * ROUNDS;
+    const { intercept, counts } = unreliable(lines.length, faultCount);
+    proxy.intercept(intercept);
+    const remote = `${proxy.url}/${database}`;
+    const document = `/_replicator/${database}`;
+    await here.call("PUT", document, {
+      ...(isPull ? { source: remote, target: database } : { source: database, target: remote }),
+      create_target: true,
+      connection_timeout: 1000,
+      // Many small requests: each may meet a fault.
+      worker_batch_size: 10,
+    });
+    const { body: ended } = await here.onceAnswered(
+      () => here.call("GET", `/_scheduler/docs${document}`),
+      ({ body }) => body.state === "completed" || body.state === "failed",
+    );
+    expect(ended.state).toBe("completed");
+    expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(faultCount);
+    const id = encodeURIComponent(`_replicator/${database}`);
+    const { body: failures } = await here.call("GET", `/_tandem/jobs/${id}/failures`);
+    expect(failures).toEqual({ total_rows: 0, failures: [] });
+    const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
+    expect(comparison).toMatchObject({ documentCount: lines.length, differences: [] });
+  });
 });
 
 test("countries are pulled whole through multipart bodies that are each cut short once", async () => {
@@ -85,7 +81,7 @@ test("countries are pulled whole through multipart bodies that are each cut shor
   expect([...counts.keys()].sort()).toEqual([...CUT_WAYS].sort());
   const comparison = await compare(`${here.url}/cut-short`, `${there.url}/cut-short`);
   expect(comparison).toMatchObject({ attachmentCount: lines.length, differences: [] });
-}, 60_000);
+});
 
 test.each([
   ["pulled", "films", 100],

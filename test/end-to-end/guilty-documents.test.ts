@@ -8,7 +8,6 @@ import {
   type Pair,
 } from "../couchdb-replicator/pair.fixture.ts";
 import type { Intercept, ProxiedAnswer, ProxiedRequest } from "../support/faults/http-proxy.ts";
-import { until } from "../support/open-process.ts";
 
 let pair: Pair;
 beforeAll(async () => {
@@ -75,7 +74,7 @@ async function listed(name: string): Promise<string[]> {
 
 /** Lets the job crash so often. */
 async function crashes(name: string, count: number): Promise<void> {
-  await until(
+  await pair.here.onceAnswered(
     () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
     ({ body }) => body.error_count >= count,
   );
@@ -342,7 +341,7 @@ test.concurrent.each(
     await pair.fill(database, documents(20, attached));
     faults[side].set(database, intercept("doc-7"));
     await start(database, { ...more, failure_policy: policy, checkpoint_interval: 100 });
-    const { body } = await until(
+    const { body } = await pair.here.onceAnswered(
       () => pair.here.call("GET", pathOf(database)),
       (answer) => answer.status === 200 && answer.body.failures[0]?.tries > 1,
     );
@@ -475,7 +474,7 @@ test.concurrent("documents that fail together are all listed, and retries in vai
     ),
   );
   await start("together", { continuous: true });
-  await until(
+  await pair.here.onceAnswered(
     () => listed("together"),
     (rows) => rows.length === 10,
   );

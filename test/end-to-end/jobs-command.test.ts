@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 const ADMIN = { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" };
@@ -56,7 +56,7 @@ function tandem(...flags: readonly string[]): Promise<Ran> {
 }
 
 function stateOnce(documentId: string, state: string) {
-  return until(
+  return node.onceAnswered(
     () => ask("GET", `/_tandem/jobs/${encodeURIComponent(documentId)}`),
     ({ body }) => body.state === state,
   );

@@ -1,15 +1,13 @@
 /** RFC 013: who serves and who copies; and replication in processes of its own, beside the API. */
+import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load } from "../support/sample-data.ts";
 import { onSharedStores } from "../support/shared-stores.ts";
-
-// Processes that start processes, on a machine that may be busy.
-vi.setConfig({ testTimeout: 120_000 });
 
 interface Worker {
   readonly pid: string;
@@ -21,7 +19,7 @@ async function workers(node: TandemProcess): Promise<readonly Worker[]> {
 }
 
 function workersOnce(node: TandemProcess, passes: (found: readonly Worker[]) => boolean) {
-  return until(() => workers(node), passes);
+  return node.onceAnswered(() => workers(node), passes);
 }
 
 function lives(pid: number): boolean {
@@ -78,7 +76,7 @@ onSharedStores((openStore) => {
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
     // What they count arrives in the answers of the process that serves.
-    const { value } = await until(
+    const { value } = await node.onceAnswered(
       async () =>
         (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
       (counter) => counter.value > 0,
@@ -102,12 +100,11 @@ onSharedStores((openStore) => {
       ...openStore(processes),
       flags: ["--replication-processes", "1"],
     });
-    const [worker] = await workersOnce(node, (found) => found.length === 1);
+    await workersOnce(node, (found) => found.length === 1);
+    // Both write to one pipe, which is closed when the last of them has ended.
+    const closed = once(node.child, "close");
     await node.kill();
-    await until(
-      async () => lives(Number(worker?.pid)),
-      (alive) => !alive,
-    );
+    await closed;
   });
 
   test("a frontend opens no connection to others, and a replication node listens nowhere", async () => {
@@ -124,10 +121,8 @@ onSharedStores((openStore) => {
       const frontend = await processes.open({ ...options, flags: ["--node-type", "api_frontend"] });
       const body = { source: `http://127.0.0.1:${port}/a`, target: "b", create_target: true };
       const answered = frontend.call("POST", "/_replicate", body);
-      await until(
-        () => frontend.call("GET", "/_scheduler/jobs"),
-        ({ body: { total_rows } }) => total_rows === 1,
-      );
+      await frontend.events.event("replication.added");
+      expect((await frontend.call("GET", "/_scheduler/jobs")).body.total_rows).toBe(1);
       expect(await workers(frontend)).toEqual([]);
       expect(requestCount).toBe(0);
 

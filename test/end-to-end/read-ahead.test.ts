@@ -1,7 +1,7 @@
 /** A worker reads from a server while what it read before is written, one batch ahead and no more; and holds up no retry. */
 import { afterAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
-import { Processes, until } from "../support/open-process.ts";
+import { Processes } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const BATCH_COUNT = 4;
@@ -62,7 +62,7 @@ test("the only worker of a job asks for the second batch while the first is writ
   expect(body.history[0].docs_written).toBe(BATCH_COUNT * BATCH_SIZE);
   expect(readCounts).toEqual([2, 3, 4, 4]);
   expect(togetherMax).toEqual({ reading: 1, writing: 1 });
-}, 20_000);
+});
 
 test("a retry that is asked for does not wait for workers that are busy", async () => {
   const node = await processes.open();
@@ -100,20 +100,20 @@ test("a retry that is asked for does not wait for workers that are busy", async 
     worker_batch_size: BATCH_SIZE,
   });
   const failures = `/_tandem/jobs/${encodeURIComponent("_replicator/busy")}/failures`;
-  await until(
+  await node.onceAnswered(
     () => node.call("GET", failures),
     ({ body }) => body.total_rows === 1 && held.length === 1,
   );
   await node.call("POST", `${failures}/_retry`, {});
-  await until(
+  await node.onceAnswered(
     () => node.call("GET", failures),
     ({ body }) => body.total_rows === 0,
   );
   expect(held).toHaveLength(1);
   held[0]?.();
-  const { body: ended } = await until(
+  const { body: ended } = await node.onceAnswered(
     () => node.call("GET", "/_scheduler/docs/_replicator/busy"),
     ({ body }) => body.state === "completed",
   );
   expect(ended.info.docs_written).toBe(2 * BATCH_SIZE);
-}, 20_000);
+});

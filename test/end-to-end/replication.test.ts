@@ -1,8 +1,9 @@
 /** Two nodes, two processes: what one has arrives on the other, whole. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { onceThere } from "../support/changes-feed.ts";
 import { compare } from "../support/compare.ts";
 import { EXACT_BODY, ODD_IDS, writeOddDocuments } from "../support/odd-documents.ts";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const processes = new Processes();
@@ -62,7 +63,7 @@ describe.each(WAYS)("%s", (way) => {
     expect((await compare(`${here.url}/${database}`, copy)).differences).toEqual([]);
     const flag = await fetch(`${copy}/ABW/flag.svg`);
     expect(await flag.text()).toBe("<svg/>");
-  }, 60_000);
+  });
 
   test("a conflict, a deletion, a design document and odd ids arrive, winners equal", async () => {
     const database = `odd-${suffix}`;
@@ -134,11 +135,8 @@ test("a continuous job shows true figures while it runs", async () => {
   const id = body._local_id;
   expect(id).toMatch(/^[0-9a-f]{32}\+continuous\+create_target$/);
   await here.call("PUT", "/watched/one", {});
-  await until(
-    () => there.call("GET", "/watched/one"),
-    (answer) => answer.status === 200,
-  );
-  const { body: tasks } = await until(
+  await onceThere(there.url, "watched", (ids) => ids.has("one"));
+  const { body: tasks } = await here.onceAnswered(
     () => here.call("GET", "/_active_tasks"),
     (answer) => answer.body[0]?.docs_written === 1,
   );
@@ -157,4 +155,4 @@ test("a continuous job shows true figures while it runs", async () => {
   expect(cancelled).toEqual({ status: 200, body: { ok: true, _local_id: id } });
   const again = await here.call("POST", "/_replicate", { replication_id: id, cancel: true });
   expect(again).toEqual({ status: 404, body: { error: "not_found", reason: "missing" } });
-}, 60_000);
+});

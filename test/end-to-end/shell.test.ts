@@ -3,8 +3,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { deferred } from "../support/deferred.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
@@ -153,21 +154,16 @@ test("what a run left behind is remembered by the runs after it, until it has ar
 
 test("an interrupted copy says how to go on, and goes on", async () => {
   const target = `${proxy.url}/films-late`;
-  let isHeld = true;
+  const released = deferred();
   proxy.intercept(async (request, forward) => {
-    while (isHeld && request.path.endsWith("/_bulk_docs")) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    if (request.path.endsWith("/_bulk_docs")) await released.promise;
     return forward(request);
   });
   const first = start("replicate", `${server.url}/films`, target, "--create-target");
-  await until(
-    async () => proxy.requests.some(({ path }) => path === "/films-late/_bulk_docs"),
-    (isThere) => isThere,
-  );
+  await proxy.received(({ path }) => path === "/films-late/_bulk_docs");
   first.child.kill("SIGINT");
   expect(await first.ended).toMatchObject({ code: 1, text: expect.stringContaining("goes on") });
-  isHeld = false;
+  released.resolve();
   expect((await start("replicate", `${server.url}/films`, target).ended).code).toBe(0);
 });
 
@@ -176,4 +172,4 @@ test("a password is never printed", async () => {
   const { code, text } = await start("replicate", source, `${server.url}/none`).ended;
   expect(code).toBe(1);
   expect(text).not.toContain("4711");
-}, 60_000);
+});

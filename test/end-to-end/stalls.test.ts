@@ -1,12 +1,13 @@
 /** Connections that die without a word: the job notices, and goes on over others. */
 import { afterAll, beforeEach, expect, test } from "vitest";
+import { onceThere } from "../support/changes-feed.ts";
 import { compare } from "../support/compare.ts";
 import {
   type HttpProxy,
   openHttpProxy,
   type ProxiedRequest,
 } from "../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const WORKER_COUNT = 4;
@@ -44,7 +45,7 @@ test("a run that stands still is begun anew, over new connections, with fewer wo
     worker_processes: WORKER_COUNT,
     worker_batch_size: 10,
   });
-  await until(
+  await here.onceAnswered(
     () => here.call("GET", "/_scheduler/docs/_replicator/films"),
     ({ body }) => body.state === "completed",
   );
@@ -62,7 +63,7 @@ test("a run that stands still is begun anew, over new connections, with fewer wo
   const ports = held.map((requests) => requests.map(({ fromPort }) => fromPort));
   expect(new Set(ports.flat()).size).toBe(ports.flat().length);
   expect((await compare(`${here.url}/films`, `${there.url}/films`)).differences).toEqual([]);
-}, 60_000);
+});
 
 test("a feed that is quiet is none that is silent", async () => {
   await here.call("PUT", "/_replicator/films", {
@@ -71,12 +72,7 @@ test("a feed that is quiet is none that is silent", async () => {
     create_target: true,
     continuous: true,
   });
-  const feeds = (): number =>
-    proxy.requests.filter(({ path }) => path.includes("feed=longpoll")).length;
-  await until(
-    async () => feeds(),
-    (count) => count > 10,
-  );
+  await proxy.received(({ path }) => path.includes("feed=longpoll"), 11);
   expect(stallCount()).toBe(0);
   // Now the server keeps its answer for itself.
   let isSilent = true;
@@ -85,14 +81,8 @@ test("a feed that is quiet is none that is silent", async () => {
     if (!request.path.includes("feed=longpoll") || !isSilent) return answer;
     return { ...answer, cut: { afterBytes: 0, how: "stall" } };
   });
-  await until(
-    async () => stallCount(),
-    (count) => count > 0,
-  );
+  await here.events.event("replication.stalled");
   isSilent = false;
   await there.call("PUT", "/films/late", {});
-  await until(
-    () => here.call("GET", "/films/late"),
-    ({ status }) => status === 200,
-  );
-}, 60_000);
+  await onceThere(here.url, "films", (ids) => ids.has("late"));
+});

@@ -66,7 +66,6 @@ test.skipIf(!canMountFiles)(
       });
     });
   },
-  600_000,
 );
 
 /** Until every thread stands still. */

@@ -59,7 +59,7 @@ test("the map grows by itself, also under another process that reads", async () 
     await otherKv.close();
     await kv.close();
   });
-}, 60_000);
+});
 
 test.skipIf(!canMountMemory)(
   "a full disk refuses what it cannot keep, and keeps the rest",

@@ -83,7 +83,7 @@ test(`a machine that fails loses no acknowledged commit, and leaves none by half
     }),
     { numRuns: RUN_COUNT },
   );
-}, 600_000);
+});
 
 test("a short transaction that clears more than a redo record holds is carried out and judged like any other", async () => {
   await withDirectory(async (directory) => {

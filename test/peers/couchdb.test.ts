@@ -3,6 +3,7 @@
  * an administrator: `COUCHDB_URL=http://user:password@127.0.0.1:5984 npx vitest run test/peers`.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { onceThere } from "../support/changes-feed.ts";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import {
@@ -12,7 +13,7 @@ import {
   unreliable,
 } from "../support/faults/unreliable.ts";
 import { writeOddDocuments } from "../support/odd-documents.ts";
-import { type Answer, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const COUCHDB_URL = process.env.COUCHDB_URL;
@@ -59,72 +60,64 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
   test.each([
     ["films", films],
     ["countries with their flags", countries],
-  ])(
-    "%s go from us to it and back, by our replicator",
-    async (name, lines) => {
-      const database = `tandem-test-ours-${name.slice(0, 5)}`;
-      await load(tandem, database, lines);
-      const there = `${withUser}/${database}`;
-      const back = `${database}-back`;
-      for (const [source, target] of [
-        [database, there],
-        [there, back],
-      ]) {
-        const { status, body } = await tandem.call("POST", "/_replicate", {
-          source,
-          target,
-          create_target: true,
-        });
-        expect([status, body.history?.[0].docs_written]).toEqual([200, lines.length]);
-        const again = await tandem.call("POST", "/_replicate", {
-          source,
-          target,
-          create_target: true,
-        });
-        expect(again.body.no_changes).toBe(true);
-      }
-      expect(await compare(`${tandem.url}/${database}`, there)).toMatchObject({
-        documentCount: lines.length,
-        differenceCount: 0,
+  ])("%s go from us to it and back, by our replicator", async (name, lines) => {
+    const database = `tandem-test-ours-${name.slice(0, 5)}`;
+    await load(tandem, database, lines);
+    const there = `${withUser}/${database}`;
+    const back = `${database}-back`;
+    for (const [source, target] of [
+      [database, there],
+      [there, back],
+    ]) {
+      const { status, body } = await tandem.call("POST", "/_replicate", {
+        source,
+        target,
+        create_target: true,
       });
-      expect(
-        (await compare(`${tandem.url}/${database}`, `${tandem.url}/${back}`)).differenceCount,
-      ).toBe(0);
-    },
-    120_000,
-  );
+      expect([status, body.history?.[0].docs_written]).toEqual([200, lines.length]);
+      const again = await tandem.call("POST", "/_replicate", {
+        source,
+        target,
+        create_target: true,
+      });
+      expect(again.body.no_changes).toBe(true);
+    }
+    expect(await compare(`${tandem.url}/${database}`, there)).toMatchObject({
+      documentCount: lines.length,
+      differenceCount: 0,
+    });
+    expect(
+      (await compare(`${tandem.url}/${database}`, `${tandem.url}/${back}`)).differenceCount,
+    ).toBe(0);
+  });
 
   test.each([
     ["films", films],
     ["countries with their flags", countries],
-  ])(
-    "%s go from us to it and back, by its replicator",
-    async (name, lines) => {
-      const database = `tandem-test-its-${name.slice(0, 5)}`;
-      await load(tandem, database, lines);
-      const ours = `${tandem.url}/${database}`;
-      const there = `${withUser}/${database}`;
-      const back = `${ours}-back`;
-      for (const [source, target] of [
-        [ours, there],
-        [there, back],
-      ]) {
-        const { status, body } = await couchdb.call("POST", "/_replicate", {
-          source,
-          target,
-          create_target: true,
-        });
-        expect([status, body.history?.[0].docs_written, body.reason]).toEqual([
-          200,
-          lines.length,
-          undefined,
-        ]);
-      }
-      expect((await compare(ours, there)).differenceCount).toBe(0);
-      expect((await compare(ours, back)).differenceCount).toBe(0);
-    },
-    120_000,
-  );
+  ])("%s go from us to it and back, by its replicator", async (name, lines) => {
+    const database = `tandem-test-its-${name.slice(0, 5)}`;
+    await load(tandem, database, lines);
+    const ours = `${tandem.url}/${database}`;
+    const there = `${withUser}/${database}`;
+    const back = `${ours}-back`;
+    for (const [source, target] of [
+      [ours, there],
+      [there, back],
+    ]) {
+      const { status, body } = await couchdb.call("POST", "/_replicate", {
+        source,
+        target,
+        create_target: true,
+      });
+      expect([status, body.history?.[0].docs_written, body.reason]).toEqual([
+        200,
+        lines.length,
+        undefined,
+      ]);
+    }
+    expect((await compare(ours, there)).differenceCount).toBe(0);
+    expect((await compare(ours, back)).differenceCount).toBe(0);
+  });
 
   test("odd documents go both ways, by both replicators", async () => {
     const database = "tandem-test-odd";
@@ -159,13 +152,13 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     });
     expect(byCouchBack.status).toBe(200);
     expect((await compare(there, `${tandem.url}/odd-pushed`)).differences).toEqual([]);
-  }, 120_000);
+  });
 
   /** The job of a document, when it has ended. */
   const ended = async (database: string, body: object): Promise<Answer["body"]> => {
     const document = `/_replicator/${database}`;
     expect((await tandem.call("PUT", document, body)).status).toBe(201);
-    const { body: job } = await until(
+    const { body: job } = await tandem.onceAnswered(
       () => tandem.call("GET", `/_scheduler/docs${document}`),
       ({ body: { state } }) => state === "completed" || state === "failed",
     );
@@ -205,7 +198,6 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
         differences: [],
       });
     },
-    120_000,
   );
 
   test("a continuous job follows a CouchDB, and goes on after it was stopped and started", async () => {
@@ -219,17 +211,14 @@ describe.skipIf(COUCHDB_URL === undefined)("with a CouchDB", () => {
     });
     expect(status).toBe(201);
     await couchdb.call("PUT", `/${database}/one`, {});
-    await until(
-      () => tandem.call("GET", "/followed/one"),
-      (answer) => answer.status === 200,
-    );
+    await onceThere(tandem.url, "followed", (ids) => ids.has("one"));
     await tandem.call(
       "DELETE",
       `/_replicator/follow?rev=${(await tandem.call("GET", "/_replicator/follow")).body._rev}`,
     );
-    await until(
+    await tandem.onceAnswered(
       () => tandem.call("GET", "/_active_tasks"),
       ({ body }) => body.length === 0,
     );
-  }, 60_000);
+  });
 });

@@ -16,7 +16,7 @@ import {
   unreliable,
   withSessions,
 } from "../support/faults/unreliable.ts";
-import { call, Processes, type TandemProcess, until } from "../support/open-process.ts";
+import { call, Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const SERVER = fileURLToPath(new URL("../support/pouchdb-server.cjs", import.meta.url));
@@ -87,7 +87,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
       connection_timeout: 1000,
       worker_batch_size: 10,
     });
-    const { body: ended } = await until(
+    const { body: ended } = await tandem.onceAnswered(
       () => tandem.call("GET", `/_scheduler/docs${document}`),
       ({ body }) => body.state === "completed" || body.state === "failed",
     );
@@ -106,7 +106,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
       documentCount: films.length + 2,
       leafCount: films.length + 3,
     });
-  }, 120_000);
+  });
 });
 
 test("flags are pulled through faults, whole: a server without multipart is asked for each attachment", async () => {
@@ -129,7 +129,7 @@ test("flags are pulled through faults, whole: a server without multipart is aske
     connection_timeout: 1000,
     worker_batch_size: 5,
   });
-  const { body: ended } = await until(
+  const { body: ended } = await tandem.onceAnswered(
     () => tandem.call("GET", `/_scheduler/docs/_replicator/${database}`),
     ({ body }) => body.state === "completed" || body.state === "failed",
   );
@@ -141,4 +141,4 @@ test("flags are pulled through faults, whole: a server without multipart is aske
   const flag = await fetch(`${tandem.url}/${database}/ABW/flag.svg`);
   const original = await fetch(`${pouchUrl}/${database}/ABW/flag.svg`);
   expect(await flag.text()).toBe(await original.text());
-}, 120_000);
+});

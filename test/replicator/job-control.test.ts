@@ -4,7 +4,6 @@ import { MemoryStorage } from "../../src/kv/index.ts";
 import { type JobControl, matchesFilter, parseReplication } from "../../src/replicator/index.ts";
 import { jobOutcome } from "../../src/replicator/jobs/job-data.ts";
 import { type Node, openNode } from "../support/open-node.ts";
-import { until } from "../support/open-process.ts";
 
 const USER = { userName: null, isAdmin: true };
 const OPERATOR = "ops";
@@ -37,10 +36,13 @@ async function stateOf(node: Node, jobId: string) {
   return (await node.replicator.find(jobId))?.data.state;
 }
 
-/** Resolves when the document is in `b`. */
+/** Resolves when the document is in `b`, which may not be there yet. */
 async function arrived(node: Node, id: string): Promise<void> {
-  const ids = async () => Object.keys(await node.content("b").catch(() => ({})));
-  await until(ids, (found) => found.includes(id));
+  await node.onceContent("b", (ids) => ids.includes(id));
+}
+
+function endingCount(node: Node): number {
+  return node.events.filter(({ name }) => name === "replication.ended").length;
 }
 
 function ended(node: Node, jobId: string, state: string) {
@@ -103,10 +105,10 @@ test("a job that is reset reads everything again, and goes on from its own check
   expect(await node.replicator.commands.startFrom(jobId, 0, OPERATOR)).toBe("done");
   await arrived(node, "three");
   expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("done");
-  const { events } = await until(
-    () => controlOf(node, jobId),
-    ({ restartAt }) => restartAt === undefined,
-  );
+  // The run that was told to begin anew ended first.
+  await node.event("replication.ended", () => endingCount(node) === 2);
+  const { events, restartAt } = await controlOf(node, jobId);
+  expect(restartAt).toBeUndefined();
   expect(events.map(({ action }) => action)).toEqual(["pause", "reset"]);
 });
 

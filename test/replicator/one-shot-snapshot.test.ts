@@ -72,7 +72,7 @@ test("a job whose source grows with each document that it copies ends, with what
   expect(copied.entries.map(({ id: copiedId }) => copiedId).toSorted()).toEqual(BEFORE);
   expect(addedCount).toBeGreaterThanOrEqual(BEFORE.length);
   await node.stop();
-}, 60_000);
+});
 
 test("the next job goes on where the bound was, and copies what came since", async () => {
   const node = openVirtualNode({});
@@ -107,7 +107,7 @@ test("a normal feed of our own ends with what was there when it was asked for", 
   const { results, pending } = JSON.parse(text);
   expect(results.map(({ id }: { id: string }) => id)).toEqual(BEFORE.map((id) => `before-${id}`));
   expect(pending).toBeGreaterThan(0);
-}, 60_000);
+});
 
 describe("over HTTP", () => {
   /** A server whose answers are pieces, by turns; after a text that is `BREAK` the connection is reset. */

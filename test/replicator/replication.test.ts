@@ -95,7 +95,7 @@ test("a filter that changes while a job runs makes it another replication, from 
     ({ replicationId }) => replicationId !== first.replicationId,
   );
   expect(second.jobId).toBe(jobId);
-  while (Object.keys(await node.content("b")).length < 3) await node.runtime.clock.sleep(20);
+  await node.onceContent("b", ({ length }) => length >= 3);
   expect(Object.keys(await node.content("b"))).toEqual(["doc-0001", "doc-0002", "doc-0003"]);
 });
 

@@ -2,7 +2,7 @@
  * What the fair share promises, over hours of virtual time. `SEEDS=1000-1099 npx vitest run test/simulation/fair-share.test.ts` takes
  * other workloads.
  */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { FAIR_SHARE_DEFAULT, usageSec } from "../../src/jobs/index.ts";
 import { jainIndex } from "./figures.ts";
 import { SeededRandom } from "./kernel/seeded-random.ts";
@@ -16,8 +16,6 @@ import {
 import { SLOTS, SlotCluster } from "./slot-cluster.ts";
 
 // Hours of virtual time are seconds of a core that others may want, too.
-vi.setConfig({ testTimeout: 240_000 });
-
 const HOUR_SEC = 3600;
 const [firstSeed = 0, lastSeed = 5] = (process.env.SEEDS ?? "0-3").split("-").map(Number);
 const seeds = Array.from({ length: lastSeed - firstSeed + 1 }, (_, index) => firstSeed + index);

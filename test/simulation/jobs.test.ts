@@ -51,19 +51,19 @@ test("a store that forgets what transactions have read is found out", async () =
   // Jobs that two accepted.
   const options = () => ({ storage: new ForgetfulStorage(), workerCount: 8 });
   expect(await found(options)).toMatch(/a row too many|which is running/);
-}, 120_000);
+});
 
 test("a store that carries out half a commit is found out", async () => {
   expect(await found(() => ({ storage: new TearingStorage() }))).toMatch(
     /a row is missing|a row too many|and became|former holder/,
   );
-}, 120_000);
+});
 
 test("a store that loses a commit of which it said that it was carried out is found out", async () => {
   expect(await found(() => ({ storage: new LosingStorage() }))).toMatch(
     /though nothing happened|and became|former holder|ended:/,
   );
-}, 120_000);
+});
 
 test.each([
   ["does not ask for the lock", CarelessJobs, /(update|finish) of job-\d+ by a former holder/],
@@ -71,11 +71,7 @@ test.each([
   ["does not renew leases", SilentJobs, /though nothing happened to it/],
   ["drops what is given to a job while it runs", ForgetfulJobs, /job-\d+ is .*, and became/],
   ["writes an earlier format that says less", LossyJobs, /a row|counter of|due at/],
-] as const)(
-  "a queue that %s is found out",
-  async (_, Saboteur, problem) => {
-    const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new Saboteur(...parts);
-    expect(await found(() => ({ openJobs }))).toMatch(problem);
-  },
-  120_000,
-);
+] as const)("a queue that %s is found out", async (_, Saboteur, problem) => {
+  const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new Saboteur(...parts);
+  expect(await found(() => ({ openJobs }))).toMatch(problem);
+});

@@ -101,19 +101,15 @@ test.each([
   ["ends the feed early", curtailing, / was completed without /],
   ["lets pass what nobody selected", unfiltering, / which nobody selected/],
   ["writes elsewhere what a hostile server says", misdirecting, / b has doc-\d+-stray /],
-] as const)(
-  "an endpoint that %s is found out",
-  async (_, sabotage, problem) => {
-    const workloads: WorkloadName[] = ["one-shots", "hostility"];
-    const options = () => ({ workloads, endpointsOver: sabotage() });
-    expect(await found(problem, options)).toMatch(problem);
-  },
-  300_000,
-);
+] as const)("an endpoint that %s is found out", async (_, sabotage, problem) => {
+  const workloads: WorkloadName[] = ["one-shots", "hostility"];
+  const options = () => ({ workloads, endpointsOver: sabotage() });
+  expect(await found(problem, options)).toMatch(problem);
+});
 
 test("a client that takes a server's silence for consent is found out", async () => {
   expect(await found(/ passes /, () => ({ fetchOver: trusting }))).toMatch(/ passes /);
-}, 300_000);
+});
 
 const distorted = (distort: (data: JobData) => JobData) => ({ openJobs: distortingJobs(distort) });
 
@@ -125,20 +121,16 @@ test.each([
     /crashed.*: is completed/,
   ],
   ["forgets why a job failed", { failure: undefined }, / without an error| with undefined/],
-])(
-  "a queue that %s is found out",
-  async (_, change, problem) => {
-    const options = () => distorted((data) => ({ ...data, ...change }));
-    expect(await found(problem, options)).toMatch(problem);
-  },
-  300_000,
-);
+])("a queue that %s is found out", async (_, change, problem) => {
+  const options = () => distorted((data) => ({ ...data, ...change }));
+  expect(await found(problem, options)).toMatch(problem);
+});
 
 test("a queue that takes jobs from nodes that run them is found out", async () => {
   const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new SilentJobs(...parts);
   const problem = /though nothing happened to it/;
   expect(await found(problem, () => ({ openJobs }))).toMatch(problem);
-}, 300_000);
+});
 
 test.each([
   [
@@ -148,13 +140,9 @@ test.each([
   ],
   ["carries out half a commit", TearingStorage, /a row|and became|counts|Assertion/],
   ["loses a commit", LosingStorage, /and became|though nothing| passes |former holder/],
-])(
-  "a store that %s is found out",
-  async (_, Storage, problem) => {
-    expect(await found(problem, () => ({ storage: new Storage() }))).toMatch(problem);
-  },
-  300_000,
-);
+])("a store that %s is found out", async (_, Storage, problem) => {
+  expect(await found(problem, () => ({ storage: new Storage() }))).toMatch(problem);
+});
 
 const claim = ReplicationOwnership.prototype.claim;
 
@@ -250,15 +238,11 @@ async function* otherBytes(): ReturnType<AttachmentStore["read"]> {
   yield Buffer.from("other");
 }
 
-test.each(IDLE)(
-  "%s is found out",
-  async (_, problem, workloads, sabotage) => {
-    const sabotaged = sabotage();
-    try {
-      expect(await found(problem, () => ({ workloads }))).toMatch(problem);
-    } finally {
-      sabotaged.mockRestore();
-    }
-  },
-  300_000,
-);
+test.each(IDLE)("%s is found out", async (_, problem, workloads, sabotage) => {
+  const sabotaged = sabotage();
+  try {
+    expect(await found(problem, () => ({ workloads }))).toMatch(problem);
+  } finally {
+    sabotaged.mockRestore();
+  }
+});

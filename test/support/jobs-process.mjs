@@ -3,7 +3,7 @@
  * writes each job's data again and again if it is told to. Runs built code.
  *
  * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease: "thread" or "process". It sends what happens, and obeys `{ blockMs }`: its event
- * loop is then busy for so long. SIGTERM lets it leave.
+ * loop is then busy for so long, and every job tells of its first write after that. SIGTERM lets it leave.
  */
 import { setMaxListeners } from "node:events";
 import {
@@ -38,15 +38,18 @@ const worker = new JobWorker({
   leaseMs: Number(leaseMs),
 });
 
+let blockCount = 0;
 const stopping = new AbortController();
 process.on("SIGTERM", () => stopping.abort(new Error("SIGTERM")));
 process.on("message", ({ blockMs }) => {
   const endMs = performance.now() + blockMs;
   while (performance.now() < endMs);
+  blockCount++;
   send({ event: "unblocked" });
 });
 
 async function hold(held, over) {
+  let toldCount = blockCount;
   for (let number = 1; !over.aborted; number++) {
     try {
       await kv.transact((tx) => jobs.update(tx, held, { node, number }));
@@ -54,6 +57,8 @@ async function hold(held, over) {
       send({ event: "halted", id: held.id, code: error.code });
       return;
     }
+    if (toldCount !== blockCount) send({ event: "wrote", id: held.id });
+    toldCount = blockCount;
     await clock.sleep(20, over).catch(() => {});
   }
 }

@@ -1,6 +1,6 @@
 /** A node without sockets: store, databases, queue, replicator, scheduler; several can share a storage. */
 
-import { type Runtime, Utf8Text } from "../../src/base/index.ts";
+import { errorCode, type Runtime, Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
@@ -112,6 +112,21 @@ export async function openNode({
         ({ id, leaves }) => [id, leaves.map(({ revision }) => revision)] as const,
       );
       return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
+    },
+    /** Resolves when the ids of the database's documents pass. The database may not be there yet. */
+    async onceContent(database: string, passes: (ids: readonly string[]) => boolean) {
+      for (;;) {
+        const { isThere, changed } = await kv.transact(async (tx) => {
+          const opened = await databases.open(tx, database).catch((error: unknown) => {
+            if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+            throw error;
+          });
+          const changed = opened?.watchChanges(tx) ?? databases.updates.watch(tx);
+          return { isThere: opened !== undefined, changed };
+        });
+        if (isThere && passes(Object.keys(await this.content(database)))) return changed.cancel();
+        await changed.fired();
+      }
     },
   };
 }

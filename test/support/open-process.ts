@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { AnnouncedEvents } from "./announced-events.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
@@ -28,8 +29,12 @@ export interface TandemProcess {
   readonly child: ChildProcess;
   /** What was written to standard error so far. */
   readonly log: () => string;
+  /** Those of the processes that it started are among them. */
+  readonly events: AnnouncedEvents;
   /** JSON in, JSON out. */
   call(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Asks, and again after every event of this process, until the answer passes. */
+  onceAnswered<T>(ask: () => Promise<T>, passes: (answer: T) => boolean): Promise<T>;
   /** Ends the process without warning. */
   kill(): Promise<void>;
   /** Asks the process to stop; its exit code. */
@@ -94,7 +99,8 @@ function spawnTandem(
     flags.push("--config", file);
   }
   return spawn(process.execPath, [MAIN, ...flags], {
-    env: { ...process.env, ...environment },
+    // Tests wait for events, those of single requests and figures among them.
+    env: { ...process.env, TANDEM_LOG_LEVEL: "debug", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }
@@ -109,23 +115,22 @@ async function openProcess(
   options: ProcessOptions & { readonly directory: string },
 ): Promise<TandemProcess> {
   const child = spawnTandem(options);
-  let log = "";
-  child.stderr.on("data", (chunk: Buffer) => {
-    log += chunk.toString();
-  });
+  const events = new AnnouncedEvents(child.stderr);
   const url = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
       const match = /^listening on (http:\/\/.*)$/.exec(line);
       if (match !== null) resolve(match[1] as string);
     });
-    child.once("exit", (code) => reject(new Error(`the node ended with ${code}: ${log}`)));
+    child.once("exit", (code) => reject(new Error(`the node ended with ${code}: ${events.text}`)));
   });
   return {
     url,
     port: Number(new URL(url).port),
     child,
-    log: () => log,
+    log: () => events.text,
+    events,
     call: (method, path, body) => call(`${url}${path}`, method, body),
+    onceAnswered: (ask, passes) => onceAnswered([{ events }], ask, passes),
     kill: () => endProcess(child, "SIGKILL"),
     async stop() {
       await endProcess(child, "SIGTERM");
@@ -145,15 +150,16 @@ export async function call(url: string, method: string, body?: unknown): Promise
   return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 }
 
-/** Asks again and again until the answer passes. The test's own time-out is the limit. */
-export async function until<T>(
+/** Asks, and again after every event of one of the processes, until the answer passes: for what changes with these events. */
+export async function onceAnswered<T>(
+  processes: readonly Pick<TandemProcess, "events">[],
   ask: () => Promise<T>,
   passes: (answer: T) => boolean,
-  pauseMs = 50,
 ): Promise<T> {
   for (;;) {
+    const counts = processes.map(({ events }) => events.count);
     const answer = await ask();
     if (passes(answer)) return answer;
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    await Promise.any(processes.map(({ events }, index) => events.next(counts[index] as number)));
   }
 }

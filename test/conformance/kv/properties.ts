@@ -61,7 +61,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
       ),
       parameters,
     );
-  }, 120_000);
+  });
 
   test(`transactions at once have the results of their order of commits (seed ${seed})`, async () => {
     const transaction = fc.array(step, { minLength: 1, maxLength: 6 });
@@ -88,7 +88,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
       }),
       parameters,
     );
-  }, 120_000);
+  });
 
   test(`a ring of keys stays a ring while many turn it (seed ${seed})`, async () => {
     const nodeCount = 12;
@@ -127,7 +127,7 @@ export function propertyTests(fixture: () => Fixture, runCount: number): void {
       return count;
     });
     expect(length).toBe(nodeCount);
-  }, 60_000);
+  });
 }
 
 interface Committed {

@@ -32,6 +32,8 @@ export interface HttpProxy {
   readonly url: string;
   /** Every request that came, in order. */
   readonly requests: readonly ProxiedRequest[];
+  /** Resolves when so many requests that pass have come, those of the past among them. */
+  received(passes: (request: ProxiedRequest) => boolean, count?: number): Promise<void>;
   /** What is done with requests from now on. */
   intercept(intercept: Intercept): void;
   close(): Promise<void>;
@@ -44,6 +46,7 @@ const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "tran
 
 export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
   const requests: ProxiedRequest[] = [];
+  const wake: (() => void)[] = [];
   const forward: Forward = (request) => ask(serverUrl, request);
   let current: Intercept = forward;
   const server = createServer(async (incoming, response) => {
@@ -60,6 +63,7 @@ export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
         fromPort: incoming.socket.remotePort ?? 0,
       };
       requests.push(request);
+      for (const come of wake.splice(0)) come();
       await send(response, await current(request, forward));
     } catch {
       // Whoever asked has gone, or the server behind has: neither side hears any more.
@@ -71,6 +75,11 @@ export async function openHttpProxy(serverUrl: string): Promise<HttpProxy> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
+    async received(passes, count = 1) {
+      while (requests.filter(passes).length < count) {
+        await new Promise<void>((resolve) => wake.push(resolve));
+      }
+    },
     intercept: (intercept) => {
       current = intercept;
     },

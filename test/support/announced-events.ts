@@ -1,0 +1,85 @@
+/** What a process announces on its standard error, for tests that wait for it. */
+import type { Readable } from "node:stream";
+import type { EventName, Events } from "../../src/base/index.ts";
+
+/** An event as the log shows it: its name, and its members beside that. */
+type Announced = { readonly event: EventName } & Readonly<Record<string, unknown>>;
+
+/** Tells of the question itself, so waiting for it would be asking without end. */
+const OWN_EVENT: EventName = "api.answered";
+
+export class AnnouncedEvents {
+  readonly #events: Announced[] = [];
+  #isOver = false;
+  #text = "";
+  #wake: (() => void)[] = [];
+
+  constructor(log: Readable) {
+    let rest = "";
+    log.on("data", (chunk: Buffer) => {
+      const text = chunk.toString();
+      this.#text += text;
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) this.#take(line);
+    });
+    log.once("close", () => {
+      this.#isOver = true;
+      this.#wakeAll();
+    });
+  }
+
+  /** What was written so far. */
+  get text(): string {
+    return this.#text;
+  }
+
+  /** How many events there were, those about answers of the API left out. */
+  get count(): number {
+    return this.#events.length;
+  }
+
+  /** Resolves with the first event of this name, past or future, that passes. Rejects when the process ends before. */
+  async event<Name extends EventName>(
+    name: Name,
+    passes: (event: Events[Name]) => boolean = () => true,
+  ): Promise<Events[Name]> {
+    for (let seen = 0; ; await this.next(seen)) {
+      for (; seen < this.#events.length; seen++) {
+        const event = this.#events[seen] as Announced;
+        if (event.event !== name) continue;
+        const fields = event as unknown as Events[Name];
+        if (passes(fields)) return fields;
+      }
+    }
+  }
+
+  /** Resolves when there are more events than `count`. Rejects when the process ends before. */
+  async next(count: number): Promise<void> {
+    while (this.#events.length <= count) {
+      if (this.#isOver) throw new Error(`The process has ended: ${this.#text}`);
+      await new Promise<void>((resolve) => this.#wake.push(resolve));
+    }
+  }
+
+  #take(line: string): void {
+    const event = announced(line);
+    if (event === undefined || event.event === OWN_EVENT) return;
+    this.#events.push(event);
+    this.#wakeAll();
+  }
+
+  #wakeAll(): void {
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+}
+
+function announced(line: string): Announced | undefined {
+  if (!line.startsWith("{")) return undefined;
+  try {
+    return JSON.parse(line) as Announced;
+  } catch {
+    // Two processes wrote into one line.
+    return undefined;
+  }
+}
