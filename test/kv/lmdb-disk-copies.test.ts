@@ -2,12 +2,11 @@
  * What is on the disk when a commit is acknowledged: the file system is a file of another one, and a copy of that has nothing of what the
  * system still holds in memory. The writer stands still while it is copied.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, readdirSync, readFileSync } from "node:fs";
+import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { utf8Decode } from "../../src/base/index.ts";
@@ -15,6 +14,7 @@ import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 import { bytes } from "../conformance/kv/fixture.ts";
 import { canMountFiles, fileDisk, makeFileDisk, withMount } from "../support/mounts.ts";
+import { stopWhollyByPolling } from "../support/stop-process.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 /** `TANDEM_DISK_COPIES=200` for more. */
@@ -50,7 +50,7 @@ test.skipIf(!canMountFiles)(
           for (let round = 0; round < COPY_COUNT; round++) {
             for (let count = 0; count < 50; count++)
               await once(lines, "line", { signal: over.signal });
-            await stop(writer);
+            await stopWhollyByPolling(writer);
             const acknowledgedBefore = acknowledged;
             copyFileSync(disk, copy);
             writer.kill("SIGCONT");
@@ -67,15 +67,6 @@ test.skipIf(!canMountFiles)(
     });
   },
 );
-
-/** Until every thread stands still. */
-async function stop(writer: ChildProcess): Promise<void> {
-  writer.kill("SIGSTOP");
-  const threads = `/proc/${writer.pid}/task`;
-  const isStill = (thread: string): boolean =>
-    / T /.test(readFileSync(join(threads, thread, "stat"), "utf8"));
-  while (!readdirSync(threads).every(isStill)) await sleep(1);
-}
 
 /** The last number of the store, whose rows all have to be of the same commit. */
 async function countedIn(directory: string): Promise<number> {
