@@ -111,6 +111,8 @@ export interface Events {
     readonly error: string;
     readonly pauseMs: number;
   };
+  /** A login was refused, or with `mode` "warn" would have been: the password was wrong too often. */
+  "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }
 
 export type EventName = keyof Events;

@@ -33,12 +33,14 @@ import { isLoopback, type ServerConfig } from "./settings/config.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { corsSettings } from "./settings/cors-settings.ts";
 import { designFunctions, securityDefault } from "./settings/database-settings.ts";
+import { lockoutSettings } from "./settings/lockout-settings.ts";
 import { MaskedConfiguration } from "./settings/node-configuration.ts";
 import { passwordSettings } from "./settings/password-settings.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
 import { REPLICATOR_SECTION, replicatorConfig } from "./settings/replicator-settings.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { Authentication } from "./users/authentication.ts";
+import { LoginLockout } from "./users/login-lockout.ts";
 import { SessionCookies } from "./users/session-cookies.ts";
 import { UserDirectory } from "./users/user-directory.ts";
 import { hashPasswords } from "./users/user-passwords.ts";
@@ -189,6 +191,7 @@ async function openAccounts(
     settings,
     users,
     cookies,
+    lockout: new LoginLockout(lockoutSettings(configuration), runtime),
     clock,
     allowsParty,
   });

@@ -46,7 +46,7 @@ export function routes(
       get handlers() {
         return authentication.handlers;
       },
-      logIn: (name, password) => authentication.logIn(name, password),
+      logIn: (name, password, peer) => authentication.logIn(name, password, peer),
       get clearedCookie() {
         return parts.cookies.cleared;
       },

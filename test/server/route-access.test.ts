@@ -11,9 +11,11 @@ import { readConfig } from "../../src/server/index.ts";
 import { EventCounts, Metrics } from "../../src/server/metrics/metrics.ts";
 import { routes } from "../../src/server/routes.ts";
 import { authenticationSettings } from "../../src/server/settings/authentication-settings.ts";
+import { lockoutSettings } from "../../src/server/settings/lockout-settings.ts";
 import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
 import { passwordSettings } from "../../src/server/settings/password-settings.ts";
 import { Authentication } from "../../src/server/users/authentication.ts";
+import { LoginLockout } from "../../src/server/users/login-lockout.ts";
 import { SessionCookies } from "../../src/server/users/session-cookies.ts";
 import { UserDirectory } from "../../src/server/users/user-directory.ts";
 import { ADMIN, type AskOptions, type OpenApi, openApi } from "../api/api.fixture.ts";
@@ -299,6 +301,7 @@ async function openWorld(): Promise<OpenApi> {
           settings,
           users,
           cookies,
+          lockout: new LoginLockout(lockoutSettings(configuration), runtime),
           clock,
           allowsParty: false,
         }),

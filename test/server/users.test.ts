@@ -208,9 +208,27 @@ describe("a hash that asks for too much", () => {
   });
 });
 
+test("whoever gives five wrong passwords is refused, also with the right one", async () => {
+  await signUp();
+  const logIn = (password: string) => ask("POST", "/_session", { body: { name, password } });
+  for (let count = 0; count < 5; count++) expect((await logIn("wrong")).status).toBe(401);
+  const refused = {
+    status: 403,
+    json: {
+      error: "forbidden",
+      reason: "Account is temporarily locked due to multiple authentication failures",
+    },
+  };
+  expect(await logIn("pw")).toMatchObject(refused);
+  expect(await ask("GET", "/_session", { as: `${name}:pw` })).toMatchObject(refused);
+  expect((await ask("GET", "/_session", { as: ROOT })).status).toBe(200);
+});
+
 test("logins of one user do not hold up those of another", async () => {
   const setting = "/_node/_local/_config/chttpd_auth/iterations";
+  const lockout = "/_node/_local/_config/chttpd_auth_lockout/mode";
   await ask("PUT", setting, { as: ROOT, body: '"100000"' });
+  await ask("PUT", lockout, { as: ROOT, body: '"off"' });
   try {
     const busy = name;
     await signUp();
@@ -226,6 +244,7 @@ test("logins of one user do not hold up those of another", async () => {
     expect(ended.indexOf(name)).toBeLessThan(4);
   } finally {
     await ask("PUT", setting, { as: ROOT, body: '"10"' });
+    await ask("DELETE", lockout, { as: ROOT });
   }
 });
 

@@ -11,10 +11,14 @@ import { defineRoute, type Route } from "../http/router.ts";
 export interface SessionAuthority {
   /** Names of the ways to prove it, as `authentication_handlers` has them. */
   readonly handlers: readonly string[];
-  /** The user's roles and a `Set-Cookie` header; undefined for a wrong name or password. */
+  /**
+   * The user's roles and a `Set-Cookie` header; undefined for a wrong name or password. Throws a ProtocolError 403 for a user and
+   * an address from which the password was wrong too often.
+   */
   logIn(
     name: string,
     password: string,
+    peer: string,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined>;
   /** A `Set-Cookie` header that ends a session. */
   readonly clearedCookie: string;
@@ -50,7 +54,7 @@ async function showSession(
 
 async function logIn(authority: SessionAuthority, call: Call): Promise<ApiResponse> {
   const { name, password } = await readCredentials(call);
-  const session = await authority.logIn(name, password);
+  const session = await authority.logIn(name, password, call.request.peer);
   if (session === undefined) {
     const body = { error: "unauthorized", reason: "Name or password is incorrect." };
     return json(401, body, { "Set-Cookie": authority.clearedCookie });

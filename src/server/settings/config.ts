@@ -10,6 +10,7 @@ import { Configuration, readIni } from "./configuration.ts";
 import { CORS_SETTINGS } from "./cors-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import type { IniSections } from "./ini.ts";
+import { LOCKOUT_SETTINGS } from "./lockout-settings.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
 import { REPLICATOR_SETTINGS } from "./replicator-settings.ts";
 import {
@@ -112,6 +113,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       ...AUTHENTICATION_SETTINGS,
       ...CORS_SETTINGS,
       ...DATABASE_SETTINGS,
+      ...LOCKOUT_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,
     ],

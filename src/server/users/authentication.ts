@@ -10,6 +10,7 @@ import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { Configuration } from "../settings/configuration.ts";
 import { tokenUser } from "./json-web-token.ts";
+import type { LoginLockout } from "./login-lockout.ts";
 import type { SessionCookies } from "./session-cookies.ts";
 import type { KnownUser, UserDirectory } from "./user-directory.ts";
 
@@ -24,6 +25,7 @@ export interface AuthenticationParts {
   readonly settings: AuthenticationSettings;
   readonly users: UserDirectory;
   readonly cookies: SessionCookies;
+  readonly lockout: LoginLockout;
   readonly clock: Clock;
   /** Whether a server without administrators takes everybody for one. */
   readonly allowsParty: boolean;
@@ -57,17 +59,18 @@ export class Authentication {
   async logIn(
     name: string,
     password: string,
+    peer: string,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined> {
-    const user = await this.#byPassword(name, password);
+    const user = await this.#byPassword(name, password, peer);
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user) };
   }
 
-  #ask(handler: string, { headers }: ApiRequest): Promise<User | undefined> {
+  #ask(handler: string, { headers, peer }: ApiRequest): Promise<User | undefined> {
     switch (handler) {
       case "cookie":
         return this.#byCookie(headers.get("cookie"));
       case "default":
-        return this.#byBasic(headers.get("authorization"));
+        return this.#byBasic(peer, headers.get("authorization"));
       case "proxy":
         return this.#byProxy(headers);
       default:
@@ -91,7 +94,7 @@ export class Authentication {
     return allowsParty && configuration.section("admins").size === 0;
   }
 
-  async #byBasic(header = ""): Promise<User | undefined> {
+  async #byBasic(peer: string, header = ""): Promise<User | undefined> {
     const authorization = /^basic\s+(\S+)\s*$/i.exec(header);
     if (authorization === null) return undefined;
     const encoded = authorization[1] as string;
@@ -101,24 +104,30 @@ export class Authentication {
     const pair = Buffer.from(encoded, "base64").toString("utf8");
     const colon = pair.indexOf(":");
     if (colon < 0) return undefined;
-    const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1));
+    const user = await this.#byPassword(pair.slice(0, colon), pair.slice(colon + 1), peer);
     if (user !== undefined) return userOf(user.name, user.roles);
     // In a party any name is as good as none.
     if (this.#isParty()) return PARTY;
     throw new ProtocolError(401, "unauthorized", "Name or password is incorrect.");
   }
 
-  async #byPassword(name: string, password: string): Promise<KnownUser | undefined> {
-    const user = await this.#parts.users.find(name);
+  async #byPassword(name: string, password: string, peer: string): Promise<KnownUser | undefined> {
+    const { users, lockout } = this.#parts;
+    const user = await users.find(name);
     if (user === undefined) return undefined;
+    const attempt = { name, salt: user.salt, peer };
+    lockout.check(attempt);
     const credentials = JSON.stringify([name, user.hash, password]);
     const known = createHmac("sha256", this.#verifiedKey).update(credentials).digest("base64");
     if (this.#verified.has(known)) return user;
-    if (!(await user.matches(password))) return undefined;
+    if (!(await user.matches(password))) {
+      lockout.failed(attempt);
+      return undefined;
+    }
     const [oldest] = this.#verified;
     if (this.#verified.size >= VERIFIED_COUNT_MAX && oldest) this.#verified.delete(oldest);
     this.#verified.add(known);
-    await this.#parts.users.upgradeHash(name, password);
+    await users.upgradeHash(name, password);
     return user;
   }
 

@@ -1,0 +1,79 @@
+/**
+ * Who has given wrong passwords too often is refused for a while (`couch_auth_lockout`, `[chttpd_auth_lockout]`). Failures are
+ * counted for a user, as known by one salt, and the address from which they come: whoever guesses locks nobody else out, and a
+ * new password begins a new count. The count ends a stated time after its first failure. Each node counts for itself.
+ */
+import { createHash } from "node:crypto";
+import type { Clock, Trace } from "../../base/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import type { LockoutSettings } from "../settings/lockout-settings.ts";
+
+/** A login: who, as known by which salt, from where. */
+export interface LoginAttempt {
+  readonly name: string;
+  readonly salt: string;
+  /** The address of the client. */
+  readonly peer: string;
+}
+
+interface Failures {
+  readonly endsAtMs: number;
+  count: number;
+}
+
+export class LoginLockout {
+  readonly #settings: LockoutSettings;
+  readonly #clock: Clock;
+  readonly #trace: Trace;
+  /** In the order of their first failures. */
+  readonly #failures = new Map<string, Failures>();
+
+  constructor(
+    settings: LockoutSettings,
+    { clock, trace }: { readonly clock: Clock; readonly trace: Trace },
+  ) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#trace = trace;
+  }
+
+  /** Before the password is looked at. Throws CouchDB's 403 for whoever has failed too often. */
+  check({ name, salt, peer }: LoginAttempt): void {
+    const { mode, threshold } = this.#settings;
+    if (mode === "off") return;
+    const failures = this.#current(keyOf({ name, salt, peer }));
+    if (failures === undefined || failures.count < threshold) return;
+    this.#trace.event("users.login-refused", { name, peer, mode });
+    if (mode === "enforce") throw new ProtocolError(403, "forbidden", LOCKED);
+  }
+
+  failed(attempt: LoginAttempt): void {
+    const { mode, countedMax, lifetimeMs } = this.#settings;
+    if (mode === "off") return;
+    const key = keyOf(attempt);
+    const failures = this.#current(key);
+    if (failures !== undefined) {
+      failures.count++;
+      return;
+    }
+    const [oldest] = this.#failures.keys();
+    if (this.#failures.size >= countedMax && oldest !== undefined) this.#failures.delete(oldest);
+    this.#failures.set(key, { count: 1, endsAtMs: this.#clock.monotonicMs() + lifetimeMs });
+  }
+
+  #current(key: string): Failures | undefined {
+    const failures = this.#failures.get(key);
+    if (failures === undefined || failures.endsAtMs > this.#clock.monotonicMs()) return failures;
+    this.#failures.delete(key);
+    return undefined;
+  }
+}
+
+const LOCKED = "Account is temporarily locked due to multiple authentication failures";
+
+/** Of one length, whatever a client sends for a name. */
+function keyOf({ name, salt, peer }: LoginAttempt): string {
+  return createHash("sha256")
+    .update(JSON.stringify([peer, name, salt]))
+    .digest("base64");
+}
