@@ -35,15 +35,15 @@ export function openRaw(directory) {
   });
 }
 
-/** Operations per second of `operate(worker, index)` with so many workers at once, for about so long. */
-export async function rate(workerCount, durationMs, operate) {
+/** Operations per second of `operate(loop, index)` with so many loops at once, for about so long. */
+export async function rate(loopCount, durationMs, operate) {
   const startedMs = performance.now();
   const endMs = startedMs + durationMs;
   let count = 0;
   await Promise.all(
-    Array.from({ length: workerCount }, async (_, worker) => {
+    Array.from({ length: loopCount }, async (_, loop) => {
       for (let index = 0; performance.now() < endMs; index++) {
-        await operate(worker, index);
+        await operate(loop, index);
         count++;
       }
     }),

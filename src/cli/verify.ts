@@ -33,7 +33,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
     const { options } = replication;
     const { runtime } = connections;
     const { limits } = REPLICATOR_CONFIG_DEFAULT;
-    const copier = new BatchCopier(
+    const batchCopier = new BatchCopier(
       { runtime, ...sides, options, limits },
       {
         count: () => {},
@@ -50,7 +50,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
       // What stands only on the target stays: it may be wanted there.
       lacking: async (documents, repairSignal) => {
         if (flags.repair !== true) return;
-        await copier.tryOnce(documents, repairSignal);
+        await batchCopier.tryOnce(documents, repairSignal);
         repairedCount += documents.length;
       },
     };

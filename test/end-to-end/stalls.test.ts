@@ -29,7 +29,7 @@ afterAll(() => processes.close());
 
 const stallCount = (): number => here.log().match(/replication\.stalled/g)?.length ?? 0;
 
-test("a run that stands still is begun anew, over new connections, with fewer workers, though no request times out", async () => {
+test("a run that stands still is begun anew, over new connections, with fewer copiers, though no request times out", async () => {
   const held: ProxiedRequest[][] = [];
   proxy.intercept(async (request, forward) => {
     const answer = await forward(request);
@@ -56,7 +56,7 @@ test("a run that stands still is begun anew, over new connections, with fewer wo
   const metrics = await (await fetch(`${here.url}/_node/_local/_prometheus`)).text();
   expect(metrics).toContain(`tandem_replications_stalled_total ${STALL_COUNT}`);
 
-  // Each worker has one request on its way when the run ends.
+  // Each copier has one request on its way when the run ends.
   const [first, , third] = held.map(({ length }) => length);
   expect(first).toBeGreaterThan(WORKER_COUNT / 2);
   expect(third).toBeLessThanOrEqual(WORKER_COUNT / 2);

@@ -43,7 +43,7 @@ const THREAD_FILE = builtFile(import.meta.url, "committer-thread.js");
 export class LmdbCommitQueue {
   readonly #data: CommitterThreadData;
   readonly #onCommitted: () => void;
-  #worker: Worker | undefined;
+  #thread: Worker | undefined;
   #outbox: ByteWriter | undefined;
   readonly #spares: ArrayBuffer[] = [];
   /** Sent or in the outbox, in order. */
@@ -59,7 +59,7 @@ export class LmdbCommitQueue {
   /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
   open(): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#worker = this.#start(resolve, (reason) => {
+      this.#thread = this.#start(resolve, (reason) => {
         reject(new KeyValueError("KV_UNAVAILABLE", { reason, directory: this.#data.directory }));
       });
     });
@@ -81,10 +81,10 @@ export class LmdbCommitQueue {
   async close(): Promise<void> {
     this.#send();
     this.#closed = true;
-    const worker = this.#worker;
-    if (worker === undefined) return;
-    const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
-    worker.postMessage({ kind: "close" } satisfies CommitterMessage);
+    const thread = this.#thread;
+    if (thread === undefined) return;
+    const exited = new Promise<void>((resolve) => thread.once("exit", () => resolve()));
+    thread.postMessage({ kind: "close" } satisfies CommitterMessage);
     await exited;
   }
 
@@ -92,13 +92,13 @@ export class LmdbCommitQueue {
     const outbox = this.#outbox;
     if (outbox === undefined) return;
     this.#outbox = undefined;
-    this.#worker ??= this.#start(
+    this.#thread ??= this.#start(
       () => {},
       () => {},
     );
     const { buffer: memory, length: byteCount } = outbox.finish();
     const message: CommitterMessage = { kind: "commit", memory, byteCount };
-    this.#worker.postMessage(message, [memory]);
+    this.#thread.postMessage(message, [memory]);
   }
 
   #keep(memory: ArrayBuffer): void {
@@ -107,25 +107,25 @@ export class LmdbCommitQueue {
   }
 
   #start(onReady: () => void, onFailed: (reason: string) => void): Worker {
-    const worker = new Worker(THREAD_FILE, { workerData: this.#data });
+    const thread = new Worker(THREAD_FILE, { workerData: this.#data });
     let reason = "the committer thread ended";
-    worker.on("message", (answer: CommitterAnswer) => {
+    thread.on("message", (answer: CommitterAnswer) => {
       if (answer.kind === "group") this.#settle(answer);
       else if (answer.kind === "spent") this.#keep(answer.memory);
       else if (answer.kind === "ready") onReady();
       else reason = answer.reason;
     });
-    worker.on("error", (error) => {
+    thread.on("error", (error) => {
       reason = error.message;
     });
-    worker.on("exit", () => {
-      if (this.#worker === worker) this.#worker = undefined;
+    thread.on("exit", () => {
+      if (this.#thread === thread) this.#thread = undefined;
       onFailed(reason);
       for (const { reject } of this.#pending.splice(0)) {
         reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
       }
     });
-    return worker;
+    return thread;
   }
 
   #settle({ version, outcomes, reason }: CommitterAnswer & { kind: "group" }): void {

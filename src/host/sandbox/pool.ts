@@ -25,7 +25,7 @@ interface Waiting {
 }
 
 interface Thread {
-  readonly worker: Worker;
+  readonly handle: Worker;
   /** Undefined: it is free. */
   current: Waiting | undefined;
 }
@@ -56,7 +56,7 @@ export class SandboxPool implements Sandbox {
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { reject } of this.#waiting.splice(0)) reject(ended());
-    await Promise.all([...this.#threads].map(({ worker }) => worker.terminate()));
+    await Promise.all([...this.#threads].map(({ handle }) => handle.terminate()));
   }
 
   #next(): void {
@@ -77,7 +77,7 @@ export class SandboxPool implements Sandbox {
     const lost = new AbortController();
     const limitMs = timeoutMs * (runs.length + 1) + GRACE_MS;
     this.#runtime.clock.sleep(limitMs, lost.signal).then(
-      () => thread.worker.terminate(),
+      () => thread.handle.terminate(),
       () => {},
     );
     const settle = (): void => lost.abort(new Error("The thread has answered"));
@@ -92,20 +92,20 @@ export class SandboxPool implements Sandbox {
         waiting.reject(error);
       },
     };
-    thread.worker.ref();
-    thread.worker.postMessage(waiting.call);
+    thread.handle.ref();
+    thread.handle.postMessage(waiting.call);
   }
 
   #start(): Thread {
-    const worker = new Worker(THREAD_FILE);
-    const thread: Thread = { worker, current: undefined };
+    const handle = new Worker(THREAD_FILE);
+    const thread: Thread = { handle, current: undefined };
     this.#threads.add(thread);
     let reason = "The process of the function ended.";
-    worker.on("message", (answer: SandboxAnswer) => this.#answered(thread, answer));
-    worker.on("error", (error) => {
+    handle.on("message", (answer: SandboxAnswer) => this.#answered(thread, answer));
+    handle.on("error", (error) => {
       reason = `The process of the function ended: ${error.message}`;
     });
-    worker.on("exit", () => {
+    handle.on("exit", () => {
       this.#threads.delete(thread);
       thread.current?.reject(new SandboxError("os_process_error", reason));
       this.#next();
@@ -121,7 +121,7 @@ export class SandboxPool implements Sandbox {
     }
     if (answer.kind === "failed" && answer.isSpent) this.#threads.delete(thread);
     thread.current = undefined;
-    thread.worker.unref();
+    thread.handle.unref();
     if (answer.kind === "results") current.resolve([...answer.results]);
     else current.reject(new SandboxError(answer.failure.error, answer.failure.reason));
     this.#next();

@@ -1,5 +1,5 @@
 /**
- * What a worker does with a batch of changes: ask the target what it lacks, read that from the source, write it to the target.
+ * Copies a batch of changes: asks the target what it lacks, reads that from the source, and writes it to the target.
  *
  * Documents without attachments travel in bulk. Design documents and documents with attachments travel alone: the first so
  * that a refusal hits only them, the second so that their bytes stream through without being held.
@@ -41,7 +41,7 @@ const NONE: readonly string[] = [];
 
 type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** When a batch may be read, and when written: of the workers' batches, as many at once as there are workers. */
+/** When a batch may be read, and when written: as many batches at once as the run has copiers. */
 interface Turns {
   readonly read: Turn;
   readonly write: Turn;
@@ -61,9 +61,9 @@ export class BatchCopier {
   readonly #sourceBlame: Blame;
   readonly #targetBlame: Blame;
   readonly #alone: LoneCopier;
-  /** What all workers of the job share: documents that travel alone take a connection each. */
+  /** What all copiers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
-  readonly #workerTurns: Turns;
+  readonly #copierTurns: Turns;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
@@ -83,18 +83,18 @@ export class BatchCopier {
     this.#connections = new Semaphore(options.httpConnections);
     const reading = new Semaphore(options.workerProcesses);
     const writing = new Semaphore(options.workerProcesses);
-    this.#workerTurns = {
+    this.#copierTurns = {
       read: (work) => reading.run(work),
       write: (work) => writing.run(work),
     };
   }
 
   /**
-   * Copies what the target lacks of `changes`, in a worker's turn. When it resolves, all of it is on the target, or on the list of failures
+   * Copies what the target lacks of `changes`, in a copier's turn. When it resolves, all of it is on the target, or on the list of failures
    * if the job passes over those; else it is tried until it arrives, or the first failure is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
-    const failures = await this.#tryOnce(changes, this.#workerTurns, signal);
+    const failures = await this.#tryOnce(changes, this.#copierTurns, signal);
     const [first] = failures;
     if (first === undefined) return;
     const { failurePolicy } = this.#options;
@@ -119,11 +119,11 @@ export class BatchCopier {
       await this.#runtime.clock.sleep(pauseMs, signal);
       pauseMs = Math.min(pauseMs * 2, HOLD_PAUSE_MS_MAX);
       const left = failures.map(({ id, revision }) => ({ id, revisions: [revision] }));
-      failures = await this.#tryOnce(left, this.#workerTurns, signal);
+      failures = await this.#tryOnce(left, this.#copierTurns, signal);
     }
   }
 
-  /** Copies what the target lacks of `changes`, and lists what does not arrive. Beside the workers, who may be busy for hours. */
+  /** Copies what the target lacks of `changes`, and lists what does not arrive. Runs beside the copiers, which may be busy for hours. */
   tryOnce(
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,

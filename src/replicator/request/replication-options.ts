@@ -65,8 +65,8 @@ export const REPLICATION_OPTIONS = {
     kind: "integer",
     default: 4,
     min: 1,
-    unit: "workers",
-    meaning: "concurrent workers of a job: so many batches are read, and so many written, at once",
+    unit: "copiers",
+    meaning: "concurrent copiers of a job: so many batches are read, and so many written, at once",
   },
   workerBatchSize: {
     name: "worker_batch_size",
@@ -74,7 +74,7 @@ export const REPLICATION_OPTIONS = {
     default: 500,
     min: 1,
     unit: "changes",
-    meaning: "most changes that a worker takes at once",
+    meaning: "most changes that a copier takes at once",
   },
   httpConnections: {
     name: "http_connections",

@@ -32,7 +32,7 @@ import { askPending, observe, showLife } from "./job-life.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
-import { watchRun, workersAfter } from "./watchdog.ts";
+import { copiersAfter, watchRun } from "./watchdog.ts";
 
 /** A server goes on answering 429. */
 const PUT_OFF = "max_backoff";
@@ -195,7 +195,7 @@ export class ReplicationJob {
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
     const source = this.#open(replication, "source", connections);
-    const workerProcesses = workersAfter(stallCount, replication.options.workerProcesses);
+    const workerProcesses = copiersAfter(stallCount, replication.options.workerProcesses);
     const run: ReplicationRun = new ReplicationRun({
       runtime,
       source,
@@ -281,9 +281,9 @@ export class ReplicationJob {
         options: replication.options,
         limits: config.limits,
       };
-      const copier = new BatchCopier(parts, observer);
+      const batchCopier = new BatchCopier(parts, observer);
       await this.#alive(signal, (taskSignal) =>
-        retryFailures(copier, failures, request, taskSignal),
+        retryFailures(batchCopier, failures, request, taskSignal),
       );
     } catch (error) {
       const code = errorCode(error);

@@ -1,7 +1,7 @@
 /**
  * One run of a replication: from the common checkpoint to the end of the changes, or until it is stopped.
  *
- *   changes reader → bounded queue → workers (missing revisions, read, write) → through sequence → checkpoints
+ *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence → checkpoints
  *
  * It knows no jobs: the queue's job runs it (`replication-job.ts`), and so does the command line. All that it does ends with
  * its signal; a stop that was asked for is answered with a last checkpoint.
@@ -39,10 +39,13 @@ import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-
 import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
-/** Bytes of changes that are queued per worker; CouchDB's figure. */
-const QUEUE_BYTES_PER_WORKER = 102_400;
-/** Batches of a worker: from a server it reads the next one while the last one is written; from our own store it need not wait. */
-const BATCHES_PER_WORKER = { http: 2, local: 1 };
+/** Bytes of changes that are queued for each copier; CouchDB's figure. */
+const QUEUE_BYTES_PER_COPIER = 102_400;
+/**
+ * Batches that a copier has under way. From a server it reads the next one while the last one is written. Our own store answers too fast
+ * for that to pay.
+ */
+const BATCHES_PER_COPIER = { http: 2, local: 1 };
 /** How long the last checkpoint of a stopped run may take. */
 const LAST_CHECKPOINT_MS_MAX = 5000;
 
@@ -138,14 +141,14 @@ export class ReplicationRun {
       this.#begin(checkpoints);
       const found = checkpoints;
       const copied = new AbortController();
-      const copier = this.#copier();
+      const batchCopier = this.#openBatchCopier();
       await runTogether(signal, [
         (taskSignal) =>
-          this.#lookBack(found, copier, taskSignal)
-            .then(() => this.#copyAll(copier, taskSignal))
+          this.#lookBack(found, batchCopier, taskSignal)
+            .then(() => this.#copyAll(batchCopier, taskSignal))
             .finally(() => copied.abort()),
-        (taskSignal) => this.#retryWhenAsked(copier, copied.signal, taskSignal),
-        (taskSignal) => this.#retryRegularly(copier, copied.signal, taskSignal),
+        (taskSignal) => this.#retryWhenAsked(batchCopier, copied.signal, taskSignal),
+        (taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal),
         (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
       ]);
     } catch (error) {
@@ -190,19 +193,19 @@ export class ReplicationRun {
    */
   async #lookBack(
     { ancestry, passedFailures }: Checkpoints,
-    copier: BatchCopier,
+    batchCopier: BatchCopier,
     signal: AbortSignal,
   ): Promise<void> {
     const { failures, restartAt } = this.#parts;
     if (restartAt !== undefined || !passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
-    await this.#copyUpTo(ancestry.sequence, copier, signal);
+    await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
   }
 
   async #copyUpTo(
     sequence: SourceSequence,
-    copier: BatchCopier,
+    batchCopier: BatchCopier,
     signal: AbortSignal,
   ): Promise<void> {
     const { source, replication } = this.#parts;
@@ -214,32 +217,32 @@ export class ReplicationRun {
       const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
       const { workerBatchSize } = replication.options;
       for (let start = 0; start < changes.length; start += workerBatchSize) {
-        await copier.tryOnce(changes.slice(start, start + workerBatchSize), signal);
+        await batchCopier.tryOnce(changes.slice(start, start + workerBatchSize), signal);
       }
       if (changes.some(({ sequence }) => JSON.stringify(sequence) === checkpoint)) return;
     }
   }
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */
-  async #copyAll(copier: BatchCopier, signal: AbortSignal): Promise<void> {
+  async #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { source, replication } = this.#parts;
     const { options, selection, continuous, winningRevisionsOnly } = replication;
     const queue = new BoundedQueue<ChangesItem>({
       itemCountMax: options.workerBatchSize * options.workerProcesses * 2,
-      weightMax: QUEUE_BYTES_PER_WORKER * options.workerProcesses,
+      weightMax: QUEUE_BYTES_PER_COPIER * options.workerProcesses,
     });
     const since = this.#sequence.through;
     const request = { since, continuous, selection, winningRevisionsOnly };
-    const batchCount = options.workerProcesses * BATCHES_PER_WORKER[replication.source.kind];
-    const worker = (workerSignal: AbortSignal): Promise<void> =>
-      this.#work(queue, copier, workerSignal);
+    const batchCount = options.workerProcesses * BATCHES_PER_COPIER[replication.source.kind];
+    const copier = (copierSignal: AbortSignal): Promise<void> =>
+      this.#copyBatches(queue, batchCopier, copierSignal);
     await runTogether(signal, [
       (readerSignal) => readChanges(source, request, queue, readerSignal),
-      ...Array.from({ length: batchCount }, () => worker),
+      ...Array.from({ length: batchCount }, () => copier),
     ]);
   }
 
-  #copier(): BatchCopier {
+  #openBatchCopier(): BatchCopier {
     const { source, target, replication, runtime, failures, limits } = this.#parts;
     const { options } = replication;
     return new BatchCopier(
@@ -254,7 +257,7 @@ export class ReplicationRun {
   }
 
   async #retryWhenAsked(
-    copier: BatchCopier,
+    batchCopier: BatchCopier,
     copied: AbortSignal,
     signal: AbortSignal,
   ): Promise<void> {
@@ -262,12 +265,12 @@ export class ReplicationRun {
     for (;;) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
-      await retryFailures(copier, failures, request, signal);
+      await retryFailures(batchCopier, failures, request, signal);
     }
   }
 
   async #retryRegularly(
-    copier: BatchCopier,
+    batchCopier: BatchCopier,
     copied: AbortSignal,
     signal: AbortSignal,
   ): Promise<void> {
@@ -280,13 +283,13 @@ export class ReplicationRun {
     while (intervalMs > 0 && !copied.aborted) {
       await clock.sleep(pauseMs, copied).catch(() => {});
       pauseMs = intervalMs;
-      if (!copied.aborted) await retryFailures(copier, failures, SCHEDULED_RETRY, signal);
+      if (!copied.aborted) await retryFailures(batchCopier, failures, SCHEDULED_RETRY, signal);
     }
   }
 
-  async #work(
+  async #copyBatches(
     queue: BoundedQueue<ChangesItem>,
-    copier: BatchCopier,
+    batchCopier: BatchCopier,
     signal: AbortSignal,
   ): Promise<void> {
     const { workerBatchSize } = this.#parts.replication.options;
@@ -302,7 +305,7 @@ export class ReplicationRun {
       if (items === undefined) return;
       const changes: ChangedDocument[] = [];
       for (const item of items) if (item.kind === "change") changes.push(item.change);
-      await copier.copy(changes, signal);
+      await batchCopier.copy(changes, signal);
       if (changes.length > 0) this.#changed = true;
       this.#sequence.finish(number);
     }

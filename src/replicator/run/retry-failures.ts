@@ -7,14 +7,14 @@ export const SCHEDULED_RETRY = "scheduled";
 
 /** Goes through the list once. What arrives leaves it, what is refused again stays with one try more. */
 export async function retryFailures(
-  copier: BatchCopier,
+  batchCopier: BatchCopier,
   failures: FailureLog,
   request: string,
   signal: AbortSignal,
 ): Promise<void> {
   for await (const page of failures.pages()) {
     signal.throwIfAborted();
-    await copier.tryOnce(
+    await batchCopier.tryOnce(
       page.map(({ id, revision }) => ({ id, revisions: [revision] })),
       signal,
     );

@@ -1,7 +1,7 @@
 /**
  * Up to where everything is done (`couch_replicator_scheduler_job`'s through sequence).
  *
- * Workers finish their batches in any order, and sequences are opaque, so batches are numbered as they are handed out. The
+ * Copiers finish their batches in any order, and sequences are opaque, so batches are numbered as they are handed out. The
  * through sequence is that of the last batch below which nothing is unfinished: the only place a checkpoint may stand.
  */
 import { assert } from "../../base/index.ts";

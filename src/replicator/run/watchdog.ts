@@ -48,7 +48,7 @@ export async function watchRun(
   }
 }
 
-/** Workers of a run after stalls in a row: half as many with each but the first. */
-export function workersAfter(stallCount: number, workerProcesses: number): number {
+/** Copiers of a run after `stallCount` stalls in a row: half as many with each stall but the first. */
+export function copiersAfter(stallCount: number, workerProcesses: number): number {
   return Math.max(1, Math.floor(workerProcesses / 2 ** Math.max(0, stallCount - 1)));
 }
