@@ -309,7 +309,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
     return committing;
   }
 
-  abandon(): void {
+  cancel(): void {
     if (this.#ended) return;
     this.#end();
     this.#buffer.release();

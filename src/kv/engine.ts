@@ -14,8 +14,8 @@ export interface EngineTransaction {
   readonly effects: readonly CommitEffect[];
   /** Commits; rejects with KV_CONFLICT, KV_TOO_OLD, KV_TOO_LARGE, KV_UNKNOWN_COMMIT, …. Ends the attempt either way. */
   commit(): Promise<Commit>;
-  /** Gives the attempt up; nothing was written, and reads reject from now on. Safe after commit. */
-  abandon(): void;
+  /** Ends the attempt without a commit: nothing is written, and reads reject from now on. Does nothing after a commit. */
+  cancel(): void;
 }
 
 export interface Engine {

@@ -155,10 +155,10 @@ export class KeyValueStore {
         // It is not committed, so nobody has to remember what it read.
         return await body(engineTransaction.transaction.snapshot);
       } catch (error) {
-        engineTransaction.abandon();
+        engineTransaction.cancel();
         await this.#prepareRetry(error, attempt, options, run);
       } finally {
-        engineTransaction.abandon();
+        engineTransaction.cancel();
       }
     }
   }
@@ -181,7 +181,7 @@ export class KeyValueStore {
         if (id !== undefined) this.#transactionIds.settle(id);
         return runEffects(engineTransaction.effects, commit, value);
       } catch (error) {
-        engineTransaction.abandon();
+        engineTransaction.cancel();
         run.commit = undefined;
         if (errorCode(error) !== "KV_UNKNOWN_COMMIT" || result === undefined) {
           await this.#prepareRetry(error, attempt, options, run);
@@ -263,7 +263,7 @@ class Run {
   giveUp(reason: unknown): void {
     if (this.#givenUp !== undefined) return;
     this.giveUpAfterCommit(reason);
-    if (this.commit === undefined) this.#attempt?.abandon();
+    if (this.commit === undefined) this.#attempt?.cancel();
     this.#reject?.(reason);
   }
 

@@ -37,7 +37,7 @@ export class SubspaceEngine implements Engine {
       transaction: new PrefixedTransaction(inner.transaction, this.#bounds),
       effects: inner.effects,
       commit: () => inner.commit(),
-      abandon: () => inner.abandon(),
+      cancel: () => inner.cancel(),
     };
   }
 

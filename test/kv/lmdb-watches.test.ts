@@ -55,7 +55,7 @@ test("a snapshot that a body forgot is freed, so that the file does not grow wit
     vi.advanceTimersByTime(7_500);
     expect(engine.heldSnapshotCount).toBe(0);
     await expect(attempt.transaction.get(key)).rejects.toMatchObject({ code: "KV_TOO_OLD" });
-    attempt.abandon();
+    attempt.cancel();
     await engine.close();
   });
 });

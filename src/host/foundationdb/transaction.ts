@@ -289,7 +289,7 @@ export class FoundationDbTransaction
     }
   }
 
-  abandon(): void {
+  cancel(): void {
     // After a commit its watches are still to be served.
     if (this.#state !== "open") return;
     this.#state = "ended";

@@ -60,7 +60,7 @@ export class RunningJobs {
     this.#runtime.trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal)
       // The store failed it.
-      .catch((error: unknown) => this.#abandon(held, error))
+      .catch((error: unknown) => this.#reportLoss(held, error))
       .finally(() => {
         this.#runs.delete(held);
         this.meter.end(held);
@@ -82,13 +82,13 @@ export class RunningJobs {
     try {
       return this.#openJob(held, job, () => this.count);
     } catch (error) {
-      this.#abandon(held, error);
+      this.#reportLoss(held, error);
       return undefined;
     }
   }
 
-  /** The queue finds the job by its silence. */
-  #abandon({ id: jobId }: HeldJob, error: unknown): void {
+  /** Nothing is written: the queue takes the job back when its activity timeout is over. */
+  #reportLoss({ id: jobId }: HeldJob, error: unknown): void {
     this.#runtime.trace.event("replication.abandoned", { jobId, error: String(error) });
   }
 

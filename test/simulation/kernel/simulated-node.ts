@@ -204,7 +204,7 @@ export class SimulatedNode {
     return {
       transaction,
       effects: inner.effects,
-      abandon: () => inner.abandon(),
+      cancel: () => inner.cancel(),
       commit: () => this.whenAwake(this.#commit(inner)),
     };
   }

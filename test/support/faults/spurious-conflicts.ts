@@ -11,10 +11,10 @@ export function spuriousConflicts(engine: Engine): Engine {
         transaction: inner.transaction,
         effects: inner.effects,
         async commit() {
-          inner.abandon();
+          inner.cancel();
           throw new KeyValueError("KV_CONFLICT", { injected: true });
         },
-        abandon: () => inner.abandon(),
+        cancel: () => inner.cancel(),
       };
     },
     close: () => engine.close(),

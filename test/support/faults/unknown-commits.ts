@@ -15,11 +15,11 @@ export function unknownCommits(engine: Engine, fates: Fate[]): Engine {
           const fate = fates[0];
           if (fate === undefined) return inner.commit();
           if (fate === "carried out") await inner.commit();
-          else inner.abandon();
+          else inner.cancel();
           fates.shift();
           throw new KeyValueError("KV_UNKNOWN_COMMIT", { injected: fate });
         },
-        abandon: () => inner.abandon(),
+        cancel: () => inner.cancel(),
       };
     },
     close: () => engine.close(),

@@ -48,8 +48,8 @@ process.on("message", (message) => {
       answer(attempt.commit().then(({ versionstamp }) => versionstamp?.bytes));
       return;
     }
-    case "abandon":
-      transactions.get(transactionId)?.abandon();
+    case "cancel-transaction":
+      transactions.get(transactionId)?.cancel();
       transactions.delete(transactionId);
       return;
     case "close":

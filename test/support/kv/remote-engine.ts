@@ -233,10 +233,10 @@ class RemoteTransaction extends RemoteReads implements Transaction, EngineTransa
     return { versionstamp: stamp && Versionstamp.fromBytes(stamp) };
   }
 
-  abandon(): void {
+  cancel(): void {
     if (this.ended) return;
     this.ended = true;
-    this.engine.send({ kind: "abandon", transactionId: this.transactionId });
+    this.engine.send({ kind: "cancel-transaction", transactionId: this.transactionId });
   }
 
   #write(method: string, ...parameters: unknown[]): void {
