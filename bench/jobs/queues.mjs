@@ -43,7 +43,7 @@ async function openTandem(directory) {
         });
       }
     },
-    pendingCount: () => kv.read((tx) => jobs.pendingCount(tx, NAME)),
+    pendingCount: () => kv.read((tx) => jobs.pendingJobCount(tx, NAME)),
     add(data) {
       const name = newName();
       return kv.transact((tx) => jobs.add(tx, name, data));

@@ -112,15 +112,15 @@ async function showing(
   if (flags.json === true) return run.run(signal);
   const progress = new Progress("copying", process.stderr);
   const { runtime, activity } = connections;
-  let pendingCount = 0;
+  let pendingChangeCount = 0;
   const ended = new AbortController();
   const ask = async (): Promise<void> => {
     while (!ended.signal.aborted) {
       await runtime.clock.sleep(PENDING_INTERVAL_MS, ended.signal).catch(() => {});
       if (ended.signal.aborted || !run.hasBegun) continue;
       const { throughSequence } = run.progress;
-      const count = await source.pendingCount(throughSequence, ended.signal).catch(() => undefined);
-      pendingCount = count ?? 0;
+      const count = await source.pendingChangeCount(throughSequence, ended.signal).catch(() => undefined);
+      pendingChangeCount = count ?? 0;
     }
   };
   const figures = () => ({
@@ -129,7 +129,7 @@ async function showing(
   });
   const timer = setInterval(() => {
     const { docsWritten } = run.progress.statistics;
-    progress.show(docsWritten, docsWritten + pendingCount, figures());
+    progress.show(docsWritten, docsWritten + pendingChangeCount, figures());
   }, DRAW_INTERVAL_MS);
   const asked = ask();
   try {

@@ -225,7 +225,7 @@ export class Jobs {
    * How many jobs are pending: all of them from the counters, or those that are due at `dueBySec`, counted up to `limit`. A
    * snapshot: nothing conflicts with it.
    */
-  async pendingCount(
+  async pendingJobCount(
     tx: ReadTransaction,
     type: JobType,
     due?: { readonly dueBySec: number; readonly limit: number },

@@ -40,7 +40,7 @@ const used = async (group: string) => usageSec(await standing(group), nowSec());
 const givingWay = (...groups: string[]) =>
   kv.read((tx) => jobs.groups.givingWay(tx, TYPE, groups, Math.floor(nowSec())));
 const pendingCount = (dueBySec: number) =>
-  kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec, limit: 1000 }));
+  kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec, limit: 1000 }));
 
 /** Lets virtual time pass. */
 const pass = (durationSec: number) => world.time.run(world.time.nowMs + durationSec * 1000);
@@ -302,7 +302,7 @@ test("counters count by type, group and state", async () => {
   }
   const all = await kv.read((tx) => jobs.counts.read(tx, TYPE));
   expect(all.pending + all.running + all.finished).toBe(4);
-  expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE))).toBe(all.pending);
+  expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE))).toBe(all.pending);
 });
 
 test("the longest wait is that of the job that is due longest, in whichever group", async () => {

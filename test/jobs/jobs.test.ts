@@ -240,7 +240,7 @@ test("jobs are listed page by page in order of their ids", async () => {
   expect(first.entries.map(({ id }) => id)).toEqual(["a", "b"]);
   const second = await kv.read((tx) => jobs.list(tx, TYPE, { afterId: "b", limit: 2 }));
   expect(second.entries.map(({ id }) => id)).toEqual(["c"]);
-  expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec: 0, limit: 10 }))).toBe(3);
+  expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10 }))).toBe(3);
 });
 
 test("of the running jobs only those are requeued that showed no life since", async () => {

@@ -134,7 +134,7 @@ test("a pending job without a request gets one where it stands", async () => {
   await add({ n: 1 });
   await transact((tx) => jobs.resubmit(tx, JOB, 0, { n: 2 }, { later: true }));
   expect(await get()).toMatchObject({ data: { n: 2 }, request: { later: true } });
-  expect(await kv.read((tx) => jobs.pendingCount(tx, TYPE))).toBe(1);
+  expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE))).toBe(1);
   await accept();
 });
 

@@ -107,7 +107,7 @@ function untilAborted(signal: AbortSignal): Promise<void> {
 }
 
 const pendingCount = () =>
-  kv.read((tx) => jobs.pendingCount(tx, TYPE, { dueBySec: 0, limit: 10_000 }));
+  kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10_000 }));
 
 test("a registration is seen by whoever watches the list", async () => {
   const changed = await transact(async (tx) => jobs.workers.watch(tx));

@@ -240,7 +240,7 @@ test("a server that counts its changes is asked for its count", async () => {
     expect(url).not.toContain("_changes");
     return { status: 200, body: '{"update_seq":12}' };
   });
-  expect(await endpoint.pendingCount(5, signal)).toBe(7);
+  expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
 });
 
 test("a server that goes on answering 429 is one for later", async () => {

@@ -124,7 +124,7 @@ export class ChangesReader {
   }
 
   /** How many changes stand behind the sequence. */
-  pendingCount(sequence: string): Promise<number> {
+  pendingChangeCount(sequence: string): Promise<number> {
     return this.#read((tx, database) => database.pendingChanges(tx, sequence));
   }
 

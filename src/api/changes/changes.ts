@@ -110,7 +110,7 @@ async function* feed(
     }
     page = await (query.descending ? reader.page(since, position) : reader.page(position));
   }
-  const pending = isGone || query.descending ? 0 : await reader.pendingCount(position);
+  const pending = isGone || query.descending ? 0 : await reader.pendingChangeCount(position);
   yield form.closing(position, pending);
 }
 

@@ -143,7 +143,7 @@ export interface Endpoint {
   /** Batches of items, in order. Ends when the feed does: never, if continuous. */
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
   /** How many changes stand behind `since`; undefined when the source cannot say. */
-  pendingCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
+  pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
 
   /** What the endpoint lacks. `once` as in `writeDocuments`. */
   missingRevisions(

@@ -83,8 +83,8 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     ]);
     const since = changes.at(-1)?.sequence;
     expect(await changesOf(endpoint, { ...ALL, since })).toEqual([]);
-    expect(await endpoint.pendingCount(since, FOREVER)).toBe(0);
-    expect(await endpoint.pendingCount(0, FOREVER)).toBe(3);
+    expect(await endpoint.pendingChangeCount(since, FOREVER)).toBe(0);
+    expect(await endpoint.pendingChangeCount(0, FOREVER)).toBe(3);
   });
 
   test("the source selects by ids and by selector", async () => {

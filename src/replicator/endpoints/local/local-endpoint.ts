@@ -59,7 +59,7 @@ export class LocalEndpoint implements Endpoint {
     return readLocalChanges(this.#access, request, signal);
   }
 
-  async pendingCount(since: SourceSequence): Promise<number | undefined> {
+  async pendingChangeCount(since: SourceSequence): Promise<number | undefined> {
     return this.#access.read((tx, database) => database.pendingChanges(tx, startOf(since)));
   }
 
