@@ -11,7 +11,7 @@ import type { Job, JobName, Observation } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 
 /** `removed`: there is no such job any more. After it, and after `finished`, a subscription has no more events. */
-export type JobEvent =
+export type SubscriptionEvent =
   | { readonly kind: "changed"; readonly job: Job }
   | { readonly kind: "removed"; readonly name: JobName };
 
@@ -54,7 +54,7 @@ export class JobSubscription {
   }
 
   /** Takes note of how the job stands; the event that this is, if it is news. */
-  note(observation: Observation | undefined): JobEvent | undefined {
+  note(observation: Observation | undefined): SubscriptionEvent | undefined {
     const state = observation?.job.state ?? "removed";
     const activity = observation?.activity;
     const scheduledAtSec = observation?.job.scheduledAtSec;
@@ -94,7 +94,7 @@ export class JobSubscriptions {
   async wait(
     subscriptions: readonly JobSubscription[],
     { state, timeoutMs = Number.POSITIVE_INFINITY, signal }: WaitOptions = {},
-  ): Promise<JobEvent | undefined> {
+  ): Promise<SubscriptionEvent | undefined> {
     const { clock } = this.#runtime;
     const startedAtMs = clock.monotonicMs();
     for (;;) {
@@ -134,6 +134,6 @@ export class JobSubscriptions {
   }
 }
 
-function stateOf(event: JobEvent): Job["state"] | "removed" {
+function stateOf(event: SubscriptionEvent): Job["state"] | "removed" {
   return event.kind === "removed" ? "removed" : event.job.state;
 }

@@ -14,7 +14,7 @@ import {
   ActivityMonitor,
   type HeldJob,
   type Job,
-  type JobEvent,
+  type SubscriptionEvent,
   JobHaltedError,
   type JobSubscription,
   JobSubscriptions,
@@ -299,7 +299,7 @@ test("subscribe_wait_multiple", async () => {
     expect(await silence(...both)).toBeUndefined();
   }
   for (const held of helds) await update(held, { updated: true });
-  const events = [await next(...both), await next(...both)] as (JobEvent & { kind: "changed" })[];
+  const events = [await next(...both), await next(...both)] as (SubscriptionEvent & { kind: "changed" })[];
   expect(events.map(({ job }) => job.id).toSorted()).toEqual(["j1", "j2"]);
   await finish(helds[0] as HeldJob);
   const finished = await subscriptions.wait(both, { state: "finished" });
