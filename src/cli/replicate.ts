@@ -119,7 +119,9 @@ async function showing(
       await runtime.clock.sleep(PENDING_INTERVAL_MS, ended.signal).catch(() => {});
       if (ended.signal.aborted || !run.hasBegun) continue;
       const { throughSequence } = run.progress;
-      const count = await source.pendingChangeCount(throughSequence, ended.signal).catch(() => undefined);
+      const count = await source
+        .pendingChangeCount(throughSequence, ended.signal)
+        .catch(() => undefined);
       pendingChangeCount = count ?? 0;
     }
   };

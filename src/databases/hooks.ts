@@ -33,7 +33,7 @@ export interface HookedDatabase {
   allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
 }
 
-export type Verdict =
+export type EditVerdict =
   | { readonly edit: DocumentEdit }
   | {
       /** `forbidden`, `unauthorized`, or the name of what went wrong while it was judged. */
@@ -48,7 +48,7 @@ export interface WriteValidation {
     database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Verdict | Promise<Verdict>;
+  ): EditVerdict | Promise<EditVerdict>;
 }
 
 /** Who writes: the hooks decide by it. */
@@ -75,7 +75,7 @@ export interface DatabaseHook {
     database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Verdict | Promise<Verdict>;
+  ): EditVerdict | Promise<EditVerdict>;
   /** Runs once for each edit that was written, with the winner that it left. It may write documents here. */
   afterWrite?(
     tx: Transaction,

@@ -51,8 +51,8 @@ export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
 export type { LocalDocumentsOptions, LocalEdit } from "./documents/local-documents.ts";
 export type {
   DatabaseHook,
+  EditVerdict,
   HookedDatabase,
-  Verdict,
   WriteContext,
   WriteValidation,
 } from "./hooks.ts";

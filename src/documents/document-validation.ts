@@ -13,11 +13,11 @@ import {
   type DatabaseHook,
   type Document,
   type DocumentEdit,
+  type EditVerdict,
   type HookedDatabase,
   isDatabaseAdmin,
   type Refusal,
   SandboxError,
-  type Verdict,
   type WriteContext,
   type WriteValidation,
 } from "../databases/index.ts";
@@ -49,7 +49,7 @@ async function judgeDesign(
   database: HookedDatabase,
   edit: DocumentEdit,
   context: WriteContext & { readonly validation: WriteValidation },
-): Promise<Verdict> {
+): Promise<EditVerdict> {
   if (!isDatabaseAdmin(await database.security(tx), context)) {
     const rejected = context.userName === null ? "unauthorized" : "forbidden";
     return { rejected, reason: "You are not a db or server admin." };
@@ -137,7 +137,7 @@ class DocumentValidation implements WriteValidation {
     database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Verdict | Promise<Verdict> {
+  ): EditVerdict | Promise<EditVerdict> {
     if (isDesignDocument(edit)) return this.#verdict(tx, edit, designQuestion(edit));
     const validators = this.#validators.get(tx);
     if (Array.isArray(validators) && validators.length === 0) return { edit };
@@ -149,12 +149,12 @@ class DocumentValidation implements WriteValidation {
     database: HookedDatabase,
     edit: DocumentEdit,
     context: WriteContext,
-  ): Promise<Verdict> {
+  ): Promise<EditVerdict> {
     const question = await this.#editQuestion(tx, database, edit, context);
     return this.#verdict(tx, edit, question);
   }
 
-  #verdict(tx: Transaction, edit: DocumentEdit, question: Question | undefined): Verdict {
+  #verdict(tx: Transaction, edit: DocumentEdit, question: Question | undefined): EditVerdict {
     if (question === undefined) return { edit };
     const verdict = this.#verdicts.get(question.id);
     if (verdict === undefined) {

@@ -9,7 +9,7 @@ export type { Groups } from "./groups.ts";
 export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from "./job.ts";
 export type { JobCounts, StateCounts } from "./job-counts.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
-export type { SubscriptionEvent, JobSubscription, WaitOptions } from "./job-subscriptions.ts";
+export type { JobSubscription, SubscriptionEvent, WaitOptions } from "./job-subscriptions.ts";
 export { JobSubscriptions } from "./job-subscriptions.ts";
 export type { JobWorkerParts, Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";

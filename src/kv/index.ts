@@ -44,7 +44,7 @@ export {
 } from "./mutation.ts";
 export { PagedRange } from "./paged-range.ts";
 export type { PageOptions, StoreSnapshot } from "./read-view.ts";
-export type { Verdict, Writes } from "./resolver.ts";
+export type { CommitVerdict, Writes } from "./resolver.ts";
 export { Resolver } from "./resolver.ts";
 export { Subspace } from "./subspace.ts";
 export { SubspaceEngine } from "./subspace-engine.ts";

@@ -12,7 +12,7 @@
 import type { TextInterval } from "./mutation.ts";
 import { lowerBound, SortedMap } from "./sorted-map.ts";
 
-export type Verdict = "free" | "conflict" | "too-old";
+export type CommitVerdict = "free" | "conflict" | "too-old";
 
 /** What a transaction wrote. */
 export interface Writes {
@@ -36,7 +36,7 @@ export class Resolver {
     return this.#knownAfter;
   }
 
-  judge(readVersion: number, reads: readonly TextInterval[]): Verdict {
+  judge(readVersion: number, reads: readonly TextInterval[]): CommitVerdict {
     if (reads.length === 0) return "free";
     if (readVersion < this.#knownAfter) return "too-old";
     for (const generation of [this.#younger, this.#elder]) {

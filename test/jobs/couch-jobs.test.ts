@@ -14,11 +14,11 @@ import {
   ActivityMonitor,
   type HeldJob,
   type Job,
-  type SubscriptionEvent,
   JobHaltedError,
   type JobSubscription,
   JobSubscriptions,
   Jobs,
+  type SubscriptionEvent,
   UnknownJobTypeError,
 } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -299,7 +299,9 @@ test("subscribe_wait_multiple", async () => {
     expect(await silence(...both)).toBeUndefined();
   }
   for (const held of helds) await update(held, { updated: true });
-  const events = [await next(...both), await next(...both)] as (SubscriptionEvent & { kind: "changed" })[];
+  const events = [await next(...both), await next(...both)] as (SubscriptionEvent & {
+    kind: "changed";
+  })[];
   expect(events.map(({ job }) => job.id).toSorted()).toEqual(["j1", "j2"]);
   await finish(helds[0] as HeldJob);
   const finished = await subscriptions.wait(both, { state: "finished" });

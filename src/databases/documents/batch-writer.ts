@@ -4,7 +4,7 @@ import type { Key, Transaction, Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
 import type { Document, DocumentEdit, WriteOutcome } from "../document.ts";
-import type { DatabaseHook, HookedDatabase, Verdict, WriteContext } from "../hooks.ts";
+import type { DatabaseHook, EditVerdict, HookedDatabase, WriteContext } from "../hooks.ts";
 import { LOCAL_PREFIX } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
@@ -137,7 +137,7 @@ export class BatchWriter {
     const { tx, database, context } = batch;
     const hook = this.#hooks[index];
     if (hook === undefined) return this.#writer.prepare(tx, edit, judged);
-    const goOn = (verdict: Verdict): Preparation | Promise<Preparation> => {
+    const goOn = (verdict: EditVerdict): Preparation | Promise<Preparation> => {
       if ("edit" in verdict) return this.#askHooks(batch, verdict.edit, judged, index + 1);
       return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
     };

@@ -57,7 +57,9 @@ export async function askPending(
     await clock.sleep(pauseMs, ended).catch(() => {});
     if (ended.aborted || !run.hasBegun) continue;
     const { throughSequence } = run.progress;
-    const changesPending = await source.pendingChangeCount(throughSequence, ended).catch(() => undefined);
+    const changesPending = await source
+      .pendingChangeCount(throughSequence, ended)
+      .catch(() => undefined);
     job.noteChangesPending(changesPending);
     pauseMs = PENDING_INTERVAL_MS;
   }

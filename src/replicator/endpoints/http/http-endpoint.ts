@@ -99,7 +99,10 @@ export class HttpEndpoint implements Endpoint {
     return readHttpChanges(this.#requests, this.#feedTimeoutMs, request, signal);
   }
 
-  async pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined> {
+  async pendingChangeCount(
+    since: SourceSequence,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
     if (typeof since === "number" && since > 0) {
       // Servers that count tell it themselves.
       const { updateSequence } = await this.info(signal);
