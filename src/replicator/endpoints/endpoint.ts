@@ -127,7 +127,7 @@ export type WriteResult =
   | { readonly kind: "missing-stub" };
 
 /** A `_local` document: our checkpoints. */
-export interface LocalRecord {
+export interface CheckpointDocument {
   readonly revision: string;
   readonly body: JsonText;
 }
@@ -176,7 +176,7 @@ export interface Endpoint {
   ): Promise<readonly WriteFailure[]>;
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
 
-  readLocal(id: string, signal: AbortSignal): Promise<LocalRecord | undefined>;
+  readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
   /** Writes a `_local` document over `parent`; the new revision, or undefined on a conflict. */
   writeLocal(
     id: string,

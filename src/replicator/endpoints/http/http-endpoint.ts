@@ -18,7 +18,7 @@ import {
   type Endpoint,
   EndpointError,
   type EndpointInfo,
-  type LocalRecord,
+  type CheckpointDocument,
   type MissingRevisions,
   type PlainDocument,
   type RevisionRequest,
@@ -176,7 +176,7 @@ export class HttpEndpoint implements Endpoint {
     return this.#writer.writeDocument(document, signal);
   }
 
-  async readLocal(id: string, signal: AbortSignal): Promise<LocalRecord | undefined> {
+  async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
     const response = await this.#requests.ask("GET", path, { signal });
     const { text } = response;

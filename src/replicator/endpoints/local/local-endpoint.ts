@@ -10,7 +10,7 @@ import type {
   ChangesRequest,
   Endpoint,
   EndpointInfo,
-  LocalRecord,
+  CheckpointDocument,
   MissingRevisions,
   PlainDocument,
   RevisionRequest,
@@ -108,7 +108,7 @@ export class LocalEndpoint implements Endpoint {
     return this.#writer.writeDocument(document, signal);
   }
 
-  async readLocal(id: string): Promise<LocalRecord | undefined> {
+  async readLocal(id: string): Promise<CheckpointDocument | undefined> {
     return this.#access.read((tx, database) => database.readLocal(tx, `_local/${id}`));
   }
 
