@@ -9,6 +9,7 @@ export interface RevisionStatus {
   readonly status: "available" | "missing" | "deleted";
 }
 
+/** Which of the asked revisions a database lacks, and which leaves of its own may be their ancestors. */
 export interface MissingRevisions {
   readonly missing: readonly Revision[];
   readonly possibleAncestors: readonly Revision[];

@@ -5,13 +5,12 @@
  * that a refusal hits only them, the second so that their bytes stream through without being held.
  */
 import { forEachConcurrent, type Runtime, Semaphore, utf8Encode } from "../../base/index.ts";
-import { isRevision } from "../../databases/index.ts";
+import { isRevision, type MissingRevisions } from "../../databases/index.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
   type Endpoint,
   EndpointError,
-  type MissingRevisions,
   type RevisionRequest,
 } from "../endpoints/endpoint.ts";
 import { mayConcernOne } from "../endpoints/suspicion.ts";

@@ -5,6 +5,7 @@
  * Every call ends when its signal aborts. Failures are EndpointErrors; whether a job runs again is decided by their code.
  */
 import { type JsonText, OperationalError, type Utf8Writer } from "../../base/index.ts";
+import type { MissingRevisions } from "../../databases/index.ts";
 import type { WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
@@ -36,12 +37,6 @@ export interface ChangesRequest {
   readonly continuous: boolean;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
-}
-
-/** Which of the asked revisions the target lacks, and which of its own might be their ancestors. */
-export interface MissingRevisions {
-  readonly missing: readonly string[];
-  readonly possibleAncestors: readonly string[];
 }
 
 export interface RevisionRequest {

@@ -3,6 +3,7 @@
  * (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
  */
 import type { JsonText } from "../../../base/index.ts";
+import type { MissingRevisions } from "../../../databases/index.ts";
 import type { EndpointSpending } from "../../../http-client/index.ts";
 import {
   encodeDocumentId,
@@ -15,11 +16,10 @@ import {
   type BulkReadResult,
   type ChangesItem,
   type ChangesRequest,
+  type CheckpointDocument,
   type Endpoint,
   EndpointError,
   type EndpointInfo,
-  type CheckpointDocument,
-  type MissingRevisions,
   type PlainDocument,
   type RevisionRequest,
   type SourceSequence,

@@ -3,15 +3,15 @@
  * wire, so the two endpoints can be mixed, and a body's bytes survive both.
  */
 import { errorCode } from "../../../base/index.ts";
+import type { MissingRevisions } from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type {
   BulkReadResult,
   ChangesItem,
   ChangesRequest,
+  CheckpointDocument,
   Endpoint,
   EndpointInfo,
-  CheckpointDocument,
-  MissingRevisions,
   PlainDocument,
   RevisionRequest,
   SourceSequence,
