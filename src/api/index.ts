@@ -28,7 +28,7 @@ export { inPieces, json, jsonText, streamedJson } from "./http/responses.ts";
 export type { Access, Route } from "./http/router.ts";
 export { defineRoute } from "./http/router.ts";
 export type { StaticFile, StaticFiles } from "./http/static-files.ts";
-export type { BudgetsParts } from "./replication/budgets.ts";
+export type { BudgetRoutesParts } from "./replication/budgets.ts";
 export { budgetRoutes } from "./replication/budgets.ts";
 export { failureRoutes } from "./replication/failures.ts";
 export type { FindJobParts } from "./replication/find-job.ts";

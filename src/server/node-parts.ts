@@ -87,7 +87,7 @@ export function joinNodeParts({
   };
 }
 
-export interface ReplicationOptions {
+export interface JoinReplicationOptions {
   /** How it reaches databases, its own and others. */
   readonly reach: Pick<
     EndpointsParts,
@@ -101,7 +101,7 @@ export interface ReplicationOptions {
 /** What runs jobs, on a node that replicates. */
 export function joinReplication(
   parts: NodeParts,
-  { reach, renewer, nodeName, processId }: ReplicationOptions,
+  { reach, renewer, nodeName, processId }: JoinReplicationOptions,
 ) {
   const { runtime, kv, jobs, controls, config, budgets } = parts;
   const subspace = SUBSPACES.replicator;

@@ -1,6 +1,6 @@
 /** The resources of the API that are about jobs and sessions. */
 import {
-  type BudgetsParts,
+  type BudgetRoutesParts,
   budgetRoutes,
   failureRoutes,
   type JobsParts,
@@ -23,7 +23,7 @@ import type { SessionCookies } from "./users/session-cookies.ts";
 export function routes(
   parts: SchedulerParts &
     WorkersParts &
-    BudgetsParts &
+    BudgetRoutesParts &
     JobsParts & {
       readonly authentication: Authentication;
       readonly cookies: SessionCookies;

@@ -6,7 +6,7 @@ import { badRequest, wireDocumentOf } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
-import { errorAnswer, isRefusal } from "../http/error-responses.ts";
+import { errorAnswer, isInvalidRequest } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readJsonValues, refuseRepeatedNames } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
@@ -87,7 +87,7 @@ async function prepareEach(
   return mapConcurrent(documents, (document) => {
     if (!document.isObject) throw badRequest("Document must be a JSON object");
     const refused = (error: unknown): Prepared => {
-      if (!isRefusal(error)) throw error;
+      if (!isInvalidRequest(error)) throw error;
       return { kind: "refused", document, error };
     };
     try {

@@ -11,7 +11,7 @@ import { ProtocolError } from "../../protocol/index.ts";
 import { existingDatabaseName, writeContext } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
-import { type ErrorAnswer, errorAnswer, isRefusal } from "../http/error-responses.ts";
+import { type ErrorAnswer, errorAnswer, isInvalidRequest } from "../http/error-responses.ts";
 
 /** Of what a hook refused; all else that a validation function throws, and one that does not compile, is 500 in CouchDB. */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
@@ -52,7 +52,7 @@ export async function writeAll(
   await writeEdits(edits, {
     transact: (batch) => transactEdits(parts, call, batch),
     // Only what is wrong with a document is told of it; all else concerns the whole request.
-    isRefusal,
+    isRefusal: isInvalidRequest,
     settled: (_, outcome) => results.push(resultOf(outcome)),
     refused: ({ id }, error) => results.push({ kind: "failed", id, answer: errorAnswer(error) }),
   });

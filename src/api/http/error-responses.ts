@@ -122,7 +122,7 @@ export function errorAnswer(error: unknown): ErrorAnswer {
 }
 
 /** Whether the error says that what was sent is wrong, and would be wrong again. */
-export function isRefusal(error: unknown): boolean {
+export function isInvalidRequest(error: unknown): boolean {
   return isExpected(error) && [400, 413].includes(errorAnswer(error).status);
 }
 

@@ -14,11 +14,11 @@ import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-export interface BudgetsParts {
+export interface BudgetRoutesParts {
   readonly budgets: Budgets;
 }
 
-export function budgetRoutes({ budgets }: BudgetsParts): readonly Route[] {
+export function budgetRoutes({ budgets }: BudgetRoutesParts): readonly Route[] {
   const path = "/_tandem/budgets/{name}";
   return [
     defineRoute("GET", "/_tandem/budgets", async () => {

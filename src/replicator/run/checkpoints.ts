@@ -114,7 +114,7 @@ export class Checkpoints {
       try {
         await this.#writeSide(side, body, signal);
       } catch (error) {
-        if (side.name !== "source" || !isRefusal(error)) throw error;
+        if (side.name !== "source" || !isReadOnly(error)) throw error;
         await this.#own.write({ log, sourceStartTime: side.instanceStartTime });
       }
     }
@@ -170,7 +170,7 @@ async function commit(side: Side, signal: AbortSignal): Promise<string> {
 }
 
 /** The endpoint may be read, and not written. */
-function isRefusal(error: unknown): boolean {
+function isReadOnly(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "read_only";
 }
 

@@ -48,7 +48,7 @@ export class LocalDocumentWriter {
     const failures: WriteFailure[] = [];
     await writeEdits(this.#edits(documents, failures, signal), {
       transact: (edits) => this.#transact(edits),
-      isRefusal,
+      isRefusal: isDocumentRefusal,
       settled: (edit, outcome) => {
         const failure = writeFailure(edit, outcome);
         if (failure !== undefined) failures.push(failure);
@@ -70,7 +70,7 @@ export class LocalDocumentWriter {
       const failure = writeFailure(edit, outcome);
       return failure === undefined ? { kind: "written" } : { kind: "refused", failure };
     } catch (error) {
-      if (!isRefusal(error)) throw error;
+      if (!isDocumentRefusal(error)) throw error;
       return { kind: "refused", failure: refusal(edit, error) };
     }
   }
@@ -155,7 +155,7 @@ export class LocalDocumentWriter {
 }
 
 /** The store's own refusals of one document; anything else concerns the store. */
-function isRefusal(error: unknown): boolean {
+function isDocumentRefusal(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return /^(STORE_(DOCUMENT|REVISION|ATTACHMENT)_|KV_TOO_LARGE$|KV_KEY_TOO_LARGE$)/.test(code);
 }
