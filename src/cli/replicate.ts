@@ -4,7 +4,7 @@ import {
   type DocumentFailure,
   describeFailure,
   type Endpoint,
-  MemoryFailureLog,
+  MemoryRunFailures,
   NO_OWN_CHECKPOINT,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
@@ -47,7 +47,7 @@ export async function replicate(
   const stop = (): void => stopping.abort(new StopRequest());
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
-  const failureLog = new MemoryFailureLog();
+  const failureLog = new MemoryRunFailures();
   const config = REPLICATOR_CONFIG_DEFAULT;
   try {
     const replication = parseReplication(bodyOf(source, target, flags));
@@ -70,7 +70,7 @@ export async function replicate(
       mayWrite: async () => {},
       failures: failureLog,
       ownCheckpoint: NO_OWN_CHECKPOINT,
-      limits: config.limits,
+      copyLimits: config.copyLimits,
     });
     const ending = await showing(
       run,
@@ -104,7 +104,7 @@ async function showing(
     flags,
   }: {
     readonly connections: Connections;
-    readonly failureLog: MemoryFailureLog;
+    readonly failureLog: MemoryRunFailures;
     readonly flags: ReplicateFlags;
   },
   signal: AbortSignal,

@@ -7,7 +7,7 @@ import {
   type Difference,
   describeDifference,
   describeFailure,
-  MemoryFailureLog,
+  MemoryRunFailures,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
 } from "../replicator/index.ts";
@@ -29,12 +29,12 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
       source: connections.open(replication, "source"),
       target: connections.open(replication, "target"),
     };
-    const failures = new MemoryFailureLog();
+    const failures = new MemoryRunFailures();
     const { options } = replication;
     const { runtime } = connections;
-    const { limits } = REPLICATOR_CONFIG_DEFAULT;
+    const { copyLimits } = REPLICATOR_CONFIG_DEFAULT;
     const batchCopier = new BatchCopier(
-      { runtime, ...sides, options, limits },
+      { runtime, ...sides, options, copyLimits },
       {
         count: () => {},
         failures,
@@ -88,7 +88,7 @@ type Finding =
   | {
       readonly repaired: {
         readonly documentCount: number;
-        readonly failures: MemoryFailureLog["failures"];
+        readonly failures: MemoryRunFailures["failures"];
       };
     };
 

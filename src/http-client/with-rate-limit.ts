@@ -81,15 +81,15 @@ export class RateLimits {
 export function withRateLimit(
   { clock }: Pick<Runtime, "clock">,
   fetch: Fetch,
-  limits: RateLimits,
+  rateLimits: RateLimits,
   endpointUrl: string,
 ): Fetch {
   return async (request): Promise<FetchResponse> => {
     const key = `${request.method} ${endpointUrl}`;
-    const intervalMs = limits.intervalMs(key);
+    const intervalMs = rateLimits.intervalMs(key);
     if (intervalMs >= 1) await clock.sleep(intervalMs, request.signal);
     const response = await fetch(request);
-    limits.observe(key, response.status, clock.monotonicMs());
+    rateLimits.observe(key, response.status, clock.monotonicMs());
     return response;
   };
 }

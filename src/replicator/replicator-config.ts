@@ -77,7 +77,7 @@ export interface ReplicatorConfig {
   /** `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: say it when a job does not use TLS, or does not verify. */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
-  readonly limits: CopyLimits;
+  readonly copyLimits: CopyLimits;
   readonly protocols: Protocols;
   /** Defaults of each job. */
   readonly options: ReplicationOptions;
@@ -121,7 +121,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   statisticsIntervalSec: 1,
   warnsOf: { plainHttp: false, unverifiedTls: false },
   client: CLIENT_SETTINGS_DEFAULT,
-  limits: COPY_LIMITS_DEFAULT,
+  copyLimits: COPY_LIMITS_DEFAULT,
   protocols: PROTOCOLS_DEFAULT,
   options: REPLICATION_OPTIONS_DEFAULT,
 };

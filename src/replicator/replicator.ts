@@ -6,7 +6,7 @@ import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type Jobs, type Worker } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
-import type { FailureList } from "./failures/failure-list.ts";
+import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
@@ -61,7 +61,7 @@ export interface ReplicatorParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
-  readonly failureList: FailureList;
+  readonly failureLists: FailureLists;
   readonly controls: JobControls;
   readonly abandoned: AbandonedReplications;
   readonly databases: DatabaseRegistry;

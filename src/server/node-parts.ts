@@ -13,7 +13,7 @@ import {
   CleanUp,
   Endpoints,
   type EndpointsParts,
-  FailureList,
+  FailureLists,
   JobControls,
   Outages,
   OwnCheckpoints,
@@ -59,7 +59,7 @@ export function joinNodeParts({
   const ownership = new ReplicationOwnership(subspace, jobs);
   const controls = new JobControls(subspace);
   const budgets = new Budgets({ runtime, kv, subspace });
-  const failureList = new FailureList(subspace, runtime.digests, failuresMax);
+  const failureLists = new FailureLists(subspace, runtime.digests, failuresMax);
   const owned = { runtime, kv, jobs, ownership, controls };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config });
@@ -71,7 +71,7 @@ export function joinNodeParts({
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const abandoned = new AbandonedReplications(runtime, kv, subspace);
-  const replicator = new Replicator({ ...owned, failureList, abandoned, databases, ids, config });
+  const replicator = new Replicator({ ...owned, failureLists, abandoned, databases, ids, config });
   const cleanUp = new CleanUp({ runtime, kv, jobs, replicator, config });
   return {
     ...owned,
@@ -79,7 +79,7 @@ export function joinNodeParts({
     ids,
     config,
     budgets,
-    failureList,
+    failureLists,
     removedDatabases,
     databases,
     attachments,
@@ -91,7 +91,13 @@ export interface JoinReplicationOptions {
   /** How it reaches databases, its own and others. */
   readonly reach: Pick<
     EndpointsParts,
-    "functions" | "resolveUser" | "limits" | "serverUrl" | "fetch" | "parseMultipart" | "userAgent"
+    | "functions"
+    | "resolveUser"
+    | "documentLimits"
+    | "serverUrl"
+    | "fetch"
+    | "parseMultipart"
+    | "userAgent"
   >;
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;

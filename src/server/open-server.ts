@@ -294,7 +294,7 @@ function jobServices(
     reach: {
       functions,
       resolveUser: (userName) => accounts.users.resolve(userName),
-      limits: apiSettings(configuration),
+      documentLimits: apiSettings(configuration),
       serverUrl: shown.url,
       fetch,
       parseMultipart,

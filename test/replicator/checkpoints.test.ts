@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
 import {
-  MemoryFailureLog,
+  MemoryRunFailures,
   NO_OWN_CHECKPOINT,
   parseReplication,
   REPLICATION_JOB_TYPE,
@@ -193,11 +193,11 @@ describe("a conflict over the checkpoint", () => {
 });
 
 /** A list that stores nothing before the test says so. */
-class SlowFailureLog extends MemoryFailureLog {
+class SlowFailureLog extends MemoryRunFailures {
   readonly asked = deferred();
   readonly stored = deferred();
 
-  override async record(...changes: Parameters<MemoryFailureLog["record"]>): Promise<void> {
+  override async record(...changes: Parameters<MemoryRunFailures["record"]>): Promise<void> {
     this.asked.resolve();
     await this.stored.promise;
     await super.record(...changes);
@@ -221,7 +221,7 @@ describe("a batch of which something did not arrive", () => {
       mayWrite: async () => {},
       failures,
       ownCheckpoint: NO_OWN_CHECKPOINT,
-      limits: { ...REPLICATOR_CONFIG_DEFAULT.limits, documentIdBytesMax: 3 },
+      copyLimits: { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, documentIdBytesMax: 3 },
     });
     const readCheckpoint = () =>
       node.kv.read(async (tx) => (await node.databases.open(tx, "b")).readLocal(tx, "_local/x"));

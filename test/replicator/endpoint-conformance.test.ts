@@ -35,7 +35,7 @@ async function openEndpoint(place: "local" | "own API" | "CouchDB"): Promise<End
     attachments,
     functions,
     resolveUser: async (userName) => ({ userName, roles: ["_admin"], isAdmin: true }),
-    limits: { documentBytesMax: 8 * 1024 * 1024 },
+    documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
     serverUrl: "http://127.0.0.1:5984/",
     fetch: http.fetch,
     parseMultipart,

@@ -9,7 +9,7 @@ import { type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 /** Every document is listed as a failure: its id is too long. */
-const LIMITS = { ...REPLICATOR_CONFIG_DEFAULT.limits, documentIdBytesMax: 2 };
+const LIMITS = { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, documentIdBytesMax: 2 };
 const nodes: Node[] = [];
 
 afterEach(async () => {
@@ -18,7 +18,7 @@ afterEach(async () => {
 
 /** A job from a database with one document to another, stored with other options than this version stores. */
 async function openWithJob(members: object, change: (options: ReplicationOptions) => object) {
-  const node = await openNode({ config: { limits: LIMITS } });
+  const node = await openNode({ config: { copyLimits: LIMITS } });
   nodes.push(node);
   for (const name of ["a", "b"]) await node.createDatabase(name);
   await node.put("a", "long", "{}");

@@ -63,7 +63,7 @@ describe("a setting", () => {
       sessionRenewalSec: 60,
       requestTimeoutMs: 9000,
     });
-    expect(config.limits.documentIdBytesMax).toBe(300);
+    expect(config.copyLimits.documentIdBytesMax).toBe(300);
     expect(config.protocols.endpoint).toEqual(["https"]);
     expect([config.startupJitterMs, config.historyLengthMax]).toEqual([2000, 3]);
     configuration.set("replicator", "startup_jitter", "5");

@@ -8,7 +8,7 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { type JobData, Jobs } from "../../src/jobs/index.ts";
 import {
   Budgets,
-  FailureList,
+  FailureLists,
   JobCommands,
   JobControls,
   REPLICATION_JOB_TYPE,
@@ -206,7 +206,7 @@ const IDLE: readonly (readonly [string, RegExp, WorkloadName[], () => { mockRest
       "a list of failures that stays empty",
       / passes refused-/,
       [],
-      () => vi.spyOn(FailureList.prototype, "change").mockResolvedValue(),
+      () => vi.spyOn(FailureLists.prototype, "change").mockResolvedValue(),
     ],
     [
       "a deletion of databases that leaves their jobs",

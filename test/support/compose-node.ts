@@ -59,7 +59,7 @@ export function composeNode({
     reach: {
       functions: { sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },
       resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
-      limits: { documentBytesMax: 8 * 1024 * 1024 },
+      documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
       serverUrl,
       fetch,
       parseMultipart,

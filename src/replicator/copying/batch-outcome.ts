@@ -1,21 +1,21 @@
 /** What became of the revisions of one batch, until it is recorded: which did not arrive, and which of those listed did. */
 import { parseWireDocument } from "../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";
-import type { ArrivedRevisions, DocumentFailure, FailureLog } from "../failures/failure-log.ts";
+import type { ArrivedRevisions, DocumentFailure, RunFailures } from "../failures/run-failures.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 
 export interface BatchObserver {
   /** What a run adds up. */
   count(more: Partial<ReplicationStatistics>): void;
-  readonly failures: FailureLog;
+  readonly failures: RunFailures;
 }
 
 export class BatchOutcome {
-  readonly #log: FailureLog;
+  readonly #log: RunFailures;
   readonly #failed: DocumentFailure[] = [];
   readonly #arrived: ArrivedRevisions[] = [];
 
-  constructor(log: FailureLog) {
+  constructor(log: RunFailures) {
     this.#log = log;
   }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type Endpoint, EndpointError, TextDocument } from "../endpoints/endpoint.ts";
-import { MemoryFailureLog } from "../failures/failure-log.ts";
+import { MemoryRunFailures } from "../failures/run-failures.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter } from "./bulk-writer.ts";
 import { Blame } from "./copy-blame.ts";
@@ -26,7 +26,7 @@ function openTarget(isGuilty: (id: string) => boolean) {
     readLocal: async () => (isDown ? fail() : undefined),
     writeLocal: async () => "0-1",
   } as Partial<Endpoint> as Endpoint;
-  const log = new MemoryFailureLog();
+  const log = new MemoryRunFailures();
   const outcome = new BatchOutcome(log);
   const counted = { docsWritten: 0, docWriteFailures: 0 };
   const observer = {

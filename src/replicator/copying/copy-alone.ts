@@ -15,7 +15,7 @@ import {
 } from "../endpoints/endpoint.ts";
 import { namedRevision } from "../endpoints/named-revision.ts";
 import { suspicionOf } from "../endpoints/suspicion.ts";
-import type { DocumentFailure } from "../failures/failure-log.ts";
+import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
@@ -53,7 +53,7 @@ export interface CopierParts {
   readonly target: Endpoint;
   readonly options: ReplicationOptions;
   /** Read at each use. */
-  readonly limits: CopyLimits;
+  readonly copyLimits: CopyLimits;
 }
 
 export interface LoneCopierParts extends CopierParts {
@@ -172,10 +172,10 @@ export class LoneCopier {
     kind: "missing" | "missing-stub",
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { runtime, limits, sourceBlame } = this.#parts;
+    const { runtime, copyLimits, sourceBlame } = this.#parts;
     const { request, batch } = journey;
     if (++journey.missingCount === 1) {
-      if (kind === "missing") await runtime.clock.sleep(limits.missingDocumentPauseMs, signal);
+      if (kind === "missing") await runtime.clock.sleep(copyLimits.missingDocumentPauseMs, signal);
       return false;
     }
     // CouchDB stops the job here, and at every start again.

@@ -14,7 +14,7 @@ import {
   type RevisionRequest,
 } from "../endpoints/endpoint.ts";
 import { mayConcernOne } from "../endpoints/suspicion.ts";
-import type { DocumentFailure } from "../failures/failure-log.ts";
+import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
@@ -55,7 +55,7 @@ export class BatchCopier {
   readonly #source: Endpoint;
   readonly #target: Endpoint;
   readonly #options: ReplicationOptions;
-  readonly #limits: CopyLimits;
+  readonly #copyLimits: CopyLimits;
   readonly #observer: BatchObserver;
   readonly #sourceBlame: Blame;
   readonly #targetBlame: Blame;
@@ -68,12 +68,12 @@ export class BatchCopier {
   #bulkRowCount = BULK_ROWS_FIRST;
 
   constructor(parts: CopierParts, observer: BatchObserver) {
-    const { runtime, source, target, options, limits } = parts;
+    const { runtime, source, target, options, copyLimits } = parts;
     this.#runtime = runtime;
     this.#source = source;
     this.#target = target;
     this.#options = options;
-    this.#limits = limits;
+    this.#copyLimits = copyLimits;
     this.#observer = observer;
     this.#sourceBlame = Blame.ofSource(source);
     this.#targetBlame = Blame.ofTarget(target);
@@ -140,7 +140,7 @@ export class BatchCopier {
     let askedCount = 0;
     for (const { id, revisions: named } of changes) {
       if (this.#isTooLong(id)) {
-        const reason = `the id is longer than ${this.#limits.documentIdBytesMax} bytes`;
+        const reason = `the id is longer than ${this.#copyLimits.documentIdBytesMax} bytes`;
         this.#passOver(id, named, { error: "document_id_too_long", reason }, outcome);
         continue;
       }
@@ -176,7 +176,7 @@ export class BatchCopier {
   }
 
   #isTooLong(id: string): boolean {
-    const { documentIdBytesMax } = this.#limits;
+    const { documentIdBytesMax } = this.#copyLimits;
     return id.length * 3 > documentIdBytesMax && utf8Encode(id).length > documentIdBytesMax;
   }
 

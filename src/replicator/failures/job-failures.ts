@@ -7,7 +7,7 @@ import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { JobEntry } from "../jobs/job-views.ts";
 import { stepFor } from "../jobs/job-wish.ts";
 import { baseIdOf } from "../request/replication-id.ts";
-import type { FailureCount, FailureList, FailurePage } from "./failure-list.ts";
+import type { FailureCount, FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
 
 /** Failures read in one transaction. */
@@ -19,7 +19,7 @@ export interface JobFailuresParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
-  readonly failureList: FailureList;
+  readonly failureLists: FailureLists;
   readonly controls: JobControls;
 }
 
@@ -39,9 +39,9 @@ export class JobFailures {
 
   /** How many failures of each kind the job's list holds. */
   async counts({ data }: JobEntry): Promise<readonly FailureCount[]> {
-    const { kv, failureList } = this.#parts;
+    const { kv, failureLists } = this.#parts;
     const baseId = baseIdOf(data.replicationId);
-    return baseId === undefined ? [] : kv.read((tx) => failureList.counts(tx, baseId));
+    return baseId === undefined ? [] : kv.read((tx) => failureLists.counts(tx, baseId));
   }
 
   /** Failures in the order of the documents' ids. */
@@ -49,7 +49,7 @@ export class JobFailures {
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
   ): Promise<readonly ListedFailure[]> {
-    const { kv, failureList } = this.#parts;
+    const { kv, failureLists } = this.#parts;
     const baseId = baseIdOf(data.replicationId);
     const failures: ListedFailure[] = [];
     if (baseId === undefined || limit === 0) return failures;
@@ -57,7 +57,7 @@ export class JobFailures {
     let from: Key | undefined;
     do {
       const page: FailurePage = await kv.read((tx) =>
-        failureList.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
+        failureLists.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
       );
       failures.push(...page.entries.slice(toSkip, toSkip + limit - failures.length));
       toSkip = Math.max(0, toSkip - page.entries.length);
@@ -71,7 +71,7 @@ export class JobFailures {
    * ended runs once more for the list alone; one that rests does it when it is resumed, and nobody waits for that.
    */
   async retry(entry: JobEntry, signal: AbortSignal): Promise<RetryOutcome> {
-    const { runtime, kv, jobs, failureList, controls } = this.#parts;
+    const { runtime, kv, jobs, failureLists, controls } = this.#parts;
     const baseId = baseIdOf(entry.data.replicationId);
     const triedCount = await this.#total(entry);
     if (baseId === undefined || triedCount === 0) {
@@ -81,7 +81,7 @@ export class JobFailures {
     const name = { type: REPLICATION_JOB_TYPE, id: entry.jobId };
     const rests = await kv.transact(
       async (tx) => {
-        failureList.askRetry(tx, baseId, request);
+        failureLists.askRetry(tx, baseId, request);
         const { isPaused } = await controls.get(tx, entry.jobId);
         const job = await jobs.get(tx, name);
         if (job === undefined) return false;
@@ -100,11 +100,11 @@ export class JobFailures {
   }
 
   async #retried(baseId: string, request: string, signal: AbortSignal): Promise<void> {
-    const { kv, failureList } = this.#parts;
+    const { kv, failureLists } = this.#parts;
     for (;;) {
       const { current, watch } = await kv.transact(async (tx) => ({
-        current: await failureList.retryRequest(tx, baseId),
-        watch: failureList.watchRetry(tx, baseId),
+        current: await failureLists.retryRequest(tx, baseId),
+        watch: failureLists.watchRetry(tx, baseId),
       }));
       try {
         if (current !== request) return;

@@ -7,7 +7,7 @@ import type { Database, DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
-import type { FailureList } from "../failures/failure-list.ts";
+import type { FailureLists } from "../failures/failure-lists.ts";
 import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -39,7 +39,7 @@ export interface HeldReplicationParts {
   readonly jobs: Jobs;
   readonly databases: DatabaseRegistry;
   readonly ownership: ReplicationOwnership;
-  readonly failureList: FailureList;
+  readonly failureLists: FailureLists;
   readonly controls: JobControls;
   readonly outages: Outages;
   readonly config: ReplicatorConfig;
@@ -277,19 +277,19 @@ export class HeldReplication {
     if (typeof due === "number") return due;
     const baseId = baseIdOf(data.replicationId);
     if (due === "ended" || baseId === undefined) return undefined;
-    const { failureList } = this.parts;
-    const request = await failureList.retryRequest(tx, baseId);
+    const { failureLists } = this.parts;
+    const request = await failureLists.retryRequest(tx, baseId);
     const list = {
       isAsked: request !== undefined,
-      isEmpty: (await failureList.counts(tx, baseId)).length === 0,
+      isEmpty: (await failureLists.counts(tx, baseId)).length === 0,
       isPersistent: data.document !== undefined,
       // A malformed document asks for nothing.
       retrySec: data.replication?.options.failureRetrySec ?? 0,
     };
     const fate = decideList(data.state, list, this.#nowSec());
-    if (fate.request === "ask") failureList.askRetry(tx, baseId, SCHEDULED_RETRY);
+    if (fate.request === "ask") failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
     if (fate.request === "end" && request !== undefined) {
-      await failureList.endRetry(tx, baseId, request);
+      await failureLists.endRetry(tx, baseId, request);
     }
     return fate.dueAtSec;
   }

@@ -15,7 +15,7 @@ import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
 import { describeFailure, unreachableOrigin } from "../failures/failure.ts";
-import { StoredFailureLog } from "../failures/stored-failure-log.ts";
+import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
 import { checkOptions } from "../request/parse-options.ts";
@@ -206,7 +206,7 @@ export class ReplicationJob {
       failures: await this.#openFailures(ids.baseId),
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
-      limits: config.limits,
+      copyLimits: config.copyLimits,
     });
     const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
     let ending: ReplicationEnding | undefined;
@@ -256,9 +256,9 @@ export class ReplicationJob {
 
   /** The request to try failures again, if that is all that a job which has ended is to do. */
   async #retryOnly({ baseId }: ReplicationId): Promise<string | undefined> {
-    const { kv, failureList } = this.#job.parts;
+    const { kv, failureLists } = this.#job.parts;
     if (!hasEnded(this.#job.data.state)) return undefined;
-    return kv.read((tx) => failureList.retryRequest(tx, baseId));
+    return kv.read((tx) => failureLists.retryRequest(tx, baseId));
   }
 
   /** Tries the failures again; whatever comes of it, the job has then ended as it had before. */
@@ -268,7 +268,7 @@ export class ReplicationJob {
     request: string,
     signal: AbortSignal,
   ): Promise<RunEnding> {
-    const { runtime, kv, failureList, config } = this.#job.parts;
+    const { runtime, kv, failureLists, config } = this.#job.parts;
     const source = this.#open(replication, "source");
     const target = this.#open(replication, "target");
     try {
@@ -279,7 +279,7 @@ export class ReplicationJob {
         source,
         target,
         options: replication.options,
-        limits: config.limits,
+        copyLimits: config.copyLimits,
       };
       const batchCopier = new BatchCopier(parts, observer);
       await this.#alive(signal, (taskSignal) =>
@@ -293,16 +293,16 @@ export class ReplicationJob {
       runtime.trace.event("replication.retry-failed", fields);
       await kv.transact(async (tx) => {
         await this.#job.verify(tx);
-        await failureList.endRetry(tx, baseId, request);
+        await failureLists.endRetry(tx, baseId, request);
       });
     }
     return { kind: "list-tried" };
   }
 
-  #openFailures(baseId: string): Promise<StoredFailureLog> {
-    const { runtime, kv, failureList: list } = this.#job.parts;
+  #openFailures(baseId: string): Promise<StoredRunFailures> {
+    const { runtime, kv, failureLists: lists } = this.#job.parts;
     const verify = this.#job.verify.bind(this.#job);
-    return StoredFailureLog.open({ runtime, kv, list, baseId, verify });
+    return StoredRunFailures.open({ runtime, kv, lists, baseId, verify });
   }
 
   #open(replication: Replication, side: "source" | "target", connections?: RunConnections) {

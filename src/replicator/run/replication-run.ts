@@ -23,7 +23,7 @@ import {
   type EndpointInfo,
   type SourceSequence,
 } from "../endpoints/endpoint.ts";
-import type { FailureLog } from "../failures/failure-log.ts";
+import type { RunFailures } from "../failures/run-failures.ts";
 import {
   addStatistics,
   NO_STATISTICS,
@@ -66,9 +66,9 @@ export interface ReplicationRunParts {
   readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
-  readonly failures: FailureLog;
+  readonly failures: RunFailures;
   readonly ownCheckpoint: OwnCheckpointStore;
-  readonly limits: CopyLimits;
+  readonly copyLimits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
 }
@@ -243,10 +243,10 @@ export class ReplicationRun {
   }
 
   #openBatchCopier(): BatchCopier {
-    const { source, target, replication, runtime, failures, limits } = this.#parts;
+    const { source, target, replication, runtime, failures, copyLimits } = this.#parts;
     const { options } = replication;
     return new BatchCopier(
-      { runtime, source, target, options, limits },
+      { runtime, source, target, options, copyLimits },
       {
         count: (more) => {
           this.#statistics = addStatistics(this.#statistics, more);

@@ -1,6 +1,6 @@
 /** Tries again what a replication left behind: the revisions of its list of failures, and nothing else. */
 import type { BatchCopier } from "../copying/copy-batch.ts";
-import type { FailureLog } from "../failures/failure-log.ts";
+import type { RunFailures } from "../failures/run-failures.ts";
 
 /** The request that nobody made. */
 export const SCHEDULED_RETRY = "scheduled";
@@ -8,7 +8,7 @@ export const SCHEDULED_RETRY = "scheduled";
 /** Goes through the list once. What arrives leaves it, what is refused again stays with one try more. */
 export async function retryFailures(
   batchCopier: BatchCopier,
-  failures: FailureLog,
+  failures: RunFailures,
   request: string,
   signal: AbortSignal,
 ): Promise<void> {

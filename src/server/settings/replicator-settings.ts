@@ -28,14 +28,14 @@ const {
   tls: TLS_DEFAULT,
   fairShare: FAIR_SHARE,
   client: CLIENT_DEFAULT,
-  limits: LIMITS_DEFAULT,
+  copyLimits: LIMITS_DEFAULT,
   protocols: PROTOCOLS_DEFAULT,
   ...DEFAULT
 } = REPLICATOR_CONFIG_DEFAULT;
 
 type NodeConfig = Omit<
   ReplicatorConfig,
-  "options" | "tls" | "fairShare" | "shares" | "client" | "limits" | "protocols" | "warnsOf"
+  "options" | "tls" | "fairShare" | "shares" | "client" | "copyLimits" | "protocols" | "warnsOf"
 >;
 
 const NODE_SETTINGS: SettingsOf<NodeConfig> = {
@@ -64,7 +64,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, 0),
 };
 
-const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["limits"]> = {
+const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["copyLimits"]> = {
   documentIdBytesMax: limit("max_document_id_length", LIMITS_DEFAULT.documentIdBytesMax),
   missingDocumentPauseMs: integer(
     "missing_doc_retry_msec",
@@ -171,7 +171,7 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
   const config = Object.assign(liveSettings<NodeConfig>(withOtherNames(texts), NODE_SETTINGS), {
     client: liveSettings(texts, CLIENT_SETTINGS),
-    limits: liveSettings(texts, LIMIT_SETTINGS),
+    copyLimits: liveSettings(texts, LIMIT_SETTINGS),
     protocols: liveSettings(texts, PROTOCOL_SETTINGS),
     warnsOf: liveSettings(texts, WARNING_SETTINGS),
     tls: liveSettings(texts, TLS_SETTINGS),

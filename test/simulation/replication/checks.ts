@@ -7,7 +7,7 @@ import type {
 } from "../../../src/databases/index.ts";
 import type { Jobs } from "../../../src/jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../src/kv/index.ts";
-import { type FailureList, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { type FailureLists, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { openIfThere } from "./scene.ts";
 import type { Pair } from "./topology.ts";
@@ -20,7 +20,7 @@ export interface CheckedLink extends Pair {
 
 export interface CheckedParts {
   readonly databases: DatabaseRegistry;
-  readonly failureList: FailureList;
+  readonly failureLists: FailureLists;
 }
 
 const ALL = { limit: 100_000 };
@@ -28,7 +28,7 @@ const ALL = { limit: 100_000 };
 /** The checkpoint rule: no checkpoint passes a change that is neither on the target nor on the list of failures. */
 export async function checkCheckpoints(
   tx: ReadTransaction,
-  { databases, failureList }: CheckedParts,
+  { databases, failureLists }: CheckedParts,
   links: readonly CheckedLink[],
   removed: ReadonlySet<string>,
 ): Promise<string[]> {
@@ -37,7 +37,7 @@ export async function checkCheckpoints(
     const source = await openIfThere(tx, databases, link.source);
     const target = await openIfThere(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
-    const listed = await readListed(tx, failureList, link.baseId);
+    const listed = await readListed(tx, failureLists, link.baseId);
     // A checkpoint counts when both sides have it: what one side says of another that was deleted means nothing.
     const sides = [
       ...(removed.has(link.target) ? [] : [source]),
@@ -85,10 +85,10 @@ async function readCheckpoint(
 
 async function readListed(
   tx: ReadTransaction,
-  failureList: FailureList,
+  failureLists: FailureLists,
   baseId: string,
 ): Promise<ReadonlySet<string>> {
-  const { entries } = await failureList.page(tx, baseId, ALL);
+  const { entries } = await failureLists.page(tx, baseId, ALL);
   return new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
 }
 

@@ -26,7 +26,7 @@ export function drawKnobs(random: SeededRandom): ReplicationKnobs {
       statisticsIntervalSec: random.pick([1, 5]),
       historyLengthMax: random.pick([4, 10, 100]),
       startupJitterMs: random.pick([0, 500]),
-      limits: {
+      copyLimits: {
         documentIdBytesMax: Number.POSITIVE_INFINITY,
         missingDocumentPauseMs: random.pick([100, 2000]),
       },

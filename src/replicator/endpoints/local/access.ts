@@ -25,7 +25,7 @@ export interface LocalEndpointParts {
   /** What a user may do now, by name; null is who reaches a server without administrators. */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject>;
   /** Read at each use. */
-  readonly limits: {
+  readonly documentLimits: {
     /** `max_document_size` */
     readonly documentBytesMax: number;
   };

@@ -150,7 +150,7 @@ export class LocalDocumentWriter {
   }
 
   #isTooLarge({ body }: DocumentEdit): boolean {
-    return body.exceedsBytes(this.#access.parts.limits.documentBytesMax);
+    return body.exceedsBytes(this.#access.parts.documentLimits.documentBytesMax);
   }
 }
 

@@ -121,11 +121,11 @@ export class OneShots implements Workload {
     { source, target, baseId }: OneShot,
     asked: NonNullable<OneShot["asked"]>,
   ): Promise<readonly string[]> {
-    const { databases, failureList } = this.#scene.observer;
+    const { databases, failureLists } = this.#scene.observer;
     const from = await openIfThere(tx, databases, source);
     const to = await openIfThere(tx, databases, target);
     if (this.#scene.removed.has(source) || from === undefined || to === undefined) return [];
-    const { entries } = await failureList.page(tx, baseId, { limit: 1000 });
+    const { entries } = await failureLists.page(tx, baseId, { limit: 1000 });
     const listed = new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
     const left: string[] = [];
     const changes = await from.changes(tx, { since: asked.sequence });

@@ -1,5 +1,5 @@
 /**
- * The lists of failures in the store: for each checkpoint, the revisions that it passed though they did not arrive.
+ * The lists of failures of all replications, in the store: for each checkpoint, the revisions that it passed though they did not arrive.
  *
  * A list belongs to the base id of a replication, as its checkpoint does: a job that is removed and made again goes on from the
  * checkpoint, and must find what that left behind.
@@ -15,7 +15,6 @@ import {
 } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
 import { type FailureKind, ReplicatorKeys } from "../replicator-keys.ts";
-import type { ArrivedRevisions, DocumentFailure } from "./failure-log.ts";
 import {
   decodeCount,
   decodeFailure,
@@ -25,6 +24,7 @@ import {
   encodeRetryRequest,
   type ListedFailure,
 } from "./failure-record.ts";
+import type { ArrivedRevisions, DocumentFailure } from "./run-failures.ts";
 
 /**
  * The longest list. A target that refuses more is no target for these documents: the job then crashes and says so, because what
@@ -51,7 +51,7 @@ export interface FailurePage {
   readonly next: Key | undefined;
 }
 
-export class FailureList {
+export class FailureLists {
   readonly #keys: ReplicatorKeys;
   readonly #digests: Digests;
   readonly #countMax: number;

@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from "vitest";
 import { errorCode, OperationalError } from "../../src/base/index.ts";
 import { Subspace } from "../../src/kv/index.ts";
-import { FailureList } from "../../src/replicator/failures/failure-list.ts";
-import type { DocumentFailure } from "../../src/replicator/failures/failure-log.ts";
-import { StoredFailureLog } from "../../src/replicator/failures/stored-failure-log.ts";
+import { FailureLists } from "../../src/replicator/failures/failure-lists.ts";
+import type { DocumentFailure } from "../../src/replicator/failures/run-failures.ts";
+import { StoredRunFailures } from "../../src/replicator/failures/stored-run-failures.ts";
 import {
   type JobEntry,
   parseReplication,
@@ -34,32 +34,32 @@ function refused(id: string, more: Partial<DocumentFailure> = {}): DocumentFailu
 
 test("a failure keeps its first time and counts its tries, whatever its id is", async () => {
   const { kv, runtime } = await open();
-  const list = new FailureList(SPACE, runtime.digests);
+  const lists = new FailureLists(SPACE, runtime.digests);
   const odd = ["", "a/b", "\ud800", "\ud801", "é".repeat(3000), `${"é".repeat(3000)}x`];
   for (const nowMs of [1000, 2000]) {
     const failed = odd.map((id) => refused(id));
-    await kv.transact((tx) => list.change(tx, BASE_ID, { failed, arrived: [], nowMs }));
+    await kv.transact((tx) => lists.change(tx, BASE_ID, { failed, arrived: [], nowMs }));
   }
-  const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  const page = await kv.read((tx) => lists.page(tx, BASE_ID, { limit: 100 }));
   expect(page.entries.map(({ id }) => id).sort()).toEqual([...odd].sort());
   for (const { firstMs, lastMs, tries } of page.entries) {
     expect([firstMs, lastMs, tries]).toEqual([1000, 2000, 2]);
   }
   const arrived = odd.map((id) => ({ id, revisions: [refused(id).revision] }));
-  await kv.transact((tx) => list.change(tx, BASE_ID, { failed: [], arrived, nowMs: 3000 }));
-  expect(await kv.read((tx) => list.counts(tx, BASE_ID))).toEqual([]);
-  const left = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  await kv.transact((tx) => lists.change(tx, BASE_ID, { failed: [], arrived, nowMs: 3000 }));
+  expect(await kv.read((tx) => lists.counts(tx, BASE_ID))).toEqual([]);
+  const left = await kv.read((tx) => lists.page(tx, BASE_ID, { limit: 100 }));
   expect(left.entries).toEqual([]);
 });
 
 test("failures are counted by kind, and a change of the reason moves the count", async () => {
   const { kv, runtime } = await open();
-  const list = new FailureList(SPACE, runtime.digests);
+  const lists = new FailureLists(SPACE, runtime.digests);
   const change = (failed: readonly DocumentFailure[]) =>
-    kv.transact((tx) => list.change(tx, BASE_ID, { failed, arrived: [], nowMs: 1000 }));
+    kv.transact((tx) => lists.change(tx, BASE_ID, { failed, arrived: [], nowMs: 1000 }));
   await change([refused("a"), refused("b"), refused("c", { status: undefined, error: "odd\n" })]);
   await change([refused("b", { status: 413, error: "too_large" })]);
-  const counts = await kv.read((tx) => list.counts(tx, BASE_ID));
+  const counts = await kv.read((tx) => lists.counts(tx, BASE_ID));
   expect(counts.map(({ status, error, count }) => [status, error, count])).toEqual([
     [0, "odd?", 1],
     [403, "forbidden", 1],
@@ -69,10 +69,10 @@ test("failures are counted by kind, and a change of the reason moves the count",
 
 test("a list that would grow too long stays as it is, and says why", async () => {
   const { kv, runtime } = await open();
-  const list = new FailureList(SPACE, runtime.digests, 2);
+  const lists = new FailureLists(SPACE, runtime.digests, 2);
   const change = (...ids: string[]) =>
     kv.transact((tx) =>
-      list.change(tx, BASE_ID, {
+      lists.change(tx, BASE_ID, {
         failed: ids.map((id) => refused(id)),
         arrived: [],
         nowMs: 1000,
@@ -84,7 +84,7 @@ test("a list that would grow too long stays as it is, and says why", async () =>
     reason: "more than 2 revisions did not arrive; the last one: forbidden: not this one",
   });
   await change("b");
-  const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  const page = await kv.read((tx) => lists.page(tx, BASE_ID, { limit: 100 }));
   expect(page.entries.map(({ id, tries }) => [id, tries])).toEqual([
     ["a", 1],
     ["b", 2],
@@ -93,12 +93,12 @@ test("a list that would grow too long stays as it is, and says why", async () =>
 
 test("a job that was taken away lists nothing, and so may not pass anything", async () => {
   const { kv, runtime } = await open();
-  const list = new FailureList(SPACE, runtime.digests);
+  const lists = new FailureLists(SPACE, runtime.digests);
   let held = true;
-  const log = await StoredFailureLog.open({
+  const log = await StoredRunFailures.open({
     runtime,
     kv,
-    list,
+    lists,
     baseId: BASE_ID,
     verify: async () => {
       if (!held) throw new OperationalError("JOBS_HALTED", "The job was taken away");
@@ -109,17 +109,19 @@ test("a job that was taken away lists nothing, and so may not pass anything", as
   held = false;
   const late = await log.record([refused("b")], []).catch(errorCode);
   expect(late).toBe("JOBS_HALTED");
-  const page = await kv.read((tx) => list.page(tx, BASE_ID, { limit: 100 }));
+  const page = await kv.read((tx) => lists.page(tx, BASE_ID, { limit: 100 }));
   expect(page.entries.map(({ id }) => id)).toEqual(["a"]);
 });
 
 test("what a removed job left behind is kept, then forgotten, and then looked for in the source", async () => {
   let documentIdBytesMax = 3;
-  const limits = { ...REPLICATOR_CONFIG_DEFAULT.limits };
+  const limits = { ...REPLICATOR_CONFIG_DEFAULT.copyLimits };
   Object.defineProperty(limits, "documentIdBytesMax", { get: () => documentIdBytesMax });
-  const node = await openNode({ config: { limits, transientJobAgeSecMax: 0, abandonedSecMax: 0 } });
+  const node = await openNode({
+    config: { copyLimits: limits, transientJobAgeSecMax: 0, abandonedSecMax: 0 },
+  });
   nodes.push(node);
-  const list = new FailureList(SUBSPACES.replicator, node.runtime.digests);
+  const lists = new FailureLists(SUBSPACES.replicator, node.runtime.digests);
   node.start();
   await node.createDatabase("a");
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");
@@ -133,7 +135,7 @@ test("what a removed job left behind is kept, then forgotten, and then looked fo
   const listed = async (id: string): Promise<number> => {
     const { data } = (await node.replicator.find(id)) as JobEntry;
     const baseId = String(data.replicationId).split("+")[0] as string;
-    return (await node.kv.read((tx) => list.page(tx, baseId, { limit: 10 }))).entries.length;
+    return (await node.kv.read((tx) => lists.page(tx, baseId, { limit: 10 }))).entries.length;
   };
   expect(await listed(await run())).toBe(1);
   // The job has gone, and is there again before its time.

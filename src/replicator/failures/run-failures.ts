@@ -1,8 +1,9 @@
 /**
- * The list of documents that a replication left behind, as a run uses it. What stands on it may be passed by the checkpoint,
- * so a batch is finished only when its failures are recorded.
+ * The list of failures of one replication, as its run reads and changes it. The checkpoint may pass what is on the list, so a batch
+ * is finished only when its failures are recorded.
  *
- * Two implementations: `StoredFailureLog` for jobs, in our own store, and `MemoryFailureLog` for a run from the shell.
+ * There are two implementations. `StoredRunFailures` serves jobs: it writes to `FailureLists`, which holds the lists of all
+ * replications in the store. `MemoryRunFailures` serves a run from the shell.
  */
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
@@ -22,7 +23,7 @@ export interface ListedRevision {
   readonly revision: string;
 }
 
-export interface FailureLog {
+export interface RunFailures {
   /** When the revision that waits longest for another try was tried last, as of when the run began; undefined: none waits. */
   readonly waitsSinceMs: number | undefined;
   /** Whether it holds, or held, all that the checkpoint passed: then there is no need to look back. */
@@ -41,7 +42,7 @@ export interface FailureLog {
   retryDone(request: string): Promise<void>;
 }
 
-export class MemoryFailureLog implements FailureLog {
+export class MemoryRunFailures implements RunFailures {
   /** In the order in which they failed. */
   readonly failures: DocumentFailure[] = [];
   /** The list begins with the run. */

@@ -1,36 +1,36 @@
-/** The list of failures of a job that runs: every write to it verifies that the job is still held. */
+/** The list of failures of a job that runs, in the store. Every write verifies that the run still holds the job. */
 import type { Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
-import type { FailureList, FailurePage } from "./failure-list.ts";
-import type { ArrivedRevisions, DocumentFailure, FailureLog } from "./failure-log.ts";
+import type { FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
+import type { ArrivedRevisions, DocumentFailure, RunFailures } from "./run-failures.ts";
 
 /** Failures read in one transaction, and tried again in one batch. */
 const PAGE_ROWS_MAX = 500;
 /** Failures written in one transaction: a megabyte at most, unless ids are very long. */
 const WRITE_ROWS_MAX = 200;
 
-export interface StoredFailureLogParts {
+export interface StoredRunFailuresParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  readonly list: FailureList;
+  readonly lists: FailureLists;
   readonly baseId: string;
   /** Throws when the job was taken away. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
 }
 
-export class StoredFailureLog implements FailureLog {
-  readonly #parts: StoredFailureLogParts;
+export class StoredRunFailures implements RunFailures {
+  readonly #parts: StoredRunFailuresParts;
   /** Documents that were on the list since it was opened: nobody but the job's holder puts one there. */
   readonly #ids = new Set<string>();
   #waitsSinceMs: number | undefined;
 
-  private constructor(parts: StoredFailureLogParts) {
+  private constructor(parts: StoredRunFailuresParts) {
     this.#parts = parts;
   }
 
-  static async open(parts: StoredFailureLogParts): Promise<StoredFailureLog> {
-    const log = new StoredFailureLog(parts);
+  static async open(parts: StoredRunFailuresParts): Promise<StoredRunFailures> {
+    const log = new StoredRunFailures(parts);
     for await (const entries of log.pages()) {
       for (const { id, lastMs } of entries) {
         log.#ids.add(id);
@@ -45,16 +45,16 @@ export class StoredFailureLog implements FailureLog {
   }
 
   isWhole(): Promise<boolean> {
-    const { kv, list, baseId } = this.#parts;
-    return kv.read((tx) => list.isKept(tx, baseId));
+    const { kv, lists, baseId } = this.#parts;
+    return kv.read((tx) => lists.isKept(tx, baseId));
   }
 
   async lookedBack(): Promise<void> {
-    const { kv, list, baseId, verify } = this.#parts;
+    const { kv, lists, baseId, verify } = this.#parts;
     await kv.transact(
       async (tx) => {
         await verify(tx);
-        list.keep(tx, baseId);
+        lists.keep(tx, baseId);
       },
       { whenUnknown: "retry" },
     );
@@ -86,11 +86,11 @@ export class StoredFailureLog implements FailureLog {
   }
 
   async *pages(): AsyncIterable<readonly ListedFailure[]> {
-    const { kv, list, baseId } = this.#parts;
+    const { kv, lists, baseId } = this.#parts;
     let from: FailurePage["next"];
     do {
       const page: FailurePage = await kv.read((tx) =>
-        list.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
+        lists.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
       );
       if (page.entries.length > 0) yield page.entries;
       from = page.next;
@@ -98,11 +98,11 @@ export class StoredFailureLog implements FailureLog {
   }
 
   async retryAsked(signal: AbortSignal): Promise<string | undefined> {
-    const { kv, list, baseId } = this.#parts;
+    const { kv, lists, baseId } = this.#parts;
     while (!signal.aborted) {
       const { request, watch } = await kv.transact(async (tx) => ({
-        request: await list.retryRequest(tx, baseId),
-        watch: list.watchRetry(tx, baseId),
+        request: await lists.retryRequest(tx, baseId),
+        watch: lists.watchRetry(tx, baseId),
       }));
       if (request === undefined) await fired(watch, signal);
       watch.cancel();
@@ -112,11 +112,11 @@ export class StoredFailureLog implements FailureLog {
   }
 
   async retryDone(request: string): Promise<void> {
-    const { kv, list, baseId, verify } = this.#parts;
+    const { kv, lists, baseId, verify } = this.#parts;
     await kv.transact(
       async (tx) => {
         await verify(tx);
-        await list.endRetry(tx, baseId, request);
+        await lists.endRetry(tx, baseId, request);
       },
       { whenUnknown: "retry" },
     );
@@ -126,12 +126,12 @@ export class StoredFailureLog implements FailureLog {
     failed: readonly DocumentFailure[],
     arrived: readonly ArrivedRevisions[],
   ): Promise<void> {
-    const { runtime, kv, list, baseId, verify } = this.#parts;
+    const { runtime, kv, lists, baseId, verify } = this.#parts;
     const nowMs = runtime.clock.nowMs();
     await kv.transact(
       async (tx) => {
         await verify(tx);
-        await list.change(tx, baseId, { failed, arrived, nowMs });
+        await lists.change(tx, baseId, { failed, arrived, nowMs });
       },
       { whenUnknown: "check" },
     );
