@@ -51,12 +51,8 @@ export interface WriteValidation {
   ): EditVerdict | Promise<EditVerdict>;
 }
 
-/** Who writes: the hooks decide by it. */
-export interface WriteContext {
-  /** The user's name; null for anonymous or the admin party. */
-  readonly userName: string | null;
-  readonly roles: readonly string[];
-  readonly isAdmin: boolean;
+/** Who writes, and how the edit is judged: the hooks decide by it. */
+export interface WriteContext extends SecuritySubject {
   /** How the edit is validated; absent when the server itself writes. */
   readonly validation?: WriteValidation;
   /** The replicator's own update of a replication document; an object identity, so that nobody can forge it. */

@@ -3,7 +3,7 @@
  * Running them is the scheduler's, on whichever node.
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
-import type { DatabaseRegistry } from "../databases/index.ts";
+import type { DatabaseRegistry, SecuritySubject } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type Jobs, type Worker } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
@@ -45,10 +45,8 @@ export class JobNotYoursError extends OperationalError {
   }
 }
 
-export interface Requester {
-  readonly userName: string | null;
-  readonly isAdmin: boolean;
-}
+/** Who starts or cancels a transient job: a user's own jobs have ids of their own, and an admin may cancel any. */
+export type Requester = Pick<SecuritySubject, "userName" | "isAdmin">;
 
 /** How a transient job ended. `removed`: somebody cancelled it meanwhile. */
 export type TransientOutcome =

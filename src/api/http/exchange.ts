@@ -40,9 +40,9 @@ export class ServerStoppingError extends OperationalError {
 /** Never rejects: what goes wrong is a response, too. */
 export type Api = (request: ApiRequest) => Promise<ApiResponse>;
 
-/** Who asks, once that is known. */
+/** The sender of a request, once authenticated. `SecuritySubject` holds the part that decides about rights. */
 export interface User {
-  /** Null when nobody said who it is. */
+  /** Null when the request names no user. */
   readonly name: string | null;
   readonly roles: readonly string[];
   readonly isAdmin: boolean;

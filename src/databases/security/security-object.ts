@@ -1,11 +1,18 @@
-/** What a security object says of a user (`couch_db:check_is_admin`, `check_is_member`). */
+/** What a security object allows to a user (`couch_db:check_is_admin`, `check_is_member`). */
 import type { JsonText } from "../../base/index.ts";
 
-/** A user, as security objects name them. */
+/**
+ * The rights of a user: what decides whether they may read or write here.
+ *
+ * Three other types say more, or less, of the same user. `User` (`api`) is the sender of a request, and how they were authenticated.
+ * `WriteContext` (`hooks.ts`) is a subject that writes, and how its edits are judged. `Requester` (`replicator`) is the part of a
+ * subject that decides who may start or cancel a transient job.
+ */
 export interface SecuritySubject {
+  /** Null for a user without a name: anonymous, or anybody at a server without administrators. */
   readonly userName: string | null;
   readonly roles: readonly string[];
-  /** A server admin, whom no security object keeps out. */
+  /** Whether the user is a server admin, to whom no security object applies. */
   readonly isAdmin: boolean;
 }
 
