@@ -1,7 +1,20 @@
 /**
  * CouchDB 3.5's HTTP API in front of our own databases, as a function from request to response.
  *
- * Begin with `createApi`. Other modules add resources with `defineRoute` and the helpers for bodies, queries and answers.
+ * One folder for each subject; a folder imports only those above it:
+ *
+ *   http         requests, responses, routes, queries, bodies, errors, CORS
+ *   access       authorization, sessions, and opening the database of a request
+ *   documents    documents, attachments, and bulk requests
+ *   databases    databases and their settings
+ *   queries      `_all_docs` and `_find`
+ *   changes      `_changes` and `_db_updates`
+ *   replication  `_replicate`, `_scheduler`, jobs, budgets, workers; only this folder imports the replicator
+ *   server       `/`, `/_node`, `/_utils`
+ *
+ * Beside them is `createApi`, which joins the routes. Other modules add resources with `defineRoute` and the helpers for bodies,
+ * queries and answers.
+ * Reading order: http/exchange.ts, http/router.ts, api.ts, access/database-access.ts, documents/documents.ts.
  */
 export { requireAdmin } from "./access/authorization.ts";
 export type { SessionAuthority } from "./access/session.ts";

@@ -1,10 +1,23 @@
 /**
- * Documents with revision trees, update sequences, attachments and local documents, on the key-value layer; it knows neither
- * jobs nor replication. Begin with `DatabaseRegistry`, which opens a `Database` in a transaction of the caller's.
+ * Documents with revision trees, update sequences, attachments and local documents, on the key-value layer. The layer knows
+ * neither jobs nor replication.
+ *
+ * One folder for each subject; a folder imports only those above it:
+ *
+ *   revisions    revision names and the revision tree
+ *   records      the stored form of every record, and every key
+ *   counters     counts of documents and of pending changes
+ *   attachments  the bytes of attachments: staged, referred to, reclaimed
+ *   documents    writing, reading, listing and purging documents
+ *   changes      the changes feed, and the updates of all databases
+ *   security     security objects
+ *
+ * Beside them is what the layers above use: `DatabaseRegistry`, which opens a `Database` in the caller's transaction, and the hooks.
+ * Reading order: document.ts, database.ts, documents/document-writer.ts, revisions/revision-tree.ts, hooks.ts.
  *
  * A transaction that has written documents of a database cannot ask it for `changes`, `updateSequence`, `info`,
- * `pendingChanges` or `watchChanges`: what a versionstamp completes is unreadable before the commit. Reading and writing the documents
- * themselves works. A batch has to fit into a transaction of the store (10 MB); whoever has more writes several.
+ * `pendingChanges` or `watchChanges`: a versionstamped value is unreadable before the commit. It can read and write the documents
+ * themselves. A batch has to fit into one transaction of the store (10 MB); callers with more to write use several.
  *
  * Errors, by code:
  *
@@ -13,9 +26,9 @@
  *   STORE_REVISION_INVALID {revision}        STORE_REVISION_LIMIT_INVALID {revisionLimit}
  *   STORE_PURGE_LIMIT_INVALID {limit}
  *   STORE_SEQUENCE_INVALID {sequence}        STORE_ATTACHMENT_NAME_INVALID {name, reason}
- *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}                     of what is staged
- *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}                                             said to be gzip, and is not
- *   STORE_ATTACHMENT_CONTENT_GONE {contentId}    staged too long ago, or its last leaf went while it was read
+ *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}                     of staged bytes
+ *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}                                             declared as gzip, but is not
+ *   STORE_ATTACHMENT_CONTENT_GONE {contentId}    staged too long ago, or its last leaf went during the read
  *   STORE_FUNCTION_FAILED {error, reason}                                                    of a design document
  */
 export type {

@@ -1,4 +1,17 @@
-/** The machine: engines, sockets, clock and chance, as implementations of the ports that the layers declare. */
+/**
+ * The machine: stores, sockets, threads, clock and chance, as implementations of the ports that the other layers declare.
+ *
+ * One folder for each subject; a folder imports only those above it:
+ *
+ *   system        clock, chance, digests, compression, log, child processes
+ *   sandbox       QuickJS in threads, for functions of design documents
+ *   lmdb          the embedded store: an engine, a committer thread, a commit log
+ *   foundationdb  the store on a FoundationDB cluster
+ *   leases        threads and processes that renew leases
+ *   http          the server's sockets, the client's connections, multipart
+ *
+ * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts, leases/lmdb-lease-renewer.ts.
+ */
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
 export { openFoundationDbEngine } from "./foundationdb/engine.ts";
 export { parseMultipart } from "./http/multipart-parser.ts";

@@ -1,19 +1,19 @@
 /**
- * Replication: what is asked for, which jobs there are, and how one is run (RFC 016).
+ * Replication: what a user asks for, the jobs, and the run of a job (RFC 016).
  *
  * One folder for each subject; a folder imports only those above it:
  *
- *   request      what is asked for: the document or body, its addresses and options, the replication id
+ *   request      what a document or body asks for: addresses, options, the replication id
  *   budgets      how much an endpoint may be asked
  *   endpoints    the two sides: a server that speaks the protocol (`http`), a database of our own (`local`)
- *   jobs         what the queue keeps of a job, its states, and what becomes of it (`decide.ts`)
- *   failures     the documents that were left behind
+ *   jobs         the stored data of a job, its states, and what becomes of it (`decide.ts`)
+ *   failures     lists of the documents that did not arrive
  *   documents    `_replicator` documents: what a write of one does, and what is written back
- *   copying      from one endpoint to the other: batches, documents alone, who is to blame
- *   run          one run of a job: checkpoints, changes, what is reported
+ *   copying      batches, documents that travel alone, and who is to blame for a failure
+ *   run          one run of a job: checkpoints, changes, progress
  *   scheduling   which jobs a node runs
  *
- * Beside them stands what the layers above call: `Replicator`, `JobCommands`, `CleanUp`.
+ * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CleanUp`.
  * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
  * run/replication-job.ts, scheduling/scheduler.ts.
  */
