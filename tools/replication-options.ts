@@ -1,6 +1,6 @@
 /**
- * The section of docs/configuration.md that lists the options of a replication, made from their table in the sources. `npm test` fails
- * when it is stale; `npx vitest run test/replication-options.test.ts -u` writes it anew.
+ * Makes the section of docs/configuration.md that lists the options of a replication from their table in the sources. `npm test`
+ * fails when the section is stale; `npx vitest run test/replication-options.test.ts -u` updates it.
  */
 import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../src/replicator/index.ts";
 
@@ -16,9 +16,9 @@ export function withOptionsSection(page: string): string {
 
 function optionsSection(): string {
   const lines = [
-    "Fields of replication documents and of bodies of `_replicate`. The setting of the same name in `[replicator]` counts for replications that",
-    `do not name the field; \`${WEIGHT.name}\` is a field only. A value that is not in the table is refused, in documents, bodies and settings.`,
-    "`tools/replication-options.ts` makes this section from the code.",
+    "Fields of replication documents and of bodies of `_replicate`. The setting of the same name in `[replicator]` counts for",
+    `replications that do not name the field; \`${WEIGHT.name}\` is a field only. A value that is not in the table is refused, in`,
+    "documents, bodies and settings. `tools/replication-options.ts` makes this section from the code.",
     "",
     "| option | default | values | unit | meaning |",
     "| --- | --- | --- | --- | --- |",

@@ -50,7 +50,7 @@ export const REPLICATION_OPTIONS = {
     name: "use_checkpoints",
     kind: "boolean",
     default: true,
-    meaning: "whether checkpoints are written, from which a later run goes on",
+    meaning: "whether a run writes checkpoints, from which a later run goes on",
   },
   checkpointIntervalMs: {
     name: "checkpoint_interval",
@@ -66,7 +66,7 @@ export const REPLICATION_OPTIONS = {
     default: 4,
     min: 1,
     unit: "copiers",
-    meaning: "concurrent copiers of a job: so many batches are read, and so many written, at once",
+    meaning: "copiers of a job: as many batches are read, and as many written, at the same time",
   },
   workerBatchSize: {
     name: "worker_batch_size",
@@ -74,7 +74,7 @@ export const REPLICATION_OPTIONS = {
     default: 500,
     min: 1,
     unit: "changes",
-    meaning: "most changes that a copier takes at once",
+    meaning: "most changes in a batch",
   },
   httpConnections: {
     name: "http_connections",
@@ -82,7 +82,7 @@ export const REPLICATION_OPTIONS = {
     default: 20,
     min: 1,
     unit: "requests",
-    meaning: "most requests of a job at once for documents that travel alone",
+    meaning: "most concurrent requests of a job for documents that travel alone",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
@@ -98,7 +98,7 @@ export const REPLICATION_OPTIONS = {
     default: 5,
     min: 0,
     unit: "retries",
-    meaning: "how often a request is repeated when no whole answer came",
+    meaning: "how often a request without a complete answer is repeated",
   },
   useBulkGet: {
     name: "use_bulk_get",
@@ -112,7 +112,7 @@ export const REPLICATION_OPTIONS = {
     default: "skip",
     choices: ["skip", "hold", "crash"],
     meaning:
-      "what becomes of a revision that does not arrive, which is listed in any case: `skip` goes on, and the checkpoint passes it; `hold` tries it again and again, and the checkpoint waits for it; `crash` ends the run, and each further one until it arrives",
+      "what a run does with a revision that does not arrive, after listing it: `skip` goes on, and the checkpoint passes it; `hold` retries it until it arrives, and the checkpoint waits; `crash` ends the run, and each later one until it arrives",
   },
   failureRetrySec: {
     name: "failure_retry_sec",
@@ -121,7 +121,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "how often a running continuous job, and a persistent job that has ended, try what was left behind again by themselves; 0: only on demand",
+      "time between two retries of the list of failures, by a running continuous job and by a persistent job that has ended; 0: only on demand",
   },
 } as const satisfies Readonly<Record<string, Option>>;
 
@@ -132,7 +132,7 @@ export const WEIGHT = {
   default: 100,
   min: 1,
   max: 1000,
-  meaning: "how long the job keeps its slot when others of its group wait, compared with them",
+  meaning: "length of the job's turns while others wait, relative to 100",
 } as const satisfies Option;
 
 export type ReplicationOptions = {
