@@ -1,5 +1,5 @@
 /**
- * A queue between one or more producers and consumers that holds at most so many items and so much weight: a producer waits
+ * A queue between producers and consumers with a bound on the number and the weight of its items. A producer waits
  * while it is full, a consumer while it is empty. An item heavier than the whole queue passes alone.
  */
 export class BoundedQueue<Item> {

@@ -1,7 +1,7 @@
 /**
- * Copies of bytes in memory that they share: from 65 bytes on, an array that has memory of its own takes the engine of the language ten
- * times as long, and its garbage collector sees to the memory of each. No memory is used twice. An array that is kept for long
- * keeps its slab, so those that are large have memory of their own.
+ * Cuts copies of bytes from shared memory. From 65 bytes on, the engine gives an array memory of its own, which takes
+ * it ten times as long and is work for the garbage collector. No memory is used twice. An array that is kept for long
+ * keeps its slab, so large arrays get memory of their own.
  */
 const SLAB_BYTES = 65_536;
 /** Below it an array's bytes stand in the array itself. */

@@ -1,4 +1,4 @@
-/** Promises that belong together: nothing started here outlives the call. */
+/** Promises that belong together: no call leaves a promise behind that is still pending. */
 
 /**
  * Runs tasks side by side under one signal. The first failure aborts the others; the call settles when all have ended, and

@@ -1,7 +1,7 @@
 /**
- * Every event that the program announces, and what it tells: one stream that the log, metrics and tests follow. Members are plain
- * values and never hold secrets. `jobId` is a job's id in the queue, `documentId` a document's, `replicationId` what jobs that copy the
- * same thing have in common.
+ * Every event that the program announces, with its members: one stream that the log, metrics and tests follow. Members
+ * are plain values and never hold secrets. `jobId` is a job's id in the queue, `documentId` a document's,
+ * `replicationId` a replication's.
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 

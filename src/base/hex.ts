@@ -1,4 +1,4 @@
-/** Hexadecimal digits at the speed that every key of a leaf and every revision of a history asks for. */
+/** Hexadecimal digits, fast: every key of a leaf and every revision of a history is converted. */
 import { byteText } from "./bytes.ts";
 
 const DIGITS = "0123456789abcdef";

@@ -1,6 +1,6 @@
 /**
- * A JSON object whose one long array comes in pieces, such as an answer with rows: the array's elements are handed out as they
- * become whole, and what stands around the array is kept for the end.
+ * Reads a JSON object whose one long array comes in pieces, such as an answer with rows. It hands out each element of
+ * the array when it is complete, and keeps the text around the array for the end.
  */
 import { byteText, concatBytes, Utf8Writer, utf8Decode } from "./bytes.ts";
 

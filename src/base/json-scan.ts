@@ -1,6 +1,6 @@
 /**
- * One pass over a JSON text in UTF-8 (RFC 8259, RFC 3629): whether it is one, as `JSON.parse` would say of what it decodes to, and
- * where its values down to some depth begin and end. No object is made for anything in it.
+ * One pass over a JSON text in UTF-8 (RFC 8259, RFC 3629). It tells whether the text is valid, as `JSON.parse` would
+ * decide, and where its values begin and end, down to some depth. It makes no objects for the values.
  */
 
 import { utf8Encode } from "./bytes.ts";

@@ -1,9 +1,9 @@
 /**
  * JSON as the text that came.
  *
- * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0` becomes `1`, a member named
- * `__proto__` may vanish. So a document's body travels and is stored as text; what is here cuts a text, or its UTF-8, into its
- * members or elements without touching a byte of them.
+ * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0` becomes `1`, a member
+ * named `__proto__` may vanish. So a document's body is passed on and stored as text. The functions here cut a text, or
+ * its UTF-8, into its members or elements without changing a byte of them.
  */
 import { takeBytes } from "./byte-slab.ts";
 import { concatBytes, utf8Encode, utf8Slice } from "./bytes.ts";

@@ -1,8 +1,8 @@
 /**
- * Errors that are part of running: a conflict, a closed store, a peer that is away.
+ * Errors that are part of normal operation: a conflict, a closed store, a peer that is away.
  *
- * Callers decide by `code`, which is stable and starts with the layer (`KV_CONFLICT`, `JOBS_HALTED`); the message is static
- * so that it can be counted; what varies stands in `details`, which never holds a secret.
+ * Callers decide by `code`, which is stable and begins with the layer (`KV_CONFLICT`, `JOBS_HALTED`). The message is
+ * static, so errors can be counted. The variable parts are in `details`, which never holds a secret.
  */
 export class OperationalError extends Error {
   override readonly name: string = "OperationalError";

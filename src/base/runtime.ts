@@ -1,6 +1,6 @@
 /**
- * What a component may know of the world: time, chance, digests, and where to announce events. Made once, by `server/` or by
- * a simulator, and handed down; the core never reaches for the machine by itself.
+ * The machine as a component sees it: time, chance, digests, and where to announce events. `server/` or a simulator
+ * makes it once and passes it down; the core never uses the machine directly.
  */
 import type { EventName, Events } from "./events.ts";
 import { hexEncode } from "./hex.ts";

@@ -1,6 +1,6 @@
 /**
- * A text that one had as characters and another wants in UTF-8, or the other way round. What passes through and is looked at by
- * nobody is never turned from one into the other.
+ * A text that is held as characters or as UTF-8, and converted into the other form on request. A text that nothing
+ * reads is never converted.
  */
 import { BYTES_PER_UNIT_MAX, utf8Decode, utf8Encode } from "./bytes.ts";
 

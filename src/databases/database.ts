@@ -1,8 +1,8 @@
 /**
- * One database: a cheap handle on its keys. Every method takes the transaction first; nothing here opens one.
+ * One database: a cheap handle on its keys. Every method takes the transaction first and opens none.
  *
- * The handle may outlive the transaction that opened it. Writes make sure that the database is still the one it was;
- * reads of a removed database find nothing.
+ * The handle may outlive the transaction that opened it. Writes check that the database has not been removed or made
+ * again; reads of a removed database find nothing.
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";

@@ -1,8 +1,8 @@
 /**
  * The nouns of the document model, as the layers above see them (RFCs 001 and 003 of CouchDB).
  *
- * A body is kept as JSON text without the members that begin with an underscore; nothing in this layer parses it, so numbers
- * and member order stay as they came. It is read as the UTF-8 that is stored, and becomes characters for who looks into it.
+ * A body is kept as JSON text without the members that begin with an underscore. This layer does not parse it, so
+ * numbers and member order do not change. It is read as the stored UTF-8, and converted to characters on request.
  */
 import type { JsonText, Utf8Text } from "../base/index.ts";
 

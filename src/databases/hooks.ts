@@ -1,6 +1,6 @@
 /**
- * What the layers above may do in a transaction that writes here: refuse or change an edit before it, follow it with writes
- * of their own after it. A write to a replication document and the change to its job are one transaction by this.
+ * What the layers above may do in a transaction that writes here: refuse or change an edit before it is written, and
+ * add writes of their own after it. So a replication document and its job are written in one transaction.
  */
 import type { JsonText, Page } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";

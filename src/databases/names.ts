@@ -1,4 +1,4 @@
-/** Which names databases and documents may have. */
+/** The valid names of databases and documents. */
 import { OperationalError, utf8Encode } from "../base/index.ts";
 
 const DATABASE_NAME = /^[a-z][a-z0-9_$()+/-]*$/;

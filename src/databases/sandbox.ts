@@ -1,6 +1,6 @@
 /**
- * Where the functions of design documents run: apart from everything else, with limits of time and memory. A port; the host
- * implements it. Only JSON texts cross, so nothing that a function does to its arguments is seen outside.
+ * The port that runs functions of design documents, isolated, with limits of time and memory; the host implements it.
+ * Only JSON texts cross it, so changes that a function makes to its arguments are not seen outside.
  */
 import { type JsonText, OperationalError } from "../base/index.ts";
 

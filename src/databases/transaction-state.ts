@@ -1,8 +1,8 @@
 /**
- * What one transaction has written in one database and cannot read back: a record whose versionstamp the commit fills in is
- * unreadable until then, so a second write of the same document in the transaction finds it here.
+ * The writes of one transaction in one database that it cannot read back. A record whose versionstamp the commit fills
+ * in is unreadable until then, so a second write of the same document in the transaction finds it here.
  *
- * Keyed by the transaction object. Each attempt has its own, so a retry starts empty, and the state goes with it.
+ * The key is the transaction object. Each attempt has its own, so a retry starts empty.
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
 import type { DatabaseRecord } from "./records/database-record.ts";

@@ -1,4 +1,7 @@
-/** Whether the functions of a design document's views compile (`couch_mrview:validate`). Nothing runs them here but `filter=_view`. */
+/**
+ * Checks whether the functions of a design document's views compile (`couch_mrview:validate`). Here only `filter=_view`
+ * runs them.
+ */
 import type { JsonText } from "../base/index.ts";
 import { type Refusal, SandboxError } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";

@@ -1,4 +1,6 @@
-/** What a design document must look like to be written (`couch_mrview:validate`): types, and what cannot be at all. */
+/**
+ * The form of a design document (`couch_mrview:validate`): the types of its members, and values that are impossible.
+ */
 import type { JsonText } from "../base/index.ts";
 
 type Kind = "array" | "boolean" | "object" | "string";

@@ -1,4 +1,4 @@
-/** Filters that are functions of design documents: which documents pass (`couch_changes`, `couch_query_servers`). */
+/** Filters that are functions of design documents (`couch_changes`, `couch_query_servers`). */
 import { type JsonText, type Runtime, randomHex } from "../base/index.ts";
 import type { Database, DatabaseInfo } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";

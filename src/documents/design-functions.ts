@@ -1,4 +1,4 @@
-/** The functions of design documents, for whoever runs them: filters and validations. */
+/** The functions of design documents, for code that runs them: filters and validations. */
 import type { Sandbox } from "../databases/index.ts";
 import type { ValidationCodes } from "./validation-codes.ts";
 

@@ -1,4 +1,4 @@
-/** The edit of the store that a document on the wire asks for. */
+/** Makes the edit of the store from a document on the wire. */
 import type { AttachmentEdit, DocumentEdit, RevisionPath } from "../databases/index.ts";
 import {
   badRequest,

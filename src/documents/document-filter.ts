@@ -1,4 +1,4 @@
-/** Which documents pass. */
+/** The port of a filter: which documents pass. */
 import type { Document } from "../databases/index.ts";
 import { renderStoredDocument } from "./stored-document.ts";
 

@@ -1,11 +1,11 @@
 /**
- * What design documents say of a user's edits: their `validate_doc_update` functions, run before an edit is written; and whether
- * the functions of a design document that is to be written compile.
+ * Validation by design documents: their `validate_doc_update` functions run before a user's edit is written, and the
+ * functions of a design document have to compile before it is written.
  *
- * The functions run in the sandbox, which no transaction can wait for. So a transaction that meets an edit without a verdict
- * writes nothing and says what it would have to know; the functions are asked; and the transaction is tried again. A verdict
- * holds for these design documents, this security object and this old revision, all of which the transaction that writes has
- * read, so what is written was judged against what it replaces.
+ * The functions run in the sandbox, for which no transaction can wait. So a transaction that meets an edit without a
+ * verdict writes nothing and names the verdicts that it lacks. The functions are called, and the transaction is tried
+ * again. A verdict holds for these design documents, this security object and this old revision. The writing
+ * transaction has read all of them, so each edit was judged against the revision that it replaces.
  */
 import { type JsonText, OperationalError } from "../base/index.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * A batch of writes that is refused as a whole, because of some of the documents in it, is split into halves until those are
- * found. All others are written.
+ * Splits a batch of writes that was refused as a whole into halves, until the documents to blame are found. All others
+ * are written.
  *
  * Of n documents, g of which are to blame, this takes at most 1 + 2 · g · ⌈log₂ n⌉ writes, and never more than 2n - 1.
  */

@@ -1,4 +1,4 @@
-/** The text of a stored document, as it stands on the wire. */
+/** Renders a stored document as the text that is sent. */
 import type { JsonMember, Utf8Writer } from "../base/index.ts";
 import type { Attachment, Document } from "../databases/index.ts";
 import {

@@ -1,4 +1,7 @@
-/** Which design documents have a `validate_doc_update` function, remembered by revision, so that most writes read none of them. */
+/**
+ * Remembers, by revision, which design documents have a `validate_doc_update` function, so that most writes read none
+ * of them.
+ */
 import type { JsonText } from "../base/index.ts";
 import type { HookedDatabase } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";

@@ -1,4 +1,7 @@
-/** Many edits into the store: in batches, each in one transaction, and what the store refuses as a whole in halves. */
+/**
+ * Writes many edits into the store, in batches of one transaction each. A batch that the store refuses is split into
+ * halves.
+ */
 import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";

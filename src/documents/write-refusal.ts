@@ -1,4 +1,4 @@
-/** What is said of an edit that was not written, in CouchDB's words. */
+/** The error of an edit that was not written, in CouchDB's words. */
 import type { Refusal, WriteOutcome } from "../databases/index.ts";
 
 /** Of an edit whose revision stands in the database now. */

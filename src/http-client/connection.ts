@@ -1,4 +1,4 @@
-/** How a server is reached: through which proxy, and with which certificates. */
+/** The way to a server: its proxy and its certificates. */
 
 /** Files are PEM, read on the machine that sends the request. */
 export interface TlsSettings {

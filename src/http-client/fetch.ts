@@ -1,6 +1,6 @@
 /**
- * One HTTP request, as a function. Retries, credentials and limits are functions from fetch to fetch (`with-…`), so that
- * each is one idea and all compose.
+ * One HTTP request, as a function. Retries, credentials and limits are functions from fetch to fetch (`with-…`), so
+ * each is one idea and all can be combined.
  */
 import { concatBytes, OperationalError, utf8Decode } from "../base/index.ts";
 import type { Connection } from "./connection.ts";

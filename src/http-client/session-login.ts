@@ -1,6 +1,6 @@
 /**
- * A session with a CouchDB: one `POST /_session` for all jobs of a user, in place of a password with each request, which the
- * server would have to hash each time (`couch_replicator_auth_session`). Servers that know no sessions get the password.
+ * A session with a CouchDB: one `POST /_session` for all jobs of a user, instead of a password with each request, which
+ * the server would have to hash each time (`couch_replicator_auth_session`). Servers without sessions get the password.
  */
 import type { Runtime } from "../base/index.ts";
 import type { Connection } from "./connection.ts";

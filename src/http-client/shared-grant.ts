@@ -1,6 +1,6 @@
 /**
- * What a server gave us to come in with for a while: a session's cookie, a token. All who use the same credentials share one, and
- * one renews it for all, before it ends.
+ * A grant of a server with a lifetime: a session's cookie or a token. All requests with the same credentials share one,
+ * and one of them renews it before it ends.
  */
 import { abortable, type Runtime } from "../base/index.ts";
 import type { FetchResponse } from "./fetch.ts";

@@ -1,4 +1,4 @@
-/** What moves over the connections of one run: how much, and when it moved last. */
+/** Measures the bytes that move over the connections of one run, and when they last moved. */
 import type { Clock } from "../base/index.ts";
 import { type Fetch, isStream, type RequestBody } from "./fetch.ts";
 

@@ -1,4 +1,4 @@
-/** Chooses how a server is reached, request for request. */
+/** Chooses the way to the server for each request. */
 import type { Connection } from "./connection.ts";
 import type { Fetch, FetchRequest } from "./fetch.ts";
 

@@ -1,4 +1,4 @@
-/** Sends each request with a shared grant, and once more with a newer one when the server does not take it any more. */
+/** Sends each request with a shared grant, and once more with a newer one when the server refuses it. */
 import { type Fetch, type FetchResponse, isStream } from "./fetch.ts";
 import type { SharedGrant } from "./shared-grant.ts";
 

@@ -1,4 +1,4 @@
-/** Headers that go with every request of an endpoint: who asks, and with what right. */
+/** Headers that are sent with every request of an endpoint, credentials among them. */
 import { base64Encode, utf8Encode } from "../base/index.ts";
 import type { Fetch } from "./fetch.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Slows down for servers that say 429: additive increase, multiplicative decrease of the rate, as in
- * `couch_replicator_rate_limiter` (Chiu and Jain, 1989), here of the interval between requests. One estimate for each endpoint and
- * method, shared by all jobs of a node, so that one job's 429 spares the server those of the others.
+ * Slows down for servers that answer 429: additive increase, multiplicative decrease of the rate, as in
+ * `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval between requests. There is one
+ * estimate for each endpoint and method. All jobs of a node share it, so a 429 of one job slows down the others.
  *
  * Estimates are values, and the functions on them are pure.
  */

@@ -1,6 +1,6 @@
 /**
- * Follows redirects, for the one request that met them. Credentials stay with the origin that they are for: another host, port or
- * scheme gets the request without them (`couch_replicator_httpc` sends them along).
+ * Follows redirects of a single request. Credentials are sent only to their own origin: another host, port or scheme
+ * gets the request without them (`couch_replicator_httpc` sends them along).
  */
 import { withoutIdentity } from "./connection.ts";
 import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "./fetch.ts";

@@ -1,6 +1,6 @@
 /**
- * Repeats requests that got no answer, or an answer that says "later" (408, 5xx), with doubling pauses. A 429 is obeyed
- * without counting as a failure. When the server says how long to wait, that is obeyed (RFC 9110 `Retry-After`).
+ * Repeats requests without an answer, or with an answer that says "later" (408, 5xx), with doubling pauses. A 429 leads
+ * to a wait and does not count as a failure. A `Retry-After` of the server (RFC 9110) is obeyed.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { Fetch, FetchResponse } from "./fetch.ts";

@@ -1,12 +1,12 @@
 /**
- * Gives jobs of silent processors back to the queue (RFC 007's activity monitor).
+ * Gives jobs of silent holders back to the queue (RFC 007's activity monitor).
  *
- * Per type, once per timeout: whatever still stands where the activity order ended at the last look was silent for a whole
- * timeout. The former holder, should it still live, is halted at its next write. A job is found between one and two
- * timeouts, and their jitter, after its last sign of life.
+ * Once per timeout it looks at the activity order of each type. A job that is still where it was at the last look was
+ * silent for a whole timeout. If its former holder still lives, it is halted at its next write. A job is found between
+ * one and two timeouts, and their jitter, after its last sign of life.
  *
- * When the timeout was changed, holders keep to the former one until their next sign of life. So the first look behind a change, and the
- * first one of all, waits for the longer of the two.
+ * When the timeout is changed, holders use the former one until their next sign of life. So the first look after a
+ * change, and the very first one, waits for the longer of the two.
  */
 import type { Runtime } from "../base/index.ts";
 import type { KeyValueStore, Versionstamp } from "../kv/index.ts";

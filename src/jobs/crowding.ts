@@ -1,10 +1,10 @@
 /**
- * How many acceptors seem to take from the queue at the same time. One that is alone takes the first jobs and reads no others.
- * Several that did so would all choose the same; so each chooses among as many batches as make a second choice of the same one
- * unlikely. (CouchDB: among 1024 rows, always.)
+ * Estimates how many acceptors take from the queue at the same time. An acceptor that is alone takes the first jobs and
+ * reads no others. Several acceptors would all choose the same jobs, so each chooses among enough batches to make a
+ * collision unlikely. (CouchDB: among 1024 rows, always.)
  *
- * The number of others is estimated by the choices whose commit this process has not seen: they are under way, or were lost to
- * somebody. The lost ones are forgotten bit by bit as others hold.
+ * The estimate counts the choices whose commit this process has not seen: they are under way, or lost a conflict. Lost
+ * choices are forgotten gradually as others succeed.
  */
 import type { Transaction } from "../kv/index.ts";
 

@@ -1,10 +1,10 @@
 /**
- * The queue of grouped jobs. It has two levels: first the group with the lowest standing, then, in it, the job that has waited
- * longest. `standing.ts` says what a standing is.
+ * The queue of grouped jobs. It has two levels: first the group with the lowest standing, then the job of that group
+ * that has waited longest. `standing.ts` defines standings.
  *
- * Who adds a job reads nothing but the group's place, which changes only when the group's queue runs empty or comes due; so it
- * conflicts neither with others that add nor with charges. Who accepts charges the group, and two that accept from one group at
- * the same time conflict: the second has to look who is next now.
+ * A transaction that adds a job reads only the group's place, which changes when the group's queue runs empty or comes
+ * due. So it conflicts neither with other adders nor with charges. Acceptors charge the group, so two that accept from
+ * one group at the same time conflict, and the second reads again which group is next.
  */
 import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import { type KeyValue, keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";

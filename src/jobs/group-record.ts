@@ -1,4 +1,4 @@
-/** The stored form of what is known of a group and of a type's fair share. The first element is the format's version. */
+/** The stored form of a group and of a type's fair share. The first element is the format's version. */
 import { assert } from "../base/index.ts";
 import { Double, packTuple, unpackTuple } from "../kv/index.ts";
 import type { FairShareGeneration, Standing } from "./standing.ts";

@@ -1,6 +1,6 @@
 /**
- * The groups of jobs: their shares, what they used, and who has to give way (fair share: RFC 017). `standing.ts` says how they
- * stand to each other, `group-queue.ts` who is next.
+ * The groups of jobs: their shares, their usage, and which have to give way (fair share: RFC 017). `standing.ts` orders
+ * groups, `group-queue.ts` finds the next one.
  */
 import type { Runtime } from "../base/index.ts";
 import {

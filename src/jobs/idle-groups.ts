@@ -1,8 +1,8 @@
 /**
- * Forgets groups. What is known of a group stays when its last job goes, for usage has to stick: who removes and adds a job again has
- * used what it used. But usage decays, and a group without jobs that has none left is as one that never was.
+ * Forgets groups. A group's usage stays when its last job goes, so that removing and adding a job does not clear it.
+ * But usage decays, and a group without jobs and usage is the same as an unknown one.
  *
- * Whoever adds a job of the group in the meantime adds to its counters, which are read here, so one of the two conflicts.
+ * A transaction that adds a job of the group adds to its counters, which are read here, so one of the two conflicts.
  */
 import type { Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";

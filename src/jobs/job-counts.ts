@@ -1,6 +1,7 @@
 /**
- * How many jobs there are, by type and state and by group: counters that transactions add to without reading them, so that
- * nobody conflicts over a count. They are as exact as the jobs, because each change is in the transaction that it counts.
+ * The number of jobs by type and state and by group. Transactions add to the counters without reading them, so counts
+ * cause no conflicts. They are exact, because each change of a counter is in the transaction of the change that it
+ * counts.
  */
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobFacts, JobState, JobType } from "./job.ts";

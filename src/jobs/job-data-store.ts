@@ -1,6 +1,6 @@
 /**
- * What is stored with jobs: their data and requests, as JSON that is cut into values; those of the run at hand, and those of the next
- * one when they were given meanwhile.
+ * The data and requests of jobs, stored as JSON that is cut into values: those of the present run, and those of the
+ * next one when they were given meanwhile.
  */
 import { equalBytes } from "../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";

@@ -1,9 +1,9 @@
 /**
- * Being told of what becomes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), on the store's watches: a job that nobody
- * changes costs nothing.
+ * Reports changes of jobs (`subscribe`, `unsubscribe`, `wait` of RFC 007), with the store's watches. A job that does
+ * not change costs nothing.
  *
- * A subscription remembers what its owner knows. An event is what differs from that: another state, another time at which the job
- * is due, or a later update of a running job. Changes between two looks are one event, with the latest data.
+ * A subscription remembers the state that its owner knows. An event is a difference from that: another state, another due
+ * time, or a later update of a running job. Changes between two looks are one event, with the latest data.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";

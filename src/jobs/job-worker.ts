@@ -1,11 +1,12 @@
 /**
- * A node's place among the workers, for as long as it runs jobs.
+ * The membership of a node among the workers, while it runs jobs.
  *
  *   register → renew the lease, watch the neighbour, run jobs → leave
  *                       │ expelled, or the lease was not renewed in time
- *                       └► all jobs stop → leave → register anew
+ *                       └► all jobs stop → leave → register again
  *
- * What runs jobs is handed in; it accepts under the id that it is given, and stops at once when `expelled` aborts.
+ * The caller passes in the function that runs jobs. It accepts under the id that it is given, and stops at once when
+ * `expelled` aborts.
  */
 import { errorCode, runTogether } from "../base/index.ts";
 import type { JobType } from "./job.ts";

@@ -1,11 +1,10 @@
 /**
  * The nouns of the queue (RFC 007, `couch_jobs`).
  *
- * A job has a type, an id within the type, and data. What is stored is facts; the state is derived from them, so the two
- * cannot disagree:
+ * A job has a type, an id within the type, and data. The stored facts determine the state, so the two cannot disagree:
  *
  *   pending      no lock, in the queue at its scheduled time
- *   running      a lock, and a place in the activity order; `resubmitted` when somebody asked for one more run meanwhile
+ *   running      a lock, and a place in the activity order; `resubmitted` when one more run was requested meanwhile
  *   finished     no lock, not in the queue; kept until it is removed
  */
 import type { Versionstamp } from "../kv/index.ts";

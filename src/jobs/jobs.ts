@@ -1,9 +1,9 @@
 /**
- * The transactional queue of background jobs (RFC 007). Any number of nodes add to it and take from it; every call composes
- * inside the caller's transaction, so that a job and what it is about change together.
+ * The transactional queue of background jobs (RFC 007). Any number of nodes add to it and take from it. Every call runs
+ * inside the caller's transaction, so a job and the data that it is about change together.
  *
- * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same transaction. A holder that lost
- * its job gets a JobHaltedError, which aborts the whole transaction, and with it whatever else stood in it.
+ * Fencing: acceptance draws a lock, and every write of the holder verifies it in the same transaction. A holder that
+ * lost its job gets a JobHaltedError, which aborts the whole transaction.
  */
 import { assert, type Page, type Runtime, randomHex } from "../base/index.ts";
 import {

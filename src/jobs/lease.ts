@@ -1,9 +1,9 @@
 /**
  * Renewing a worker's lease.
  *
- * The worker counts by its own clock, from the beginning of the last renewal that succeeded; the others count from when they
- * saw it, which is later. It gives up after a part of the lease only, so it has stopped before anybody may expel it. No two
- * clocks are ever compared.
+ * The worker counts by its own clock, from the beginning of the last successful renewal. The others count from the time
+ * when they saw that renewal, which is later. The worker gives up after a part of the lease, so it has stopped before
+ * another may expel it. No two clocks are compared.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import { isRetryable, type KeyValueStore } from "../kv/index.ts";

@@ -1,6 +1,6 @@
 /**
  * The pending jobs of a type. Those without a group wait in the order of their due times (RFC 007); the others by group
- * (`group-queue.ts`). Where a type has both, an acceptor looks at either first, as a coin falls.
+ * (`group-queue.ts`). Where a type has both, chance decides which of the two an acceptor looks at first.
  */
 import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";

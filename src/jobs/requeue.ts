@@ -1,4 +1,4 @@
-/** Many jobs back into the queue, in transactions that are as large as they can be. */
+/** Puts many jobs back into the queue, in transactions as large as possible. */
 import { errorCode } from "../base/index.ts";
 import { isRetryable, type KeyValueStore, type Transaction } from "../kv/index.ts";
 

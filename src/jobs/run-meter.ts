@@ -1,6 +1,6 @@
 /**
- * What the jobs of one node ran and their groups have not been charged for yet. A job has paid an instalment when it was
- * accepted; what it runs beyond that is charged as it goes, and what it did not use is given back when it ends.
+ * The run time of one node's jobs that their groups have not been charged for yet. A job paid an instalment when it was
+ * accepted. Time beyond that is charged while the job runs, and unused time is refunded when it ends.
  */
 import type { Clock } from "../base/index.ts";
 import type { HeldJob } from "./job.ts";

@@ -1,13 +1,14 @@
 /**
- * How groups stand to each other (fair share: RFC 017, after Kay and Lauder, CACM 1988).
+ * The order of groups (fair share: RFC 017, after Kay and Lauder, CACM 1988).
  *
- * A group's usage is the time that its jobs ran, decayed: what it used `intervalSec` ago counts `usageCoefficient` of what it
- * uses now. Its standing is usage divided by shares, and the lowest runs next. All standings decay at one rate, so their order
- * changes only when a group is charged. Stored is therefore the logarithm of the standing as it would have been at the epoch,
+ * A group's usage is the run time of its jobs, decayed: time used `intervalSec` ago counts `usageCoefficient` times as
+ * much as time used now. Its standing is usage divided by shares, and the lowest runs next. All standings decay at one
+ * rate, so their order changes only when a group is charged. The stored score is therefore the logarithm of the
+ * standing as it would have been at the epoch,
  *
  *   score = ln(usage / shares) + time × decay rate,
  *
- * which stays as it is while nothing is charged, and orders groups at any moment as their standings do.
+ * which does not change between charges, and orders groups at any moment as their standings do.
  */
 import { assert } from "../base/index.ts";
 

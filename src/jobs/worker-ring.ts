@@ -1,10 +1,10 @@
 /**
- * Who watches whom (draft of RFC 007): the workers form a ring in order of their ids, and each looks at its right-hand
- * neighbour. While that one is silent, also at the one behind it, so that neighbours that die together are found together.
+ * Finds dead workers (draft of RFC 007). The workers form a ring in order of their ids, and each watches its right-hand
+ * neighbour. While that one is silent it also watches the next one, so neighbours that die together are found together.
  *
- * A worker is judged by its count of renewals and by the observer's own clock: who was seen to stand still for a whole lease
- * is expelled, unless it renews in the same moment. What an expelled worker held is requeued at once, by whoever expelled
- * it, or by the next that comes to it in the ring.
+ * A worker is judged by its count of renewals and by the observer's own clock. A worker without a renewal for a whole
+ * lease is expelled, unless it renews in the same moment. The worker that expelled it requeues its jobs at once, or the
+ * next one in the ring does.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";

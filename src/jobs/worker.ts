@@ -1,11 +1,11 @@
 /**
- * The nouns of the workers (draft of RFC 007): who runs jobs, and how the others know that it lives.
+ * The nouns of the workers (draft of RFC 007), which run jobs and show each other that they live.
  *
  *   member       registered; its lease is renewed, and it may accept jobs
- *   expelled     struck off the list, because its lease lapsed or because it left; what it held goes back to the queue
- *   (gone)       it holds nothing any more
+ *   expelled     removed from the list, because its lease lapsed or it left; its jobs go back to the queue
+ *   (gone)       it holds no jobs any more
  *
- * A worker has a new id with each registration, so that what a former registration held can never be taken for its own.
+ * A worker has a new id with each registration, so jobs of a former registration can never count as its own.
  */
 import type { JobType, WorkerId } from "./job.ts";
 

@@ -1,7 +1,7 @@
 /**
- * The list of workers: registration, leases, expulsion (draft of RFC 007). Every call composes inside the caller's
- * transaction. The row that says "member" is not written by renewals, so that accepting jobs, which reads it, never
- * conflicts with them.
+ * The list of workers: registration, leases, expulsion (draft of RFC 007). Every call runs inside the caller's
+ * transaction. Renewals do not write the row that says "member", so accepting jobs, which reads that row, never
+ * conflicts with renewals.
  */
 import { type Runtime, randomHex } from "../base/index.ts";
 import {

@@ -1,6 +1,7 @@
 /**
- * A transaction over a store that reads synchronously from snapshots: its writes wait in a buffer, its reads go through that
- * buffer, and what it read is remembered, so that the commit can be judged. Shared by the engines that have no such layer.
+ * A transaction over a store that reads synchronously from snapshots. Its writes wait in a buffer, and its reads go
+ * through that buffer. It remembers what it read, so that the commit can be judged. Engines without such a layer of
+ * their own share it.
  */
 import { assert, type Clock, compareBytes, type Page } from "../base/index.ts";
 import type { CommitEffect, EngineTransaction } from "./engine.ts";

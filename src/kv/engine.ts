@@ -1,7 +1,7 @@
 /**
- * The port between the layer and a store. An engine gives snapshots and atomic commits; the one retry loop stands above it
- * (`key-value-store`). An engine with synchronous snapshots builds its transactions with `buffered-transaction`, where
- * read-your-writes, conflict ranges and limits are; FoundationDB has all that itself.
+ * The port between the layer and a store. An engine provides snapshots and atomic commits; `key-value-store` has the
+ * one retry loop above it. An engine with synchronous snapshots builds its transactions with `buffered-transaction`,
+ * which has read-your-writes, conflict ranges and limits. FoundationDB's client has all of these itself.
  */
 import type { Commit, ReadTransaction, Transaction, Watch } from "./transaction.ts";
 

@@ -1,4 +1,4 @@
-/** Keys next to keys: the bounds that ranges need. */
+/** Neighbours of keys: the bounds that ranges need. */
 import { assert, byteText, EMPTY_BYTES } from "../base/index.ts";
 
 export type Key = Uint8Array;

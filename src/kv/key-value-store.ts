@@ -1,6 +1,6 @@
 /**
- * The one place where transactions are opened, and the one loop that repeats them. A body may run several times; it is given
- * up when its signal aborts, its time is over or the store closes, and nothing that it still does then reaches the store.
+ * The one place that opens transactions, and the one loop that repeats them. A body may run several times. It is given
+ * up when its signal aborts, its time is over or the store closes; what it does after that does not reach the store.
  */
 import { assert, errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { CommitEffect, Engine, EngineTransaction } from "./engine.ts";

@@ -1,6 +1,4 @@
-/**
- * What can go wrong in this layer, as codes with one meaning on every engine. FoundationDB's number stands beside each.
- */
+/** The errors of this layer, as codes with one meaning on every engine, each with FoundationDB's number. */
 import { errorCode, OperationalError } from "../base/index.ts";
 
 const MESSAGES = {

@@ -1,4 +1,4 @@
-/** FoundationDB's limits. They hold on every engine, so that what runs on one runs on all. */
+/** FoundationDB's limits. They apply on every engine, so code that runs on one engine runs on all. */
 import { assert, compareBytes } from "../base/index.ts";
 import { KeyValueError } from "./kv-error.ts";
 import type { Key, Value } from "./transaction.ts";

@@ -1,6 +1,6 @@
 /**
- * The store in memory, for simulations and tests: deterministic, and able to misbehave from a seed. Several nodes of one
- * simulated cluster share a `MemoryStorage`, each through an engine of its own.
+ * The store in memory, for simulations and tests. It is deterministic, and can inject faults from a seed. The nodes of
+ * a simulated cluster share a `MemoryStorage`, each through an engine of its own.
  */
 import {
   type Clock,

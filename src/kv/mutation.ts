@@ -1,4 +1,4 @@
-/** What a transaction asks the store to change, and what the atomic operations do to a stored value. */
+/** The changes that a transaction sends to the store, and the effect of the atomic operations on a stored value. */
 import { compareBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import type { Value } from "./transaction.ts";

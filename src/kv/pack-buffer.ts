@@ -1,4 +1,4 @@
-/** Bytes that grow while a tuple is packed into them. */
+/** A buffer that grows while a tuple is packed into it. */
 export class PackBuffer {
   bytes = new Uint8Array(1024);
   length = 0;

@@ -1,4 +1,4 @@
-/** A set of key texts as disjoint ranges in order: what a transaction cleared. */
+/** A set of key texts as disjoint ranges in order: the ranges that a transaction cleared. */
 export class RangeSet {
   /** Begins and ends in turn, ascending. */
   readonly #bounds: string[] = [];

@@ -1,4 +1,4 @@
-/** How a transaction sees the store: a snapshot, and its own writes above it. Everything here is synchronous. */
+/** The store as a transaction sees it: a snapshot, with its own writes above it. Everything here is synchronous. */
 import { EMPTY_BYTES, type Page } from "../base/index.ts";
 import {
   BEHIND_LAST_KEY,

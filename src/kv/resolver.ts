@@ -1,13 +1,15 @@
 /**
- * Decides whether a transaction may commit: it may not if something it read was written after its read version. Knows the
- * writes of the last seconds by key; whatever is older has been forgotten, and a transaction that read before that is too old.
+ * Decides whether a transaction may commit. It may not if something that it read was written after its read version.
+ * The resolver knows the writes of the last seconds by key. It has forgotten older writes, so a transaction with an
+ * older read version is too old.
  *
- * Writes are forgotten by the generation. The younger one takes them, until all of the elder may be forgotten; then that goes as
- * a whole, and the younger is the elder. So nothing is looked at twice, and at most twice as long as asked for is remembered.
+ * Writes are kept in two generations. The younger one takes new writes. When the whole elder generation may be
+ * forgotten, it is dropped, and the younger one becomes the elder. So no write is looked at twice, and writes are kept
+ * for at most twice the requested time.
  *
- * To put the keys of a large transaction in order costs as much as to write them, and mostly nobody asks: whoever commits next has read
- * later. So they wait as they came, packed perhaps, and whoever asks searches them one transaction after the other, until that was
- * done so often that it would have paid to put them in order.
+ * Sorting the keys of a large transaction costs as much as writing them, and mostly no reader asks for them, because
+ * the next committer has read later. So the keys stay in the order in which they came, perhaps packed. A reader
+ * searches them one transaction after the other, and they are sorted once the searches have cost as much as sorting.
  */
 import type { TextInterval } from "./mutation.ts";
 import { lowerBound, SortedMap } from "./sorted-map.ts";

@@ -1,12 +1,12 @@
 /**
- * A map whose keys are strings in order, and whose copies cost nothing: a B+ tree whose nodes a map and its clones share until
- * one of them writes. A write then copies the nodes on the way to its leaf, and no more. Good for the memory engine's
- * snapshots and for a transaction's writes.
+ * A map with sorted string keys and cheap copies: a B+ tree whose nodes a map and its clones share until one of them
+ * writes. A write copies only the nodes on the way to its leaf. It serves the memory engine's snapshots and a
+ * transaction's writes.
  *
- * Each map has a token, and what a node carries is the token of the map that may change it in place. Cloning takes a new one.
+ * Each map has a token, and each node has the token of the map that may change it in place. Cloning draws a new token.
  *
- * Leaves that deletes leave half empty stay so; only an empty one goes (Johnson and Shasha, *B-trees with inserts and deletes:
- * why free-at-empty is better than merge-at-half*, 1993).
+ * Leaves that are half empty after deletes stay so; only an empty leaf is removed (Johnson and Shasha, *B-trees with
+ * inserts and deletes: why free-at-empty is better than merge-at-half*, 1993).
  */
 
 /** A node that reaches this is split. Copying one of each level is the price of a write after a clone. */

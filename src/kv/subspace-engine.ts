@@ -1,6 +1,6 @@
 /**
- * An engine inside another: every key gets a prefix, and nothing outside of it can be seen. So a store shares a cluster with
- * others, and tests share a store.
+ * An engine inside another: it adds a prefix to every key and sees no key without it. So a store can share a cluster
+ * with others, and tests can share a store.
  */
 import { compareBytes, concatBytes, type Page } from "../base/index.ts";
 import type { Engine, EngineTransaction } from "./engine.ts";

@@ -1,7 +1,7 @@
 /**
- * Ids that are written with a transaction, so that it can be seen afterwards whether it was carried out (`whenUnknown:
- * "check"`). An id whose transaction has been settled is cleared by the next such transaction; what a crash leaves behind
- * goes after a day.
+ * Ids that are written with a transaction, so that a later one can see whether it was committed
+ * (`whenUnknown: "check"`). The next such transaction clears the id of a transaction that has been settled. Ids that a
+ * crash leaves behind are cleared after a day.
  *
  *   0xfe "id" (writtenAtMs, id) = versionstamp of the commit
  */

@@ -1,6 +1,6 @@
 /**
- * What a transaction body can do. The model is FoundationDB's: serializable, optimistic, reads see the transaction's own
- * writes, limits are the same on every engine.
+ * The interface of a transaction body. The model is FoundationDB's: serializable, optimistic, reads see the
+ * transaction's own writes, limits are the same on every engine.
  */
 import type { Page } from "../base/index.ts";
 import type { Key } from "./key-bytes.ts";

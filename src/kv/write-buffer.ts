@@ -1,6 +1,6 @@
 /**
- * What a transaction has written so far, by key, as its own reads have to see it. Ranges that were cleared are kept beside
- * the entries; an entry always is newer than the clear around it.
+ * The writes of a transaction so far, by key, as its own reads see them. Cleared ranges are kept beside the entries; an
+ * entry is always newer than the clear around it.
  */
 import { assert } from "../base/index.ts";
 import { BEHIND_LAST_KEY, keyText } from "./key-bytes.ts";

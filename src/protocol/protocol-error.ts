@@ -1,6 +1,6 @@
 /**
- * Input that is not what the protocol says. `error` and `reason` are CouchDB's words for it; the caller on our side of the
- * wire answers with `status`, the caller on the other side reports them.
+ * Input that violates the protocol, with CouchDB's `error` and `reason`. Our server answers with `status`; our client
+ * reports the error.
  */
 import { OperationalError } from "../base/index.ts";
 

@@ -1,6 +1,7 @@
 /**
- * The regular expressions of users, in an engine whose time grows with the text alone: whatever the pattern, no text keeps the
- * server from answering. CouchDB's PCRE gives up after a number of steps instead, and takes the text for one that does not match.
+ * Regular expressions of users, in an engine whose time grows linearly with the text, so no pattern keeps the server
+ * from answering. CouchDB's PCRE gives up after a number of steps instead, and treats the text as one that does not
+ * match.
  */
 import { RE2JS, RE2JSException } from "re2js";
 import { badRequest, type ProtocolError } from "./protocol-error.ts";

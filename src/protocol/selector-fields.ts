@@ -1,4 +1,7 @@
-/** What a normalised selector says of single fields: which an index could serve, and between which ids its documents lie. */
+/**
+ * The conditions of a normalised selector on single fields: those that an index could serve, and the bounds of the
+ * matching ids.
+ */
 import { isSelectorObject } from "./normalize-selector.ts";
 
 /** Operators that an ordered index can serve (`mango_idx_view:indexable`). */

@@ -1,4 +1,4 @@
-/** Names in paths, and endpoints as they may be shown. */
+/** Names in paths, and the URLs of endpoints without their secrets. */
 
 /** A database name as one path segment. */
 export function encodeDatabaseName(name: string): string {

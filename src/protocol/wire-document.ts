@@ -1,6 +1,6 @@
 /**
- * A document as it stands on the wire: members with an underscore are the protocol's, the rest is the body, which stays the
- * text that came.
+ * A document as it is sent: members with an underscore belong to the protocol, the rest is the body, kept as the text
+ * that came.
  */
 import {
   type JsonMember,

@@ -1,4 +1,4 @@
-/** From the attachments that an edit names to those that the new revision has. */
+/** Finds the attachments of a new revision from those that its edit names. */
 import { assert } from "../../base/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { Attachment, AttachmentEdit } from "../document.ts";

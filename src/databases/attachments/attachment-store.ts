@@ -1,13 +1,13 @@
 /**
- * The bytes of attachments. They move outside the document's transaction, in many small ones: staged first, then referred to
- * by a document, at last reclaimed when no leaf refers to them any more.
+ * The bytes of attachments. They are written outside the document's transaction, in many small ones: first staged, then
+ * referred to by a document, and reclaimed when no leaf refers to them any more.
  *
  *   staged       chunks and a marker with its time; once complete, a content record
  *   referenced   one key for each leaf and name that refers to it (`document-writer.ts` writes and clears them)
  *   released     no reference, and a marker with the time at which the last one went
  *
- * `reclaim` looks at markers of a certain age only, and clears what has no reference. A document that refers to a content
- * reads its record, so it conflicts with a reclaim of the same content.
+ * `reclaim` looks only at markers of a certain age, and clears contents without a reference. A document that refers to
+ * a content reads its record, so it conflicts with a reclaim of the same content.
  */
 import {
   assert,

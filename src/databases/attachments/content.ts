@@ -1,4 +1,4 @@
-/** A stored content as a whole: finding the one that stands for staged bytes, and clearing one. */
+/** A stored content as a whole: finds the content that equals staged bytes, and clears contents. */
 import { assert, OperationalError } from "../../base/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { StagedContent } from "../document.ts";

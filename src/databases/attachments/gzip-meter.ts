@@ -1,4 +1,7 @@
-/** The decoded length of gzipped bytes that pass through, found by decoding them beside, with little memory. */
+/**
+ * Measures the decoded length of gzipped bytes that pass through, by decoding them at the same time, with little
+ * memory.
+ */
 import { BoundedQueue, type Compression, OperationalError } from "../../base/index.ts";
 
 const QUEUE_CHUNKS = 8;

@@ -1,4 +1,4 @@
-/** The update sequence, page by page. Its records say all that a change has to say, so nothing else is read. */
+/** The update sequence, page by page. Its records hold everything that a change reports, so no other record is read. */
 import { assert, type Page } from "../../base/index.ts";
 import {
   firstGreaterThan,

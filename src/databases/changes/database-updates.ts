@@ -1,9 +1,9 @@
 /**
- * What became of the databases of a store, in the order in which it happened: created, updated, deleted; of each database only
- * the latest of each. Who writes appends a row and clears the one that it makes obsolete: no two writers conflict over it. Those
- * that write at the same time may leave a row each; the next ones clear them.
+ * The updates of all databases of a store, in order: created, updated, deleted; of each database only the latest of
+ * each kind. A writer appends a row and clears the one that it makes obsolete, so writers do not conflict. Writers at
+ * the same time may leave a row each; later ones clear them.
  *
- * Which rows are obsolete a process knows of those that it wrote itself; of the others it learns by a snapshot, now and then.
+ * A process remembers the obsolete rows that it wrote itself. It learns of the others by a snapshot at intervals.
  */
 import { assert, EMPTY_BYTES, type Page, type Random } from "../../base/index.ts";
 import {

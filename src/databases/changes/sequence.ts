@@ -1,7 +1,7 @@
 /**
- * Update sequences as the layers above see them: the commit's version in decimal, a dash, the versionstamp in hex. Only the
- * second part counts; the number is for people, and for clients that look at what stands before the dash, as they do with
- * CouchDB's. "0" stands before everything.
+ * Update sequences as the layers above see them: the commit's version in decimal, a dash, the versionstamp in hex. Only
+ * the second part counts. The number is for people, and for clients that look at the part before the dash, as with
+ * CouchDB's. "0" is before everything.
  */
 import { hexDecode, hexEncode, OperationalError } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "../../kv/index.ts";

@@ -1,21 +1,23 @@
 /**
- * How many documents changed after a sequence, without counting them all, and without a conflict between writers.
+ * Counts how many documents changed after a sequence, without reading them all, and without conflicts between writers.
  *
- * The update sequence grows at its end, but documents leave their old places in its middle. So it is cut by *boundaries*, and
- * beside it stand *shares*: counters, each at a versionstamp. What holds at any time, for every boundary, is this:
+ * The update sequence grows at its end, but documents leave their old places in its middle. So *boundaries* cut it into
+ * parts, and *shares* count: each share is a counter at a versionstamp. For every boundary, at any time:
  *
- *   the sum of the shares from the boundary on  =  the number of changes behind it.
+ *   the sum of the shares from the boundary on  =  the number of changes after it.
  *
  * A count scans from its sequence to the next boundary, and adds up the shares from there. Every step keeps the rule:
  *
  * - A transaction sets one share at its own versionstamp, before its changes, to their number.
- * - Who moves an old change takes one from the share at the last boundary before it, or, if he cannot look, from one at its
- *   very place: any place will do that no boundary separates from the change. He may have looked at an old state of the
- *   store: new boundaries only arise behind all that he can move.
+ * - A writer that moves an old change subtracts one from the share at the last boundary before it, or, if it cannot
+ *   look, from a share at the change's own place. Any place is right that no boundary separates from the change. The
+ *   writer may have looked at an old state of the store, because new boundaries only arise after all changes that it
+ *   can move.
  * - One transaction in many makes its versionstamp a boundary.
- * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless boundaries.
+ * - One in some of those sweeps (`change-sweep.ts`): it joins shares with those before them, and clears needless
+ *   boundaries.
  *
- * Nobody reads what others write, but sweepers, and they read what only other sweepers touch, as a rule.
+ * Only sweeps read what others write, and they mostly read what only other sweeps write.
  */
 import type { Random } from "../../base/index.ts";
 import {

@@ -1,9 +1,9 @@
 /**
- * Keeping few the shares and boundaries that count the update sequence (`change-counts.ts` has the rule they keep).
+ * Keeps the shares and boundaries that count the update sequence few (`change-counts.ts` defines their rule).
  *
- * A share that is no boundary's is joined with the share of the boundary before it: it is read and cleared, and its count
- * added there. A boundary between two small stretches is cleared; its share, to which others may add at the moment, stays and is
- * joined when a later sweep passes.
+ * A share that belongs to no boundary is joined with the share of the boundary before it: it is read and cleared, and
+ * its count added there. A boundary between two small stretches is cleared. Its share, to which others may add at the
+ * moment, stays, and a later sweep joins it.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {

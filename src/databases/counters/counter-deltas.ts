@@ -1,4 +1,4 @@
-/** What a batch adds to counters, gathered, so that each counter is touched once. */
+/** Collects what a batch adds to counters, so that each counter is written once. */
 import { hexEncode } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { Counter, DatabaseKeys } from "../records/database-keys.ts";

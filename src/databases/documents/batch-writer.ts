@@ -1,4 +1,7 @@
-/** Writing a batch of edits in one transaction, as if one after the other, but with their reads side by side. */
+/**
+ * Writes a batch of edits in one transaction. The result is the same as one after the other, but their reads run side
+ * by side.
+ */
 import { mapAtOnce } from "../../base/index.ts";
 import type { Key, Transaction, Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";

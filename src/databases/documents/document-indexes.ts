@@ -1,6 +1,6 @@
 /**
- * Where a document stands once its tree has changed: the tree's record, its place at the end of the update sequence, the
- * all-docs index, and the database's counters. A document whose last leaf went is in none of them.
+ * The index entries of a document after a change of its tree: the tree's record, its place at the end of the update
+ * sequence, the all-docs index, and the database's counters. A document without leaves is in none of them.
  */
 import { assert } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";

@@ -1,10 +1,10 @@
 /**
- * Purging: leaves vanish with all that hangs on them, as if they had never been, and nothing in the update sequence tells of
- * it. Their ancestors go too, but for those that another leaf has. A document that keeps a leaf takes a new place in the
- * update sequence; one that keeps none is gone from everywhere.
+ * Purging: removes leaves with their bodies and attachments, and reports nothing in the update sequence. Ancestors that
+ * no other leaf has are removed, too. A document that keeps a leaf takes a new place in the update sequence; a document
+ * without leaves is removed from every index.
  *
- * Purges are numbered, and the latest of them remembered (`_purged_infos`), also those that found nothing, as in CouchDB. The
- * number is read and written, so two purges of one database conflict.
+ * Purges are numbered, and the latest of them are remembered (`_purged_infos`), also those that found nothing, as in
+ * CouchDB. The number is read and written, so two purges of one database conflict.
  */
 import { OperationalError, Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction, Versionstamp } from "../../kv/index.ts";

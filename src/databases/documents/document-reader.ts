@@ -1,4 +1,4 @@
-/** Reading one document's records: the tree, and what hangs on its leaves. */
+/** Reads one document's records: the tree, and the records of its leaves. */
 import { assert, Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Value } from "../../kv/index.ts";
 import type { Attachment, Document } from "../document.ts";

@@ -1,9 +1,9 @@
 /**
- * Writing documents: judge each edit against its document's tree, resolve its attachments, then carry it out.
+ * Writes documents: judges each edit against its document's tree, resolves its attachments, then writes.
  *
- * All reads come first and run side by side for the edits of a batch; carrying out is synchronous and in the order of the
- * edits. Nothing that two writers of different documents touch is both read and written: counters are added to blindly, and
- * the places in the update sequence are versionstamps.
+ * All reads come first, and those of a batch run side by side. The writes are synchronous and in the order of the
+ * edits. Two writers of different documents never read and write the same key: counters are added to without a read,
+ * and places in the update sequence are versionstamps.
  */
 import type { Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";

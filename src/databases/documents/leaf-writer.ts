@@ -1,4 +1,4 @@
-/** What hangs on a leaf of a document's tree: its body, its list of attachments, and its references to their bytes. */
+/** The records of a leaf: its body, its list of attachments, and its references to their bytes. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Attachment, DocumentEdit } from "../document.ts";

@@ -1,8 +1,8 @@
 /**
  * Local documents: one current revision `0-n`, no history, not in the update sequence, not replicated.
  *
- * CouchDB: writes them without looking at what is there (`couch_db_updater`, `update_local_doc_revs`): the new revision is
- * the given one plus one. So do we; a checkpoint's owner notices a rival by reading it.
+ * CouchDB: writes them without a conflict check (`couch_db_updater`, `update_local_doc_revs`): the new revision is the
+ * given one plus one. So do we; the writer of a checkpoint detects another writer by reading it.
  */
 import { assert, OperationalError, type Page } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";

@@ -1,9 +1,9 @@
 /**
- * The name of a new revision: an MD5 over all that makes the edit, so that the same edit of the same revision gets the same
- * name on every node, and two nodes that made it do not conflict.
+ * The name of a new revision: an MD5 over all parts of the edit. The same edit of the same revision gets the same name
+ * on every node, so nodes that both made it do not conflict.
  *
- * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never changes:
- * a new form would make equal edits conflict between old and new nodes.
+ * CouchDB: hashes an Erlang term (`couch_db:new_revid`); ours is a byte string that any language can build. It never
+ * changes: with a new form, equal edits of old and new nodes would conflict.
  */
 import type { Digests } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";

@@ -1,6 +1,6 @@
 /**
- * The stored form of a leaf's body, of the list of its attachments, and of local documents and security objects: all of them
- * texts that are cut into chunks.
+ * The stored form of a leaf's body, of the list of its attachments, and of local documents and security objects. All
+ * are texts that are cut into chunks.
  *
  *   BodyRecord             format (1), the body's text in UTF-8
  *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position, digest (16),

@@ -1,5 +1,6 @@
 /**
- * What the update sequence and the all-docs index keep of a document, so that neither feed reads another record.
+ * The records of a document in the update sequence and the all-docs index. They are complete, so neither feed reads
+ * another record.
  *
  *   ChangeRecord   format (1), id, whether all leaves are listed (1), number of leaves, each: generation, flags (1), hash
  *   WinnerRecord   format (1), generation, hash

@@ -1,4 +1,4 @@
-/** Counters as the store's atomic add keeps them (64 bits, little-endian, signed); and versionstamps as values. */
+/** Counters in the form of the store's atomic add (64 bits, little-endian, signed), and versionstamps as values. */
 import { assert, concatBytes } from "../../base/index.ts";
 import {
   type ReadTransaction,

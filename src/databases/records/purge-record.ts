@@ -1,5 +1,5 @@
 /**
- * What is remembered of purges.
+ * The records of purges.
  *
  *   PurgeRecord    format (1), versionstamp of the purge (12), id, number of revisions, each as a text; in their order
  *   PurgeLimit     format (1), how many are remembered

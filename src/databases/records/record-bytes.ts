@@ -1,6 +1,6 @@
 /**
- * The bytes of stored records: variable-length integers (7 bits a byte, low first), byte strings and texts with their length
- * before them. Denser and faster than tuples, whose order nobody needs inside a value.
+ * The bytes of stored records: variable-length integers (7 bits a byte, low first), and byte strings and texts preceded
+ * by their length. They are shorter and faster than tuples, whose order is useless inside a value.
  */
 import { assert, hexEncode, utf8Decode, utf8Encode, writeHex } from "../../base/index.ts";
 

@@ -1,4 +1,4 @@
-/** What `_revs_info` and `_revs_diff` ask of a document's tree. */
+/** Answers to `_revs_info` and `_revs_diff` from a document's tree. */
 import type { Revision } from "../document.ts";
 import { formatRevision, parseRevision } from "./revision.ts";
 import type { RevisionNode, RevisionTree } from "./revision-tree.ts";

@@ -1,11 +1,11 @@
 /**
  * The revision tree of one document.
  *
- * Kept as its leaves, each of which points to its ancestors; branches share them. A revision id stands for its whole history
- * (its hash is made from its parent's), so a node is known by its id alone, and grafting is a union of paths: the order in
- * which paths arrive does not matter. Where two paths disagree on a revision's parent, which only forged ids can do, the one
- * that came first stays. Stemming forgets ancestors beyond the limit, so the "tree" may be several roots; a later path can
- * join them again.
+ * It is kept as its leaves, each of which points to its ancestors; branches share them. A revision id stands for its
+ * whole history (its hash is made from its parent's), so a node is known by its id alone. Grafting is a union of paths,
+ * so the order in which paths arrive does not matter. Two paths can disagree on a revision's parent only with forged
+ * ids; then the one that came first stays. Stemming forgets ancestors beyond the limit, so the "tree" may have several
+ * roots, and a later path can join them again.
  *
  * A tree belongs to the transaction that loaded it and changes in place.
  */

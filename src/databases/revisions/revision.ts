@@ -1,8 +1,8 @@
 /**
  * Revisions as texts and as parts, and their order.
  *
- * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. Winners are
- * chosen by the order of those bytes, so two nodes agree even on revisions that somebody made by hand.
+ * A hash of 32 hexadecimal digits stands for 16 bytes, as in CouchDB; any other text stands for its UTF-8 bytes. The
+ * order of those bytes decides winners, so two nodes agree also on revisions with made-up hashes.
  */
 import {
   compareBytes,
