@@ -1,4 +1,4 @@
-/** What the API needs from the server that it is a part of. */
+/** The parts that the API needs from its server. */
 import type { Runtime } from "../base/index.ts";
 import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databases/index.ts";
 import type { DesignFunctions } from "../documents/index.ts";

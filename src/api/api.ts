@@ -1,4 +1,6 @@
-/** The API put together: routes, authentication, authorization, and the net that turns every error into a response. */
+/**
+ * The API as a whole: routes, authentication, authorization, and the handler that turns every error into a response.
+ */
 import { errorCode, type Runtime, randomHex } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";

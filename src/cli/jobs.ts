@@ -1,4 +1,4 @@
-/** `tandem jobs …`: look at the jobs of a server, and tell one, or all that a filter finds, what to do. */
+/** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import { type Command, Option } from "commander";
 import { maskCredentials } from "../protocol/index.ts";
 import { printFailures, printJob, printJobs } from "./job-output.ts";

@@ -1,4 +1,4 @@
-/** Progress on a terminal: a bar that is drawn over itself; plain lines, now and then, where nobody watches. */
+/** Progress on a terminal: a bar that is redrawn; without a terminal, plain lines at intervals. */
 
 const BAR_WIDTH = 30;
 /** A terminal is redrawn so often; a log gets a line so often. */

@@ -1,4 +1,4 @@
-/** `tandem verify`: is the copy the same? And with `--repair`, make it so. */
+/** `tandem verify`: compares a copy with its source, and repairs it with `--repair`. */
 import {
   BatchCopier,
   type Comparison,

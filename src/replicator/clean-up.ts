@@ -1,4 +1,4 @@
-/** Forgets what is too old to be asked for: a service of every node, so that it is done also where no node runs jobs. */
+/** Forgets data that is too old to be read: a service of every node, so it also runs where no node runs jobs. */
 import type { Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";

@@ -1,4 +1,7 @@
-/** What an operator can do to one job, whichever node runs it. Every command is one transaction, and noted with the job. */
+/**
+ * The commands of an operator for one job, on whichever node it runs. Every command is one transaction, and is recorded
+ * with the job.
+ */
 import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";

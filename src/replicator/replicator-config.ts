@@ -1,4 +1,7 @@
-/** The settings of a node's replicator; names and defaults are CouchDB 4's `[replicator]`, except where a reason stands. */
+/**
+ * The settings of a node's replicator. Names and defaults are CouchDB 4's `[replicator]`, except where a comment gives
+ * a reason.
+ */
 
 import {
   GRANT_SETTINGS_DEFAULT,

@@ -1,6 +1,6 @@
 /**
  * The replicator as the rest of the program sees it: start and cancel transient jobs, wait for them, look at all jobs.
- * Running them is the scheduler's, on whichever node.
+ * The schedulers of the nodes run them.
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry, SecuritySubject } from "../databases/index.ts";

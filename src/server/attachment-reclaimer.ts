@@ -1,4 +1,4 @@
-/** Frees the bytes of attachments that no document refers to any more, now and then, in every database. */
+/** Frees the bytes of attachments that no document refers to any more, at intervals, in every database. */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { AttachmentStore, DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";

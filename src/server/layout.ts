@@ -1,4 +1,4 @@
-/** Where each layer keeps its keys, and what the store says of itself. */
+/** The subspace of each layer, and the store's record of its own format and secrets. */
 import { type Runtime, randomHex, utf8Decode, utf8Encode } from "../base/index.ts";
 import { type KeyShape, type KeyValueStore, Subspace } from "../kv/index.ts";
 

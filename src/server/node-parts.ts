@@ -1,6 +1,6 @@
 /**
- * What a node is made of on any runtime and store, and how it is joined: the same in a server, in tests and in a simulated cluster.
- * What serves requests comes on top in a server (`open-server.ts`).
+ * The parts of a node, on any runtime and store, and how they are joined: the same in a server, in tests and in a
+ * simulated cluster. A server adds the parts that serve requests (`open-server.ts`).
  */
 import type { JsonText, Runtime } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";

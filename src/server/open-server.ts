@@ -1,8 +1,8 @@
 /**
- * The composition root: makes the parts of a node, joins them, starts and stops them in order.
+ * Opens a node: makes its parts, joins them, starts and stops them in order.
  *
- * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new requests and no new jobs;
- * running jobs write a last checkpoint and go back to the queue; then the store.
+ * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new requests and no new
+ * jobs; running jobs write a last checkpoint and go back to the queue; then the store closes.
  */
 import { createApi } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";

@@ -1,4 +1,4 @@
-/** Passwords and their hashes, in the forms in which CouchDB keeps them (`couch_passwords`). */
+/** Passwords and their hashes, in CouchDB's forms (`couch_passwords`). */
 import { createHash, pbkdf2, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
 

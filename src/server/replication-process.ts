@@ -1,7 +1,7 @@
 /**
- * A replication node in a process of its own, beside the API: copying never delays an answer. As a service it is started again, with
- * growing pauses, when it dies (`supervise.ts`), and told to stop with the node that started it. Its jobs need no care here:
- * they are in the queue, and other workers take them when their holder is gone.
+ * A replication node in a process of its own, beside the API, so that copying never delays an answer. It is a service:
+ * it is restarted with growing pauses when it dies (`supervise.ts`), and stops with the node that started it. Its jobs
+ * are in the queue, and other workers take them when it dies.
  */
 import type { Service } from "./supervise.ts";
 

@@ -1,4 +1,4 @@
-/** The resources of the API that are about jobs and sessions. */
+/** The resources of the API that concern jobs and sessions. */
 import {
   type BudgetRoutesParts,
   budgetRoutes,

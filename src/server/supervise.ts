@@ -1,4 +1,4 @@
-/** Runs services side by side and starts those again that fail. */
+/** Runs services side by side and restarts those that fail. */
 import type { Runtime } from "../base/index.ts";
 
 /** One piece of work that goes on until its signal aborts. `run` settles when nothing that it started is alive. */

@@ -1,4 +1,4 @@
-/** Who may do what, by the path of a request (`chttpd_auth_request`), and by the security object of its database. */
+/** Authorization: by the path of a request (`chttpd_auth_request`), and by the security object of its database. */
 import { isDatabaseAdmin, isDatabaseMember } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { ApiSettings, DatabaseParts } from "../api-parts.ts";

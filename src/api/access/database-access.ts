@@ -1,4 +1,4 @@
-/** Opening the database that a call names, in a transaction of its own: the edge where transactions begin. */
+/** Opens the database that a call names, in a transaction of its own: the API's transactions begin here. */
 import type {
   Database,
   DatabaseRegistry,

@@ -1,4 +1,4 @@
-/** `_session`: who one is, and cookies instead of passwords (`chttpd_auth`). */
+/** `_session`: the user of a request, and cookies instead of passwords (`chttpd_auth`). */
 import { utf8Decode } from "../../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";

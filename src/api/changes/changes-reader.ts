@@ -1,4 +1,4 @@
-/** The rows of a changes feed, page by page, and the wait for more of them. */
+/** Reads the rows of a changes feed, page by page, and waits for more of them. */
 import { errorCode } from "../../base/index.ts";
 import type { Change, Database, Document } from "../../databases/index.ts";
 import type { DocumentFilter } from "../../documents/index.ts";

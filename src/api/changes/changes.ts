@@ -1,8 +1,8 @@
 /**
  * `_changes` in all its feeds.
  *
- *   normal        what there is when it is asked for, as one JSON object
- *   longpoll      the same, but if there is nothing it waits for the first change
+ *   normal        the changes at the time of the request, as one JSON object
+ *   longpoll      the same, but without changes it waits for the first one
  *   continuous    a line for each change, until the client goes
  *   eventsource   the same, as server-sent events
  */

@@ -1,4 +1,4 @@
-/** What the queries of all feeds have in common. */
+/** The query parameters that all feeds share. */
 import { FIRST_SEQUENCE } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";

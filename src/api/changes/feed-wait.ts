@@ -1,4 +1,4 @@
-/** The wait of a feed for what comes next, with signs of life for a client that asked for them. */
+/** Waits for the next change of a feed, and sends signs of life to a client that asked for them. */
 import { abortWith, type Clock } from "../../base/index.ts";
 
 export interface FeedWait {

@@ -1,4 +1,4 @@
-/** Databases: making, describing, removing them, and their settings. */
+/** Databases: creates, describes and removes them, and changes their settings. */
 import { type JsonText, jsonKind, randomHex } from "../../base/index.ts";
 import { badRequest, ProtocolError, parseWireDocument } from "../../protocol/index.ts";
 import {

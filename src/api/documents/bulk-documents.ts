@@ -1,4 +1,4 @@
-/** `_bulk_docs`: many documents in one request, users' edits or revisions that were made elsewhere. */
+/** `_bulk_docs`: many documents in one request, as edits of a user or as revisions that were made elsewhere. */
 import { forEachConcurrent, type JsonValue, randomHex } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";

@@ -1,4 +1,4 @@
-/** What a `_bulk_get` asks for. */
+/** The body of a `_bulk_get`. */
 import { type JsonText, jsonKind } from "../../base/index.ts";
 import { checkDocumentId } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";

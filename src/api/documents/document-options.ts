@@ -1,4 +1,4 @@
-/** What a reader of documents may ask for, as CouchDB names it in queries. */
+/** The query parameters for reading documents, with CouchDB's names. */
 import { badRequest, parseRevision } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, textListParameter } from "../http/query.ts";

@@ -1,4 +1,4 @@
-/** What a request for one document says: its id, the revision that it is about, and the document in its body. */
+/** The parts of a request for one document: its id, the revision, and the document in the body. */
 import { checkDocumentId, type Database, type Document } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { badRequest, ProtocolError, parseWireDocument } from "../../protocol/index.ts";

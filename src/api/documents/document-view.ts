@@ -1,4 +1,4 @@
-/** A stored document as a reader asked for it: what has to be read of it, and its text. */
+/** Renders a stored document with the options of a reader: reads the records that it needs, and writes its text. */
 import { base64Encode, type JsonMember, type Utf8Writer } from "../../base/index.ts";
 import type { Attachment, Database, Document } from "../../databases/index.ts";
 import {

@@ -1,4 +1,4 @@
-/** Writing the edits of a request: one, or many. */
+/** Writes the edits of a request: one, or many. */
 import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../../databases/index.ts";
 import {
   isWritten,

@@ -1,4 +1,4 @@
-/** From a document on the wire to an edit of the store. The bytes of its attachments are stored on the way. */
+/** Makes an edit of the store from a document in a request. The bytes of its attachments are stored on the way. */
 import { base64Decode, type JsonText } from "../../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../../databases/index.ts";

@@ -1,6 +1,6 @@
 /**
- * `POST /{db}/{id}` of an HTML form, `multipart/form-data`: the document in a field `_doc`, or the revision in `_rev` of one that
- * is there, and files in fields `_attachments`.
+ * `POST /{db}/{id}` of an HTML form, `multipart/form-data`. The field `_doc` has the document, or `_rev` the revision
+ * of an existing one; fields `_attachments` have files.
  */
 import type { AttachmentEdit, Database, Document } from "../../databases/index.ts";
 import {

@@ -1,4 +1,4 @@
-/** Local documents: checkpoints and whatever else is not to be replicated. */
+/** Local documents: checkpoints and other documents that are not replicated. */
 import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
 import { badRequest, parseWireDocument, renderWireDocument } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";

@@ -1,6 +1,6 @@
 /**
- * A document and the bytes of its attachments as multipart/related: the JSON first, then the attachments in its order, as they
- * are stored. They pass through here chunk by chunk.
+ * A document and the bytes of its attachments as multipart/related: the JSON first, then the attachments in its order,
+ * as they are stored. The bytes are passed on chunk by chunk.
  */
 import { randomHex, utf8Encode } from "../../base/index.ts";
 import type { Attachment, AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";

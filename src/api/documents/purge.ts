@@ -1,4 +1,4 @@
-/** Purging: revisions that are to be as if they had never been; and what is remembered of that. */
+/** `_purge`, which removes revisions without a trace, and `_purged_infos`, which lists the latest purges. */
 import { jsonKind, splitObject } from "../../base/index.ts";
 import type { Purge } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";

@@ -1,4 +1,4 @@
-/** `_revs_diff` and `_missing_revs`: which of a peer's revisions are not here. */
+/** `_revs_diff` and `_missing_revs`: the revisions of a peer that this database lacks. */
 import { jsonKind, splitObject } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";

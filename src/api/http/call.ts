@@ -1,4 +1,4 @@
-/** One request on its way through a handler: what was asked, by whom, and the parts of the path. */
+/** One request on its way through a handler: the request, its user, and the parts of the path. */
 import type { Compression } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 

@@ -1,4 +1,4 @@
-/** gzip for answers, to whom asks for it. CouchDB: compresses nothing but attachments. */
+/** Compresses answers with gzip for clients that accept it. CouchDB: compresses only attachments. */
 import { type Compression, utf8Encode } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 import { readBytes } from "./request-body.ts";

@@ -1,6 +1,6 @@
 /**
- * Cross-origin resource sharing (`chttpd_cors`): what a browser is told about scripts of other origins. As in CouchDB a request
- * of an origin that is not accepted is answered all the same, without the headers that would let a script read it.
+ * Cross-origin resource sharing (`chttpd_cors`). As in CouchDB a request of an origin that is not allowed is answered,
+ * but without the headers that would let a script read the answer.
  */
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
 import type { Headers } from "./responses.ts";

@@ -1,4 +1,4 @@
-/** The one table in the program that knows the statuses of errors. */
+/** The only table in the program that has the statuses of errors. */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { SandboxError } from "../../databases/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";

@@ -1,5 +1,6 @@
 /**
- * The API as a function from request to response. It knows no socket: `host/http/node-server.ts` serves it, tests call it.
+ * The API as a function from request to response. It uses no socket: `host/http/node-server.ts` serves it, and tests
+ * call it.
  */
 import { OperationalError } from "../../base/index.ts";
 

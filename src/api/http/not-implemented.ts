@@ -1,4 +1,7 @@
-/** What CouchDB has and Tandem has not: 501 and a sentence, so that nobody takes it for a missing document. */
+/**
+ * Resources that CouchDB has and Tandem does not: 501 and a sentence, so that no client mistakes them for a missing
+ * document.
+ */
 import { ProtocolError } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
 import { defineRoute, type Route } from "./router.ts";

@@ -1,6 +1,7 @@
 /**
- * How many documents are read in one transaction and held until they are sent. A document may have eight megabytes and mostly
- * has one kilobyte, so the first page is small, and the next ones follow from what the documents turned out to be.
+ * Chooses how many documents are read in one transaction and held until they are sent. A document may have eight
+ * megabytes and mostly has one kilobyte. So the first page is small, and the next ones follow from the sizes of the
+ * documents so far.
  */
 const FIRST_COUNT = 10;
 const COUNT_MAX = 100;

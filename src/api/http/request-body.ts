@@ -1,4 +1,4 @@
-/** Request bodies: text that was checked, never a parsed and printed one. */
+/** Request bodies: text that is checked, but never parsed and printed again. */
 import {
   concatBytes,
   type JsonText,

@@ -1,6 +1,7 @@
 /**
- * From a path to a handler, by CouchDB's rules (`chttpd`): the raw path is cut at its slashes, empty segments are dropped, and
- * each segment is decoded by itself, leniently. So `/db//doc/` is `/db/doc`, and `/a%2Fb` is the database `a/b`.
+ * Finds the handler of a path by CouchDB's rules (`chttpd`): the raw path is cut at its slashes, empty segments are
+ * dropped, and each segment is decoded separately, leniently. So `/db//doc/` is `/db/doc`, and `/a%2Fb` is the database
+ * `a/b`.
  */
 import { concatBytes, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";

@@ -1,4 +1,4 @@
-/** The files of a program for browsers, as the API asks for them. */
+/** The port for the files of a browser program. */
 export interface StaticFile {
   /** For `Content-Type`. */
   readonly type: string;

@@ -1,4 +1,4 @@
-/** What `_all_docs`, `_design_docs` and `_local_docs` list, and how their rows are read. */
+/** The contents of `_all_docs`, `_design_docs` and `_local_docs`, and how their rows are read. */
 import { mapAtOnce, Utf8Text } from "../../base/index.ts";
 import type { Database, Document } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";

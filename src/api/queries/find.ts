@@ -1,6 +1,6 @@
 /**
- * Mango queries (`mango_httpd`): `_find` reads the documents in the order of their ids and tests each against the selector.
- * There are no other indexes than that of all documents, so every answer carries CouchDB's warning for such a query.
+ * Mango queries (`mango_httpd`): `_find` reads the documents in the order of their ids and tests each against the
+ * selector. The only index is that of all documents, so every answer has CouchDB's warning for such a query.
  */
 import type { Database } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";

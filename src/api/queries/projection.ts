@@ -1,4 +1,4 @@
-/** Documents cut down to some fields (`fields` of `_find`), their values the texts that came. */
+/** Reduces documents to some fields (`fields` of `_find`). The values keep the texts that came. */
 import {
   type JsonMember,
   type JsonText,

@@ -1,4 +1,4 @@
-/** `/_tandem/jobs/{id}/failures`: the documents that a job left behind, and another try for them. */
+/** `/_tandem/jobs/{id}/failures`: the documents of a job that did not arrive, and their retry. */
 import { isoTime } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";

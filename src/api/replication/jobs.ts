@@ -1,6 +1,6 @@
 /**
- * `/_tandem/jobs`: replication jobs for operators: find them by what they are and how they fare, and tell one, or all that are
- * found, to pause, go on, try again, begin anew, or end. CouchDB has no counterpart.
+ * `/_tandem/jobs`: replication jobs for operators. They filter jobs by their properties and states, and pause, resume,
+ * retry, reset or cancel one or all of them. CouchDB has no counterpart.
  */
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {

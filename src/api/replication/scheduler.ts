@@ -1,4 +1,4 @@
-/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: what the replicator does, as it is now. */
+/** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: the present states of replication jobs. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";

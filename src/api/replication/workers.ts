@@ -1,4 +1,4 @@
-/** `/_tandem/workers`: who runs jobs. CouchDB has no counterpart; `_membership` tells of nodes, not of what they run. */
+/** `/_tandem/workers`: the workers and their jobs. CouchDB has no counterpart; `_membership` lists nodes only. */
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { ApiResponse } from "../http/exchange.ts";

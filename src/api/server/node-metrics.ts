@@ -1,4 +1,6 @@
-/** `/_node/{name}/_prometheus`, `_stats` and `_system`: what a node counts and measures (`chttpd_node`, `couch_prometheus_http`). */
+/**
+ * `/_node/{name}/_prometheus`, `_stats` and `_system`: the metrics of a node (`chttpd_node`, `couch_prometheus_http`).
+ */
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";

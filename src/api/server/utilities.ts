@@ -1,4 +1,4 @@
-/** `/_utils/`: a program for browsers, such as Fauxton, from a folder that the configuration names. */
+/** `/_utils/`: a browser program, such as Fauxton, from a folder that the configuration names. */
 
 import { serverUrl } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";

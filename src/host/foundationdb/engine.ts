@@ -1,6 +1,6 @@
 /**
- * The store on a FoundationDB cluster. A cluster that is away is waited for: calls rest until it is back, an event says so,
- * and `isAvailable` tells whoever asks.
+ * The store on a FoundationDB cluster. When the cluster is away, calls wait until it is back, an event reports it, and
+ * `isAvailable` returns false.
  */
 import { readFile } from "node:fs/promises";
 import type { Runtime } from "../../base/index.ts";

@@ -1,6 +1,6 @@
 /**
- * The `foundationdb` package, as far as it is used: an optional peer, loaded when a store on FoundationDB is asked for. What
- * is missing is said in one sentence. Only calls that clients from 6.3 on have are declared here.
+ * The used part of the `foundationdb` package: an optional peer, loaded when a store on FoundationDB is opened. One
+ * sentence reports a missing part. Only calls that clients from 6.3 on have are declared here.
  */
 import { isMainThread } from "node:worker_threads";
 import { assert } from "../../base/index.ts";

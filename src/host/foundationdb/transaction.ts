@@ -1,4 +1,7 @@
-/** A transaction of FoundationDB in this layer's words. It has snapshots, buffered writes and conflicts itself. */
+/**
+ * A transaction of FoundationDB as this layer's `Transaction`. FoundationDB's client has snapshots, buffered writes and
+ * conflicts itself.
+ */
 import { abortable, assert, compareBytes, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,

@@ -1,4 +1,4 @@
-/** Files of one folder, by the paths that a browser asks for. */
+/** Serves the files of one folder. */
 import { createReadStream } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";

@@ -1,4 +1,4 @@
-/** The connections of a process: one pool for each way to reach servers, so that all who go the same way share them. */
+/** The connections of a process: one pool for each way to a server, shared by all requests that go that way. */
 import { readFileSync } from "node:fs";
 import { checkServerIdentity, type DetailedPeerCertificate, type PeerCertificate } from "node:tls";
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent, Socks5ProxyAgent } from "undici";

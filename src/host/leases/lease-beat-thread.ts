@@ -1,6 +1,6 @@
 /**
- * The thread that shows a process to be alive, to the child that renews its lease: it beats however busy the event loop is, and stops when
- * the process is stopped or dead.
+ * The thread that shows that a process lives, to the child that renews its lease. It beats also while the event loop is
+ * busy, and stops when the process is stopped or dead.
  */
 import { workerData } from "node:worker_threads";
 import { SharedTimes } from "./shared-times.ts";

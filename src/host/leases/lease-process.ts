@@ -1,6 +1,7 @@
 /**
- * The process that renews one lease of its parent, on a store that it opens for itself. It ends when it is told to, when the lease is
- * lost, when its parent is gone, and when its parent shows no life: a stopped process must not keep its jobs.
+ * The process that renews one lease of its parent, on a store that it opens itself. It ends when it is told to, when
+ * the lease is lost, when its parent is gone, and when its parent shows no life: a stopped process must not keep its
+ * jobs.
  */
 import { hexDecode } from "../../base/index.ts";
 import { keepLease, type LeaseEnding, usedLeaseMs, Workers } from "../../jobs/index.ts";

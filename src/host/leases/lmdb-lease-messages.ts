@@ -1,7 +1,7 @@
 /**
- * What a lease's thread and its worker share: one number in common memory, the time at which the last renewal that succeeded
- * began, by the one clock of the process that all its threads read alike. No message is needed to know it, so no queue of
- * messages can delay it.
+ * The memory that a lease's thread shares with its worker: one number, the time at which the last successful renewal
+ * began. All threads of the process read the same clock. The time is read without a message, so no queue of messages
+ * can delay it.
  */
 import type { LeaseEnding } from "../../jobs/index.ts";
 

@@ -1,4 +1,4 @@
-/** Leases on the embedded store, each renewed by a thread of its own (`lmdb-lease-thread`). */
+/** Renews leases on the embedded store, each in a thread of its own (`lmdb-lease-thread`). */
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import {

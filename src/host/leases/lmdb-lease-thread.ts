@@ -1,6 +1,6 @@
 /**
- * The thread that renews one lease, on a store that it opens for itself: the event loop of the worker can be busy for as long
- * as it likes. After a pause of the whole process it looks at the clock first, and renews nothing that has lapsed.
+ * The thread that renews one lease, on a store that it opens itself, however busy the worker's event loop is. After a
+ * pause of the whole process it looks at the clock first, and does not renew a lease that has lapsed.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { keepLease, Workers } from "../../jobs/index.ts";

@@ -1,4 +1,4 @@
-/** What a worker and the process that renews its lease tell each other. Both times stand in `SharedTimes`. */
+/** The messages between a worker and the process that renews its lease. Both times are in `SharedTimes`. */
 import type { LeaseEnding } from "../../jobs/index.ts";
 
 /** The store that the renewing process opens for itself. */

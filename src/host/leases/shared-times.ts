@@ -1,7 +1,7 @@
 /**
- * Two times that a process shares with a child of its own and with its threads: when the last renewal of a lease that succeeded began, and
- * when the process was last seen alive. They stand in a file without a name and are read without waiting, so that neither a
- * busy event loop nor a queue of messages makes them older than they are. All read one clock, the machine's monotonic one.
+ * Two times that a process shares with its child and its threads: when the last successful renewal of a lease began,
+ * and when the process was last seen alive. They are in a file without a name and are read without waiting, so neither
+ * a busy event loop nor a queue of messages delays them. All use one clock, the machine's monotonic one.
  */
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Bytes that grow, and their reader: for what passes between the threads and for the commit log. */
+/** A buffer that grows, and its reader: for the messages between the threads and for the commit log. */
 
 export class ByteWriter {
   #bytes: Buffer<ArrayBuffer>;

@@ -1,6 +1,7 @@
 /**
- * Fires watches from the commit log. Each commit of any process writes to the bell file; whoever has watches is woken by
- * that, reads the log from where it stood, and fires what was written. A bell that is missed costs the period of the poll.
+ * Fires watches from the commit log. Each commit of any process writes to the bell file, which wakes processes with
+ * watches. They read the log from their last position, and fire the watches of the keys that were written. A missed
+ * bell costs the period of the poll.
  */
 import { type FSWatcher, watch as watchFile } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * The engine's end of the committer thread: requests of one turn go out together, answers come back in their order. A thread
- * that dies takes the requests under way with it (their fate is unknown), and another is started.
+ * The engine's end of the committer thread: requests of one turn are sent together, and answers come back in their
+ * order. When the thread dies, the commits under way are unknown, and another thread is started.
  */
 import { Worker } from "node:worker_threads";
 import {

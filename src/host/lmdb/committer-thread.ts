@@ -1,6 +1,6 @@
 /**
- * The thread that commits. A busy event loop of the engine's thread delays its own transactions only: the lock between the
- * processes is taken and freed here, without waiting for anybody.
+ * The thread that commits. It takes and frees the lock between the processes without waiting for an event loop, so a
+ * busy event loop delays only its own transactions.
  */
 import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,9 @@
 /**
- * Commits groups of transactions: each group is one transaction of LMDB, so that all of them cost one write to the disk.
+ * Commits groups of transactions: each group is one transaction of LMDB, so all of them cost one write to the disk.
  *
- * Every transaction is judged against what was committed since its read version, by this process or by another: the commit
- * log in the file tells. All of it happens under LMDB's lock between processes and without a pause, and nothing is written
- * for a transaction that loses.
+ * Every transaction is judged against the commits since its read version, by this process or by another; the commit log
+ * in the file has them. All of it happens under LMDB's lock between processes and without a pause. Nothing is written
+ * for a transaction that is refused.
  */
 import { ABORT, TransactionFlags } from "lmdb";
 import { READ_VERSION_AGE_MS_MAX, Resolver } from "../../kv/index.ts";

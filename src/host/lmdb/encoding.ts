@@ -1,8 +1,8 @@
 /**
- * How bytes come out of LMDB: as plain arrays of their own, made in one step. The library's own way would give a Buffer, whose
- * `slice` shares memory, and making a plain array of that is what a range of rows spends most of its time on.
+ * Reads bytes from LMDB as plain arrays of their own, in one step. The library by default gives a Buffer, whose `slice`
+ * shares memory, and converting that into a plain array takes most of the time of a range.
  *
- * Keys lose the byte in front that the layout puts there (`lmdb-layout`).
+ * Keys lose the first byte, which the layout adds (`lmdb-layout`).
  */
 import { cutBytes } from "../../base/index.ts";
 

@@ -1,4 +1,4 @@
-/** Opening LMDB: the options that the tests of it ask for, and its failures as this layer's errors. */
+/** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
 import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { open } from "lmdb";

@@ -1,9 +1,8 @@
 /**
- * How the store lies in LMDB's one tree of keys and values.
- * What stands where: `LMDB_KEY_SHAPES`.
+ * The layout of the store in LMDB's one tree of keys and values. `LMDB_KEY_SHAPES` lists its keys.
  *
- * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in one
- * record, so the order of the tree is the order of the keys.
+ * LMDB takes keys of at most 4,026 bytes, the layer promises 10,000. All keys that share their first 4,000 bytes lie in
+ * one record, so the order of the tree is the order of the keys.
  */
 import type { RootDatabase } from "lmdb";
 import { compareBytes, equalBytes } from "../../base/index.ts";

@@ -1,6 +1,6 @@
 /**
- * What one version wrote, as the commit log keeps it: other processes judge their transactions by it, and watches fire from
- * it. Time and mark first, then keys and ranges until the end.
+ * The changes of one version in the commit log: other processes judge their transactions by it, and watches fire from
+ * it. Time and mark are first, then keys and ranges until the end.
  */
 import type { TextInterval, Writes } from "../../kv/index.ts";
 import { ByteReader, ByteWriter } from "./byte-writer.ts";

@@ -1,6 +1,6 @@
 /**
- * What passes between an engine and its committer: requests to commit, many in one buffer that changes owner without a copy,
- * and one answer per group. Answers come in the order of the requests.
+ * The messages between an engine and its committer: requests to commit, many in one buffer that is transferred without
+ * a copy, and one answer per group. Answers come in the order of the requests.
  */
 import type { AtomicOperation, CommitRequest, TextInterval } from "../../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./byte-writer.ts";

@@ -1,11 +1,12 @@
 /**
- * What lets a small commit wait for the disk once. LMDB writes the pages of a transaction and waits for the disk, then writes
- * its root and waits again, for without a root on the disk nobody finds the pages. Here the first wait also covers a record of
- * what the transaction wrote, in the same file; the root follows without a wait, and is on the disk with the next commit. A
- * machine that fails in between has lost the last root and no more, and who opens the store next carries out the record.
+ * Lets a small commit wait for the disk once. LMDB writes the pages of a transaction and waits for the disk, then
+ * writes its root and waits again, because the pages cannot be found without a root on the disk. Here the first wait
+ * also covers a record of the transaction's changes, in the same file. The root is written without a wait, and is on
+ * the disk with the next commit. A machine that fails in between loses only the last root, and the process that opens
+ * the store next applies the record.
  *
- * LMDB keeps its roots in its first two pages, and uses the first few hundred bytes of each. The records take turns in what is
- * left: the last one has to stay whole while the next is written.
+ * LMDB keeps its roots in its first two pages, and uses the first few hundred bytes of each. The records take turns in
+ * the rest of these pages, because the last one must stay whole while the next is written.
  *
  * docs/decisions/0121-one-wait-for-the-disk.md
  */

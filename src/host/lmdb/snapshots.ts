@@ -1,4 +1,7 @@
-/** Snapshots of the store for reading. Those of one version share one snapshot of LMDB, because its slots are counted. */
+/**
+ * Snapshots of the store for reading. Readers of one version share one snapshot of LMDB, because LMDB has a limited
+ * number of slots.
+ */
 import { compareBytes, type Page } from "../../base/index.ts";
 import {
   type Key,

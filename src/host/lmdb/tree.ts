@@ -1,4 +1,4 @@
-/** LMDB's tree inside a transaction, and what a request's mutations do to it. */
+/** LMDB's tree inside a transaction, and the effect of a request's mutations on it. */
 import {
   type AtomicOperation,
   applyAtomic,

@@ -1,4 +1,4 @@
-/** What passes between the pool and the threads in which functions of design documents run. */
+/** The messages between the pool and the threads in which functions of design documents run. */
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
 export type SandboxRequest = SandboxCall;

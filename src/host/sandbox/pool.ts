@@ -1,6 +1,6 @@
 /**
- * Threads in which functions of design documents run, so that none of them keeps the server from answering. A thread takes
- * one call at a time; calls wait in order. A thread that reached a limit, or does not answer, is replaced.
+ * Threads in which functions of design documents run, so that none of them blocks the server. A thread takes one call
+ * at a time; calls wait in order. A thread that reached a limit, or does not answer, is replaced.
  */
 import { Worker } from "node:worker_threads";
 import type { Runtime } from "../../base/index.ts";

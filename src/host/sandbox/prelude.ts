@@ -1,9 +1,11 @@
 /**
- * The program that stands around functions of design documents, inside the sandbox: compiling their sources, `require` for the
- * modules of the document, and what CouchDB's query server gives them (`log`, `sum`, `isArray`, `toJSON`, `emit`).
+ * The program around functions of design documents, inside the sandbox. It compiles their sources, provides `require`
+ * for the modules of the document, and has the functions of CouchDB's query server (`log`, `sum`, `isArray`, `toJSON`,
+ * `emit`).
  *
- * It is evaluated once for a design document with `design` (its text), `startRun` and `writeLog` (the host's) as arguments, and
- * returns a function from JSON text to JSON text. What it uses itself is taken before any foreign code runs.
+ * It is evaluated once for a design document, with `design` (its text), `startRun` and `writeLog` (the host's) as
+ * arguments, and returns a function from JSON text to JSON text. It takes references to what it uses before any foreign
+ * code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`
 (function (designText, startRun, writeLog) {

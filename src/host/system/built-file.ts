@@ -1,4 +1,4 @@
-/** Where the code of a thread or a process stands. */
+/** Finds the built code of a thread or a process. */
 import { fileURLToPath } from "node:url";
 
 /**

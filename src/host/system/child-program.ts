@@ -1,6 +1,6 @@
 /**
- * This program once more, as a child. The channel between the two is a lifeline: a child whose parent is gone, however it went,
- * finds the channel closed.
+ * Starts this program again, as a child. The channel between the two is a lifeline: when the parent is gone, however it
+ * ended, the child finds the channel closed.
  */
 import { fork } from "node:child_process";
 

@@ -1,4 +1,7 @@
-/** When V8 collects garbage. Its flags hold for the whole process, with all of its threads; it ignores one that it does not know. */
+/**
+ * Sets when V8 collects garbage. Its flags apply to the whole process, with all of its threads. V8 ignores unknown
+ * flags.
+ */
 import { setFlagsFromString } from "node:v8";
 
 /** Of the objects that are alive, in percent. V8 by itself lets garbage grow to four times of them. */

@@ -1,4 +1,4 @@
-/** Chance from the machine. Nothing here can be foreseen, so forks need no labels. */
+/** Chance from the machine. It is unpredictable, so forks need no labels. */
 import { randomFillSync, randomInt } from "node:crypto";
 import type { Random } from "../../base/index.ts";
 

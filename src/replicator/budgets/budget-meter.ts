@@ -1,10 +1,10 @@
 /**
- * One limit of one budget, as a node spends it. The cluster's share of it is a line of time in the store (a leaky bucket, or GCRA,
- * ITU-T I.371): each reservation takes the stretch that its amount needs at the present rate, and may be spent when its
- * stretch begins. So the nodes need not know of each other, and together they never exceed the rate.
+ * One limit of one budget, as a node uses it. The store holds one timeline for the limit (a leaky bucket, or GCRA,
+ * ITU-T I.371). Each reservation takes the stretch that its amount needs at the present rate, and may be used when its
+ * stretch begins. So the nodes need not know each other, and together never exceed the rate.
  *
- * A node reserves for a tenth of a second ahead while it has work, which makes ten short transactions a second for a limit that
- * is used up, by however many nodes.
+ * A node reserves a tenth of a second ahead while it has work. A limit that is used up costs ten short transactions a
+ * second for each node.
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 

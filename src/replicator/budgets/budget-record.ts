@@ -1,4 +1,4 @@
-/** The stored forms of a budget, and of what was spent of it. The first element is the format's version. */
+/** The stored forms of a budget, and of its use. The first element is the format's version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { Budget } from "./budget.ts";

@@ -1,6 +1,6 @@
 /**
- * Endpoint budgets: how much of a server the whole cluster may use, whatever number of jobs and nodes uses it. A budget stands for
- * a host (`example.com`, `example.com:5984`), or for one account at it (`alice@example.com`); a request has to fit into both.
+ * Endpoint budgets: limits of the cluster's use of a server, over all jobs and nodes. A budget belongs to a host
+ * (`example.com`, `example.com:5984`), or to one account there (`alice@example.com`). A request has to fit into both.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";

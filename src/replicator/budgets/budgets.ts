@@ -1,4 +1,4 @@
-/** The budgets of the cluster: stored, followed by every node as they change, and spent by all nodes together. */
+/** The budgets of the cluster: stored, watched by every node, and used by all nodes together. */
 import { assert, OperationalError, type Runtime } from "../../base/index.ts";
 import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";

@@ -1,6 +1,6 @@
 /**
- * Whether a request that spares others is worth its cost, judged by what it brought lately (CouchDB 3.5, `couch_replicator_worker`):
- * an exponential average of the share in vain. A request that was given up is tried again after a while.
+ * Decides whether a request that may save others is worth its cost (CouchDB 3.5, `couch_replicator_worker`). It keeps
+ * an exponential average of the requests that were in vain. A request that is left out is tried again after a while.
  */
 
 /** After so long without a try the last ones say nothing any more. */

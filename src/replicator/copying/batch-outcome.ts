@@ -1,4 +1,4 @@
-/** What became of the revisions of one batch, until it is recorded: which did not arrive, and which of those listed did. */
+/** The outcome of one batch until it is recorded: the revisions that did not arrive, and the listed ones that did. */
 import { parseWireDocument } from "../../protocol/index.ts";
 import type { PlainDocument, StreamedDocument, WriteFailure } from "../endpoints/endpoint.ts";
 import type { ArrivedRevisions, DocumentFailure, RunFailures } from "../failures/run-failures.ts";

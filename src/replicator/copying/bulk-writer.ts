@@ -1,8 +1,9 @@
 /**
- * What goes to the target in bulk: documents without attachments, until there are enough for one write.
+ * Writes documents without attachments to the target in bulk, as soon as there are enough for one write.
  *
- * A target may fail as a whole over one of them, as a CouchDB does whose validation function takes too long for it, or a proxy that
- * breaks off what is too long. So a batch over which the target fails is sent in halves, down to the documents that are to blame.
+ * A target may fail for a whole batch because of one document, such as a CouchDB whose validation function takes too
+ * long for it, or a proxy that breaks off a body that is too long. So a batch for which the target fails is sent in
+ * halves, down to the documents to blame.
  */
 import { type RefusedBatch, splitRefused } from "../../documents/index.ts";
 import {

@@ -1,13 +1,13 @@
 /**
- * Whether two databases hold the same: every leaf revision and every attachment. Memory is bounded by a page of changes, however
- * large the databases are, because neither side's ids are held:
+ * Compares two databases: every leaf revision and every attachment. A page of changes bounds the memory, however large
+ * the databases are, because no side's ids are held:
  *
  *   each side's changes are read in pages, and the other side is asked which of their leaves it lacks (`_revs_diff`).
  *
- * Nobody lacks anything exactly when both have the same leaves: were a leaf of one side no leaf of the other, the other would
- * have a descendant of it as a leaf, and that one the first side would lack.
+ * Both lack nothing exactly when both have the same leaves. If a leaf of one side were no leaf of the other, the other
+ * would have a descendant of it as a leaf, which the first side would lack.
  *
- * What changes while it is compared may be named as a difference.
+ * A document that changes during the comparison may be reported as a difference.
  */
 import { runTogether } from "../../base/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";

@@ -1,6 +1,6 @@
 /**
- * The way of a document that travels alone: a design document, so that a refusal hits only it, or one with attachments, so that
- * their bytes stream through without being held.
+ * Copies a document that travels alone: a design document, so that a refusal affects only it, or a document with
+ * attachments, whose bytes are streamed and never held.
  */
 import { errorCode, OperationalError, type Runtime } from "../../base/index.ts";
 import {

@@ -1,4 +1,4 @@
-/** Attachments on their way from source to target, and which side it was that failed when they do not arrive. */
+/** Streams attachments from source to target, and tells which side failed when they do not arrive. */
 import type { AttachmentStream } from "../endpoints/endpoint.ts";
 
 /** The source broke off what the target was to write. */

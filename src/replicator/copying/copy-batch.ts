@@ -1,8 +1,8 @@
 /**
  * Copies a batch of changes: asks the target what it lacks, reads that from the source, and writes it to the target.
  *
- * Documents without attachments travel in bulk. Design documents and documents with attachments travel alone: the first so
- * that a refusal hits only them, the second so that their bytes stream through without being held.
+ * Documents without attachments travel in bulk. Design documents travel alone, so that a refusal affects only them.
+ * Documents with attachments travel alone as well: their bytes are streamed and never held.
  */
 import { forEachConcurrent, type Runtime, Semaphore, utf8Encode } from "../../base/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";

@@ -1,10 +1,10 @@
 /**
- * Who is to blame when a server answers with an error, or breaks off: the document that it was asked about, or the server.
+ * Decides who is to blame for an error of a server or a broken connection: the document of the request, or the server.
  *
- * The document is, when the server does work of the same kind that has nothing to do with it, asked right afterwards: the
- * control. There is trouble that no control shows, such as a server whose validation functions do not run. So each document that
- * is passed over takes one from an allowance that each document that succeeds gives back; a server that has used it up is
- * in trouble as a whole, and the run ends as it does when a server is away.
+ * The document is to blame when the server, asked right afterwards, does work of the same kind that has nothing to do
+ * with the document: the control. Some troubles are invisible to a control, such as validation functions that do not
+ * run. So there is an allowance: each document that is passed over takes one from it, and each that succeeds adds one.
+ * When the allowance is used up, the server is in trouble as a whole, and the run ends as when a server is away.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";

@@ -1,7 +1,7 @@
 /**
- * The jobs of `_replicator` databases that were deleted. There may be more of them than a transaction can hold, so the deletion leaves a
- * mark in its own transaction, and the nodes remove the jobs behind it page by page. Whichever node is alive does it: a mark
- * stays until its last job is gone.
+ * Removes the jobs of `_replicator` databases that were deleted. They may be too many for one transaction, so the
+ * deletion leaves a mark in its own transaction, and the nodes remove the jobs page by page. Any node does it, and the
+ * mark stays until the last job is removed.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";

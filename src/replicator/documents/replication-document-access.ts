@@ -1,8 +1,9 @@
 /**
- * Who reads and writes what in `_replicator` databases (`couch_replicator_docs`).
+ * Access to documents of `_replicator` databases (`couch_replicator_docs`).
  *
- * A job reads and writes the databases of this server with the rights of its document's owner, so nobody but a server admin
- * writes a document that is, or becomes, somebody else's; CouchDB: looks at the new body alone, and at nothing in a replicated one.
+ * A job reads and writes the databases of this server with the rights of its document's owner. So only a server admin
+ * writes a document that belongs, or then would belong, to another user. CouchDB: checks the new body only, and nothing
+ * in a replicated one.
  */
 import {
   type JsonMember,

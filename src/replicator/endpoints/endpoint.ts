@@ -1,8 +1,8 @@
 /**
- * One side of a replication, as the replicator needs it. Two implementations from the start: a server that speaks the
+ * One side of a replication, as the replicator needs it. There are two implementations: a server that speaks the
  * CouchDB protocol (`HttpEndpoint`) and a database in our own store (`LocalEndpoint`), which needs no socket.
  *
- * Every call ends when its signal aborts. Failures are EndpointErrors; whether a job runs again is decided by their code.
+ * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a job runs again.
  */
 import { type JsonText, OperationalError, type Utf8Writer } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";

@@ -1,4 +1,4 @@
-/** The revision that a document's text names, whatever else stands in it. `text` must be valid JSON. */
+/** Finds the revision that a document's text names, and ignores the rest. `text` must be valid JSON. */
 import type { JsonText } from "../../base/index.ts";
 
 /** Empty when it names none. */

@@ -1,6 +1,6 @@
 /**
- * Why a request got no answer, by the system's word for it: the `cause` of HTTP_REQUEST_FAILED. One table says what follows
- * from each word.
+ * The reason why a request got no answer, by the system's error code: the `cause` of HTTP_REQUEST_FAILED. One table
+ * says what follows from each code.
  */
 
 interface NetworkError {

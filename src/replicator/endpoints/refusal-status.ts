@@ -1,4 +1,4 @@
-/** What statuses say of documents. */
+/** What HTTP statuses say about documents. */
 
 /** Answers that say nothing of the document that was asked about: the database is gone, or the server wants to be asked later. */
 const NOT_ABOUT_DOCUMENTS: ReadonlySet<number> = new Set([404, 405, 408, 429]);

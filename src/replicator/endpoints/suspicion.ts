@@ -1,4 +1,4 @@
-/** What of a failed request may be due to the document that it was about. */
+/** Whether a failed request may be due to the document that it was about. */
 import { OperationalError } from "../../base/index.ts";
 import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";

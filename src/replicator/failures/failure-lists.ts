@@ -1,8 +1,9 @@
 /**
- * The lists of failures of all replications, in the store: for each checkpoint, the revisions that it passed though they did not arrive.
+ * The lists of failures of all replications, in the store: for each checkpoint, the revisions that it passed though
+ * they did not arrive.
  *
- * A list belongs to the base id of a replication, as its checkpoint does: a job that is removed and made again goes on from the
- * checkpoint, and must find what that left behind.
+ * A list belongs to the base id of a replication, as its checkpoint does. A job that is removed and made again goes on
+ * from the checkpoint, and must find the revisions that it passed.
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import {

@@ -1,4 +1,7 @@
-/** The stored form of a failure, of the count of a kind, and of the wish to try again. The first element is the format's version. */
+/**
+ * The stored forms of a failure, of the count of a kind, and of a request for a retry. The first element is the
+ * format's version.
+ */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { DocumentFailure } from "./run-failures.ts";

@@ -1,4 +1,4 @@
-/** What is said of an error that ended a run: CouchDB's words where it has them, never a credential. */
+/** Describes an error that ended a run: in CouchDB's words where it has them, and never with a credential. */
 import { OperationalError } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";

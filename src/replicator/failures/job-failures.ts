@@ -1,4 +1,4 @@
-/** The list of failures of a job for those who look at it: read, counted, and tried again on demand. */
+/** The list of failures of a job, for operators: read, counted, and retried on demand. */
 import { type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore } from "../../kv/index.ts";

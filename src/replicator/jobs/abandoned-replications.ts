@@ -1,9 +1,10 @@
 /**
- * What is kept of replications that no job has any more: their lists of failures, and our copies of their checkpoints. A job that is
- * made again within some weeks goes on where the last one ended, and finds what that left behind; after that both are forgotten, so
- * that the store is bounded. A run that finds a checkpoint and no list to it looks back (`ReplicationRun`).
+ * Forgets replications that no job has any more: their lists of failures, and our copies of their checkpoints. Both are
+ * kept for some weeks, so that a job that is made again goes on where the last one ended, and finds the revisions that
+ * did not arrive. Then they are removed, which bounds the store. A run that finds a checkpoint without its list looks
+ * back (`ReplicationRun`).
  *
- * Whoever gives up a replication id leaves a mark; how old it is, the first look at it says.
+ * A transaction that gives up a replication id leaves a mark. The age of a mark counts from the first look at it.
  */
 import type { Runtime } from "../../base/index.ts";
 import {

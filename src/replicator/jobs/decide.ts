@@ -1,6 +1,7 @@
 /**
- * What becomes of a job: decided here, and nowhere else. Pure, like `choose-stops.ts`: others find out how a run ended, what somebody
- * wants of a job and what the store knows of it, ask, and carry the answer out. `docs/spec/replicator.md` shows the same tables.
+ * Decides what becomes of a job; no other file does. It is pure, like `choose-stops.ts`. Its callers find out how a run
+ * ended, what is wanted of a job and what the store knows of it, and carry the decision out. `docs/spec/replicator.md`
+ * shows the same tables.
  */
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";

@@ -1,8 +1,9 @@
 /**
- * What an operator decided about a job: that it is to rest, or where it is to begin anew; and who decided what when. It stands
- * beside the job, not in its data, which is the holder's while the job runs.
+ * An operator's decision about a job: that it is paused, or where it begins again; and who decided what when. It is
+ * stored beside the job, because the holder of a running job writes its data.
  *
- * A decision about a job that runs counts up `decision`; its holder sees that, writes a last checkpoint, and gives the job back.
+ * A decision about a running job increments `decision`. Its holder sees that, writes a last checkpoint, and gives the
+ * job back.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 

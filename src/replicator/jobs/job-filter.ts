@@ -1,4 +1,4 @@
-/** Which jobs an operator means. */
+/** The filter with which an operator chooses jobs. */
 import { endpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { failureOf } from "./job-data.ts";

@@ -1,4 +1,4 @@
-/** How jobs are shown: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
+/** Shows jobs: `_scheduler/jobs`, `_scheduler/docs`, `_active_tasks`, in CouchDB 3.5's JSON. Pure. */
 import type { Worker } from "../../jobs/index.ts";
 import { maskCredentials, stripCredentials } from "../../protocol/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";

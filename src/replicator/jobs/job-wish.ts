@@ -1,4 +1,4 @@
-/** What the store knows of a job that somebody wants something of, and what is done about it (`decide.ts`). */
+/** Reads what the store knows of a job, and carries out what `decide.ts` answers to a wish. */
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { Replication } from "../request/replication.ts";

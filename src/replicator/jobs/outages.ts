@@ -1,6 +1,6 @@
 /**
- * Servers that cannot be reached, and the jobs that crashed because of that. One node asks such a server now and then for all of them;
- * when it answers they are due at once, spread a little, whatever their own pauses say.
+ * Servers that cannot be reached, and the jobs that crashed because of that. One node at a time asks such a server, for
+ * all of its jobs. When the server answers, the jobs are due at once, spread a little, and their own pauses end.
  */
 import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";

@@ -1,4 +1,4 @@
-/** Takes a job out of the queue, and everything that stands beside it. Its holder is halted. */
+/** Removes a job from the queue, with everything that is stored beside it. Its holder is halted. */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { JobControls } from "./job-controls.ts";

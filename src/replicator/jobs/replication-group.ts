@@ -1,6 +1,6 @@
 /**
- * Whom a replication job is run for (RFC 017): the `_replicator` database that its document is in, or the user that asked for a
- * transient one. Slots are shared between these groups.
+ * The group of a replication job (RFC 017): the `_replicator` database of its document, or the user of a transient job.
+ * Groups share the slots.
  */
 import type { ReplicationJobData } from "./job-data.ts";
 

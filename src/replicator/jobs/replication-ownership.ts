@@ -1,6 +1,6 @@
 /**
- * Which jobs want a replication, and which of them owns it. Jobs that copy the same thing have the same replication id; only the
- * owner runs (`couch_replicator_job`'s check of ownership).
+ * Records which jobs want a replication, and which of them owns it. Jobs that copy the same have the same replication
+ * id, and only the owner runs (`couch_replicator_job`'s check of ownership).
  */
 import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";

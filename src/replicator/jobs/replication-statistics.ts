@@ -1,4 +1,4 @@
-/** What one replication has done, counted as CouchDB counts it; over all its runs, since checkpoints carry the figures on. */
+/** The figures of one replication, counted as CouchDB counts them, over all its runs: checkpoints carry them on. */
 
 export interface ReplicationStatistics {
   readonly missingChecked: number;

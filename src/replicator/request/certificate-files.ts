@@ -1,6 +1,6 @@
 /**
- * Certificates that a job names are files of the machine that runs it. What a file holds is not shown, but whether it is there,
- * and whether it is a certificate, can be told from the errors; so only server admins may name one.
+ * Certificates that a job names are files of the machine that runs it. No content of a file is shown, but the errors
+ * tell whether it exists and is a certificate. So only server admins may name one.
  */
 import type { Replication } from "./replication.ts";
 

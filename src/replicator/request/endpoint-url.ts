@@ -1,6 +1,6 @@
 /**
- * What the URL of an endpoint says of its server. Addresses hold the URL as one text, which is also what jobs store; it is taken apart
- * here, once for each address, and nowhere else.
+ * Parses the URL of an endpoint. Addresses hold the URL as one text, which is also what jobs store. It is parsed only
+ * here, once for each address.
  */
 import { assert } from "../../base/index.ts";
 import type { HttpAddress } from "./replication.ts";

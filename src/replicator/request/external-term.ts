@@ -1,6 +1,6 @@
 /**
- * Erlang's external term format, as much of it as CouchDB hashes for a replication id (`term_to_binary` with minor version 1).
- * With it a job that moves here from CouchDB has the id that it had there, and so finds its checkpoints.
+ * Erlang's external term format, as far as CouchDB hashes it for a replication id (`term_to_binary` with minor version
+ * 1). With it a job that moves here from CouchDB keeps its id, and so finds its checkpoints.
  */
 import { concatBytes, utf8Encode } from "../../base/index.ts";
 

@@ -1,4 +1,6 @@
-/** The source and the target of a replication document: where they are, and with which right and over which way one gets there. */
+/**
+ * Parses the source and the target of a replication document: their addresses, credentials, proxies and certificates.
+ */
 import { base64Decode, utf8Decode } from "../../base/index.ts";
 import {
   type BasicCredentials,

@@ -1,4 +1,4 @@
-/** Fields of replication documents: their types, and what is said when one is wrong. */
+/** Fields of replication documents: their types, and the errors for invalid ones. */
 import { OperationalError } from "../../base/index.ts";
 
 export type Members = Readonly<Record<string, unknown>>;

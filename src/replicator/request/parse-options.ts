@@ -1,4 +1,4 @@
-/** The options of documents, bodies and stored jobs, read by their table. */
+/** Reads the options of documents, bodies and stored jobs by their table. */
 import { type Members, ReplicationInvalidError } from "./parse-fields.ts";
 import {
   eachOption,

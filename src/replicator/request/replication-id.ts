@@ -1,9 +1,9 @@
 /**
  * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
  *
- * `baseId` names the checkpoints on both sides: what influences the result goes into it, and nothing else. `+continuous` and
- * `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is never part of an id; a user's
- * name is, as CouchDB has it.
+ * `baseId` names the checkpoints on both sides. It contains everything that influences the result, and nothing else.
+ * `+continuous` and `+create_target` make the full id of a job; they never move a checkpoint. A password or a token is
+ * never part of an id; a user's name is, as in CouchDB.
  */
 import type { Digests } from "../../base/index.ts";
 import { normalizeSelector } from "../../protocol/index.ts";

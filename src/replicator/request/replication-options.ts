@@ -1,8 +1,8 @@
 /**
  * The options of a replication: how it is copied, as opposed to what. CouchDB's `default_options`, and ours.
  *
- * This table is the one place that knows their names, defaults and bounds. Documents and bodies are parsed by it, the settings of
- * `[replicator]` are read by it, and the table of docs/configuration.md is made from it.
+ * This table alone has their names, defaults and bounds. Documents, bodies and the settings of `[replicator]` are
+ * parsed by it, and the table of docs/configuration.md is made from it.
  */
 
 /** A value that documents and bodies may give, and what it is if they do not. */

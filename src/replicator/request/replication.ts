@@ -1,4 +1,7 @@
-/** What is to be copied, and how: a parsed `_replicator` document or `_replicate` body. Plain JSON, so that a job can hold it. */
+/**
+ * A parsed `_replicator` document or `_replicate` body: what is copied, and how. It is plain JSON, so a job can store
+ * it.
+ */
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
 import type { ReplicationOptions } from "./replication-options.ts";
 

@@ -1,4 +1,4 @@
-/** The two replication logs of a run: found at its start, written as it goes on. */
+/** The two replication logs of a run: found at its start, and written during the run. */
 import { errorCode, type JsonText } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type EndpointInfo } from "../endpoints/endpoint.ts";
 import type { ReplicationId } from "../request/replication-id.ts";

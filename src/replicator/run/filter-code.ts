@@ -1,4 +1,6 @@
-/** The code of a filter function, which is part of the replication's id: another filter is another replication. */
+/**
+ * Reads the code of a filter function, which is part of the replication's id: another filter makes another replication.
+ */
 import { type Clock, finishWithin } from "../../base/index.ts";
 import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";

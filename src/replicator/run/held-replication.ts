@@ -1,6 +1,6 @@
 /**
- * A replication job that this node holds: what is known of it, and every write to it. Each goes through the queue with the job's
- * lock, and throws `JOBS_HALTED` when that is lost.
+ * A replication job that this node holds: its data, and every write to it. Each write goes through the queue with the
+ * job's lock, and throws `JOBS_HALTED` when the lock is lost.
  */
 import { errorCode, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";

@@ -1,4 +1,4 @@
-/** What a job shows while it runs: that it lives, how far it is, and how much is still to come. */
+/** The reports of a running job: signs of life, figures, and the number of pending changes. */
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { HeldReplication } from "./held-replication.ts";
 import type { ReplicationRun } from "./replication-run.ts";

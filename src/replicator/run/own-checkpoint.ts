@@ -1,6 +1,6 @@
 /**
- * Our own copy of a source's replication log, for sources that we may read and not write. It stands for the source's log: what it
- * has in common with the target's tells whether the target is still the one that it speaks of.
+ * Our own copy of a source's replication log, for sources that we may read but not write. It takes the place of the
+ * source's log. Its sessions must match the target's log, which tells whether the target is still the same.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {

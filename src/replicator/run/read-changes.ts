@@ -1,4 +1,4 @@
-/** The changes reader of a run: from the source's feed into the bounded queue between it and the copiers. */
+/** The changes reader of a run: it moves changes from the source's feed into the bounded queue of the copiers. */
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import type { ChangesItem, ChangesRequest, Endpoint } from "../endpoints/endpoint.ts";
 

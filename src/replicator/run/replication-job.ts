@@ -1,11 +1,11 @@
 /**
- * One replication job in the hands of a node: from acceptance to the transaction that gives it back (RFC 016).
+ * One replication job on a node: from acceptance to the transaction that gives it back (RFC 016).
  *
- * Every write goes through the queue with the job's lock; a job that lost it ends without a word.
+ * Every write goes through the queue with the job's lock; a job that lost its lock ends without another write.
  *
- * It finds out how the run ended; what becomes of the job then is decided in `decide.ts`, and carried out by `HeldReplication`. A
- * job that has ended runs once more when somebody wants its failures to be tried again: for these alone, and it is then what it
- * was before.
+ * It finds out how the run ended. `decide.ts` decides what becomes of the job, and `HeldReplication` carries that out.
+ * A job that has ended runs once more when a retry of its failures is requested: for these alone, and its state does
+ * not change.
  */
 import { assert, errorCode, runTogether } from "../../base/index.ts";
 import { Activity } from "../../http-client/index.ts";

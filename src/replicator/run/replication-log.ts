@@ -1,6 +1,7 @@
 /**
- * The replication log: the `_local` document, one on each side, that says how far a replication came (CouchDB's replication
- * protocol, "Find Common Ancestry"). Pure: what it says, what two of them have in common, and the next one.
+ * The replication log: the `_local` document, one on each side, that says how far a replication came (CouchDB's
+ * replication protocol, "Find Common Ancestry"). Pure: parsing a log, the common ancestry of two logs, and the next
+ * log.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";

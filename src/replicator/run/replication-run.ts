@@ -3,8 +3,8 @@
  *
  *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence → checkpoints
  *
- * It knows no jobs: the queue's job runs it (`replication-job.ts`), and so does the command line. All that it does ends with
- * its signal; a stop that was asked for is answered with a last checkpoint.
+ * It does not know jobs: the queue's job (`replication-job.ts`) and the command line both use it. All its work ends
+ * with its signal. A requested stop is answered with a last checkpoint.
  */
 import {
   BoundedQueue,

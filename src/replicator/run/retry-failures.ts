@@ -1,4 +1,4 @@
-/** Tries again what a replication left behind: the revisions of its list of failures, and nothing else. */
+/** Retries the revisions of a list of failures, and nothing else. */
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RunFailures } from "../failures/run-failures.ts";
 

@@ -1,8 +1,9 @@
 /**
- * Up to where everything is done (`couch_replicator_scheduler_job`'s through sequence).
+ * The sequence up to which all batches are done (`couch_replicator_scheduler_job`'s through sequence).
  *
- * Copiers finish their batches in any order, and sequences are opaque, so batches are numbered as they are handed out. The
- * through sequence is that of the last batch below which nothing is unfinished: the only place a checkpoint may stand.
+ * Copiers finish their batches in any order, and sequences are opaque, so batches are numbered when they leave the
+ * queue. The through sequence is that of the last batch before the first unfinished one: only there may a checkpoint be
+ * written.
  */
 import { assert } from "../../base/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";

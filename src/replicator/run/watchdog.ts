@@ -1,4 +1,4 @@
-/** Notices runs that do not move, though nothing says why: a connection that died without a word, a server that hangs. */
+/** Detects runs that stall without an error: a connection that died silently, a server that hangs. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { ReplicationRun } from "./replication-run.ts";

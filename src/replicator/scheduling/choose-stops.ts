@@ -1,12 +1,14 @@
 /**
- * Which running jobs have to give their slots up, once in a cycle of a node's scheduler (RFC 016's churn, RFC 017's order). Pure.
+ * Chooses the running jobs that give up their slots, once in a cycle of a node's scheduler (RFC 016's churn, RFC 017's
+ * order). Pure.
  *
- * With more jobs than slots, as after `max_jobs` was lowered, those above it stop: continuous jobs first, one-shot jobs last. With
- * all slots taken and jobs waiting, up to `max_churn` continuous jobs stop that have had their turn; a one-shot job never
- * does, because a snapshot of the source that is half copied is worth nothing. With free slots nothing is stopped.
+ * With more jobs than slots, as after `max_jobs` was lowered, the surplus stops: continuous jobs first, one-shot jobs
+ * last. With all slots taken and jobs waiting, up to `max_churn` continuous jobs stop that have had their turn. A
+ * one-shot job is never stopped for others, because half a snapshot of the source is worth nothing. With free slots
+ * nothing stops.
  *
- * Stops are spread over the length of a turn. If all jobs changed at once, none would have had its turn for as long as one lasts, and
- * whoever came meanwhile would wait for all of it; so every cycle has some job that can give way to a newcomer.
+ * Stops are spread over the length of a turn. If all jobs changed at once, none would have had its turn until the turn
+ * is over, and a job that comes meanwhile would wait that long. So every cycle has some job that can give way.
  */
 
 export interface RunningJob {

@@ -1,4 +1,4 @@
-/** The jobs that a node runs: started, told to stop, and waited for. */
+/** The jobs that a node runs: starts them, asks them to stop, and waits for them. */
 import { type Clock, Notifier, type Runtime } from "../../base/index.ts";
 import { type HeldJob, type Job, RunMeter } from "../../jobs/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";

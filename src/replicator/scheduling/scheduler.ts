@@ -1,11 +1,11 @@
 /**
- * The scheduler of a node: takes due jobs from the queue while it has room, and runs them until they end, have had their turn, or
- * the node stops (RFC 016, "Job server"). It does so as a worker of the queue; when that one is expelled, all jobs end
- * at once and without another write.
+ * The scheduler of a node. It takes due jobs from the queue while slots are free, and runs them until they end, have
+ * had their turn, or the node stops (RFC 016, "Job server"). It does so as a worker of the queue. When the worker is
+ * expelled, all jobs end at once and without another write.
  *
- * Slots are filled as soon as they are free. Once in a cycle it is decided which jobs give theirs up (`choose-stops.ts`), with
- * the settings of that moment. In between it sleeps until a job enters the queue, the first one there comes due, a run ends,
- * settings change, or groups are to be charged; a node without work asks the store for nothing.
+ * Free slots are filled at once. Once in a cycle `choose-stops.ts` chooses the jobs that give up theirs, by the present
+ * settings. In between the scheduler sleeps until a job enters the queue, the first one there comes due, a run ends,
+ * settings change, or groups are to be charged. A node without work asks the store for nothing.
  */
 import { errorCode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";

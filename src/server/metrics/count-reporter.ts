@@ -1,4 +1,7 @@
-/** Tells the process that started this one what was counted here: a replication process has no port at which anybody could ask. */
+/**
+ * Reports the counters of this process to the process that started it: a replication process has no port to be asked
+ * at.
+ */
 import type { Clock } from "../../base/index.ts";
 import type { Service } from "../supervise.ts";
 import type { CountReport, EventCounts } from "./metrics.ts";

@@ -1,6 +1,7 @@
 /**
- * What is counted, and which announced event counts it. A name is CouchDB's where it has the thing (`couch_replicator.jobs.crashes`
- * in `_stats`, `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
+ * The counters, and the announced event that each of them counts. Names are CouchDB's where it has the metric
+ * (`couch_replicator.jobs.crashes` in `_stats`, `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours
+ * begin with `tandem`.
  */
 
 import type { EventName, Events } from "../../base/index.ts";

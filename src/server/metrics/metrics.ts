@@ -1,6 +1,7 @@
 /**
- * Metrics. Counters follow from the stream of announced events (`metric-table.ts`); gauges are read from the store when somebody
- * asks. What a process counts is its own and that of the replication processes that it started; gauges are the cluster's.
+ * Metrics. Counters follow from the stream of announced events (`metric-table.ts`); gauges are read from the store on
+ * request. The counters are those of this process and of the replication processes that it started; gauges are the
+ * cluster's.
  */
 import { Counter, collectDefaultMetrics, Gauge, Registry, Summary } from "prom-client";
 import type { NodeMetrics, Statistic, StatisticsTree } from "../../api/index.ts";

@@ -1,4 +1,4 @@
-/** Who is let in: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
+/** Settings of authentication: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
 import type { ApiSettings } from "../../api/index.ts";
 import {
   booleanSetting,

@@ -1,7 +1,7 @@
 /**
- * What a node is told: the command line first, then the environment (`TANDEM_…`), then the INI files, then the defaults.
- * Names and meanings are CouchDB's where it has them. What stands here is read at the start; all else is read live from the
- * `configuration`.
+ * The options of a node that are read at its start. The command line comes first, then the environment (`TANDEM_…`),
+ * then the INI files, then the defaults. Names and meanings are CouchDB's where it has them. All other settings are
+ * read live from the `configuration`.
  */
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";

@@ -1,4 +1,4 @@
-/** Takes over what another process of the same machine has changed in the local file. */
+/** Takes over changes that another process of the same machine has made to the local file. */
 import type { Runtime } from "../../base/index.ts";
 import type { Configuration } from "./configuration.ts";
 

@@ -1,9 +1,9 @@
 /**
  * The configuration of a node while it runs: CouchDB's sections and keys, read at each use, changed one by one.
  *
- * What was set at run time stands in the last file, `local.ini` in the data folder, and goes before what the other files say;
- * deleting it uncovers that again (CouchDB's `config`). Whoever only reads takes a live view (`liveSettings`); whoever has to act on a
- * change watches a section.
+ * Values that were set at run time are in the last file, `local.ini` in the data folder, and take precedence over the
+ * other files; deleting one restores the other value (CouchDB's `config`). Code that only reads uses a live view
+ * (`liveSettings`). Code that must act on a change watches a section.
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** `[couchdb]`: what holds for databases and the functions in them, read live. */
+/** `[couchdb]`: settings of databases and of the functions in them, read live. */
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
 import { type DesignFunctions, ValidationCodes } from "../../documents/index.ts";
 import {

@@ -1,7 +1,7 @@
 /**
- * CouchDB's INI files: sections, `key = value`, comments from `;` at the start of a line or after white space, continuation
- * lines that begin with white space. No library reads them alike: section names hold dots, values hold semicolons, keys hold
- * equals signs.
+ * CouchDB's INI files: sections, `key = value`, comments from `;` at the start of a line or after white space,
+ * continuation lines that begin with white space. No library reads them in that way: section names have dots, values
+ * have semicolons, keys have equals signs.
  */
 
 export type IniSections = ReadonlyMap<string, ReadonlyMap<string, string>>;

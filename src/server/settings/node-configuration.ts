@@ -1,4 +1,4 @@
-/** The configuration as administrators see and change it over HTTP: without secrets, and with new passwords hashed. */
+/** The configuration as administrators read and change it over HTTP: without secrets, and with new passwords hashed. */
 import type { NodeConfiguration } from "../../api/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import {

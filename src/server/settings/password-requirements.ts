@@ -1,6 +1,6 @@
 /**
- * `[chttpd_auth] password_regexp`: what a new password has to match, an Erlang list of regular expressions, each of which may
- * come with a reason: `[{".{10,}", "At least 10 characters."}, "\\d"]`.
+ * `[chttpd_auth] password_regexp`: the requirements of new passwords, an Erlang list of regular expressions, each of
+ * which may have a reason: `[{".{10,}", "At least 10 characters."}, "\\d"]`.
  */
 import { type Setting, unusable } from "./settings.ts";
 

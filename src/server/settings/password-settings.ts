@@ -1,4 +1,4 @@
-/** How new passwords are hashed: `[chttpd_auth]`, read live. */
+/** Settings for hashes of new passwords: `[chttpd_auth]`, read live. */
 
 import {
   type PasswordLimits,

@@ -1,6 +1,6 @@
 /**
- * Carries changes of settings into the queue, where they hold for all nodes: `[replicator.shares]`, how usage is forgotten, and the
- * activity timeout.
+ * Carries changes of settings into the queue, where they apply to all nodes: `[replicator.shares]`, the decay of usage,
+ * and the activity timeout.
  */
 import { Notifier } from "../../base/index.ts";
 import type { Replicator } from "../../replicator/index.ts";

@@ -1,6 +1,6 @@
 /**
- * What a setting is: where it stands in the configuration, and how its text is read. Layers see settings as objects whose
- * members are read anew at each use (`liveSettings`), so that a change takes effect at once.
+ * A setting: its place in the configuration, and how its text is read. Layers see settings as objects whose members are
+ * read at each use (`liveSettings`), so that a change takes effect at once.
  */
 import { OperationalError } from "../../base/index.ts";
 

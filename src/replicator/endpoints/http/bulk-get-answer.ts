@@ -1,4 +1,7 @@
-/** The answer to `_bulk_get`, cut into the documents' texts. Nearly all of a first replication passes here, so it is gone through once. */
+/**
+ * Cuts the answer to `_bulk_get` into the documents' texts. Nearly all of a first replication passes through here, so
+ * the text is scanned once.
+ */
 import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
 import { type WireDocument, wireDocumentOf } from "../../../protocol/index.ts";
 import type { BulkReadResult, PlainDocument, RevisionRequest } from "../endpoint.ts";

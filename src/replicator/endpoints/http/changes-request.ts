@@ -1,4 +1,4 @@
-/** What is asked of a server's changes feed, by one-shot and by continuous jobs. */
+/** The requests for a server's changes feed, of one-shot and of continuous jobs. */
 
 import type { Selection } from "../../request/replication.ts";
 import type { ChangedDocument, ChangesRequest, SourceSequence } from "../endpoint.ts";

@@ -1,9 +1,10 @@
 /**
- * The changes that a server has when it is asked: one answer (`feed=normal`), which the server ends where its changes ended then. So a
- * one-shot job ends beside any writer, and no sequence need be compared, which only servers that count would allow.
+ * The changes that a server has at the time of the request: one answer (`feed=normal`), which the server ends where its
+ * changes ended then. So a one-shot job ends although others write, and no sequences are compared, which works only
+ * with servers whose sequences are numbers.
  *
- * The answer's rows are read as they come, and no faster than they are copied. When it breaks off, another one is asked for from the
- * last row on.
+ * The answer's rows are read as they come, and no faster than they are copied. An answer that breaks off is requested
+ * again from its last row on.
  */
 import { errorCode, JsonElements, type JsonValue, outlineJson } from "../../../base/index.ts";
 import type { FetchResponse } from "../../../http-client/index.ts";

@@ -1,6 +1,7 @@
 /**
- * The changes feed of a server. A continuous job reads it in pages (`limit` and `feed=longpoll`), each one whole JSON text, which bounds
- * what is held and repeated when a connection breaks. A one-shot job reads one answer to its end (`changes-snapshot.ts`).
+ * The changes feed of a server. A continuous job reads it in pages (`limit` and `feed=longpoll`), each one whole JSON
+ * text. That bounds memory, and the work to repeat when a connection breaks. A one-shot job reads one answer to its end
+ * (`changes-snapshot.ts`).
  */
 import type { JsonValue } from "../../../base/index.ts";
 import type { ChangedDocument, ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";

@@ -1,4 +1,4 @@
-/** Documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
+/** Reads documents from a server: many at once by `_bulk_get`, or one revision with its attachments. */
 import type { JsonValue } from "../../../base/index.ts";
 import { readText } from "../../../http-client/index.ts";
 import {

@@ -1,4 +1,4 @@
-/** A document as the body of a PUT: JSON, or multipart/related with its attachments streamed behind it. */
+/** A document as the body of a PUT: JSON, or multipart/related with its attachments streamed after it. */
 import { assert, type Random, randomHex, utf8Encode } from "../../../base/index.ts";
 import type { RequestBody } from "../../../http-client/index.ts";
 import {

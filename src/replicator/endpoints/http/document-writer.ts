@@ -1,4 +1,7 @@
-/** Documents to a server: many at once by `_bulk_docs`, or one with its attachments; and what it says of those it does not take. */
+/**
+ * Writes documents to a server: many at once by `_bulk_docs`, or one with its attachments; and reads its errors for
+ * those that it refuses.
+ */
 import { type Random, Utf8Writer } from "../../../base/index.ts";
 import { writeInHalves } from "../../../documents/index.ts";
 import { readText } from "../../../http-client/index.ts";

@@ -1,4 +1,4 @@
-/** Answers as JSON, from servers that may send anything. */
+/** Parses JSON answers of servers that may send anything. */
 import { type JsonValue, outlineJson } from "../../../base/index.ts";
 import type { ServerAnswer } from "../endpoint.ts";
 

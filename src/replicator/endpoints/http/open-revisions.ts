@@ -1,6 +1,6 @@
 /**
- * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers give it: multipart/mixed whose parts are documents or
- * multipart/related with the attachments behind the document, or a JSON array.
+ * The answer to `GET /db/doc?open_revs=[…]`, in each form that servers use: multipart/mixed whose parts are documents
+ * or multipart/related with the attachments after the document, or a JSON array.
  */
 import {
   concatBytes,

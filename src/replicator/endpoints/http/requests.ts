@@ -1,6 +1,6 @@
 /**
- * The requests of one endpoint: with its headers and credentials, at the rate that its server bears, repeated when no whole
- * answer came; and the errors that name it.
+ * The requests of one endpoint: with its headers and credentials, at the rate that its server allows, repeated when an
+ * answer is incomplete. Errors name the endpoint.
  */
 import { type Runtime, Utf8Text } from "../../../base/index.ts";
 import {

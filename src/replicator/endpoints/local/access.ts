@@ -1,4 +1,4 @@
-/** How a replication gets at a database of our own: as a user, with the rights that they have at the moment. */
+/** Access of a replication to a database of our own: as a user, with the rights that the user has at the moment. */
 import { errorCode, type Runtime } from "../../../base/index.ts";
 import {
   type AttachmentStore,

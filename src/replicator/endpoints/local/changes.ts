@@ -1,4 +1,4 @@
-/** The changes of a database of our own, read in pages, and waited for by a watch. */
+/** The changes of a database of our own, read in pages. A watch waits for new ones. */
 import type { Change } from "../../../databases/index.ts";
 import { ProtocolError } from "../../../protocol/index.ts";
 import {

@@ -1,4 +1,7 @@
-/** Documents of a database of our own, as the text that would have gone over the wire; attachments are read while they are sent. */
+/**
+ * Reads documents of a database of our own, as the text that a server would send. Attachments are read while they are
+ * sent.
+ */
 import type { JsonText, Utf8Writer } from "../../../base/index.ts";
 import type { Database, Document } from "../../../databases/index.ts";
 import { attachmentsSince, renderStoredDocument } from "../../../documents/index.ts";

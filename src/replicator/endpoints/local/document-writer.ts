@@ -1,4 +1,7 @@
-/** Documents into a database of our own: many in one transaction, or one with its attachments; and what the store does not take. */
+/**
+ * Writes documents into a database of our own: many in one transaction, or one with its attachments; and reports those
+ * that the store refuses.
+ */
 import { errorCode, OperationalError } from "../../../base/index.ts";
 import type {
   AttachmentEdit,

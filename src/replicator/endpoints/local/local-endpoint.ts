@@ -1,6 +1,6 @@
 /**
- * A database in our own store, without a socket. What it reads and writes is the same text that would have gone over the
- * wire, so the two endpoints can be mixed, and a body's bytes survive both.
+ * A database in our own store, without a socket. It reads and writes the text that would be sent over HTTP. So the two
+ * kinds of endpoints can be mixed, and the bytes of a body do not change.
  */
 import { errorCode } from "../../../base/index.ts";
 import type { MissingRevisions } from "../../../databases/index.ts";

@@ -1,4 +1,4 @@
-/** Which revisions of our own changes a replication takes. */
+/** The revisions of our own changes that a replication selects. */
 import type { Runtime } from "../../../base/index.ts";
 import type { Change, Database, Document, SecuritySubject } from "../../../databases/index.ts";
 import {
