@@ -37,7 +37,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "LMDB",
     where:
-      "How the embedded engine keeps all of the above in its file. Bytes, not tuples. Outside the tree, in LMDB's first two pages, are records of the last small commits, for whoever opens the store after a failure of the machine (`src/host/lmdb/redo.ts`).",
+      "The keys of the embedded engine's file, which holds all of the above, as bytes, not tuples. Outside the tree, in LMDB's first two pages, are records of the last small commits, for the process that opens the store after a failure of the machine (`src/host/lmdb/redo.ts`).",
     shapes: LMDB_KEY_SHAPES,
   },
 ];
@@ -66,7 +66,7 @@ export function keyspacePage(): string {
     "# The keyspace",
     "",
     "Every shape of key that Tandem stores, made by `tools/keyspace.ts` from the lists beside the code that builds the keys.",
-    'Keys are tuples in FoundationDB\'s encoding, all below `("tandem")`; what stands in parentheses as a value is a tuple too.',
+    'Keys are tuples in FoundationDB\'s encoding, all below `("tandem")`. A value in parentheses is a tuple, too.',
   ];
   for (const { title, where, shapes } of SECTIONS) {
     lines.push("", `## ${title}`, "", where, "", "| key | value | note |", "| --- | --- | --- |");

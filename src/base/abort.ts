@@ -6,7 +6,7 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
-      // The caller left before it came; its outcome is nobody's any more.
+      // The caller left before it came, so its outcome is ignored.
       promise.catch(() => {});
       reject(signal.reason);
       return;

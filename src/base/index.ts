@@ -1,4 +1,4 @@
-/** What a larger standard library would give; no word of the domain. */
+/** General tools that know nothing of databases or replication. */
 export { abortable, abortWith, finishWithin, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
 export { BoundedQueue } from "./bounded-queue.ts";

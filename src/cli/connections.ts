@@ -16,7 +16,7 @@ import {
   ReplicationInvalidError,
 } from "../replicator/index.ts";
 
-/** How long a request may go on failing: nobody waits for a health threshold here. */
+/** How long a request may go on failing: a command has no health threshold. */
 const FAILING_MS_MAX = 60_000;
 
 export interface Connections {

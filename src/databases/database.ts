@@ -74,7 +74,7 @@ export interface DatabaseParts {
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
   readonly updates: DatabaseUpdates;
-  /** The security object until somebody sets one. */
+  /** The security object until one is set. */
   readonly securityDefault: () => JsonText;
   readonly readRule?: ReadRule;
 }

@@ -55,7 +55,7 @@ export interface WriteValidation {
 export interface WriteContext extends SecuritySubject {
   /** How the edit is validated; absent when the server itself writes. */
   readonly validation?: WriteValidation;
-  /** The replicator's own update of a replication document; an object identity, so that nobody can forge it. */
+  /** The replicator's own update of a replication document; an object identity, so it cannot be forged. */
   readonly replicator?: symbol;
 }
 

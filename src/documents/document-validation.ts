@@ -186,7 +186,7 @@ class DocumentValidation implements WriteValidation {
     return validators;
   }
 
-  /** Throws VerdictsMissing when something was written that nobody has judged. */
+  /** Throws VerdictsMissing when a written edit has no verdict. */
   requireVerdicts(tx: Transaction): void {
     const missing = this.#missing.get(tx);
     if (missing !== undefined) throw new VerdictsMissing(missing);

@@ -1,6 +1,6 @@
 /**
- * Documents between the store and the wire, for whoever writes or reads them: the API and the replicator. Their text, the edit that
- * a text asks for, and what the functions of design documents say of them.
+ * Documents between the store and the wire, for the API and the replicator: their text, the edit that a text makes, and the
+ * verdicts of design documents.
  *
  * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts, design-filter.ts.
  */

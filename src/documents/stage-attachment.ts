@@ -1,7 +1,7 @@
 /** The bytes of an attachment on their way into the store, before the document that refers to them. */
 import type { AttachmentEdit, AttachmentStore, Database } from "../databases/index.ts";
 
-/** The type of an attachment of which nobody says one. */
+/** The default type of an attachment. */
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
 /** An attachment whose bytes come, as its sender describes it. What is not said is not checked. */

@@ -1,4 +1,4 @@
-/** HTTP as a client: the `Fetch` port and its decorators. */
+/** The HTTP client: the port `Fetch`, and its decorators for retries, redirects, rate limits, budgets and sessions. */
 export type { Connection, TlsSettings } from "./connection.ts";
 export type { Fetch, FetchRequest, FetchResponse, RequestBody } from "./fetch.ts";
 export { RequestFailedError, readBytes, readText } from "./fetch.ts";

@@ -3,7 +3,7 @@ import type { Fetch, FetchRequest, FetchResponse } from "./fetch.ts";
 
 export type BudgetUnit = "requests" | "documents" | "bytes";
 
-/** What may still be spent on an endpoint. Whoever keeps it decides for whom it is shared. */
+/** The part of a budget that may still be used at an endpoint. Its owner decides who shares it. */
 export interface Spending {
   /** Resolves when so much may be spent, or was; rejects with `signal.reason`. */
   spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void>;

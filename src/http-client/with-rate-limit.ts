@@ -20,7 +20,7 @@ const BACKOFF_FACTOR = 1.2;
 const INTERVAL_MS_MAX = 25_000;
 /** Answers to requests that were in flight together count once. */
 const SENSITIVITY_MS = 80;
-/** An estimate that nobody renewed for so long loses twice the time that passed: a server that was idle has recovered. */
+/** An estimate without requests for so long loses twice the elapsed time: a server that was idle has recovered. */
 const DECAY_AFTER_MS = 1000;
 const DECAY_FACTOR = 2;
 /** Long intervals shrink faster, or a server that recovers at once would be spared for minutes. */

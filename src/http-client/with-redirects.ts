@@ -90,7 +90,7 @@ function moved(
   const kept = Object.entries(headers).filter(
     ([name]) => (sameOrigin || !secrets.has(name)) && !(isOther && name === "content-type"),
   );
-  // A password in the place itself would be somebody else's.
+  // A password in the new URL would not be ours.
   next.username = "";
   next.password = "";
   next.hash = "";

@@ -45,7 +45,7 @@ export class GroupQueue {
     });
   }
 
-  /** Takes a job out of its group's queue that nobody accepts. */
+  /** Takes a job out of its group's queue without accepting it. */
   async leave(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
     const { type } = job;
     tx.clear(this.#keys.groupPending(job, group, scheduledAtSec));

@@ -46,7 +46,7 @@ export class IdleGroups {
     return { forgottenCount, last: page.last };
   }
 
-  /** Shares that somebody set stand with the usage, and are kept; there are as many as the configuration names. */
+  /** Shares that were set are stored with the usage, and are kept; there are as many as the configuration names. */
   async #isForgettable(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
     const value = await tx.get(this.#keys.standing(type, group));
     if (value === undefined) return true;

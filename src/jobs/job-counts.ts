@@ -58,7 +58,7 @@ export class JobCounts {
     return { idle, last: stoppedBy === "exhausted" || !last ? undefined : groupOf(last) };
   }
 
-  /** Removes the counters of a group that has no jobs; false when it has some. Conflicts with whoever adds one. */
+  /** Removes the counters of a group that has no jobs; false when it has some. Conflicts with a transaction that adds a job. */
   async clearZero(tx: Transaction, type: JobType, group: string): Promise<boolean> {
     const keys = STATES.map((state) => this.#key(type, state, group));
     const values = await Promise.all(keys.map((key) => tx.get(key)));

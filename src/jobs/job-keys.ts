@@ -64,19 +64,19 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(11, worker)",
     value: "(format)",
-    note: "a worker that was struck off and whose jobs are not all back in the queue",
+    note: "an expelled worker whose jobs are not all back in the queue",
   },
   {
     key: "(12, worker, type, id)",
     value: "8 random bytes",
-    note: "running jobs by their worker; written anew when the holder is called, and watched by it",
+    note: "running jobs by their worker; written again to call the holder, which watches it",
   },
   {
     key: "(13, type, group, scheduledAtSec, id)",
     value: '""',
     note: "the queue of a group, by due time",
   },
-  { key: "(14, type, group)", value: "Place", note: "where the group stands in 15 or 16" },
+  { key: "(14, type, group)", value: "Place", note: "the group's place in 15 or 16" },
   {
     key: "(15, type, generation, score, group)",
     value: '""',

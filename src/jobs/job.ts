@@ -71,7 +71,7 @@ export type JobState = JobFacts["state"];
 /** A job as a reader sees it. */
 export interface Job extends JobName, JobPlan {
   readonly state: JobState;
-  /** Who runs it; undefined while nobody does, and for a processor without a worker. */
+  /** The worker that runs it; undefined while it does not run, and for a processor without a worker. */
   readonly worker: WorkerId | undefined;
   readonly data: JobData;
   /** Undefined for a job that was added without one. */

@@ -13,7 +13,7 @@ export class JobHaltedError extends OperationalError {
   }
 }
 
-/** Nobody set a timeout for the type, so nobody would notice a job of it whose processor died. */
+/** The type has no timeout, so a job of a dead processor would never be noticed. */
 export class UnknownJobTypeError extends OperationalError {
   override readonly name = "UnknownJobTypeError";
 

@@ -127,7 +127,7 @@ export class Jobs {
     return (await this.typeTimeout(tx, type))?.timeoutSec;
   }
 
-  /** Ends a type. Its jobs stay; none can be added and nobody watches over them. */
+  /** Ends a type. Its jobs stay, but none can be added, and no monitor watches them. */
   async clearTypeTimeout(tx: Transaction, type: JobType): Promise<void> {
     tx.clear(this.#keys.typeTimeout(type));
   }
@@ -305,7 +305,7 @@ export class Jobs {
     this.#data.set(tx, held, { data, request });
   }
 
-  /** Whether somebody asked for one more run while this one lasts. */
+  /** Whether one more run was requested while this one lasts. */
   async isResubmitted(tx: ReadTransaction, held: HeldJob): Promise<boolean> {
     return (await this.#heldFacts(tx, held)).resubmitted;
   }

@@ -45,7 +45,7 @@ export interface ReadyRenewer {
 export interface Lease {
   /** For how long the worker may go on, by a clock that never goes back. Not above zero: it gives up its jobs. */
   remainingMs(): number;
-  /** Settles when nobody renews it any more. */
+  /** Settles when the lease is not renewed any more. */
   readonly ended: Promise<LeaseEnding>;
 }
 

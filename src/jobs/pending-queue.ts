@@ -43,7 +43,7 @@ export class PendingQueue {
     else await this.#groups.enter(tx, job, group, scheduledAtSec);
   }
 
-  /** Takes a job out that nobody accepts. */
+  /** Takes a job out of the queue without accepting it. */
   async leave(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
     if (group === undefined) tx.clear(this.#keys.pending(job, scheduledAtSec));
     else await this.#groups.leave(tx, job, group, scheduledAtSec);

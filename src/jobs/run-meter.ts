@@ -28,7 +28,7 @@ export class RunMeter {
     return this.#ended.size > 0;
   }
 
-  /** A job was accepted. Those without a group are nobody's account. */
+  /** A job was accepted. Jobs without a group are charged to no account. */
   start(held: HeldJob, group: string | undefined): void {
     if (group === undefined) return;
     const startedAtMs = this.#clock.monotonicMs();

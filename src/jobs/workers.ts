@@ -85,7 +85,7 @@ export class Workers {
     return page.entries.map(({ key }) => this.#keys.lastElement(key) as string);
   }
 
-  /** Fires when somebody registers, leaves or is expelled, after this transaction's commit. */
+  /** Fires when a worker registers, leaves or is expelled, after this transaction's commit. */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.membership());
   }

@@ -444,7 +444,7 @@ class PendingWatch implements Watch {
   async fired(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     assert(this.#state.kind !== "waiting", "A watch is waited for after its transaction");
-    // Of a transaction whose commit is unknown: nobody can say what it should have watched for, so it fires.
+    // The transaction's commit is unknown, and so is the version to watch from: the watch fires.
     if (this.#state.kind === "armed") await this.#state.watch.fired(signal);
   }
 

@@ -152,7 +152,7 @@ export class KeyValueStore {
     for (let attempt = 0; ; attempt++) {
       const engineTransaction = run.begin(this.#engine, attempt);
       try {
-        // It is not committed, so nobody has to remember what it read.
+        // It is not committed, so its reads need not be remembered.
         return await body(engineTransaction.transaction.snapshot);
       } catch (error) {
         engineTransaction.cancel();

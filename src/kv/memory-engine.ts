@@ -128,7 +128,7 @@ export class MemoryEngine implements Engine {
 
 /** The rows by the text of their key (its bytes would be the same again), and the writes of the last seconds. */
 export class MemoryStorage {
-  /** Where somebody may wait for a change. Of a thousand nodes few do at a time, and each commit asks all that are here. */
+  /** The registries with watches. Of a thousand nodes few have watches at a time, and each commit asks all of these. */
   readonly watched = new Set<WatchRegistry>();
   readonly #rows = new SortedMap<Value>();
   readonly #resolver = new Resolver(0);

@@ -162,10 +162,10 @@ interface WrittenRange {
 class WaitingWrites {
   readonly version: number;
   readonly #writes: Writes;
-  /** Once somebody has asked for a key. */
+  /** Present once a key was searched. */
   #keys: ReadonlySet<string> | undefined;
   #ranges: readonly WrittenRange[] = [];
-  /** The keys in order, once somebody has asked for a range. */
+  /** The keys in order, present once a range was searched. */
   #sortedKeys: readonly string[] | undefined;
 
   constructor(version: number, writes: Writes) {

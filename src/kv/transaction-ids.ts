@@ -46,7 +46,7 @@ export class TransactionIds {
     return IDS.pack([Math.floor(this.#clock.nowMs()), this.#random.bytes(ID_BYTES)]);
   }
 
-  /** Writes the id, and clears those that nobody will ask for. */
+  /** Writes the id, and clears those of settled transactions. */
   write(tx: Transaction, id: Uint8Array): void {
     const cleared = this.#settled.slice(0, CLEAR_COUNT_MAX);
     for (const settled of cleared) tx.clear(settled);

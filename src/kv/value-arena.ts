@@ -14,7 +14,7 @@ const SPARE_COUNT_MAX = 20;
 /** The first bytes are copied one by one: of a thousand small transactions at once, each would have a slab to itself. */
 const PLAIN_BYTES_MAX = 8_192;
 
-/** Slabs that nobody uses. One pool serves all transactions of a store. */
+/** Unused slabs. One pool serves all transactions of a store. */
 export class SlabPool {
   readonly #spares: Uint8Array<ArrayBuffer>[] = [];
 

@@ -24,7 +24,7 @@ export class WriteBuffer {
   readonly #writes = new SortedMap<BufferedWrite>();
   readonly #cleared = new RangeSet();
   readonly #stampedKeys: Mutation[] = [];
-  /** Where versionstamped keys will be: nobody can say yet what a read there would find. */
+  /** The places of versionstamped keys: the result of a read there is not known yet. */
   readonly #unreadable = new RangeSet();
   /** Of the last versionstamped key, what stands before the stamp. */
   #lastStampedPrefix: string | undefined;
@@ -167,7 +167,7 @@ export class WriteBuffer {
     return mutations;
   }
 
-  /** When nobody will ask for a value any more. */
+  /** Called when no value will be read any more. */
   release(): void {
     this.#arena.release();
   }

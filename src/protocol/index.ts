@@ -1,4 +1,4 @@
-/** CouchDB on the wire, for both sides. The only layer that says `_rev`, `rep_id`, `new_edits`. */
+/** CouchDB's protocol, for client and server: revisions, media types, multipart, documents, selectors. */
 export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";

@@ -50,7 +50,7 @@ export class CleanUp {
     return Math.min(Math.max(wantedMs, INTERVAL_MS.min), INTERVAL_MS.max);
   }
 
-  /** A few each time: every node does it, and nobody waits for it. */
+  /** A few each time: every node does it, and nothing waits for it. */
   async #forgetGroups(): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
     const page = { after: this.#sweptGroup, limit: SWEPT_GROUPS_MAX };

@@ -37,7 +37,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(4, baseId)",
     value: "(1, request)",
-    note: "somebody wants the list to be tried again; watched, and cleared when it was",
+    note: "a request to retry the list; watched, and cleared when it was served",
   },
   {
     key: "(5, name)",
@@ -57,12 +57,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(8, jobId)",
     value: "(1, json)",
-    note: "what an operator decided about a job, and who it was",
+    note: "an operator's decision about a job, with its author",
   },
   {
     key: "(9, baseId)",
     value: "(1, json)",
-    note: "the source's replication log, where the source does not take it",
+    note: "the source's replication log, where the source refuses it",
   },
   {
     key: "(10, origin)",
@@ -92,12 +92,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(15, baseId)",
     value: "(1, timeMs)",
-    note: "a replication that a job gave up, and when that was noticed, if it was",
+    note: "a replication that a job gave up, and the time of the first look at the mark",
   },
   {
     key: "(16, replicationId, userName, jobId)",
     value: '""',
-    note: "a job that wants a replication, by who asked for it, whether it owns it or not",
+    note: "a job that wants a replication, by its user, whether it owns it or not",
   },
 ];
 

@@ -36,7 +36,7 @@ import {
 /** Jobs read in one transaction. */
 const PAGE_ROWS_MAX = 200;
 
-/** The job belongs to somebody else, or to a document; `reason` is CouchDB's. */
+/** The job belongs to another user, or to a document; `reason` is CouchDB's. */
 export class JobNotYoursError extends OperationalError {
   override readonly name = "JobNotYoursError";
 
@@ -48,7 +48,7 @@ export class JobNotYoursError extends OperationalError {
 /** Who starts or cancels a transient job: a user's own jobs have ids of their own, and an admin may cancel any. */
 export type Requester = Pick<SecuritySubject, "userName" | "isAdmin">;
 
-/** How a transient job ended. `removed`: somebody cancelled it meanwhile. */
+/** How a transient job ended. `removed`: it was cancelled meanwhile. */
 export type TransientOutcome =
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
   | { readonly kind: "failed"; readonly failure: ReplicationFailure }
@@ -236,7 +236,7 @@ export class Replicator {
     await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
   }
 
-  /** Removes transient jobs that ended so long ago that nobody will ask for them. */
+  /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */
   async removeOldTransients(): Promise<void> {
     const { kv, jobs, controls, config, runtime } = this.#parts;
     const before = runtime.clock.nowMs() - config.transientJobAgeSecMax * 1000;

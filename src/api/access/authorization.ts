@@ -142,13 +142,13 @@ async function authorizeInDatabase(
   }
 }
 
-/** Somebody unknown may log in and try again; somebody known may not. */
+/** An anonymous user may log in and try again (401); a user with a name may not (403). */
 function refusal(user: User, reason: string): ProtocolError {
   if (user.name === null) return unauthorized(reason);
   return new ProtocolError(403, "forbidden", reason);
 }
 
-/** CouchDB: 401 also to somebody known, where only server admins come in. */
+/** CouchDB: 401 also to users with a name, where only server admins have access. */
 function unauthorized(reason: string): ProtocolError {
   return new ProtocolError(401, "unauthorized", reason);
 }

@@ -7,7 +7,7 @@ import { checkJson, readBytes } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** Who can prove that it is somebody. */
+/** Checks who a user is. */
 export interface SessionAuthority {
   /** Names of the ways to prove it, as `authentication_handlers` has them. */
   readonly handlers: readonly string[];

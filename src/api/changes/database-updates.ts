@@ -41,7 +41,7 @@ async function* feed(
   yield form.opening;
   while (left > 0) {
     const limit = Math.min(left, PAGE_COUNT_MAX);
-    // A descending feed ends with its first page: there are as many rows as databases, and nobody pages backwards.
+    // A descending feed ends with its first page: there are as many rows as databases, and no client pages backwards.
     const options = descending ? { since, descending, limit: left } : { since: position, limit };
     const { entries } = await kv.read((tx) => databases.updates.page(tx, options));
     for (const update of entries) yield form.row(update, rowCount++ === 0);

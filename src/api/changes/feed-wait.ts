@@ -25,7 +25,7 @@ export async function* waitFor(
   const startMs = clock.monotonicMs();
   try {
     const change = changed(waiting.signal);
-    // It may fail when nobody waits any more.
+    // It may fail after the wait has ended.
     change.catch(() => {});
     for (;;) {
       const leftMs =

@@ -76,7 +76,7 @@ async function transactEdits(
   const hashed = name === "_users" ? await parts.hashPasswords(edits) : edits;
   return transactValidated(kv, functions, options, async (tx, validation) => {
     const database = await databases.open(tx, name);
-    // Hooks judge no local documents; those of `_users` are nobody's own.
+    // Hooks do not judge local documents, and those of `_users` belong to no user.
     const isLocalOfUsers = name === "_users" && edits.some(({ id }) => id.startsWith("_local/"));
     if (isLocalOfUsers && !isDatabaseAdmin(await database.security(tx), context)) {
       throw new ProtocolError(404, "not_found", "missing");

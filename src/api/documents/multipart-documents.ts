@@ -174,7 +174,7 @@ function followingAttachment(
   };
 }
 
-/** What nobody announced is passed over; a body that breaks off is an error even then. */
+/** A part that the JSON did not announce is ignored; a body that breaks off within it is an error all the same. */
 async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<void> {
   for (;;) {
     const next = await iterator.next();

@@ -111,7 +111,7 @@ async function writeInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiRes
   return json(200, { ok: true });
 }
 
-/** CouchDB, later than 3.5: nothing is purged by itself until somebody says after how long. */
+/** CouchDB, later than 3.5: deleted documents are purged automatically only after a time was set. */
 async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   await readDatabase(parts, call, async () => undefined);
   return json(200, {});

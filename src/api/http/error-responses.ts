@@ -62,7 +62,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   },
   CONFIG_INVALID: { status: 400, error: "bad_request" },
   REPLICATOR_INVALID: { status: 400, error: "bad_request" },
-  // 401 even to somebody known: CouchDB has it so.
+  // CouchDB: 401 also to users with a name.
   REPLICATOR_JOB_NOT_YOURS: { status: 401, error: "unauthorized" },
   KV_TOO_LARGE: { status: 413, error: "too_large", reason: "the request entity is too large" },
   KV_KEY_TOO_LARGE: {

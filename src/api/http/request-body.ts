@@ -15,7 +15,7 @@ export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
 export type MemberNames = "unique" | "any";
 
-/** The body as JSON. Throws a ProtocolError when it is none, or when nobody can say which of two members is meant. */
+/** The body as JSON. Throws a ProtocolError when it is not JSON, or when an object has two members of one name. */
 export async function readJsonBody(
   call: Call,
   memberNames: MemberNames = "unique",

@@ -45,7 +45,7 @@ export async function begun<Piece>(pieces: AsyncIterable<Piece>): Promise<AsyncI
       first = undefined;
       return Promise.resolve(piece);
     },
-    // Also when nobody ever asked for a piece: what the stream holds is given back.
+    // Also when no piece was ever read: the stream's resources are freed.
     return: async () => {
       first = undefined;
       await iterator.return?.();

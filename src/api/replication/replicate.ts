@@ -59,7 +59,7 @@ async function settled(
   throw new ProtocolError(404, "not_found", "The replication was cancelled");
 }
 
-/** The node stops, and the job does not: it is in the queue, and whoever asks for it again waits for the same job. */
+/** The node stops, and the job does not: it is in the queue, and the same request again waits for the same job. */
 async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
   const entry = await replicator.find(jobId);
   return comeBack({

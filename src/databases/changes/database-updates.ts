@@ -42,7 +42,7 @@ const OBSOLETE_COUNT_MAX = 100;
  * many times. Two, chosen at random, are enough: a writer alone clears more than it adds, and of n that meet nearly n are cleared.
  */
 const CLEARED_COUNT_MAX = 2;
-/** One in so many notes looks for rows of other processes: each of them may leave one, until somebody does. */
+/** One in so many notes looks for rows of other processes, since each of them may leave one. */
 const NOTES_PER_LOOK = 32;
 /** Of so many databases and kinds it is known which rows this process wrote; then the one that came first is forgotten. */
 const KNOWN_COUNT_MAX = 1_000;
@@ -91,7 +91,7 @@ export class DatabaseUpdates {
     });
   }
 
-  /** Rows of this process; undefined when somebody has to look what else there is. */
+  /** Rows of this process; undefined when a read has to find other rows. */
   #ownObsolete(note: string): readonly Versionstamp[] | undefined {
     const written = this.#written.get(note);
     if (written === undefined || this.#random.integer(NOTES_PER_LOOK) === 0) return undefined;
@@ -101,7 +101,7 @@ export class DatabaseUpdates {
     for (const [text, versionstamp] of written.rows) {
       if (taken.length === count || taken.includes(versionstamp)) break;
       taken.push(versionstamp);
-      // To the end, so that whoever writes at the same time takes others. The commit removes them.
+      // Moved to the end, so that writers at the same time take other rows. The commit removes them.
       written.rows.delete(text);
       written.rows.set(text, versionstamp);
     }

@@ -86,7 +86,7 @@ export class ChangeCounts {
     for (const { index, versionstamp } of leaving) {
       if (found === undefined || found.compare(versionstamp) > 0) {
         const boundary = await this.#boundaryBefore(tx, state, versionstamp);
-        // No boundary stands before it, so nobody counts it, nor those that are older still.
+        // No boundary is before it, so neither it nor older ones are counted.
         if (boundary === undefined) break;
         found = boundary;
       }

@@ -141,7 +141,7 @@ export class DocumentPurger {
     this.#parts.indexes.update(tx, state, { id, loaded, before }, counting);
   }
 
-  /** To whoever follows documents, one that is gone was deleted. */
+  /** Hooks see a purged document as deleted. */
   async #announce({ tx, database, context }: Batch, { id, leaves }: Purgeable): Promise<void> {
     for (const hook of this.#parts.hooks) {
       if (hook.afterWrite === undefined) continue;

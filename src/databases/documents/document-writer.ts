@@ -250,7 +250,7 @@ function interactiveParent(
   if (edit.parent !== undefined) return tree.findLeaf(parseRevision(edit.parent)) ?? "conflict";
   const { winner } = tree;
   if (winner === undefined) return undefined;
-  // Whoever creates a document anew that was deleted does not know of its past; the tree goes on from it.
+  // An edit that creates a deleted document again does not name its past; the tree goes on from it.
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
 }
 

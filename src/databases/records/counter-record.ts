@@ -22,7 +22,7 @@ export function decodeCounter(value: Uint8Array | undefined): number {
   return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
-/** Read as a snapshot: whoever counts does not disturb those who write. */
+/** Read as a snapshot, so that counting does not conflict with writers. */
 export async function readCounter(
   tx: ReadTransaction,
   keys: DatabaseKeys,

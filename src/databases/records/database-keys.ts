@@ -147,7 +147,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
     note: "1 documents, 2 deleted documents, 3 external and 4 active bytes",
   },
   { key: "(8, id, chunk)", value: "LocalRecord", note: "local documents" },
-  { key: "(9, chunk)", value: "SecurityRecord", note: "absent until somebody sets it" },
+  { key: "(9, chunk)", value: "SecurityRecord", note: "absent until set" },
   { key: "(10, content)", value: "ContentRecord", note: "bytes of attachments, completely staged" },
   { key: "(11, content, chunk)", value: "bytes", note: "65,536 each, the last one fewer" },
   {
@@ -158,7 +158,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(13, digest, encoding, length)",
     value: "content",
-    note: "the content that all who bring the same bytes share",
+    note: "the content that all uploads of the same bytes share",
   },
   {
     key: "(14, sinceMs, content)",
@@ -173,7 +173,7 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(16, versionstamp)", value: '""', note: "a boundary" },
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
   { key: "(18, number)", value: "PurgeRecord", note: "the latest purges, numbered from 1" },
-  { key: "(19)", value: "PurgeLimit", note: "absent until somebody sets it" },
+  { key: "(19)", value: "PurgeLimit", note: "absent until set" },
 ];
 
 /** How a revision's hash stands in a key. */

@@ -69,7 +69,7 @@ export function hashDigest(hash: string): Uint8Array | undefined {
   return lastDigest;
 }
 
-/** Whoever writes a revision asks for its digest once for each of its records. */
+/** A write of a revision needs its digest once for each of its records. */
 let lastHash = "";
 let lastDigest: Uint8Array | undefined;
 

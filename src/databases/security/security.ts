@@ -9,7 +9,7 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 export const SECURITY_ADMIN_ONLY: JsonText =
   '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}';
 
-/** Undefined until somebody sets one. */
+/** Undefined until one is set. */
 export async function readSecurity(
   tx: ReadTransaction,
   keys: DatabaseKeys,

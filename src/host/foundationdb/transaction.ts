@@ -329,7 +329,7 @@ class FoundationDbWatch implements Watch {
   }
 
   async fired(signal?: AbortSignal): Promise<void> {
-    // Of a transaction that was not committed, or nobody knows: nobody can say what to wait for.
+    // The transaction was not committed, or its commit is unknown: there is nothing known to wait for.
     if (this.#isVoid()) return;
     await abortable(this.#change(), signal);
   }
@@ -347,7 +347,7 @@ class FoundationDbWatch implements Watch {
       if (this.#cancelled || (translated as { code?: unknown }).code === "KV_CLOSED") {
         throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
       }
-      // The watch is lost, and changes with it: whoever waits looks for himself.
+      // The watch is lost, and changes with it: the waiting code reads again.
     }
   }
 }

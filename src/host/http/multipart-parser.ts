@@ -47,7 +47,7 @@ export async function* parseMultipart(
   const source = Readable.from(chunks, { objectMode: false });
   source.on("error", (error) => {
     announce({ kind: "error", error });
-    // Whoever reads a part would wait for ever: the parser is told nothing of a source that breaks off.
+    // The reader of a part would wait for ever: the parser is not told when a source breaks off.
     current?.destroy(error);
   });
   source.pipe(dicer);

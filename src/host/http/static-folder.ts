@@ -41,7 +41,7 @@ export class StaticFolder implements StaticFiles {
       const asked = await realpath(join(root, ...segments));
       const isFolder = (await stat(asked)).isDirectory();
       const path = isFolder ? await realpath(join(asked, "index.html")) : asked;
-      // A link may lead to where nobody is to look.
+      // A link may lead out of the folder.
       if (!path.startsWith(root + sep)) return undefined;
       const found = await stat(path);
       if (!found.isFile()) return undefined;

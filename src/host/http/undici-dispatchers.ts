@@ -10,7 +10,7 @@ import type { Connection, TlsSettings } from "../../http-client/index.ts";
  * the server, and would keep the answers of all others from coming.
  */
 const CONNECTIONS_MAX = 200;
-/** Ways that nobody went for so long are given up; those used longer are opened anew, with certificates read again. */
+/** Pools that are unused for so long are closed; those used longer are opened again, with certificates read again. */
 const UNUSED_MS_MAX = 10 * 60_000;
 const AGE_MS_MAX = 24 * 3_600_000;
 
@@ -51,7 +51,7 @@ export class UndiciDispatchers {
     this.#open.clear();
   }
 
-  /** Those that nobody uses, that are old, or that keep their connections for another time than is wanted now. */
+  /** Pools that are unused, too old, or have another keep-alive time than the present setting. */
   #giveUpOld(nowMs: number, idleMsMax: number): void {
     for (const [key, { dispatcher, idleMsMax: keptMs, openedAtMs, usedAtMs }] of this.#open) {
       const isUsed = nowMs - usedAtMs < UNUSED_MS_MAX && nowMs - openedAtMs < AGE_MS_MAX;

@@ -69,7 +69,7 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headers: received,
       body: readBody(request, answer.body),
       discard: () => {
-        // An error may follow the early end; nobody is left to hear it.
+        // An error may follow the early end, when no reader is left.
         answer.body.on("error", () => {}).destroy();
       },
     };

@@ -93,7 +93,7 @@ export class LmdbChangeFeed {
     return isWritten || !isWhole;
   }
 
-  /** False when a record in between is gone: nobody knows then what was written. */
+  /** False when a record in between is gone, so that it is unknown which keys were written. */
   #readLog(
     since: number,
     until: number,

@@ -24,7 +24,7 @@ export interface CommitterThreadData {
 const GROUP_COUNT_MAX = 1_024;
 const GROUP_BYTES_MAX = 16_000_000;
 
-/** The slots of snapshots whose process died are freed by LMDB only when somebody asks. */
+/** LMDB frees the slots of snapshots of dead processes only on request. */
 const READER_CHECK_MS = 60_000;
 
 const BELL = Buffer.from([0]);

@@ -66,7 +66,7 @@ export class LmdbCommitter {
   #resolver: Resolver | undefined;
   /** The resolver knows every write up to here. */
   #knownVersion = 0;
-  /** It began here, for nobody asked for what lies before; what the log has of that it can learn later. */
+  /** It began here, because no transaction needed earlier commits. The log may still have them. */
   #begunVersion = 0;
   /** No record of the log is older. */
   #firstLogged = 0;
@@ -94,7 +94,7 @@ export class LmdbCommitter {
       }
       return { kind: "group", version: group.version, outcomes, reason: "" };
     } catch (error) {
-      // What the resolver noted was not committed, or nobody knows: it learns anew from the log.
+      // The noted commits failed or are unknown: it reads the log again.
       this.#resolver = undefined;
       outcomes.fill(outcomeIndex(this.#mayHaveCommitted(group) ? "unknown" : "unavailable"));
       return {

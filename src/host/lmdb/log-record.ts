@@ -92,7 +92,7 @@ export function loggedWrites(
   return readIntervals(reader, isAsked);
 }
 
-/** A copy of what stands in `bytes`, in which no key is an object of its own until somebody reads it. */
+/** A copy of the record in `bytes`, in which keys become objects only when they are read. */
 function packedWrites(bytes: Uint8Array, count: number): Writes {
   const packed = new Uint8Array(bytes);
   return { count, read: () => readIntervals(new ByteReader(asBuffer(packed)), () => true) };

@@ -78,7 +78,7 @@ export class RedoWriter {
     return true;
   }
 
-  /** Nobody will carry out the record of `version`, not even after a failure of the machine. */
+  /** Makes sure that the record of `version` is never applied, not even after a failure of the machine. */
   erase(version: number): void {
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
     fdatasyncSync(this.#file);

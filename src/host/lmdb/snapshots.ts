@@ -32,7 +32,7 @@ interface Shared {
   takenAtMs: number;
 }
 
-/** Nobody may read a snapshot that was taken longer ago; see `READ_VERSION_AGE_MS_MAX`. */
+/** A snapshot may not be read longer after it was taken; see `READ_VERSION_AGE_MS_MAX`. */
 const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
 
 export class LmdbSnapshots {

@@ -27,7 +27,7 @@ export class SystemRandom implements Random {
     const start = this.#usedByteCount;
     this.#usedByteCount += byteCount;
     const bytes = this.#pool.slice(start, start + byteCount);
-    // What was given away is nobody else's.
+    // The slice that was given away is not used again.
     this.#pool.fill(0, start, start + byteCount);
     return bytes;
   }

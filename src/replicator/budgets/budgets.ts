@@ -15,7 +15,7 @@ import {
 
 /** Budgets of a cluster: all of them are read at once. */
 const BUDGETS_MAX = 1000;
-/** What nobody spent for so long may be spent at once. */
+/** What was not used for so long may be used at once. */
 const BURST_MS = 100;
 /** A line of time that leads further ahead was drawn by a clock that was wrong. */
 const RESERVED_AHEAD_MS_MAX = 600_000;

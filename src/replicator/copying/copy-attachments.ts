@@ -8,7 +8,7 @@ export class AttachmentsBroken extends Error {
   }
 }
 
-/** The same attachments; remembers the first error that the source has. An error of whoever reads them does not count. */
+/** The same attachments; remembers the first error of the source. Errors of their reader do not count. */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
   /** Undefined as long as there is none. */
   failure: unknown;

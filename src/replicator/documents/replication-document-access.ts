@@ -75,7 +75,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
-/** What somebody sees who is no admin of the database: of others' documents no credentials. */
+/** The document as users see it who are not admins of the database: documents of others have no credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
   const isOwn = reader.userName !== null && ownerOf(document.body) === reader.userName;
   if (isOwn || document.id.startsWith("_design/")) return document;

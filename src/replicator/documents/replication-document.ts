@@ -6,7 +6,7 @@ import type { JobDocument, ReplicationJobData } from "../jobs/job-data.ts";
 import { scheduledStatistics } from "../jobs/job-views.ts";
 import { isoTime } from "../times.ts";
 
-/** Proves that a write is the replicator's own; nobody outside has it. */
+/** Proves that a write is the replicator's own; no code outside has it. */
 export const REPLICATOR: unique symbol = Symbol("replicator");
 
 const CONTEXT: WriteContext = {

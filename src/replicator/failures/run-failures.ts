@@ -36,7 +36,7 @@ export interface RunFailures {
   record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
   /** The whole list, in pages. What is recorded meanwhile may or may not be among them. */
   pages(): AsyncIterable<readonly ListedRevision[]>;
-  /** Waits until somebody asks that the list be tried again; undefined when the signal aborts first. */
+  /** Waits until a retry of the list is requested; undefined when the signal aborts first. */
   retryAsked(signal: AbortSignal): Promise<string | undefined>;
   /** The list was gone through as `request` asked. */
   retryDone(request: string): Promise<void>;

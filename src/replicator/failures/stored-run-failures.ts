@@ -21,7 +21,7 @@ export interface StoredRunFailuresParts {
 
 export class StoredRunFailures implements RunFailures {
   readonly #parts: StoredRunFailuresParts;
-  /** Documents that were on the list since it was opened: nobody but the job's holder puts one there. */
+  /** Documents that were on the list since it was opened: only the job's holder adds documents to it. */
   readonly #ids = new Set<string>();
   #waitsSinceMs: number | undefined;
 

@@ -62,7 +62,7 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   completed: ALL("completed"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
-  // Its caller waits for the answer; nobody waits for the others, and whoever started them counts on them.
+  // The caller of a one-shot transient job waits for the answer. No caller waits for the others, and users rely on them.
   crashed: { ...ALL("crashing"), "transient one-shot": "failed" },
   "put-off": ALL("crashing"),
   "met-transient": ALL("crashing"),
@@ -145,7 +145,7 @@ export function decideRun(
       const failure = failureOf(ending);
       const errorCount = job.errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
-      // What somebody asked of the list of a replication is for its owner to do.
+      // A request for a replication's list is for the owner of the replication.
       const due = ending.kind === "met-persistent" ? "ended" : "list";
       return { ...base, ...jobOutcome(outcome, failure), errorCount, events, due };
     }
@@ -185,7 +185,7 @@ export function decideList(
   },
   nowSec: number,
 ): ListFate {
-  // Somebody asked too late for the run that ended.
+  // The request came too late for the run that ended.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
   // A job that fails for good would fail again: it must not run in circles.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };

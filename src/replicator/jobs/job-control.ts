@@ -11,7 +11,7 @@ export type ControlAction = "pause" | "resume" | "retry" | "reset" | "start-from
 
 export interface ControlEvent {
   readonly action: ControlAction;
-  /** Null: nobody with a name. */
+  /** Null: a user without a name. */
   readonly userName: string | null;
   readonly timeMs: number;
   /** Where the job was to begin. */
@@ -28,7 +28,7 @@ export interface JobControl {
   readonly events: readonly ControlEvent[];
 }
 
-/** Nobody decided anything. */
+/** No decision. */
 export const UNTOUCHED: JobControl = {
   isPaused: false,
   restartAt: undefined,

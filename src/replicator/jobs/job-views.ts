@@ -11,7 +11,7 @@ export interface JobEntry {
   readonly jobId: string;
   readonly data: ReplicationJobData;
   readonly state: ReplicationState;
-  /** Who runs it; undefined while nobody does. */
+  /** The worker that runs it; undefined while it does not run. */
   readonly worker: Pick<Worker, "node" | "processId"> | undefined;
   /** When a job that waits is due, in seconds since the epoch. */
   readonly scheduledAtSec: number;

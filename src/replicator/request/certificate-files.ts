@@ -11,7 +11,7 @@ const FIELDS = {
   keyFile: "key_file",
 } as const;
 
-/** Why somebody who is no server admin may not have this replication; undefined when they may. */
+/** Why a user who is not a server admin may not have this replication; undefined when they may. */
 export function certificateFilesRefusal({ source, target }: Replication): string | undefined {
   for (const side of [source, target]) {
     if (side.kind !== "http" || side.tls === undefined) continue;

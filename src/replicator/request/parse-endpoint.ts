@@ -247,7 +247,7 @@ function parseAddress(
     writtenUsername === undefined || writtenPassword === undefined
       ? undefined
       : { username: decode(writtenUsername), password: decode(writtenPassword) };
-  // Whoever says how to authenticate does not mean what else may stand in the URL or the headers.
+  // An `auth` with a key or a token takes precedence over credentials in the URL or the headers.
   const isOther = auth.iam !== undefined || auth.bearer !== undefined;
   const basic = isOther ? undefined : (auth.basic ?? userinfo ?? header);
   const bare = text.replace(/^(https?:\/\/)[^/?#]*@/i, "$1").replace(/#.*$/s, "");

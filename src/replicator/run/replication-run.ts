@@ -160,7 +160,7 @@ export class ReplicationRun {
     return { kind: "completed", result: this.#result(checkpoints) };
   }
 
-  /** A target that is there already needs nobody who may create it. */
+  /** A target that exists need not be created, so the account need not have the right to. */
   async #openTarget(signal: AbortSignal): Promise<EndpointInfo> {
     const { target, replication } = this.#parts;
     try {

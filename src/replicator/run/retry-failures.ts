@@ -2,7 +2,7 @@
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RunFailures } from "../failures/run-failures.ts";
 
-/** The request that nobody made. */
+/** The request of the regular retries, which no user made. */
 export const SCHEDULED_RETRY = "scheduled";
 
 /** Goes through the list once. What arrives leaves it, what is refused again stays with one try more. */

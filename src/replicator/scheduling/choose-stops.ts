@@ -41,7 +41,7 @@ export interface Waiting {
   readonly givingWay: readonly string[];
 }
 
-/** More jobs than so many may wait: it does not change what is stopped, so nobody need count them. */
+/** The most waiting jobs that are counted: more of them do not change which jobs stop. */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }
@@ -92,7 +92,7 @@ export function chooseStops<Job extends RunningJob>(
     .slice(0, stopCount);
 }
 
-/** Slots that nobody has, or whose job has been told to stop. */
+/** Slots that are free, or whose job has been told to stop. */
 function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
   return jobsMax - running.filter(({ isStopping }) => !isStopping).length;
 }

@@ -15,7 +15,7 @@ import { ConfigError, unusable } from "./settings.ts";
 /** What stands for a secret; it cannot be set. */
 const MASK = "****";
 
-/** As in CouchDB, nobody changes over HTTP which code handles what. */
+/** As in CouchDB, the handlers of authentication cannot be changed over HTTP. */
 const READ_ONLY_SECTIONS = new Set([
   "daemons",
   "external",

@@ -48,7 +48,7 @@ export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
   readonly spending?: EndpointSpending | undefined;
-  /** Silence after which a run counts as one that stands still; absent: nobody looks. */
+  /** Silence after which a run counts as stalled; absent: no run is checked. */
   readonly stallTimeoutMs?: number;
 }
 

@@ -12,7 +12,7 @@ import type { DesignFunctions } from "../../../documents/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
 import { EndpointError } from "../endpoint.ts";
 
-/** Their documents hold what is others' secret, and name others' rights; whoever may read one of them need not see all. */
+/** Their documents hold secrets and name rights of other users. A user who may read some of them may not read all. */
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 export interface LocalEndpointParts {
