@@ -1,4 +1,4 @@
-/** Circles among the imports of files, and of folders. Imports of types count: who reads one file of a circle has to read all of them. */
+/** Circles among the imports of files, and of folders. Imports of types count: a reader of one file of a circle has to read all of them. */
 import { posix } from "node:path";
 
 const IMPORT = /(?:\bfrom|\bimport) "(\.\.?\/[^"]+\.ts)"/g;

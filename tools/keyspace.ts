@@ -1,6 +1,6 @@
 /**
- * The page that lists every key shape of the store, made from what the layers export beside their keys. `npm test` fails when
- * `docs/keyspace.md` is stale; `npx vitest run test/keyspace.test.ts -u` writes it anew.
+ * Makes the page that lists every key shape of the store from the lists that the layers export beside their keys. `npm test` fails
+ * when `docs/keyspace.md` is stale; `npx vitest run test/keyspace.test.ts -u` updates it.
  */
 import { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "../src/databases/index.ts";
 import { LMDB_KEY_SHAPES } from "../src/host/index.ts";

@@ -1,6 +1,6 @@
 /**
- * Checks of the sources that neither compiler nor linter makes: who may import whom, that the core never reaches for clock or
- * chance by itself, circles of imports, and marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
+ * Checks of the sources that neither compiler nor linter makes: which layer may import which, no clock or chance in the core, no
+ * circles of imports, and no marks that must not stay. `npm test` runs it; a test shows that each rule can trip.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";

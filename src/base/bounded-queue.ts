@@ -41,7 +41,7 @@ export class BoundedQueue<Item> {
 
   /**
    * Up to `countMax` items, at least one; undefined when the queue is closed and empty. Rejects with the error of `fail`.
-   * `onTaken` is called as the items leave the queue: its calls are in the order of the items, whoever takes them.
+   * `onTaken` is called when the items leave the queue: its calls are in the order of the items, over all consumers.
    */
   async takeUpTo(
     countMax: number,

@@ -33,7 +33,7 @@ export class Utf8Text {
     return this.#bytes;
   }
 
-  /** In bytes, or in units of the text while nobody has asked for those: near enough to bound what is held. */
+  /** In bytes, or in units of the text while it has no bytes: exact enough to bound memory. */
   get length(): number {
     return this.#bytes?.length ?? (this.#text as string).length;
   }

@@ -64,7 +64,7 @@ export function printJob(answer: unknown): string {
   const control = job.control.map(({ timestamp, action, user, since }) => [
     timestamp,
     since === undefined ? action : `${action} ${JSON.stringify(since)}`,
-    `by ${user ?? "somebody without a name"}`,
+    `by ${user ?? "a user without a name"}`,
   ]);
   const decided = control.length === 0 ? "" : `\ndecided:\n${table(control)}`;
   return `${table(facts)}\nhistory:\n${table(events)}${decided}`;

@@ -45,7 +45,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
     if (server.url !== undefined) {
       if (!server.administrators) {
         process.stdout.write(
-          "no administrator is configured: whoever reaches this server is one, so it serves the loopback address only\n",
+          "no administrator is configured: every user is one, so the server listens on the loopback address only\n",
         );
       }
       process.stdout.write(`listening on ${server.url}\n`);

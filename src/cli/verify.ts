@@ -76,9 +76,9 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
   }
 }
 
-/** No write changes a revision that is there (`new_edits: false` passes it over), so these are for somebody to decide about. */
+/** No write changes an existing revision (`new_edits: false` ignores it), so an operator has to decide about these. */
 const SAME_REVISION =
-  "both sides have the revision, and a revision is written once: attach the bytes anew at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
+  "both sides have the revision, and a revision is written once: attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
 
 /** What there is to say, in the order in which it is known: differences as they are found. */
 type Finding =

@@ -93,7 +93,7 @@ class JsonRows {
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
-    // Most objects are one row, and whoever writes one writes the first.
+    // Most objects are one row, and every write of one writes the first.
     const first = await tx.get(this.#key(job, 0));
     if (first === undefined) return undefined;
     return decodeData(first.length < DATA_CHUNK_BYTES ? [first] : await this.#rows(tx, job));

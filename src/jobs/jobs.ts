@@ -311,7 +311,7 @@ export class Jobs {
   }
 
   /**
-   * Asks for one more run at `scheduledAtSec`, whoever holds the job; with `data` if given. With `finish`: "run again later".
+   * Requests one more run at `scheduledAtSec`, with or without the job's lock; with `data` if given. With `finish`: "run again later".
    * CouchDB: drops the data when the job is running. We keep it for the next run.
    */
   async resubmit(

@@ -90,7 +90,7 @@ export class WorkerRing {
     return ring.map((id) => all.get(id) as Neighbour);
   }
 
-  /** Goes to the right as far as nobody lives; returns how long nothing can be due. */
+  /** Visits the neighbours to the right up to the first that lives; returns how long nothing can be due. */
   async #visit(
     neighbours: readonly Neighbour[],
     lookedAtMs: number,
@@ -153,8 +153,8 @@ export async function watchRing(
 }
 
 /**
- * Watches the workers from a node that runs no jobs. Where it is the only one left, nobody else notices that the workers died, and
- * their jobs would be taken for running.
+ * Watches the workers from a node that runs no jobs. When it is the only node left, no other notices that the workers died, and
+ * their jobs would still count as running.
  */
 export class WorkerWatch {
   readonly name = "jobs.worker-watch";

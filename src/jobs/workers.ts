@@ -91,8 +91,8 @@ export class Workers {
   }
 
   /**
-   * Strikes a member off, if it has not renewed its lease since `renewalCount`; a worker that leaves gives none. From here on
-   * it can accept nothing. What it holds is requeued afterwards, in batches, by whoever sees the mark that is left here.
+   * Removes a member from the list, if it has not renewed its lease since `renewalCount`; a worker that leaves gives none. From
+   * then on it can accept nothing. A mark stays, and a worker that sees it requeues the jobs of the expelled one, in batches.
    */
   async expel(tx: Transaction, id: WorkerId, renewalCount?: number): Promise<boolean> {
     if (!(await this.isMember(tx, id))) return false;

@@ -15,8 +15,8 @@ export const PSEUDO_RANDOM_FUNCTIONS = ["sha256", "sha", "sha224", "sha384", "sh
 export type PseudoRandomFunction = (typeof PSEUDO_RANDOM_FUNCTIONS)[number];
 
 /**
- * `[chttpd_auth] min_iterations`, `max_iterations`: what a stored hash may ask of whoever checks a password. Users write their
- * documents themselves, and a hash of two thousand million iterations would occupy a thread for half an hour at each login.
+ * `[chttpd_auth] min_iterations`, `max_iterations`: the bounds of a stored hash's cost. Users write their documents themselves, and
+ * a hash of two thousand million iterations would occupy a thread for half an hour at each login.
  */
 export interface PasswordLimits {
   readonly iterationsMin: number;

@@ -13,8 +13,8 @@ export interface FeedWait {
 }
 
 /**
- * Waits until `changed` settles, yielding `heartbeat` each time that one is due. Returns why it ended: what was waited for, the
- * feed's timeout, or that the client or what it follows has gone. The signal that `changed` is given aborts when nobody waits.
+ * Waits until `changed` settles, yielding `heartbeat` each time that one is due. Returns why it ended: a change, the feed's timeout,
+ * or the end of the client or of the database. The signal that `changed` is given aborts when the wait ends.
  */
 export async function* waitFor(
   changed: (signal: AbortSignal) => Promise<"changed" | "gone">,

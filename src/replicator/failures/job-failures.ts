@@ -67,8 +67,8 @@ export class JobFailures {
   }
 
   /**
-   * Asks the node that runs the job, or the next one that has room, to try the list again, and waits for that. A job that has
-   * ended runs once more for the list alone; one that rests does it when it is resumed, and nobody waits for that.
+   * Requests a retry of the list from the node that runs the job, or the next one with a free slot, and waits for it. A job that
+   * has ended runs once more for the list alone. A paused one retries when it is resumed, and the call does not wait for that.
    */
   async retry(entry: JobEntry, signal: AbortSignal): Promise<RetryOutcome> {
     const { runtime, kv, jobs, failureLists, controls } = this.#parts;

@@ -225,7 +225,7 @@ export function phaseOf(
 }
 
 /**
- * What somebody, or something, wants of a job.
+ * A wish: what a user, an operator or a service wants of a job.
  *
  *   pause, resume, retry, reset, cancel   an operator; `reset` also from a sequence
  *   stop          its user cancels a transient job (`_replicate`)

@@ -95,8 +95,8 @@ export class HeldReplication {
   }
 
   /**
-   * Fires when the job is taken away, or when somebody wants something else of it. Throws a StopRequest when an operator
-   * decided anew since the run began.
+   * Fires when the job is taken away, and when its holder is called, as after an operator's decision. Throws a StopRequest when an
+   * operator has decided something since the run began.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;

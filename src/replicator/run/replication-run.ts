@@ -128,7 +128,10 @@ export class ReplicationRun {
     };
   }
 
-  /** Runs to the end; tries failures again when somebody asks for it meanwhile. Rejects with the first failure, or with the signal's reason unless that is a StopRequest. */
+  /**
+   * Runs to the end, and retries failures on request meanwhile. Rejects with the first failure, or with the signal's reason unless that
+   * is a StopRequest.
+   */
   async run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { source, target, ids, ownCheckpoint } = this.#parts;
     let checkpoints: Checkpoints | undefined;

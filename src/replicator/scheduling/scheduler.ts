@@ -65,7 +65,7 @@ export class Scheduler {
   #chargedAtMs = 0;
   /** When the last cycle was, and how much longer than `interval_sec` this one is. */
   #cycle = { atMs: 0, stretch: 1 };
-  /** Who waited shortly before the cycle, while there was no room here; undefined when nobody looked. */
+  /** The jobs that waited shortly before the cycle, while no slot was free here; undefined without a look. */
   #waitedBefore: DueJobs | undefined;
   /** While it is known that no job is due. */
   #empty: EmptyQueue | undefined;
