@@ -84,47 +84,38 @@ async function prepareEach(
   call: Call,
   documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
-  return mapConcurrent(documents, (document) => {
+  return mapConcurrent(documents, async (document) => {
     if (!document.isObject) throw badRequest("Document must be a JSON object");
-    const refused = (error: unknown): Prepared => {
-      if (!isInvalidRequest(error)) throw error;
-      return { kind: "refused", document, error };
-    };
     try {
       const wire = wireDocumentOf(document);
       const named = { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
       checkWire(parts, named);
-      const edit = prepared(parts, call, named, "replicated");
-      return edit instanceof Promise ? edit.catch(refused) : edit;
+      return await prepared(parts, call, named, "replicated");
     } catch (error) {
-      return refused(error);
+      if (!isInvalidRequest(error)) throw error;
+      return { kind: "refused", document, error };
     }
   });
 }
 
-/** There at once unless attachments have to be stored. */
-function prepared(
+async function prepared(
   parts: DatabaseParts,
   call: Call,
   wire: NamedDocument,
   mode: EditMode,
-): Prepared | Promise<Prepared> {
+): Promise<Prepared> {
   if (wire.attachments.length === 0) return { kind: "edit", edit: editOf(wire, [], mode) };
-  return wireEdit(parts, call, wire, mode).then((edit) => ({ kind: "edit", edit }));
+  return { kind: "edit", edit: await wireEdit(parts, call, wire, mode) };
 }
 
 /** Side by side, since inline attachments are stored on the way and each waits for its commit. */
 async function mapConcurrent<Item>(
   items: readonly Item[],
-  prepare: (item: Item) => Prepared | Promise<Prepared>,
+  prepare: (item: Item) => Promise<Prepared>,
 ): Promise<Prepared[]> {
   const results: Prepared[] = new Array(items.length);
-  await forEachConcurrent([...items.keys()], PREPARED_COUNT_MAX, (index) => {
-    const keep = (result: Prepared): void => {
-      results[index] = result;
-    };
-    const result = prepare(items[index] as Item);
-    return result instanceof Promise ? result.then(keep) : keep(result);
+  await forEachConcurrent([...items.keys()], PREPARED_COUNT_MAX, async (index) => {
+    results[index] = await prepare(items[index] as Item);
   });
   return results;
 }

@@ -7,7 +7,7 @@ import type { Key, Transaction, Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
 import type { Document, DocumentEdit, WriteOutcome } from "../document.ts";
-import type { DatabaseHook, EditVerdict, HookedDatabase, WriteContext } from "../hooks.ts";
+import type { DatabaseHook, HookedDatabase, WriteContext } from "../hooks.ts";
 import { LOCAL_PREFIX } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
@@ -123,29 +123,26 @@ export class BatchWriter {
     const ids = edits.flatMap(({ id }) => (id.startsWith(LOCAL_PREFIX) ? [] : [id]));
     const loaded = await this.#reader.loadMany(tx, ids);
     let next = 0;
-    return mapAtOnce(edits, (edit) => {
+    return mapAtOnce(edits, async (edit) => {
       if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
       const judged = this.#writer.judge(state, edit, loaded[next++] as LoadedDocument);
       return judged.kind === "outcome" ? judged.outcome : this.#askHooks(batch, edit, judged);
     });
   }
 
-  /** The first of the hooks from `index` on, then the others. */
-  #askHooks(
-    batch: Batch,
-    edit: DocumentEdit,
-    judged: Writable,
-    index = 0,
-  ): Preparation | Promise<Preparation> {
+  /** Each hook judges what those before it made of the edit. */
+  async #askHooks(batch: Batch, edit: DocumentEdit, judged: Writable): Promise<Preparation> {
     const { tx, database, context } = batch;
-    const hook = this.#hooks[index];
-    if (hook === undefined) return this.#writer.prepare(tx, edit, judged);
-    const goOn = (verdict: EditVerdict): Preparation | Promise<Preparation> => {
-      if ("edit" in verdict) return this.#askHooks(batch, verdict.edit, judged, index + 1);
-      return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
-    };
-    const verdict = hook.beforeWrite?.(tx, database, edit, context) ?? { edit };
-    return verdict instanceof Promise ? verdict.then(goOn) : goOn(verdict);
+    let accepted = edit;
+    for (const hook of this.#hooks) {
+      if (hook.beforeWrite === undefined) continue;
+      const verdict = await hook.beforeWrite(tx, database, accepted, context);
+      if ("rejected" in verdict) {
+        return { kind: "rejected", id: edit.id, error: verdict.rejected, reason: verdict.reason };
+      }
+      accepted = verdict.edit;
+    }
+    return this.#writer.prepare(tx, accepted, judged);
   }
 }
 
