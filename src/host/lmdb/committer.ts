@@ -54,9 +54,9 @@ interface Group {
   /** Indices into `OUTCOMES`; "committed" until something else is known. */
   readonly outcomes: Uint8Array;
   readonly mark: number;
+  /** Something may have been written. */
+  isBegun: boolean;
   version: number;
-  /** There may be a redo record of it. */
-  isRecorded: boolean;
 }
 
 export class LmdbCommitter {
@@ -83,20 +83,19 @@ export class LmdbCommitter {
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
     const outcomes = new Uint8Array(requests.length);
     const mark = Math.random();
-    const group = { requests, outcomes, mark, version: 0, isRecorded: false };
+    const group = { requests, outcomes, mark, isBegun: false, version: 0 };
     try {
       if (!this.#transact(group, isSmall(requests) ? this.#redo : undefined)) {
         // It wrote more than it looked like.
         this.#resolver = undefined;
         outcomes.fill(0);
-        group.isRecorded = false;
         this.#transact(group, undefined);
       }
       return { kind: "group", version: group.version, outcomes, reason: "" };
     } catch (error) {
       // The noted commits failed or are unknown: it reads the log again.
       this.#resolver = undefined;
-      outcomes.fill(outcomeIndex(this.#mayHaveCommitted(group) ? "unknown" : "unavailable"));
+      outcomes.fill(outcomeIndex(this.#mayBeCommitted(group) ? "unknown" : "unavailable"));
       return {
         kind: "group",
         version: group.version,
@@ -111,48 +110,49 @@ export class LmdbCommitter {
   }
 
   /**
-   * One transaction of LMDB. With a redo record it waits for the disk once. False, and nothing was done, when it writes more than
-   * that record holds.
+   * One transaction of LMDB. With a `record` it waits for the disk once. False, and nothing was done, when it writes more than that
+   * holds.
    */
-  #transact(group: Group, redo: RedoWriter | undefined): boolean {
+  #transact(group: Group, record: RedoWriter | undefined): boolean {
     const end = this.#database.transactionSync(
       () => {
         const committedAtMs = Date.now();
         group.version = this.#catchUp(group.requests, committedAtMs) + 1;
-        redo?.begin();
-        const tree = new Tree(this.#database, redo);
+        this.#redo?.settle(group.version);
+        group.isBegun = true;
+        record?.begin();
+        const tree = new Tree(this.#database, record);
         if (!this.#applyAll(group, committedAtMs, tree)) return "nothing";
-        if (redo === undefined) return "committed";
-        group.isRecorded = true;
-        return redo.save(group.version) ? "committed" : ABORT;
+        if (record === undefined) this.#redo?.announce(group.version);
+        else if (!record.save(group.version)) return ABORT;
+        return "committed";
       },
-      redo === undefined ? WAIT_TWICE : WAIT_ONCE,
+      record === undefined ? WAIT_TWICE : WAIT_ONCE,
     );
     if (end === "committed") this.#knownVersion = group.version;
     return end !== ABORT;
   }
 
   /**
-   * After a failure. LMDB writes its root last: what cannot be seen now will not be seen later, when no redo record of it is
-   * left either.
+   * After a failure. Under the lock: for as long as there is a redo record, another process that opens the store may carry it out.
+   * LMDB writes its root last: what cannot be seen then will never be, once no record of it is left either.
    */
-  #mayHaveCommitted({ version, mark, isRecorded }: Group): boolean {
+  #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
+    // Before that nothing was written.
+    if (!isBegun) return false;
+    let isCommitted = false;
     try {
-      this.#database.resetReadTxn();
-      const record = this.#database.get(logKey(version));
-      if (record !== undefined) return decodeLogRecord(record).mark === mark;
-      if (isRecorded) this.#eraseRecord(version);
-      return false;
+      this.#database.transactionSync(() => {
+        const record = this.#database.get(logKey(version));
+        isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
+        // Another process may have made the version, and written the record of it.
+        if (readLastVersion(this.#database) < version) this.#redo?.settle(version);
+        return ABORT;
+      }, WAIT_TWICE);
     } catch {
       return true;
     }
-  }
-
-  #eraseRecord(version: number): void {
-    this.#database.transactionSync(() => {
-      // Since then, another process may have made the version, and written the record of it.
-      if (readLastVersion(this.#database) < version) this.#redo?.erase(version);
-    });
+    return isCommitted;
   }
 
   /** Whether any request was applied. */

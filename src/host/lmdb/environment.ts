@@ -6,7 +6,7 @@ import { errorCode } from "../../base/index.ts";
 import { KeyValueError } from "../../kv/index.ts";
 import { keyEncoder, valueEncoder } from "./encoding.ts";
 import { FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
-import { redoLostCommit } from "./redo.ts";
+import { redoLostCommits } from "./redo.ts";
 
 /**
  * Address space, not memory and not disk: the file grows as it is filled, and the map behind it never has to move while
@@ -34,7 +34,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
     };
     const database = open<Uint8Array, Buffer>(options);
     checkFormat(database, directory);
-    redoLostCommit(database, directory);
+    redoLostCommits(database, directory);
     return database;
   } catch (error) {
     throw unavailable(error, directory);

@@ -8,13 +8,22 @@
  * LMDB keeps its roots in its first two pages, and uses the first few hundred bytes of each. The records take turns in
  * the rest of these pages, because the last one must stay whole while the next is written.
  *
+ * All of it rests on a root that reaches the disk with the next wait. When a wait fails, the system may take what it did not write
+ * for written, and then no later wait takes it there. So whoever finds that the version which would be next was tried before, by
+ * the head of its record, writes the roots again before anything else.
+ *
+ * docs/decisions/0146-roots-are-written-again.md
  * docs/decisions/0121-one-wait-for-the-disk.md
  */
 import { closeSync, fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
+import { ABORT } from "lmdb";
 import { assert } from "../../base/index.ts";
 import { DATA_FILE, type LmdbDatabase, PAGE_BYTES, readLastVersion } from "./layout.ts";
+
+/** What LMDB uses of each of its first two pages is less. A disk writes so much whole. */
+const ROOT_BYTES = 512;
 
 /** Behind the root, and behind the place of a third one that some who use LMDB have. */
 const SLOT_OFFSET = PAGE_BYTES / 2 + 512;
@@ -78,10 +87,24 @@ export class RedoWriter {
     return true;
   }
 
-  /** Makes sure that the record of `version` is never applied, not even after a failure of the machine. */
-  erase(version: number): void {
+  /** The head without a record, for a transaction that wrote more, or whose record nobody may carry out any more. */
+  announce(version: number): void {
+    const head = Buffer.alloc(HEAD_BYTES);
+    head.writeBigUInt64LE(BigInt(version), VERSION_OFFSET);
+    writeWhole(this.#file, head, slotOffset(version));
+  }
+
+  /**
+   * If somebody tried to make `version`, which is not there, and nobody has settled that: puts the roots on the disk, as the system has
+   * them, and sees to it that nobody carries the record out. Inside a transaction of LMDB that has not written anything. Throws when the
+   * disk fails; then nothing may be committed.
+   */
+  settle(version: number): void {
+    if (readHead(this.#file, version).version !== BigInt(version)) return;
+    this.announce(version);
+    saveRoots(this.#file);
+    // No need to wait for this one: who finds the head again settles it again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
-    fdatasyncSync(this.#file);
   }
 
   close(): void {
@@ -99,8 +122,11 @@ export class RedoWriter {
   }
 }
 
-/** Carries out what the last commit before a failure of the machine wrote, if its root did not reach the disk. */
-export function redoLostCommit(database: LmdbDatabase, directory: string): void {
+/**
+ * Carries out what the last commits before a failure of the machine wrote, if their roots did not reach the disk. There are two
+ * when a wait for the disk failed before: the root of the last one that was acknowledged is not there, and the next left its record.
+ */
+export function redoLostCommits(database: LmdbDatabase, directory: string): void {
   const file = openSlots(database, directory);
   if (file === undefined) return;
   try {
@@ -108,12 +134,37 @@ export function redoLostCommit(database: LmdbDatabase, directory: string): void 
     // Without the lock first: there is hardly ever one.
     if (lostRecord() === undefined) return;
     database.transactionSync(() => {
-      const record = lostRecord();
-      if (record !== undefined) redo(database, record);
+      saveRoots(file);
+      return ABORT;
     });
+    for (let count = 0; count < SLOT_COUNT; count++) {
+      database.transactionSync(() => {
+        const record = lostRecord();
+        if (record !== undefined) redo(database, record);
+      });
+    }
   } finally {
     closeSync(file);
   }
+}
+
+/** Throws when the disk fails. */
+function saveRoots(file: number): void {
+  try {
+    writeRootsAgain(file);
+  } catch {
+    // A failure is told once to each open file, also when it was another that waited then. This may have been that.
+    writeRootsAgain(file);
+  }
+}
+
+function writeRootsAgain(file: number): void {
+  const root = Buffer.alloc(ROOT_BYTES);
+  for (const offset of [0, PAGE_BYTES]) {
+    readSync(file, root, 0, ROOT_BYTES, offset);
+    writeWhole(file, root, offset);
+  }
+  fdatasyncSync(file);
 }
 
 function writeWhole(file: number, bytes: Buffer, offset: number): void {
@@ -126,12 +177,23 @@ function openSlots(database: LmdbDatabase, directory: string): number | undefine
   return pageSize === PAGE_BYTES ? openSync(join(directory, DATA_FILE), "r+") : undefined;
 }
 
+/** Of the place of the record of `version`, which may be that of another. */
+function readHead(file: number, version: number): { version: bigint; rowsLength: number } {
+  const head = Buffer.alloc(HEAD_BYTES);
+  readSync(file, head, 0, HEAD_BYTES, slotOffset(version));
+  return {
+    version: head.readBigUInt64LE(VERSION_OFFSET),
+    rowsLength: head.readUInt32LE(ROWS_LENGTH_OFFSET),
+  };
+}
+
 /** The record of `version`, if there is a whole one. */
 function readSlot(file: number, version: number): Buffer | undefined {
-  const bytes = Buffer.alloc(SLOT_BYTES);
-  readSync(file, bytes, 0, SLOT_BYTES, slotOffset(version));
-  if (bytes.readBigUInt64LE(VERSION_OFFSET) !== BigInt(version)) return undefined;
-  const record = bytes.subarray(0, HEAD_BYTES + bytes.readUInt32LE(ROWS_LENGTH_OFFSET));
+  const head = readHead(file, version);
+  if (head.version !== BigInt(version) || head.rowsLength > SLOT_BYTES - HEAD_BYTES)
+    return undefined;
+  const record = Buffer.alloc(HEAD_BYTES + head.rowsLength);
+  readSync(file, record, 0, record.length, slotOffset(version));
   return checksum(record) === record.readUInt32LE() ? record : undefined;
 }
 

@@ -1,0 +1,85 @@
+/** What a commit is said to have become when its wait for the disk failed, and what others did before that was settled. */
+import { ABORT } from "lmdb";
+import { expect, test } from "vitest";
+import { ByteWriter } from "../../src/host/lmdb/byte-writer.ts";
+import { LmdbCommitter } from "../../src/host/lmdb/committer.ts";
+import { openEnvironment } from "../../src/host/lmdb/environment.ts";
+import type { LmdbDatabase } from "../../src/host/lmdb/layout.ts";
+import {
+  OUTCOMES,
+  type PackedRequest,
+  readRequests,
+  writeRequest,
+} from "../../src/host/lmdb/messages.ts";
+import { redoLostCommits } from "../../src/host/lmdb/redo.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+test("a commit that another process carried out after its wait had failed is not said to have failed", async () => {
+  await withCommitter(
+    ({ database, directory }) => redoLostCommits(database, directory),
+    (committer) => {
+      expect(outcomeOf(committer, setting("a"))).toBe("unknown");
+      expect(outcomeOf(committer, setting("b"))).toBe("committed");
+    },
+  );
+});
+
+test("a commit whose wait failed, and which nobody carried out, has failed for certain", async () => {
+  await withCommitter(
+    () => {},
+    (committer) => {
+      expect(outcomeOf(committer, setting("a"))).toBe("unavailable");
+      expect(outcomeOf(committer, setting("b"))).toBe("committed");
+    },
+  );
+});
+
+interface Store {
+  readonly database: LmdbDatabase;
+  readonly directory: string;
+}
+
+/** Of whose commits the first one fails behind its record; `whenFailed` runs then, without the lock. */
+async function withCommitter(
+  whenFailed: (store: Store) => void,
+  body: (committer: LmdbCommitter) => void,
+): Promise<void> {
+  await withDirectory(async (directory) => {
+    const database = openEnvironment(directory);
+    let isFailed = false;
+    const failing = new Proxy(database, {
+      get(target, name) {
+        if (name !== "transactionSync" || isFailed) return bound(target, name);
+        return (work: () => unknown, flags: number): unknown => {
+          isFailed = true;
+          target.transactionSync(() => {
+            work();
+            return ABORT;
+          }, flags);
+          whenFailed({ database, directory });
+          throw new Error("Input/output error");
+        };
+      },
+    });
+    const committer = new LmdbCommitter(failing, directory);
+    body(committer);
+    committer.close();
+    await database.close();
+  });
+}
+
+function bound(target: LmdbDatabase, name: string | symbol): unknown {
+  const member = Reflect.get(target, name);
+  return typeof member === "function" ? member.bind(target) : member;
+}
+
+function setting(key: string): PackedRequest[] {
+  const writer = new ByteWriter();
+  const mutations = [{ kind: "set" as const, key, value: new Uint8Array([1]) }];
+  writeRequest(writer, { readVersion: undefined, reads: [], writes: [], mutations });
+  return readRequests(writer.finish());
+}
+
+function outcomeOf(committer: LmdbCommitter, requests: PackedRequest[]): string | undefined {
+  return OUTCOMES[committer.commit(requests).outcomes[0] as number];
+}

@@ -1,0 +1,97 @@
+/**
+ * LMDB on a disk that fails now and then. What a wait for the disk was to put there may be lost without another word, for the
+ * system takes it for written. Whatever the machine does next, what was acknowledged is there, and what was refused is not.
+ */
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
+import { inspect } from "../support/kv/image-check.ts";
+import {
+  canRecordDisks,
+  type Deed,
+  RecordedDisk,
+  type Writer,
+} from "../support/kv/recorded-disk.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const DISK_COUNT = 14;
+
+const SMALL: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 300 }];
+
+test.skipIf(!canRecordDisks)(
+  "a machine that fails after the disk did loses nothing that was acknowledged",
+  async () => {
+    await withDisk(async (disk) => {
+      const writer = await disk.open();
+      await writeSome(writer, 4);
+      const firstIndex = disk.entries().length;
+      disk.fail({ syncs: 1 });
+      expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
+      expect(await writeSome(writer, 3)).toEqual(["committed", "committed", "committed"]);
+      await disk.close();
+      expect(await faultsOf(disk, firstIndex)).toEqual([]);
+    });
+  },
+);
+
+test.skipIf(!canRecordDisks)(
+  "while the disk fails transactions are refused, and one of unknown fate is there wholly or never",
+  async () => {
+    await withDisk(async (disk) => {
+      const writer = await disk.open();
+      await writeSome(writer, 4);
+      const firstIndex = disk.entries().length;
+      disk.fail({ syncs: 5 });
+      // One wait of the commit, and two that were to settle it.
+      expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
+      expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
+      // LMDB has not been told of the last failures yet.
+      expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
+      await disk.close();
+      expect(await faultsOf(disk, firstIndex)).toEqual([]);
+    });
+  },
+);
+
+test.skipIf(!canRecordDisks)(
+  "a process that opens the store after the disk failed in another loses nothing either",
+  async () => {
+    await withDisk(async (disk) => {
+      const writer = await disk.open();
+      await writeSome(writer, 4);
+      const firstIndex = disk.entries().length;
+      disk.fail({ syncs: 3 });
+      expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
+      const other = await disk.open();
+      expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
+      // LMDB has not been told of the last failures yet.
+      expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
+      await disk.close();
+      expect(await faultsOf(disk, firstIndex)).toEqual([]);
+    });
+  },
+);
+
+async function writeSome(writer: Writer, count: number): Promise<string[]> {
+  const outcomes: string[] = [];
+  for (let number = 0; number < count; number++) outcomes.push((await writer.write(SMALL)).outcome);
+  return outcomes;
+}
+
+async function withDisk(body: (disk: RecordedDisk) => Promise<void>): Promise<void> {
+  await withDirectory(async (directory) => {
+    const disk = new RecordedDisk(directory);
+    try {
+      await body(disk);
+    } finally {
+      await disk.close();
+    }
+  });
+}
+
+async function faultsOf(disk: RecordedDisk, firstIndex: number): Promise<readonly string[]> {
+  const directory = join(disk.storeDirectory, "images");
+  const seeds = Array.from({ length: DISK_COUNT }, (_, number) => new SeededRandom(String(number)));
+  const { faults } = await inspect(disk.entries(), { directory, chances: seeds, firstIndex });
+  return faults;
+}

@@ -1,0 +1,164 @@
+/*
+ * Loaded before the C library (LD_PRELOAD): writes down, in order, what processes do to files named data.mdb, and lets waits for
+ * the disk and writes fail when it is told to. No wait reaches the disk: what would be on it is worked out from the record.
+ *
+ *   DISK_TRACE    the record, appended to by all processes
+ *   DISK_CONTROL  five numbers of four bytes, shared by all processes; see `struct control`
+ *
+ * A wait that fails is reported as Linux does it: once to each open file that was open at the time.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { WRITE, SYNC, SYNC_FAILED, RANGE_SYNC, RANGE_SYNC_FAILED, NOTE };
+enum { FILE_COUNT_MAX = 4096, ROOTS_END = 16384 };
+
+struct entry {
+  uint32_t kind;
+  uint32_t process;
+  uint64_t offset;
+  uint64_t length;
+};
+
+struct control {
+  int32_t lock;
+  int32_t failing_syncs;       /* so many calls of fdatasync fail from now on */
+  int32_t failing_root_writes; /* so many writes that wait for the disk */
+  int32_t full_writes;         /* so many writes behind the roots find the disk full */
+  int32_t error_sequence;      /* grows with each failure */
+};
+
+static struct control *control;
+static int trace_file = -1;
+static struct { char is_data, is_notes, waits; int32_t seen; } files[FILE_COUNT_MAX];
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+__attribute__((constructor)) static void begin(void) {
+  const char *trace = getenv("DISK_TRACE"), *shared = getenv("DISK_CONTROL");
+  if (trace == NULL || shared == NULL) return;
+  int file = REAL(open64)(shared, O_RDWR | O_CLOEXEC);
+  void *memory = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) abort();
+  control = memory;
+  trace_file = REAL(open64)(trace, O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (trace_file < 0) abort();
+}
+
+static void lock(void) {
+  while (__sync_lock_test_and_set(&control->lock, 1)) sched_yield();
+}
+
+static void unlock(void) { __sync_lock_release(&control->lock); }
+
+static void record(uint32_t kind, uint64_t offset, const void *bytes, uint64_t length) {
+  struct entry entry = {kind, (uint32_t)getpid(), offset, length};
+  struct iovec parts[] = {{&entry, sizeof entry}, {(void *)bytes, bytes == NULL ? 0 : length}};
+  ssize_t expected = (ssize_t)(parts[0].iov_len + parts[1].iov_len);
+  if (REAL(writev)(trace_file, parts, 2) != expected) abort();
+}
+
+static int is_data(int file) { return control != NULL && file >= 0 && file < FILE_COUNT_MAX && files[file].is_data; }
+
+/* Whether the wait succeeds. Under the lock. */
+static int wait_for_disk(int file, int32_t *failing, int is_range, uint64_t offset, uint64_t length) {
+  if (*failing > 0) {
+    --*failing;
+    files[file].seen = ++control->error_sequence;
+    record(is_range ? RANGE_SYNC_FAILED : SYNC_FAILED, offset, NULL, length);
+    return 0;
+  }
+  record(is_range ? RANGE_SYNC : SYNC, offset, NULL, length);
+  if (files[file].seen == control->error_sequence) return 1;
+  files[file].seen = control->error_sequence;
+  return 0;
+}
+
+int open64(const char *path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  int file = REAL(open64)(path, flags, mode);
+  if (control == NULL || file < 0 || file >= FILE_COUNT_MAX) return file;
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL ? path : slash + 1;
+  files[file].is_data = strcmp(name, "data.mdb") == 0;
+  files[file].is_notes = strcmp(name, "notes") == 0;
+  files[file].waits = (flags & O_DSYNC) != 0;
+  files[file].seen = control->error_sequence;
+  return file;
+}
+
+int close(int file) {
+  if (file >= 0 && file < FILE_COUNT_MAX) files[file].is_data = files[file].is_notes = 0;
+  return REAL(close)(file);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset) {
+  if (!is_data(file)) return REAL(pwrite64)(file, bytes, length, offset);
+  lock();
+  ssize_t written = -1;
+  if (offset >= ROOTS_END && control->full_writes > 0) {
+    control->full_writes--;
+    errno = ENOSPC;
+  } else {
+    written = REAL(pwrite64)(file, bytes, length, offset);
+    if (written > 0) record(WRITE, (uint64_t)offset, bytes, (uint64_t)written);
+    if (written > 0 && files[file].waits &&
+        !wait_for_disk(file, &control->failing_root_writes, 1, (uint64_t)offset, (uint64_t)written)) {
+      errno = EIO;
+      written = -1;
+    }
+  }
+  unlock();
+  return written;
+}
+
+/* As the one above for each part: nothing here depends on their being one. */
+ssize_t writev(int file, const struct iovec *parts, int count) {
+  if (!is_data(file)) return REAL(writev)(file, parts, count);
+  off64_t offset = lseek64(file, 0, SEEK_CUR);
+  ssize_t total = 0;
+  for (int index = 0; index < count; index++) {
+    ssize_t written = pwrite64(file, parts[index].iov_base, parts[index].iov_len, offset + total);
+    if (written < 0) return -1;
+    total += written;
+  }
+  lseek64(file, offset + total, SEEK_SET);
+  return total;
+}
+
+ssize_t write(int file, const void *bytes, size_t length) {
+  if (is_data(file)) {
+    struct iovec part = {(void *)bytes, length};
+    return writev(file, &part, 1);
+  }
+  ssize_t written = REAL(write)(file, bytes, length);
+  if (control != NULL && written > 0 && file >= 0 && file < FILE_COUNT_MAX && files[file].is_notes) {
+    lock();
+    record(NOTE, 0, bytes, (uint64_t)written);
+    unlock();
+  }
+  return written;
+}
+
+int fdatasync(int file) {
+  if (!is_data(file)) return REAL(fdatasync)(file);
+  lock();
+  int succeeded = wait_for_disk(file, &control->failing_syncs, 0, 0, 0);
+  unlock();
+  if (succeeded) return 0;
+  errno = EIO;
+  return -1;
+}

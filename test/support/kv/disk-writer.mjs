@@ -1,0 +1,43 @@
+/**
+ * Writes to the store of a folder what it is told, line by line: node disk-writer.mjs DIRECTORY NOTES. What became of each
+ * transaction goes to the file NOTES, which a recorder puts in order with the writes, and to standard output. Runs built code.
+ */
+import { openSync, writeSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
+import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
+import { KeyValueStore, Subspace, Versionstamp } from "../../../dist/kv/index.js";
+
+const [directory, notesFile] = process.argv.slice(2);
+const notes = openSync(notesFile, "a");
+const runtime = createSystemRuntime();
+const log = Subspace.fromTuple(["log"]);
+const text = (value) => new TextEncoder().encode(value);
+const engine = await openLmdbEngine({ runtime, directory });
+const kv = new KeyValueStore({ runtime, engine });
+
+/** Carries the deeds out, and writes beside them what they were: whoever reads the store can do them again and compare. */
+async function carryOut({ id, deeds }) {
+  try {
+    await kv.transact(async (tx) => {
+      for (const { kind, key, end, byteCount } of deeds) {
+        if (kind === "set") tx.set(text(key), new Uint8Array(byteCount).fill(id));
+        else if (kind === "clear") tx.clear(text(key));
+        else tx.clearRange({ begin: text(key), end: text(end) });
+      }
+      const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+      tx.setVersionstampedKey(log.packVersionstamped([stamp]), text(JSON.stringify({ id, deeds })));
+    });
+    return { id, outcome: "committed" };
+  } catch (error) {
+    return { id, outcome: error.code, reason: error.details?.reason };
+  }
+}
+
+process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
+for await (const line of createInterface({ input: process.stdin })) {
+  const said = JSON.stringify(await carryOut(JSON.parse(line)));
+  writeSync(notes, `${said}\n`);
+  process.stdout.write(`${said}\n`);
+}
+await kv.close();

@@ -1,0 +1,163 @@
+/** Opens files as a failing machine leaves them, and says what is wrong with what is found there. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { Subspace } from "../../../src/kv/index.ts";
+import { type Chance, SimulatedDisk } from "./power-failures.ts";
+import type { Deed, DiskEntry, Note } from "./recorded-disk.ts";
+
+const READER = fileURLToPath(new URL("./image-reader.mjs", import.meta.url));
+const LOG = Subspace.fromTuple(["log"]);
+
+type Row = readonly [key: string, value: string];
+interface LoggedTransaction {
+  readonly id: number;
+  readonly deeds: readonly Deed[];
+}
+
+/** What is known of transactions when a machine fails. */
+interface Promises {
+  /** They have to be there. */
+  readonly committed: ReadonlySet<number>;
+  /** They must not be there. */
+  readonly refused: ReadonlySet<number>;
+}
+
+export interface Inspection {
+  readonly imageCount: number;
+  /** What was wrong, and behind which entry the machine failed. */
+  readonly faults: readonly string[];
+}
+
+/**
+ * Lets the machine fail after each entry from the one at `firstIndex` on (one disk for all: what it did before stays), or behind some of
+ * them when `ratio` is below 1, and looks at what is left. `directory` is made.
+ */
+export async function inspect(
+  entries: readonly DiskEntry[],
+  {
+    directory,
+    chances,
+    firstIndex = 0,
+    ratio = 1,
+  }: {
+    readonly directory: string;
+    /** A disk for each. */
+    readonly chances: readonly Chance[];
+    readonly firstIndex?: number;
+    readonly ratio?: number;
+  },
+): Promise<Inspection> {
+  const check = new ImageCheck(directory);
+  const faults: string[] = [];
+  let imageCount = 0;
+  for (const [number, chance] of chances.entries()) {
+    const disk = new SimulatedDisk(chance);
+    const notes: Note[] = [];
+    for (const [index, entry] of entries.entries()) {
+      disk.take(entry);
+      if (entry.kind === "note") notes.push(JSON.parse(entry.bytes.toString()));
+      if (index < firstIndex || chance.ratio() >= ratio) continue;
+      imageCount++;
+      const fault = await check.fault(disk.imageAfterFailure(), promisesOf(notes));
+      if (fault !== undefined) faults.push(`disk ${number}, after entry ${index}: ${fault}`);
+    }
+  }
+  check.close();
+  return { imageCount, faults };
+}
+
+function promisesOf(notes: readonly Note[]): Promises {
+  const idsOf = (isAsked: (outcome: string) => boolean): Set<number> =>
+    new Set(notes.filter(({ outcome }) => isAsked(outcome)).map(({ id }) => id));
+  return {
+    committed: idsOf((outcome) => outcome === "committed"),
+    refused: idsOf((outcome) => outcome !== "committed" && outcome !== "KV_UNKNOWN_COMMIT"),
+  };
+}
+
+class ImageCheck {
+  readonly #directory: string;
+  #reader: ChildProcess | undefined;
+  #answers: AsyncIterator<string> | undefined;
+  #count = 0;
+
+  /** A folder of its own. */
+  constructor(directory: string) {
+    this.#directory = directory;
+    mkdirSync(directory);
+  }
+
+  /** What is wrong with the file; undefined when every promise is kept. */
+  async fault(image: Buffer, promises: Promises): Promise<string | undefined> {
+    const directory = join(this.#directory, String(this.#count++));
+    mkdirSync(directory);
+    writeFileSync(join(directory, "data.mdb"), image);
+    const answer = await this.#read(directory);
+    rmSync(directory, { recursive: true });
+    if (answer === undefined) return "to open it ended the process";
+    if (answer.rows === undefined) return `to open it: ${answer.error}`;
+    return faultIn(answer.rows, promises);
+  }
+
+  close(): void {
+    this.#reader?.kill();
+  }
+
+  /** Undefined when the reader died of it. */
+  async #read(
+    directory: string,
+  ): Promise<{ readonly rows?: readonly Row[]; readonly error?: string } | undefined> {
+    if (this.#answers === undefined) this.#start();
+    this.#reader?.stdin?.write(`${directory}\n`);
+    const { value, done } = await (this.#answers as AsyncIterator<string>).next();
+    if (!done) return JSON.parse(value);
+    this.#answers = undefined;
+    return undefined;
+  }
+
+  #start(): void {
+    const reader = spawn(process.execPath, [READER], { stdio: ["pipe", "pipe", "ignore"] });
+    this.#reader = reader;
+    this.#answers = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
+  }
+}
+
+function faultIn(rows: readonly Row[], { committed, refused }: Promises): string | undefined {
+  const logged = rows.filter(([key]) => isLogged(key)).map(([, value]) => parsed(value));
+  const found = new Set(logged.map(({ id }) => id));
+  const missing = [...committed].filter((id) => !found.has(id));
+  if (missing.length > 0) return `acknowledged and not there: ${missing.join()}`;
+  const surplus = [...refused].filter((id) => found.has(id));
+  if (surplus.length > 0) return `refused and there: ${surplus.join()}`;
+  if (found.size !== logged.length) return "a transaction is there twice";
+  const others = rows.filter(([key]) => !isLogged(key));
+  if (JSON.stringify(others) !== JSON.stringify(contentOf(logged)))
+    return "the rows are not theirs";
+  return undefined;
+}
+
+/** What the transactions leave, one after the other. */
+function contentOf(transactions: readonly LoggedTransaction[]): Row[] {
+  const content = new Map<string, string>();
+  for (const { id, deeds } of transactions) {
+    for (const { kind, key, end = "", byteCount = 0 } of deeds) {
+      if (kind === "set") content.set(key, Buffer.alloc(byteCount, id).toString("hex"));
+      else if (kind === "clear") content.delete(key);
+      else for (const each of content.keys()) if (each >= key && each < end) content.delete(each);
+    }
+  }
+  return [...content]
+    .map(([key, value]): Row => [Buffer.from(key).toString("hex"), value])
+    .sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
+function isLogged(key: string): boolean {
+  return key.startsWith(Buffer.from(LOG.prefix).toString("hex"));
+}
+
+function parsed(value: string): LoggedTransaction {
+  return JSON.parse(Buffer.from(value, "hex").toString());
+}

@@ -1,0 +1,114 @@
+/**
+ * What a machine that fails leaves of a file, worked out from the record of what was done to it. The system holds pages of 4,096 bytes
+ * in memory. A wait for the disk that succeeds puts all changed ones there; one that fails puts some there, and the system takes the
+ * others for written all the same. Between waits it writes whatever it likes, and a page that is being written when the machine
+ * fails is there in part, by sectors of 512 bytes.
+ */
+import type { DiskEntry } from "./recorded-disk.ts";
+
+const PAGE_BYTES = 4_096;
+const SECTOR_BYTES = 512;
+
+/** Chance, for what the disk does by itself. */
+export interface Chance {
+  /** From 0 to below 1. */
+  ratio(): number;
+}
+
+export class SimulatedDisk {
+  readonly #chance: Chance;
+  /** As processes see the file. */
+  #file: Buffer = Buffer.alloc(0);
+  /** As it is on the disk. */
+  #disk: Buffer = Buffer.alloc(0);
+  /** Numbers of pages that are to be written. */
+  readonly #changed = new Set<number>();
+
+  constructor(chance: Chance) {
+    this.#chance = chance;
+  }
+
+  take(entry: DiskEntry): void {
+    switch (entry.kind) {
+      case "write":
+        this.#write(entry);
+        break;
+      case "sync":
+        for (const page of this.#changed) this.#flush(page);
+        this.#changed.clear();
+        break;
+      case "range-sync":
+        this.#settle(pagesOf(entry), () => true);
+        break;
+      case "sync-failed":
+        this.#settle([...this.#changed], () => this.#toss());
+        break;
+      case "range-sync-failed":
+        this.#settle(pagesOf(entry), () => this.#toss());
+        break;
+      case "note":
+        break;
+    }
+  }
+
+  /** What is there if the machine fails now. Asked again, chance may have it otherwise. */
+  imageAfterFailure(): Buffer {
+    const image = Buffer.from(this.#disk);
+    const keptRatio = this.#keptRatio();
+    for (const page of this.#changed) {
+      const isTorn = this.#toss();
+      const isKept = this.#chance.ratio() < keptRatio;
+      const step = isTorn ? SECTOR_BYTES : PAGE_BYTES;
+      const end = Math.min((page + 1) * PAGE_BYTES, this.#file.length);
+      for (let at = page * PAGE_BYTES; at < end; at += step) {
+        if (isTorn ? this.#chance.ratio() < keptRatio : isKept) {
+          this.#file.copy(image, at, at, Math.min(at + step, end));
+        }
+      }
+    }
+    return image;
+  }
+
+  /** Nothing and all are as likely as some. */
+  #keptRatio(): number {
+    return Math.min(1, Math.max(0, this.#chance.ratio() * 2 - 0.5));
+  }
+
+  #write({ offset, bytes }: DiskEntry): void {
+    const length = Math.max(this.#file.length, offset + bytes.length);
+    this.#file = grown(this.#file, length);
+    this.#disk = grown(this.#disk, length);
+    // The system writes some by itself, also what is about to change once more.
+    for (const page of this.#changed) if (this.#chance.ratio() < 0.02) this.#flush(page);
+    bytes.copy(this.#file, offset);
+    for (const page of pagesOf({ offset, byteCount: bytes.length })) this.#changed.add(page);
+  }
+
+  #settle(pages: readonly number[], isWritten: () => boolean): void {
+    for (const page of pages) {
+      if (!this.#changed.delete(page)) continue;
+      if (isWritten()) this.#flush(page);
+    }
+  }
+
+  #flush(page: number): void {
+    const begin = page * PAGE_BYTES;
+    this.#file.copy(this.#disk, begin, begin, Math.min(begin + PAGE_BYTES, this.#file.length));
+  }
+
+  #toss(): boolean {
+    return this.#chance.ratio() < 0.5;
+  }
+}
+
+function pagesOf({ offset, byteCount }: { offset: number; byteCount: number }): number[] {
+  const first = Math.floor(offset / PAGE_BYTES);
+  const end = Math.ceil((offset + byteCount) / PAGE_BYTES);
+  return Array.from({ length: end - first }, (_, index) => first + index);
+}
+
+function grown(bytes: Buffer, length: number): Buffer {
+  return bytes.length >= length
+    ? bytes
+    : Buffer.concat([bytes, Buffer.alloc(length - bytes.length)]);
+}

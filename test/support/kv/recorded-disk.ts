@@ -1,0 +1,169 @@
+/**
+ * Processes that write to one store while `disk-recorder.c` writes down what reaches its file, and lets the disk fail when a test
+ * says so.
+ */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const SOURCE = fileURLToPath(new URL("./disk-recorder.c", import.meta.url));
+const WRITER = fileURLToPath(new URL("./disk-writer.mjs", import.meta.url));
+
+/** Of `struct control`. */
+const CONTROL_BYTES = 20;
+const FAULT_OFFSETS = { syncs: 4, rootWrites: 8, fullWrites: 12 };
+const KINDS = ["write", "sync", "sync-failed", "range-sync", "range-sync-failed", "note"] as const;
+const ENTRY_BYTES = 24;
+
+/** Where there is a C compiler for Linux, and a C library that takes the recorder. */
+export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
+
+export interface Deed {
+  readonly kind: "set" | "clear" | "clearRange";
+  readonly key: string;
+  /** Of a range. */
+  readonly end?: string;
+  /** Of the value, which holds the transaction's number in each byte. */
+  readonly byteCount?: number;
+}
+
+/** What became of a transaction: "committed", or the code of the error. */
+export interface Note {
+  readonly id: number;
+  readonly outcome: string;
+  readonly reason?: string;
+}
+
+export interface DiskEntry {
+  readonly kind: (typeof KINDS)[number];
+  readonly offset: number;
+  /** Of a write or a wait for a part of the file. */
+  readonly byteCount: number;
+  /** Of a write, or the text of a note. */
+  readonly bytes: Buffer;
+}
+
+export class RecordedDisk {
+  readonly #directory: string;
+  readonly #library: string;
+  readonly #writers: Writer[] = [];
+  #lastId = 0;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#library = join(directory, "disk-recorder.so");
+    execFileSync("cc", ["-O1", "-shared", "-fPIC", "-o", this.#library, SOURCE, "-ldl"]);
+    mkdirSync(this.storeDirectory);
+    writeFileSync(this.#traceFile, "");
+    writeFileSync(this.#controlFile, Buffer.alloc(CONTROL_BYTES));
+  }
+
+  get storeDirectory(): string {
+    return join(this.#directory, "store");
+  }
+
+  /** Another process that writes. */
+  async open(): Promise<Writer> {
+    const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
+      stdio: ["pipe", "pipe", "inherit"],
+      env: {
+        ...process.env,
+        LD_PRELOAD: this.#library,
+        DISK_TRACE: this.#traceFile,
+        DISK_CONTROL: this.#controlFile,
+      },
+    });
+    const writer = new Writer(child, () => ++this.#lastId);
+    this.#writers.push(writer);
+    await writer.answer();
+    return writer;
+  }
+
+  /** So many of the next waits for the disk, writes that wait for it, or other writes fail. */
+  fail(faults: Partial<Record<keyof typeof FAULT_OFFSETS, number>>): void {
+    const file = openSync(this.#controlFile, "r+");
+    for (const [name, count] of Object.entries(faults)) {
+      const bytes = Buffer.alloc(4);
+      bytes.writeInt32LE(count);
+      writeSync(file, bytes, 0, 4, FAULT_OFFSETS[name as keyof typeof FAULT_OFFSETS]);
+    }
+    closeSync(file);
+  }
+
+  /** What was done to the file so far, by all processes, in order. */
+  entries(): DiskEntry[] {
+    const trace = readFileSync(this.#traceFile);
+    const entries: DiskEntry[] = [];
+    for (let at = 0; at < trace.length; ) {
+      const kind = KINDS[trace.readUInt32LE(at)] as DiskEntry["kind"];
+      const byteCount = Number(trace.readBigUInt64LE(at + 16));
+      const offset = Number(trace.readBigUInt64LE(at + 8));
+      at += ENTRY_BYTES;
+      const storedCount = kind === "write" || kind === "note" ? byteCount : 0;
+      entries.push({ kind, offset, byteCount, bytes: trace.subarray(at, at + storedCount) });
+      at += storedCount;
+    }
+    return entries;
+  }
+
+  /** Ends all processes, as a machine does that fails. */
+  async close(): Promise<void> {
+    await Promise.all(this.#writers.map((writer) => writer.kill()));
+  }
+
+  get #traceFile(): string {
+    return join(this.#directory, "trace");
+  }
+
+  get #controlFile(): string {
+    return join(this.#directory, "control");
+  }
+
+  get #notesFile(): string {
+    return join(this.#directory, "notes");
+  }
+}
+
+export class Writer {
+  readonly #child: ChildProcess;
+  readonly #drawId: () => number;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(child: ChildProcess, drawId: () => number) {
+    this.#child = child;
+    this.#drawId = drawId;
+    const input = child.stdout as NonNullable<typeof child.stdout>;
+    this.#lines = createInterface({ input })[Symbol.asyncIterator]();
+  }
+
+  /** One transaction. */
+  async write(deeds: readonly Deed[]): Promise<Note> {
+    this.#child.stdin?.write(`${JSON.stringify({ id: this.#drawId(), deeds })}\n`);
+    return (await this.answer()) as Note;
+  }
+
+  async answer(): Promise<unknown> {
+    const { value, done } = await this.#lines.next();
+    if (done) throw new Error("The writer ended");
+    return JSON.parse(value);
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, "exit");
+    this.#child.kill("SIGKILL");
+    await exited;
+  }
+}
+
+function hasCompiler(): boolean {
+  try {
+    execFileSync("cc", ["--version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
