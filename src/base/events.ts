@@ -54,7 +54,11 @@ export interface Events {
   /** A worker could not strike itself off. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
   "kv.available": { readonly engine: string; readonly waitedMs?: number };
-  "kv.unavailable": { readonly engine: string; readonly waitedMs?: number };
+  "kv.unavailable": {
+    readonly engine: string;
+    readonly waitedMs?: number;
+    readonly reason?: string;
+  };
   "kv.retry": { readonly code: string | undefined; readonly attempt: number };
   /** The store failed a run: the queue finds its job by its silence. */
   "replication.abandoned": { readonly jobId: string; readonly error: string };

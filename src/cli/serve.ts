@@ -50,6 +50,8 @@ export async function serve(flags: ServeFlags): Promise<void> {
       }
       process.stdout.write(`listening on ${server.url}\n`);
     }
+    // Its jobs and its clients are taken over by other nodes, or by this one when it has been started again.
+    void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
       server.stop().then(

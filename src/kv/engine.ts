@@ -3,6 +3,7 @@
  * one retry loop above it. An engine with synchronous snapshots builds its transactions with `buffered-transaction`,
  * which has read-your-writes, conflict ranges and limits. FoundationDB's client has all of these itself.
  */
+import type { KeyValueError } from "./kv-error.ts";
 import type { Commit, ReadTransaction, Transaction, Watch } from "./transaction.ts";
 
 export type CommitEffect = (commit: Commit) => void;
@@ -22,8 +23,10 @@ export interface Engine {
   readonly name: string;
   /** `attempt` counts from 0 within one call of `transact` or `read`. */
   begin(attempt?: number): EngineTransaction;
-  /** False while the store does not answer, though it may again; absent where that cannot be. */
+  /** False while the store does not answer, or when it will not any more; absent where that cannot be. */
   isAvailable?(): boolean;
+  /** Resolves when the store can serve this process no more, but perhaps another; absent where that cannot be. */
+  readonly failed?: Promise<KeyValueError> | undefined;
   /** Ends all watches with KV_CLOSED and frees what the engine holds. Safe to call twice. */
   close(): Promise<void>;
 }

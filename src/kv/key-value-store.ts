@@ -78,7 +78,12 @@ export class KeyValueStore {
     return this.#run(options, (run) => this.#read(body, options, run));
   }
 
-  /** False while the store does not answer: what is asked of it waits. */
+  /** Resolves with the reason when the store can serve this process no more. Another process may be able to open it. */
+  get failed(): Promise<KeyValueError> {
+    return this.#engine.failed ?? new Promise(() => {});
+  }
+
+  /** False while the store does not answer: what is asked of it waits, or is refused. */
   isAvailable(): boolean {
     return this.#engine.isAvailable?.() ?? true;
   }

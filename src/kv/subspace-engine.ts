@@ -41,6 +41,10 @@ export class SubspaceEngine implements Engine {
     };
   }
 
+  get failed(): Engine["failed"] {
+    return this.#engine.failed;
+  }
+
   isAvailable(): boolean {
     return this.#engine.isAvailable?.() ?? true;
   }

@@ -56,6 +56,8 @@ export interface RunningServer {
   /** `http://HOST:PORT`; undefined for a node that serves no API. */
   readonly url: string | undefined;
   readonly administrators: boolean;
+  /** Resolves when the store can serve this process no more: it has to be ended, and may be started again. */
+  readonly failed: Promise<Error>;
   /** Stops in good order. Safe to call twice. */
   stop(): Promise<void>;
 }
@@ -108,6 +110,7 @@ async function startNode(
   return {
     url: nodeServer && shown.url.replace(/\/$/, ""),
     administrators: config.configuration.section("admins").size > 0,
+    failed: kv.failed,
     stop: () => {
       stopped ??= (async () => {
         stopping.abort(new Error("The node is stopping"));

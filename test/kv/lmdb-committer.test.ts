@@ -46,12 +46,12 @@ async function withCommitter(
 ): Promise<void> {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
-    let isFailed = false;
+    let isToFail = false;
     const failing = new Proxy(database, {
       get(target, name) {
-        if (name !== "transactionSync" || isFailed) return bound(target, name);
+        if (name !== "transactionSync" || !isToFail) return bound(target, name);
         return (work: () => unknown, flags: number): unknown => {
-          isFailed = true;
+          isToFail = false;
           target.transactionSync(() => {
             work();
             return ABORT;
@@ -62,6 +62,7 @@ async function withCommitter(
       },
     });
     const committer = new LmdbCommitter(failing, directory);
+    isToFail = true;
     body(committer);
     committer.close();
     await database.close();

@@ -16,6 +16,8 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const DISK_COUNT = 14;
 
+/** More than a redo record holds. */
+const LARGE: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
 const SMALL: readonly Deed[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
 test.skipIf(!canRecordDisks)(
@@ -66,6 +68,30 @@ test.skipIf(!canRecordDisks)(
       expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
       // LMDB has not been told of the last failures yet.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
+      await disk.close();
+      expect(await faultsOf(disk, firstIndex)).toEqual([]);
+    });
+  },
+);
+
+test.skipIf(!canRecordDisks)(
+  "a process whose root could not be written refuses everything at once, and the next one goes on",
+  async () => {
+    await withDisk(async (disk) => {
+      const writer = await disk.open();
+      await writeSome(writer, 4);
+      const firstIndex = disk.entries().length;
+      disk.fail({ rootWrites: 1 });
+      expect(await writer.write(LARGE)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
+      expect(await writer.write(SMALL, "retry")).toMatchObject({
+        outcome: "KV_UNAVAILABLE",
+        reason: expect.stringContaining("has to be started again"),
+      });
+      expect(await writer.state()).toEqual({ isAvailable: false, read: "KV_UNAVAILABLE" });
+      expect(await writeSome(writer, 2)).toEqual(["KV_UNAVAILABLE", "KV_UNAVAILABLE"]);
+      const other = await disk.open();
+      expect(await other.state()).toEqual({ isAvailable: true, read: "done" });
+      expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
     });

@@ -18,6 +18,7 @@ export class LmdbChangeFeed {
   readonly #database: LmdbDatabase;
   readonly #snapshots: LmdbSnapshots;
   readonly #directory: string;
+  readonly #onError: (error: unknown) => void;
   readonly #watches = new WatchRegistry();
   /** All writes up to here have been announced. */
   #announcedVersion = 0;
@@ -25,10 +26,17 @@ export class LmdbChangeFeed {
   #poll: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(database: LmdbDatabase, snapshots: LmdbSnapshots, directory: string) {
+  /** `onError`: the store cannot be read. */
+  constructor(
+    database: LmdbDatabase,
+    snapshots: LmdbSnapshots,
+    directory: string,
+    onError: (error: unknown) => void,
+  ) {
     this.#database = database;
     this.#snapshots = snapshots;
     this.#directory = directory;
+    this.#onError = onError;
   }
 
   /** A watch for the first write to `key` after `version`. */
@@ -68,7 +76,12 @@ export class LmdbChangeFeed {
   #listen(): void {
     if (this.#poll !== undefined || this.#closed) return;
     const ring = (): void => {
-      if (!this.#watches.isEmpty) this.announce();
+      if (this.#watches.isEmpty) return;
+      try {
+        this.announce();
+      } catch (error) {
+        this.#onError(error);
+      }
     };
     this.#poll = setInterval(ring, POLL_MS);
     this.#poll.unref();

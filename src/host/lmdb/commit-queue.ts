@@ -43,6 +43,7 @@ const THREAD_FILE = builtFile(import.meta.url, "committer-thread.js");
 export class LmdbCommitQueue {
   readonly #data: CommitterThreadData;
   readonly #onCommitted: () => void;
+  readonly #onGivenUp: () => void;
   #thread: Worker | undefined;
   #outbox: ByteWriter | undefined;
   readonly #spares: ArrayBuffer[] = [];
@@ -50,10 +51,11 @@ export class LmdbCommitQueue {
   #pending: PendingCommit[] = [];
   #closed = false;
 
-  /** `onCommitted` runs after each group of which something was committed. */
-  constructor(data: CommitterThreadData, onCommitted: () => void) {
+  /** `onCommitted` runs after each group of which something was committed; `onGivenUp` when nothing can be any more. */
+  constructor(data: CommitterThreadData, onCommitted: () => void, onGivenUp: () => void) {
     this.#data = data;
     this.#onCommitted = onCommitted;
+    this.#onGivenUp = onGivenUp;
   }
 
   /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
@@ -113,6 +115,7 @@ export class LmdbCommitQueue {
       if (answer.kind === "group") this.#settle(answer);
       else if (answer.kind === "spent") this.#keep(answer.memory);
       else if (answer.kind === "ready") onReady();
+      else if (answer.kind === "given-up") this.#onGivenUp();
       else reason = answer.reason;
     });
     thread.on("error", (error) => {

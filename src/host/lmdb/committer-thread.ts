@@ -61,6 +61,7 @@ function run(port: NonNullable<typeof parentPort>): void {
       ringBell();
       answer(outcome);
     }
+    if (committer.isGivenUp) answer({ kind: "given-up" });
     // Whatever was written is a copy by now. Left to this thread it would lie about until its next garbage collection, which
     // a thread that makes so few objects seldom has.
     for (const memory of spent) {

@@ -7,7 +7,7 @@
  */
 import { ABORT, TransactionFlags } from "lmdb";
 import { READ_VERSION_AGE_MS_MAX, Resolver } from "../../kv/index.ts";
-import { reasonOf } from "./environment.ts";
+import { GIVEN_UP_REASON, isGivenUp, reasonOf } from "./environment.ts";
 import {
   encodeVersion,
   type LmdbDatabase,
@@ -63,6 +63,7 @@ export class LmdbCommitter {
   readonly #database: LmdbDatabase;
   readonly #directory: string;
   readonly #redo: RedoWriter | undefined;
+  #isGivenUp = false;
   #resolver: Resolver | undefined;
   /** The resolver knows every write up to here. */
   #knownVersion = 0;
@@ -77,11 +78,24 @@ export class LmdbCommitter {
     this.#database = database;
     this.#directory = directory;
     this.#redo = RedoWriter.open(database, directory);
+    this.#database.transactionSync(() => {
+      this.#redo?.settle(this.#lastVersion() + 1);
+      return ABORT;
+    }, WAIT_TWICE);
+  }
+
+  /** Nothing can be committed in this process any more. */
+  get isGivenUp(): boolean {
+    return this.#isGivenUp;
   }
 
   /** Never throws: a failure is the outcome of all. */
   commit(requests: readonly PackedRequest[]): CommitterAnswer & { kind: "group" } {
     const outcomes = new Uint8Array(requests.length);
+    if (this.#isGivenUp) {
+      outcomes.fill(outcomeIndex("unavailable"));
+      return { kind: "group", version: 0, outcomes, reason: GIVEN_UP_REASON };
+    }
     const mark = Math.random();
     const group = { requests, outcomes, mark, isBegun: false, version: 0 };
     try {
@@ -95,6 +109,7 @@ export class LmdbCommitter {
     } catch (error) {
       // The noted commits failed or are unknown: it reads the log again.
       this.#resolver = undefined;
+      this.#isGivenUp = isGivenUp(error);
       outcomes.fill(outcomeIndex(this.#mayBeCommitted(group) ? "unknown" : "unavailable"));
       return {
         kind: "group",
@@ -143,16 +158,27 @@ export class LmdbCommitter {
     let isCommitted = false;
     try {
       this.#database.transactionSync(() => {
+        const lastVersion = this.#lastVersion();
         const record = this.#database.get(logKey(version));
         isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
         // Another process may have made the version, and written the record of it.
-        if (readLastVersion(this.#database) < version) this.#redo?.settle(version);
+        if (lastVersion < version) this.#redo?.settle(version);
         return ABORT;
       }, WAIT_TWICE);
-    } catch {
+    } catch (error) {
+      this.#isGivenUp ||= isGivenUp(error);
       return true;
     }
     return isCommitted;
+  }
+
+  /**
+   * Inside a transaction, first of all: throws when LMDB has given the environment up. The library does not say then that there is no
+   * transaction and nobody holds the lock; but what is read comes from a snapshot, and a new one cannot be had.
+   */
+  #lastVersion(): number {
+    this.#database.resetReadTxn();
+    return readLastVersion(this.#database);
   }
 
   /** Whether any request was applied. */
@@ -187,7 +213,7 @@ export class LmdbCommitter {
    * commits now and then learns nothing. Returns the last version.
    */
   #catchUp(requests: readonly PackedRequest[], nowMs: number): number {
-    const lastVersion = readLastVersion(this.#database);
+    const lastVersion = this.#lastVersion();
     const askedVersion = earliestRead(requests, lastVersion);
     if (this.#resolver === undefined) this.#firstLogged = this.#oldestLogged();
     const begunVersion = this.#resolver?.knownAfter === this.#begunVersion ? this.#begunVersion : 0;

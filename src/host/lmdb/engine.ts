@@ -15,7 +15,7 @@ import {
 } from "../../kv/index.ts";
 import { LmdbChangeFeed } from "./change-feed.ts";
 import { LmdbCommitQueue } from "./commit-queue.ts";
-import { openEnvironment, unavailable } from "./environment.ts";
+import { GIVEN_UP_REASON, isGivenUp, openEnvironment, unavailable } from "./environment.ts";
 import type { LmdbDatabase } from "./layout.ts";
 import { LmdbSnapshots } from "./snapshots.ts";
 
@@ -44,7 +44,10 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> 
 
 export class LmdbEngine implements Engine {
   readonly name = "lmdb";
+  /** Resolves when LMDB has given the store up for this process. */
+  readonly failed: Promise<KeyValueError>;
   readonly #clock: Runtime["clock"];
+  readonly #trace: Runtime["trace"];
   readonly #directory: string;
   readonly #database: LmdbDatabase;
   readonly #snapshots: LmdbSnapshots;
@@ -52,16 +55,29 @@ export class LmdbEngine implements Engine {
   readonly #commits: LmdbCommitQueue;
   readonly #pool = new SlabPool();
   readonly #cleaning: NodeJS.Timeout;
+  #failure: KeyValueError | undefined;
+  #onFailed: (failure: KeyValueError) => void = () => {};
   #closing: Promise<void> | undefined;
 
   /** Use `openLmdbEngine`. */
   constructor({ runtime, directory, mapBytes }: LmdbOptions, database: LmdbDatabase) {
+    this.failed = new Promise((resolve) => {
+      this.#onFailed = resolve;
+    });
     this.#clock = runtime.clock;
+    this.#trace = runtime.trace;
     this.#directory = directory;
     this.#database = database;
     this.#snapshots = new LmdbSnapshots(database);
-    this.#changes = new LmdbChangeFeed(database, this.#snapshots, directory);
-    this.#commits = new LmdbCommitQueue({ directory, mapBytes }, () => this.#changes.announce());
+    this.#changes = new LmdbChangeFeed(database, this.#snapshots, directory, (error) => {
+      if (!isGivenUp(error)) throw error;
+      this.#giveUp();
+    });
+    this.#commits = new LmdbCommitQueue(
+      { directory, mapBytes },
+      () => this.#changes.announce(),
+      () => this.#giveUp(),
+    );
     this.#cleaning = setInterval(() => this.#snapshots.freeOld(), CLEANING_MS);
     this.#cleaning.unref();
   }
@@ -75,13 +91,20 @@ export class LmdbEngine implements Engine {
     return this.#commits.open();
   }
 
+  isAvailable(): boolean {
+    return this.#failure === undefined;
+  }
+
   begin(): EngineTransaction {
-    if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    this.#assertUsable();
     return new BufferedTransaction({
       clock: this.#clock,
       pool: this.#pool,
       snapshot: () => this.#snapshot(),
-      commit: (request) => this.#commits.commit(request),
+      commit: (request) => {
+        if (this.#failure !== undefined) throw this.#failure;
+        return this.#commits.commit(request);
+      },
       watch: (key, version) => this.#changes.arm(key, version),
     });
   }
@@ -99,11 +122,27 @@ export class LmdbEngine implements Engine {
   }
 
   #snapshot(): ReturnType<LmdbSnapshots["take"]> {
-    if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    this.#assertUsable();
     try {
       return this.#snapshots.take();
     } catch (error) {
+      if (isGivenUp(error)) this.#giveUp();
       throw unavailable(error, this.#directory);
     }
+  }
+
+  #assertUsable(): void {
+    if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Nothing can be read or written any more, nor will it be: all is refused at once, and whoever waits for `failed` ends the process. */
+  #giveUp(): void {
+    if (this.#failure !== undefined) return;
+    const details = { reason: GIVEN_UP_REASON, directory: this.#directory };
+    this.#failure = new KeyValueError("KV_UNAVAILABLE", details);
+    this.#changes.close();
+    this.#trace.event("kv.unavailable", { engine: this.name, reason: GIVEN_UP_REASON });
+    this.#onFailed(this.#failure);
   }
 }

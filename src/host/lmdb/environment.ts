@@ -51,8 +51,17 @@ export function unavailable(error: unknown, directory: string): Error {
   );
 }
 
+/** Whether LMDB has given up the environment: it could not write a root, and serves no thread of this process any more. */
+export function isGivenUp(error: unknown): boolean {
+  return error instanceof Error && error.message.includes("MDB_PANIC");
+}
+
+export const GIVEN_UP_REASON =
+  "LMDB could not write its root and has given the store up for this process, which has to be started again";
+
 export function reasonOf(error: unknown, directory: string): string {
   const message = error instanceof Error ? error.message : String(error);
+  if (isGivenUp(error)) return GIVEN_UP_REASON;
   const code = (error as { code?: unknown }).code;
   // LMDB calls a page that was written by half an error of input or output.
   if (code === 28 || /ENOSPC|No space left/.test(message) || freeBytes(directory) < FULL_BYTES) {

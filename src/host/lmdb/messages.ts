@@ -29,6 +29,8 @@ export type CommitterAnswer =
     }
   /** Memory of requests that are answered, to be written in again. */
   | { readonly kind: "spent"; readonly memory: ArrayBuffer }
+  /** LMDB serves this process no more. */
+  | { readonly kind: "given-up" }
   | { readonly kind: "failed"; readonly reason: string };
 
 /** A request as the committer reads it: conflicts as texts, mutations still packed. */

@@ -17,26 +17,46 @@ const engine = await openLmdbEngine({ runtime, directory });
 const kv = new KeyValueStore({ runtime, engine });
 
 /** Carries the deeds out, and writes beside them what they were: whoever reads the store can do them again and compare. */
-async function carryOut({ id, deeds }) {
+async function carryOut({ id, deeds, whenUnknown }) {
   try {
-    await kv.transact(async (tx) => {
-      for (const { kind, key, end, byteCount } of deeds) {
-        if (kind === "set") tx.set(text(key), new Uint8Array(byteCount).fill(id));
-        else if (kind === "clear") tx.clear(text(key));
-        else tx.clearRange({ begin: text(key), end: text(end) });
-      }
-      const stamp = Versionstamp.incomplete(tx.nextUserVersion());
-      tx.setVersionstampedKey(log.packVersionstamped([stamp]), text(JSON.stringify({ id, deeds })));
-    });
+    await kv.transact(
+      async (tx) => {
+        for (const { kind, key, end, byteCount } of deeds) {
+          if (kind === "set") tx.set(text(key), new Uint8Array(byteCount).fill(id));
+          else if (kind === "clear") tx.clear(text(key));
+          else tx.clearRange({ begin: text(key), end: text(end) });
+        }
+        const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+        tx.setVersionstampedKey(
+          log.packVersionstamped([stamp]),
+          text(JSON.stringify({ id, deeds })),
+        );
+      },
+      { whenUnknown },
+    );
     return { id, outcome: "committed" };
   } catch (error) {
     return { id, outcome: error.code, reason: error.details?.reason };
   }
 }
 
+async function state() {
+  const reading = kv.read((tx) => tx.get(text("row")));
+  const read = await reading.then(
+    () => "done",
+    (error) => error.code,
+  );
+  return { isAvailable: kv.isAvailable(), read };
+}
+
 process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
 for await (const line of createInterface({ input: process.stdin })) {
-  const said = JSON.stringify(await carryOut(JSON.parse(line)));
+  const asked = JSON.parse(line);
+  if (asked.deeds === undefined) {
+    process.stdout.write(`${JSON.stringify(await state())}\n`);
+    continue;
+  }
+  const said = JSON.stringify(await carryOut(asked));
   writeSync(notes, `${said}\n`);
   process.stdout.write(`${said}\n`);
 }

@@ -65,16 +65,20 @@ export class RecordedDisk {
     return join(this.#directory, "store");
   }
 
+  /** Of a process whose stores are recorded. */
+  get environment(): Readonly<Record<string, string>> {
+    return {
+      LD_PRELOAD: this.#library,
+      DISK_TRACE: this.#traceFile,
+      DISK_CONTROL: this.#controlFile,
+    };
+  }
+
   /** Another process that writes. */
   async open(): Promise<Writer> {
     const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
       stdio: ["pipe", "pipe", "inherit"],
-      env: {
-        ...process.env,
-        LD_PRELOAD: this.#library,
-        DISK_TRACE: this.#traceFile,
-        DISK_CONTROL: this.#controlFile,
-      },
+      env: { ...process.env, ...this.environment },
     });
     const writer = new Writer(child, () => ++this.#lastId);
     this.#writers.push(writer);
@@ -140,9 +144,15 @@ export class Writer {
   }
 
   /** One transaction. */
-  async write(deeds: readonly Deed[]): Promise<Note> {
-    this.#child.stdin?.write(`${JSON.stringify({ id: this.#drawId(), deeds })}\n`);
+  async write(deeds: readonly Deed[], whenUnknown: "throw" | "retry" = "throw"): Promise<Note> {
+    this.#child.stdin?.write(`${JSON.stringify({ id: this.#drawId(), deeds, whenUnknown })}\n`);
     return (await this.answer()) as Note;
+  }
+
+  /** Whether the store says that it is available, and how a read ends: "done", or the code of the error. */
+  state(): Promise<unknown> {
+    this.#child.stdin?.write("{}\n");
+    return this.answer();
   }
 
   async answer(): Promise<unknown> {
