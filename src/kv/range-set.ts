@@ -21,6 +21,18 @@ export class RangeSet {
     bounds.splice(from, to - from, newBegin, newEnd);
   }
 
+  /** Takes every key from `begin`, inclusive, to `end`, exclusive, out of the set. */
+  remove(begin: string, end: string): void {
+    if (begin >= end) return;
+    const bounds = this.#bounds;
+    const from = lowerBound(bounds, begin);
+    const to = upperBound(bounds, end);
+    const cut: string[] = [];
+    if (from % 2 === 1) cut.push(begin);
+    if (to % 2 === 1) cut.push(end);
+    bounds.splice(from, to - from, ...cut);
+  }
+
   contains(key: string): boolean {
     return upperBound(this.#bounds, key) % 2 === 1;
   }

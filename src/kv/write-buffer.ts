@@ -18,12 +18,18 @@ export type BufferedWrite =
 
 const STAMPED = "setVersionstampedValue";
 
+/** A write whose key the commit completes. Its version will not be lower than `versionMin`. */
+interface StampedKey {
+  readonly mutation: Mutation & { readonly kind: "setVersionstampedKey" };
+  readonly versionMin: number;
+}
+
 type Operation = Mutation & { readonly kind: AtomicOperation };
 
 export class WriteBuffer {
   readonly #writes = new SortedMap<BufferedWrite>();
   readonly #cleared = new RangeSet();
-  readonly #stampedKeys: Mutation[] = [];
+  readonly #stampedKeys: StampedKey[] = [];
   /** The places of versionstamped keys: the result of a read there is not known yet. */
   readonly #unreadable = new RangeSet();
   /** Of the last versionstamped key, what stands before the stamp. */
@@ -63,6 +69,7 @@ export class WriteBuffer {
     const to = keyText(end);
     this.#writes.deleteRange(from, to);
     this.#cleared.add(from, to);
+    this.#clearStamped(from, to);
   }
 
   operate(kind: AtomicOperation, key: Key, operand: Value): void {
@@ -97,15 +104,32 @@ export class WriteBuffer {
     const { offset } = key;
     const text = keyText(key.bytes);
     const ownValue = this.#arena.copy(value);
-    this.#stampedKeys.push({ kind: "setVersionstampedKey", key: text, offset, value: ownValue });
+    this.#stampedKeys.push({
+      mutation: { kind: "setVersionstampedKey", key: text, offset, value: ownValue },
+      versionMin,
+    });
     // Most of a transaction's differ in nothing but the user version behind.
     const last = this.#lastStampedPrefix;
     if (last?.length === offset && text.startsWith(last)) return;
     const prefix = text.slice(0, offset);
     this.#lastStampedPrefix = prefix;
-    const lowest = new Uint8Array(8);
-    new DataView(lowest.buffer).setBigUint64(0, BigInt(versionMin));
-    this.#unreadable.add(prefix + keyText(lowest), prefix + BEHIND_STAMPS_TEXT);
+    this.#unreadable.add(prefix + versionText(versionMin), prefix + BEHIND_STAMPS_TEXT);
+  }
+
+  /** As FoundationDB has it: such a key lies where the lowest versionstamp that it can get would put it. */
+  #clearStamped(from: string, to: string): void {
+    if (this.#stampedKeys.length === 0) return;
+    this.#unreadable.remove(from, to);
+    this.#lastStampedPrefix = undefined;
+    const kept = this.#stampedKeys.filter((each) => {
+      // Hardly any range that is cleared has anything to do with such a key.
+      if (!mayLieWithin(each.mutation, from, to)) return true;
+      const lowest = lowestKey(each);
+      return lowest < from || lowest >= to;
+    });
+    if (kept.length < this.#stampedKeys.length) {
+      this.#stampedKeys.splice(0, this.#stampedKeys.length, ...kept);
+    }
   }
 
   /** The last write to the key, or "cleared" when a range around it was; undefined when this transaction left it alone. */
@@ -163,7 +187,7 @@ export class WriteBuffer {
       return true;
     });
     // A versionstamped key is new, so nothing else in the transaction can have meant it.
-    for (const stamped of this.#stampedKeys) mutations.push(stamped);
+    for (const { mutation } of this.#stampedKeys) mutations.push(mutation);
     return mutations;
   }
 
@@ -199,6 +223,23 @@ function joined(operations: readonly Operation[], next: Operation): readonly Ope
   }
   const operand = applyAtomic(next.kind, last.operand, next.operand);
   return [...operations.slice(0, -1), { ...next, operand }];
+}
+
+/** Whether what stands before the stamp allows it. */
+function mayLieWithin({ key, offset }: StampedKey["mutation"], from: string, to: string): boolean {
+  const prefix = key.slice(0, offset);
+  return prefix < to && prefix + BEHIND_STAMPS_TEXT > from;
+}
+
+function lowestKey({ mutation: { key, offset }, versionMin }: StampedKey): string {
+  return `${key.slice(0, offset)}${versionText(versionMin)}\0\0${key.slice(offset + 10)}`;
+}
+
+/** The first eight bytes of a versionstamp. */
+function versionText(version: number): string {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(version));
+  return keyText(bytes);
 }
 
 /** Behind all that can follow a prefix with a versionstamp: no stamp has so high a version. */

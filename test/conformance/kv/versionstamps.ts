@@ -99,6 +99,39 @@ export function versionstampTests(fixture: () => Fixture): void {
     ).rejects.toThrow();
   });
 
+  test("to clear a range clears the versionstamped keys of the transaction that lie there", async () => {
+    await append("before");
+    await fixture().kv.transact(async (tx) => {
+      await tx.readVersion();
+      const key = log.packVersionstamped([Versionstamp.incomplete(tx.nextUserVersion()), "gone"]);
+      tx.setVersionstampedKey(key, bytes("gone"));
+      tx.clearRange({ begin: bytes("elsewhere"), end: bytes("elsewhere0") });
+      tx.clearRange(log.range());
+      expect((await tx.getRangePage(log.range())).entries).toEqual([]);
+      const later = log.packVersionstamped([
+        Versionstamp.incomplete(tx.nextUserVersion()),
+        "later",
+      ]);
+      tx.setVersionstampedKey(later, bytes("later"));
+    });
+    expect((await entries()).map(([, name]) => name)).toEqual(["later"]);
+  });
+
+  test("to clear a range leaves the versionstamped keys behind it", async () => {
+    await append("before");
+    await fixture().kv.transact(async (tx) => {
+      const { begin } = log.range();
+      const readVersion = await tx.readVersion();
+      const stampBytes = new Uint8Array(12);
+      new DataView(stampBytes.buffer).setBigUint64(0, readVersion);
+      const key = log.packVersionstamped([Versionstamp.incomplete(tx.nextUserVersion()), "kept"]);
+      tx.setVersionstampedKey(key, bytes("kept"));
+      tx.clearRange({ begin, end: log.pack([Versionstamp.fromBytes(stampBytes)]) });
+      await expect(tx.getRangePage(log.range())).rejects.toThrow();
+    });
+    expect((await entries()).map(([, name]) => name)).toContain("kept");
+  });
+
   test("user versions count from zero in each attempt", async () => {
     const drawn: number[] = [];
     await fixture().kv.transact(async (tx) => {
