@@ -13,6 +13,7 @@ import {
   checkKey,
   checkRange,
   checkStamp,
+  checkUserVersion,
   checkValue,
   READ_VERSION_AGE_MS_MAX,
   TRANSACTION_BYTES_MAX,
@@ -242,7 +243,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
   }
 
   nextUserVersion(): number {
-    assert(this.#userVersion <= 0xffff, "A transaction has at most 65,536 user versions");
+    checkUserVersion(this.#userVersion);
     return this.#userVersion++;
   }
 

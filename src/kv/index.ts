@@ -27,6 +27,7 @@ export {
   checkKey,
   checkRange,
   checkStamp,
+  checkUserVersion,
   checkValue,
   KEY_BYTES_MAX,
   READ_VERSION_AGE_MS_MAX,

@@ -8,6 +8,8 @@ export const KEY_BYTES_MAX = 10_000;
 export const VALUE_BYTES_MAX = 100_000;
 /** Keys and values written, and the bounds of conflict ranges. */
 export const TRANSACTION_BYTES_MAX = 10_000_000;
+/** What 16 bits count. */
+const USER_VERSION_COUNT_MAX = 65_536;
 /** How long a read version stays readable. */
 export const READ_VERSION_AGE_MS_MAX = 5_000;
 
@@ -37,6 +39,16 @@ export function checkValue(value: Value): void {
     throw new KeyValueError("KV_VALUE_TOO_LARGE", {
       byteCount: value.length,
       max: VALUE_BYTES_MAX,
+    });
+  }
+}
+
+/** The number of a transaction's next versionstamp. */
+export function checkUserVersion(userVersion: number): void {
+  if (userVersion >= USER_VERSION_COUNT_MAX) {
+    throw new KeyValueError("KV_TOO_LARGE", {
+      versionstampCount: userVersion + 1,
+      max: USER_VERSION_COUNT_MAX,
     });
   }
 }

@@ -65,7 +65,7 @@ export interface Transaction extends ReadTransaction {
   addReadConflictRange(range: { readonly begin: Key; readonly end: Key }): void;
   addWriteConflictKey(key: Key): void;
   addWriteConflictRange(range: { readonly begin: Key; readonly end: Key }): void;
-  /** A number that is new for each versionstamp of this transaction: 0, 1, 2, …; the user version that orders them. */
+  /** A number that is new for each versionstamp of this transaction: 0, 1, 2, …; the user version that orders them. KV_TOO_LARGE after 65,536. */
   nextUserVersion(): number;
   /** Announces the first change of the key's value after this transaction's commit. Armed at commit; void if it fails. */
   watch(key: Key): Watch;

@@ -2,7 +2,7 @@
  * A transaction of FoundationDB as this layer's `Transaction`. FoundationDB's client has snapshots, buffered writes and
  * conflicts itself.
  */
-import { abortable, assert, compareBytes, type Page } from "../../base/index.ts";
+import { abortable, compareBytes, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,
   type Commit,
@@ -11,6 +11,7 @@ import {
   checkKey,
   checkRange,
   checkStamp,
+  checkUserVersion,
   checkValue,
   type EngineTransaction,
   FIRST_KEY,
@@ -256,7 +257,7 @@ export class FoundationDbTransaction
   }
 
   nextUserVersion(): number {
-    assert(this.#userVersion <= 0xffff, "A transaction has at most 65,536 user versions");
+    checkUserVersion(this.#userVersion);
     return this.#userVersion++;
   }
 

@@ -1,5 +1,6 @@
 /** FoundationDB's limits, which hold on every engine. */
 import { expect, test } from "vitest";
+import { Subspace, Versionstamp } from "../../../src/kv/index.ts";
 import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";
 
 export function limitTests(fixture: () => Fixture): void {
@@ -44,6 +45,21 @@ export function limitTests(fixture: () => Fixture): void {
     await expect(fill(115)).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
     const after = await fixture().peerKv.read((tx) => tx.getRangePage(EVERYTHING));
     expect(after.entries).toEqual([]);
+  });
+
+  test("65,536 versionstamps are committed, one more is refused", async () => {
+    const log = Subspace.fromTuple(["log"]);
+    const write = (count: number): Promise<void> =>
+      fixture().kv.transact(async (tx) => {
+        for (let number = 0; number < count; number++) {
+          const stamp = Versionstamp.incomplete(tx.nextUserVersion());
+          tx.setVersionstampedKey(log.packVersionstamped([stamp]), bytes(""));
+        }
+      });
+    await write(65_536);
+    const { entries } = await fixture().peerKv.read((tx) => tx.getRangePage(log.range()));
+    expect(entries).toHaveLength(65_536);
+    await expect(write(65_537)).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   });
 
   test("a read version is too old after five seconds, and the next attempt is young", async () => {
