@@ -36,6 +36,9 @@ const DEFAULT_CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
 const AWAY_AFTER_MS = 5_000;
 const LOOK_EVERY_MS = 1_000;
 
+/** For whom the client has no watch left. Each look is a transaction, and there are as many of them as watches too many. */
+const WITHOUT_WATCH_MS = 5_000;
+
 /** Opens the store; rejects with KV_UNAVAILABLE when the package, the client library or the cluster file is missing. */
 export async function openFoundationDbEngine(options: FoundationDbOptions): Promise<Engine> {
   const { apiVersion = API_VERSION, headerVersion = API_VERSION } = options;
@@ -63,6 +66,7 @@ class FoundationDbEngine implements Engine {
   /** When each call that is under way began. */
   readonly #calls = new Set<{ readonly sinceMs: number }>();
   readonly #look: NodeJS.Timeout;
+  readonly #closing = new AbortController();
   #available = true;
   #closed = false;
 
@@ -82,6 +86,10 @@ class FoundationDbEngine implements Engine {
     return new FoundationDbTransaction(this.#database.rawCreateTransaction(), {
       watches: this.#watches,
       observe: (call) => this.#observe(call),
+      pause: (signal) => {
+        const ends = AbortSignal.any([this.#closing.signal, signal]);
+        return this.#runtime.clock.sleep(WITHOUT_WATCH_MS, ends);
+      },
     });
   }
 
@@ -91,6 +99,7 @@ class FoundationDbEngine implements Engine {
     clearInterval(this.#look);
     // A watch that is left would keep the process alive.
     for (const watch of this.#watches) watch.cancel();
+    this.#closing.abort(new KeyValueError("KV_CLOSED", { closed: "watch" }));
     this.#database.close();
   }
 

@@ -28,6 +28,7 @@ const PROGRAMMER_ERRORS: Readonly<Record<number, string>> = {
   2005: "A range does not end before it begins",
 };
 
+const TOO_MANY_WATCHES = 1032;
 const CLUSTER_VERSION_CHANGED = 1039;
 const NO_CLUSTER_FILE = new Set([1515, 1516, 1517]);
 
@@ -43,6 +44,11 @@ export function fdbError(error: unknown, committing = false): Error {
     { fdbCode, reason: reasonOf(fdbCode, error as Error) },
     { cause: error },
   );
+}
+
+/** A client has 10,000 watches at once, unless its cluster allows more. */
+export function isTooManyWatches(error: unknown): boolean {
+  return (error as { code?: unknown }).code === TOO_MANY_WATCHES;
 }
 
 function codeOf(fdbCode: number, committing: boolean): KeyValueErrorCode {

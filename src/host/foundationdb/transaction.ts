@@ -2,7 +2,7 @@
  * A transaction of FoundationDB as this layer's `Transaction`. FoundationDB's client has snapshots, buffered writes and
  * conflicts itself.
  */
-import { abortable, compareBytes, type Page } from "../../base/index.ts";
+import { abortable, compareBytes, errorCode, type Page } from "../../base/index.ts";
 import {
   BEHIND_LAST_KEY,
   type Commit,
@@ -34,7 +34,7 @@ import {
   type VersionstampedBytes,
   type Watch,
 } from "../../kv/index.ts";
-import { fdbError } from "./errors.ts";
+import { fdbError, isTooManyWatches } from "./errors.ts";
 import {
   FDB_OPERATIONS,
   FDB_WANT_ALL,
@@ -48,6 +48,8 @@ export interface FoundationDbMonitor {
   /** Settles as `call` does; a call that takes long is noticed. */
   observe<T>(call: Promise<T>): Promise<T>;
   readonly watches: Set<FdbWatch>;
+  /** Until somebody who could not get a watch may look for himself; rejects with KV_CLOSED when the engine closes. */
+  pause(signal: AbortSignal): Promise<void>;
 }
 
 class FoundationDbReads implements ReadTransaction {
@@ -270,7 +272,7 @@ export class FoundationDbTransaction
       this.monitor.watches.delete(watch);
     };
     watch.promise.then(forget, forget);
-    return new FoundationDbWatch(watch, () => this.#state === "ended");
+    return new FoundationDbWatch(watch, this.monitor, () => this.#state === "ended");
   }
 
   afterCommit(effect: CommitEffect): void {
@@ -321,34 +323,40 @@ export class FoundationDbTransaction
 
 class FoundationDbWatch implements Watch {
   readonly #watch: FdbWatch;
+  readonly #monitor: FoundationDbMonitor;
   readonly #isVoid: () => boolean;
-  #cancelled = false;
+  readonly #cancelling = new AbortController();
 
-  constructor(watch: FdbWatch, isVoid: () => boolean) {
+  constructor(watch: FdbWatch, monitor: FoundationDbMonitor, isVoid: () => boolean) {
     this.#watch = watch;
+    this.#monitor = monitor;
     this.#isVoid = isVoid;
   }
 
   async fired(signal?: AbortSignal): Promise<void> {
     // The transaction was not committed, or its commit is unknown: there is nothing known to wait for.
     if (this.#isVoid()) return;
-    await abortable(this.#change(), signal);
+    await abortable(this.#change(signal), signal);
   }
 
   cancel(): void {
-    this.#cancelled = true;
+    this.#cancelling.abort(new KeyValueError("KV_CLOSED", { closed: "watch" }));
     this.#watch.cancel();
   }
 
-  async #change(): Promise<void> {
+  async #change(signal: AbortSignal | undefined): Promise<void> {
+    const cancelled = this.#cancelling.signal;
     try {
       await this.#watch.promise;
     } catch (error) {
-      const translated = fdbError(error);
-      if (this.#cancelled || (translated as { code?: unknown }).code === "KV_CLOSED") {
+      if (cancelled.aborted || errorCode(fdbError(error)) === "KV_CLOSED") {
         throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
       }
-      // The watch is lost, and changes with it: the waiting code reads again.
+      // The watch is lost, and changes with it: the waiting code reads again. Where there are too many watches it would
+      // lose the next one at once, too.
+      if (!isTooManyWatches(error)) return;
+      const ends = signal === undefined ? cancelled : AbortSignal.any([cancelled, signal]);
+      await this.#monitor.pause(ends);
     }
   }
 }

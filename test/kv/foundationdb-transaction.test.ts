@@ -1,0 +1,66 @@
+/** What the engine asks of FoundationDB's package, and makes of its answers; the package is a fake. */
+import { expect, test } from "vitest";
+import { utf8Decode, utf8Encode } from "../../src/base/index.ts";
+import type { FdbTransaction, FdbWatch } from "../../src/host/foundationdb/package.ts";
+import { FoundationDbTransaction } from "../../src/host/foundationdb/transaction.ts";
+import { deferred } from "../support/deferred.ts";
+
+test("a watch for which the client has no room left fires after a pause, and not at once", async () => {
+  const paused = deferred<void>();
+  const pauses: AbortSignal[] = [];
+  const transaction = opened({ watch: () => failedWatch(1032) }, (signal) => {
+    pauses.push(signal);
+    return paused.promise;
+  });
+  const watch = transaction.watch(utf8Encode("k"));
+  await transaction.commit();
+  let isFired = false;
+  const fired = watch.fired().then(() => {
+    isFired = true;
+  });
+  await new Promise(setImmediate);
+  expect([isFired, pauses.length]).toEqual([false, 1]);
+  paused.resolve();
+  await fired;
+  watch.cancel();
+  expect(pauses[0]?.aborted).toBe(true);
+});
+
+test("a watch that is lost otherwise fires, without a pause", async () => {
+  const transaction = opened({ watch: () => failedWatch(1009) }, () => {
+    throw new Error("It is not to pause");
+  });
+  const watch = transaction.watch(utf8Encode("k"));
+  await transaction.commit();
+  await watch.fired();
+});
+
+test("a page from the end that stops early conflicts from its last row on", async () => {
+  const conflicts: string[] = [];
+  const row = (key: string): [Buffer, Buffer] => [Buffer.from(key), Buffer.from("")];
+  const reads: Partial<FdbTransaction> = {
+    getRangeNative: async () => ({ results: [row("e"), row("d")], more: true }),
+    addReadConflictRange: (begin, end) => conflicts.push(`${utf8Decode(begin)}-${utf8Decode(end)}`),
+  };
+  const transaction = opened({ ...reads, snapshot: () => reads as FdbTransaction });
+  const range = { begin: utf8Encode("a"), end: utf8Encode("z") };
+  await transaction.getRangePage(range, { limit: 2, reverse: true });
+  expect(conflicts).toEqual(["d-z"]);
+});
+
+function opened(
+  fake: Partial<FdbTransaction>,
+  pause: (signal: AbortSignal) => Promise<void> = async () => {},
+): FoundationDbTransaction {
+  const transaction = { rawCommit: async () => {}, ...fake } as FdbTransaction;
+  return new FoundationDbTransaction(transaction, {
+    watches: new Set(),
+    observe: (call) => call,
+    pause,
+  });
+}
+
+function failedWatch(code: number): FdbWatch {
+  const promise = Promise.reject(Object.assign(new Error("of the client"), { code }));
+  return { promise, cancel: () => {} };
+}
