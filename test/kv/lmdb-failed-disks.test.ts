@@ -2,7 +2,7 @@
  * LMDB on a disk that fails now and then. What a wait for the disk was to put there may be lost without another word, for the
  * system takes it for written. Whatever the machine does next, what was acknowledged is there, and what was refused is not.
  */
-import { join } from "node:path";
+import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { inspect } from "../support/kv/image-check.ts";
@@ -98,6 +98,23 @@ test.skipIf(!canRecordDisks)(
   },
 );
 
+test.skipIf(!canRecordDisks)(
+  "the folder of a new store and its files are on the disk before anything is acknowledged",
+  async () => {
+    await withDisk(async (disk) => {
+      await writeSome(await disk.open(), 1);
+      const entries = disk.entries();
+      const acknowledgedIndex = entries.findIndex(({ kind }) => kind === "note");
+      const saved = entries
+        .slice(0, acknowledgedIndex)
+        .filter(({ kind }) => kind === "folder-sync")
+        .map(({ bytes }) => bytes.toString());
+      const nested = dirname(disk.storeDirectory);
+      expect(saved.slice(0, 3)).toEqual([dirname(nested), nested, disk.storeDirectory]);
+    });
+  },
+);
+
 async function writeSome(writer: Writer, count: number): Promise<string[]> {
   const outcomes: string[] = [];
   for (let number = 0; number < count; number++) outcomes.push((await writer.write(SMALL)).outcome);
@@ -116,8 +133,7 @@ async function withDisk(body: (disk: RecordedDisk) => Promise<void>): Promise<vo
 }
 
 async function faultsOf(disk: RecordedDisk, firstIndex: number): Promise<readonly string[]> {
-  const directory = join(disk.storeDirectory, "images");
   const seeds = Array.from({ length: DISK_COUNT }, (_, number) => new SeededRandom(String(number)));
-  const { faults } = await inspect(disk.entries(), { directory, chances: seeds, firstIndex });
+  const { faults } = await inspect(disk, { chances: seeds, firstIndex });
   return faults;
 }

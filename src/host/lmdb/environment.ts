@@ -1,5 +1,13 @@
 /** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
-import { accessSync, constants, mkdirSync, statfsSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  statfsSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
@@ -33,6 +41,8 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
       mapSize: mapBytes,
     };
     const database = open<Uint8Array, Buffer>(options);
+    // LMDB puts what is in its files on the disk, not that they are there.
+    saveFolder(directory);
     checkFormat(database, directory);
     redoLostCommits(database, directory);
     return database;
@@ -87,11 +97,29 @@ function freeBytes(directory: string): number {
 
 function makeDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true });
+    const first = mkdirSync(directory, { recursive: true });
+    if (first !== undefined) saveFolders(dirname(first), dirname(directory));
   } catch (error) {
     // On a read-only file system Node.js says that the folder does not exist. Its parent tells the truth.
     accessSync(dirname(directory), constants.W_OK);
     throw error;
+  }
+}
+
+/** Puts on the disk what the folders hold, from the outer to the inner one. */
+function saveFolders(outer: string, inner: string): void {
+  if (inner !== outer) saveFolders(outer, dirname(inner));
+  saveFolder(inner);
+}
+
+function saveFolder(directory: string): void {
+  // Windows has no such call, and no need of it.
+  if (process.platform === "win32") return;
+  const folder = openSync(directory, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
   }
 }
 

@@ -1,5 +1,6 @@
 /*
- * Loaded before the C library (LD_PRELOAD): writes down, in order, what processes do to files named data.mdb, and lets waits for
+ * Loaded before the C library (LD_PRELOAD): writes down, in order, what processes do to files named data.mdb, which
+ * folders they wait for, and lets waits for
  * the disk and writes fail when it is told to. No wait reaches the disk: what would be on it is worked out from the record.
  *
  *   DISK_TRACE    the record, appended to by all processes
@@ -14,13 +15,15 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE, SYNC, SYNC_FAILED, RANGE_SYNC, RANGE_SYNC_FAILED, NOTE };
+enum { WRITE, SYNC, SYNC_FAILED, RANGE_SYNC, RANGE_SYNC_FAILED, NOTE, FOLDER_SYNC };
 enum { FILE_COUNT_MAX = 4096, ROOTS_END = 16384 };
 
 struct entry {
@@ -151,6 +154,19 @@ ssize_t write(int file, const void *bytes, size_t length) {
     unlock();
   }
   return written;
+}
+
+/* A folder's name is recorded. */
+int fsync(int file) {
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  ssize_t length = control == NULL ? -1 : readlink(link, path, sizeof path);
+  struct stat status;
+  if (length < 0 || fstat(file, &status) != 0 || !S_ISDIR(status.st_mode)) return REAL(fsync)(file);
+  lock();
+  record(FOLDER_SYNC, 0, path, (uint64_t)length);
+  unlock();
+  return 0;
 }
 
 int fdatasync(int file) {

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { Subspace } from "../../../src/kv/index.ts";
 import { type Chance, SimulatedDisk } from "./power-failures.ts";
-import type { Deed, DiskEntry, Note } from "./recorded-disk.ts";
+import type { Deed, Note, RecordedDisk } from "./recorded-disk.ts";
 
 const READER = fileURLToPath(new URL("./image-reader.mjs", import.meta.url));
 const LOG = Subspace.fromTuple(["log"]);
@@ -32,25 +32,24 @@ export interface Inspection {
 }
 
 /**
- * Lets the machine fail after each entry from the one at `firstIndex` on (one disk for all: what it did before stays), or behind some of
- * them when `ratio` is below 1, and looks at what is left. `directory` is made.
+ * Lets the machine fail behind each entry from the one at `firstIndex` on, or behind some of them when `ratio` is below 1, and
+ * looks at what is left.
  */
 export async function inspect(
-  entries: readonly DiskEntry[],
+  recorded: RecordedDisk,
   {
-    directory,
     chances,
     firstIndex = 0,
     ratio = 1,
   }: {
-    readonly directory: string;
     /** A disk for each. */
     readonly chances: readonly Chance[];
     readonly firstIndex?: number;
     readonly ratio?: number;
   },
 ): Promise<Inspection> {
-  const check = new ImageCheck(directory);
+  const entries = recorded.entries();
+  const check = new ImageCheck(recorded);
   const faults: string[] = [];
   let imageCount = 0;
   for (const [number, chance] of chances.entries()) {
@@ -80,14 +79,15 @@ function promisesOf(notes: readonly Note[]): Promises {
 
 class ImageCheck {
   readonly #directory: string;
+  readonly #environment: Readonly<Record<string, string>>;
   #reader: ChildProcess | undefined;
   #answers: AsyncIterator<string> | undefined;
   #count = 0;
 
-  /** A folder of its own. */
-  constructor(directory: string) {
-    this.#directory = directory;
-    mkdirSync(directory);
+  constructor({ imageDirectory, environmentWithoutDisk }: RecordedDisk) {
+    this.#directory = imageDirectory;
+    this.#environment = environmentWithoutDisk;
+    mkdirSync(imageDirectory, { recursive: true });
   }
 
   /** What is wrong with the file; undefined when every promise is kept. */
@@ -119,7 +119,10 @@ class ImageCheck {
   }
 
   #start(): void {
-    const reader = spawn(process.execPath, [READER], { stdio: ["pipe", "pipe", "ignore"] });
+    const reader = spawn(process.execPath, [READER], {
+      stdio: ["pipe", "pipe", "ignore"],
+      env: { ...process.env, ...this.#environment },
+    });
     this.#reader = reader;
     this.#answers = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
   }

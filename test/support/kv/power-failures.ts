@@ -47,6 +47,7 @@ export class SimulatedDisk {
         this.#settle(pagesOf(entry), () => this.#toss());
         break;
       case "note":
+      case "folder-sync":
         break;
     }
   }

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -15,8 +15,17 @@ const WRITER = fileURLToPath(new URL("./disk-writer.mjs", import.meta.url));
 /** Of `struct control`. */
 const CONTROL_BYTES = 20;
 const FAULT_OFFSETS = { syncs: 4, rootWrites: 8, fullWrites: 12 };
-const KINDS = ["write", "sync", "sync-failed", "range-sync", "range-sync-failed", "note"] as const;
+const KINDS = [
+  "write",
+  "sync",
+  "sync-failed",
+  "range-sync",
+  "range-sync-failed",
+  "note",
+  "folder-sync",
+] as const;
 const ENTRY_BYTES = 24;
+const WITH_BYTES = new Set<string>(["write", "note", "folder-sync"]);
 
 /** Where there is a C compiler for Linux, and a C library that takes the recorder. */
 export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
@@ -42,7 +51,7 @@ export interface DiskEntry {
   readonly offset: number;
   /** Of a write or a wait for a part of the file. */
   readonly byteCount: number;
-  /** Of a write, or the text of a note. */
+  /** Of a write; the text of a note; the path of a folder. */
   readonly bytes: Buffer;
 }
 
@@ -56,13 +65,13 @@ export class RecordedDisk {
     this.#directory = directory;
     this.#library = join(directory, "disk-recorder.so");
     execFileSync("cc", ["-O1", "-shared", "-fPIC", "-o", this.#library, SOURCE, "-ldl"]);
-    mkdirSync(this.storeDirectory);
     writeFileSync(this.#traceFile, "");
     writeFileSync(this.#controlFile, Buffer.alloc(CONTROL_BYTES));
+    writeFileSync(join(directory, "no-faults"), Buffer.alloc(CONTROL_BYTES));
   }
 
   get storeDirectory(): string {
-    return join(this.#directory, "store");
+    return join(this.#directory, "nested", "store");
   }
 
   /** Of a process whose stores are recorded. */
@@ -72,6 +81,20 @@ export class RecordedDisk {
       DISK_TRACE: this.#traceFile,
       DISK_CONTROL: this.#controlFile,
     };
+  }
+
+  /** Of a process whose stores lie in memory: nothing is recorded, and no wait reaches the disk. */
+  get environmentWithoutDisk(): Readonly<Record<string, string>> {
+    return {
+      LD_PRELOAD: this.#library,
+      DISK_TRACE: "/dev/null",
+      DISK_CONTROL: join(this.#directory, "no-faults"),
+    };
+  }
+
+  /** A folder for files that a failing machine leaves. */
+  get imageDirectory(): string {
+    return join(this.#directory, "images");
   }
 
   /** Another process that writes. */
@@ -106,7 +129,7 @@ export class RecordedDisk {
       const byteCount = Number(trace.readBigUInt64LE(at + 16));
       const offset = Number(trace.readBigUInt64LE(at + 8));
       at += ENTRY_BYTES;
-      const storedCount = kind === "write" || kind === "note" ? byteCount : 0;
+      const storedCount = WITH_BYTES.has(kind) ? byteCount : 0;
       entries.push({ kind, offset, byteCount, bytes: trace.subarray(at, at + storedCount) });
       at += storedCount;
     }
