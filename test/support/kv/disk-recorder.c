@@ -4,7 +4,7 @@
  * the disk and writes fail when it is told to. No wait reaches the disk: what would be on it is worked out from the record.
  *
  *   DISK_TRACE    the record, appended to by all processes
- *   DISK_CONTROL  five numbers of four bytes, shared by all processes; see `struct control`
+ *   DISK_CONTROL  six numbers of four bytes, shared by all processes; see `struct control`
  *
  * A wait that fails is reported as Linux does it: once to each open file that was open at the time.
  */
@@ -23,7 +23,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE, SYNC, SYNC_FAILED, RANGE_SYNC, RANGE_SYNC_FAILED, NOTE, FOLDER_SYNC };
+enum { WRITE, SYNC, SYNC_FAILED, RANGE_SYNC, RANGE_SYNC_FAILED, NOTE, FOLDER_SYNC, PRESENT };
 enum { FILE_COUNT_MAX = 4096, ROOTS_END = 16384 };
 
 struct entry {
@@ -39,6 +39,7 @@ struct control {
   int32_t failing_root_writes; /* so many writes that wait for the disk */
   int32_t full_writes;         /* so many writes behind the roots find the disk full */
   int32_t error_sequence;      /* grows with each failure */
+  int32_t is_begun;            /* the record has what was in the file at first */
 };
 
 static struct control *control;
@@ -87,6 +88,20 @@ static int wait_for_disk(int file, int32_t *failing, int is_range, uint64_t offs
   return 0;
 }
 
+/* What was there before anybody wrote is on the disk. */
+static void record_beginning(int file) {
+  struct stat status;
+  lock();
+  if (!control->is_begun && fstat(file, &status) == 0 && status.st_size > 0) {
+    char *bytes = malloc((size_t)status.st_size);
+    if (bytes == NULL || pread64(file, bytes, (size_t)status.st_size, 0) != status.st_size) abort();
+    record(PRESENT, 0, bytes, (uint64_t)status.st_size);
+    free(bytes);
+  }
+  control->is_begun = 1;
+  unlock();
+}
+
 int open64(const char *path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
@@ -100,6 +115,7 @@ int open64(const char *path, int flags, ...) {
   files[file].is_notes = strcmp(name, "notes") == 0;
   files[file].waits = (flags & O_DSYNC) != 0;
   files[file].seen = control->error_sequence;
+  if (files[file].is_data) record_beginning(file);
   return file;
 }
 

@@ -33,9 +33,12 @@ export class SimulatedDisk {
       case "write":
         this.#write(entry);
         break;
+      case "present":
+        this.#write(entry);
+        this.#flushAll();
+        break;
       case "sync":
-        for (const page of this.#changed) this.#flush(page);
-        this.#changed.clear();
+        this.#flushAll();
         break;
       case "range-sync":
         this.#settle(pagesOf(entry), () => true);
@@ -83,6 +86,11 @@ export class SimulatedDisk {
     for (const page of this.#changed) if (this.#chance.ratio() < 0.02) this.#flush(page);
     bytes.copy(this.#file, offset);
     for (const page of pagesOf({ offset, byteCount: bytes.length })) this.#changed.add(page);
+  }
+
+  #flushAll(): void {
+    for (const page of this.#changed) this.#flush(page);
+    this.#changed.clear();
   }
 
   #settle(pages: readonly number[], isWritten: () => boolean): void {

@@ -13,7 +13,7 @@ const SOURCE = fileURLToPath(new URL("./disk-recorder.c", import.meta.url));
 const WRITER = fileURLToPath(new URL("./disk-writer.mjs", import.meta.url));
 
 /** Of `struct control`. */
-const CONTROL_BYTES = 20;
+const CONTROL_BYTES = 24;
 const FAULT_OFFSETS = { syncs: 4, rootWrites: 8, fullWrites: 12 };
 const KINDS = [
   "write",
@@ -23,9 +23,10 @@ const KINDS = [
   "range-sync-failed",
   "note",
   "folder-sync",
+  "present",
 ] as const;
 const ENTRY_BYTES = 24;
-const WITH_BYTES = new Set<string>(["write", "note", "folder-sync"]);
+const WITH_BYTES = new Set<string>(["write", "note", "folder-sync", "present"]);
 
 /** Where there is a C compiler for Linux, and a C library that takes the recorder. */
 export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
@@ -51,7 +52,7 @@ export interface DiskEntry {
   readonly offset: number;
   /** Of a write or a wait for a part of the file. */
   readonly byteCount: number;
-  /** Of a write; the text of a note; the path of a folder. */
+  /** Of a write, or present at first; the text of a note; the path of a folder. */
   readonly bytes: Buffer;
 }
 
@@ -176,6 +177,10 @@ export class Writer {
   state(): Promise<unknown> {
     this.#child.stdin?.write("{}\n");
     return this.answer();
+  }
+
+  async isAvailable(): Promise<boolean> {
+    return ((await this.state()) as { isAvailable: boolean }).isAvailable;
   }
 
   async answer(): Promise<unknown> {

@@ -1,0 +1,117 @@
+/**
+ * LMDB on disks that fail, under several processes, from a seed: waits fail and lose what they were for, roots cannot be written, the
+ * disk is full, and at any point the machine fails. Whatever it leaves is opened: every transaction that was acknowledged is
+ * there, none that was refused, and all of them whole and in order.
+ *
+ * `DISK_IMAGES=10000 npx vitest run test/kv/lmdb-disk-simulation` for more files, `DISK_SEED=…` for other ones; a failure names its seed.
+ */
+import { expect, test } from "vitest";
+import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
+import { inspect } from "../support/kv/image-check.ts";
+import {
+  canRecordDisks,
+  type Deed,
+  RecordedDisk,
+  type Writer,
+} from "../support/kv/recorded-disk.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const IMAGE_COUNT = Number(process.env.DISK_IMAGES ?? 400);
+const FIRST_SEED = Number(process.env.DISK_SEED ?? 1);
+
+/** What one run of the processes is good for. */
+const TRANSACTION_COUNT = 40;
+const WRITER_COUNT_MAX = 3;
+/** Of each run, so many disks; of each disk, the files behind a part of the entries. */
+const DISK_COUNT = 5;
+const IMAGE_RATIO = 0.15;
+/** Of the transactions: before which something is made to fail. */
+const FAULT_RATIO = 0.15;
+
+test.skipIf(!canRecordDisks)(
+  `what was acknowledged outlives disks and machines that fail (${IMAGE_COUNT} files, from seed ${FIRST_SEED})`,
+  async () => {
+    const found: string[] = [];
+    let imageCount = 0;
+    for (let seed = FIRST_SEED; imageCount < IMAGE_COUNT && found.length === 0; seed++) {
+      await withDirectory(async (directory) => {
+        const random = new SeededRandom(String(seed));
+        const disk = new RecordedDisk(directory);
+        try {
+          await writeUnderFaults(disk, random);
+        } finally {
+          await disk.close();
+        }
+        const chances = Array.from({ length: DISK_COUNT }, (_, number) =>
+          random.fork(`disk ${number}`),
+        );
+        const inspection = await inspect(disk, {
+          chances,
+          // A store that is not made yet has nothing to lose.
+          firstIndex: disk.entries().findIndex(({ kind }) => kind === "note"),
+          ratio: IMAGE_RATIO,
+        });
+        imageCount += inspection.imageCount;
+        for (const fault of inspection.faults) found.push(`seed ${seed}, ${fault}`);
+      });
+    }
+    expect(found).toEqual([]);
+  },
+);
+
+/** One process after the other writes. One that LMDB serves no more is replaced by another. */
+async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promise<void> {
+  const writers: Writer[] = [await disk.open()];
+  for (let number = 0; number < TRANSACTION_COUNT; number++) {
+    if (random.ratio() < FAULT_RATIO) disk.fail(drawFaults(random));
+    const place = random.integer(WRITER_COUNT_MAX);
+    const writer = writers[place] ?? (await openedDespiteFaults(disk));
+    writers[Math.min(place, writers.length)] = writer;
+    const { outcome } = await writer.write(drawDeeds(random));
+    if (outcome === "committed" || (await writer.isAvailable())) continue;
+    await writer.kill();
+    writers.splice(writers.indexOf(writer), 1);
+  }
+}
+
+/** Somebody who opens a store while the disk fails tries again when it does not. */
+async function openedDespiteFaults(disk: RecordedDisk): Promise<Writer> {
+  disk.fail({ syncs: 0, rootWrites: 0, fullWrites: 0 });
+  return disk.open();
+}
+
+function drawFaults(random: SeededRandom): Parameters<RecordedDisk["fail"]>[0] {
+  const count = 1 + random.integer(4);
+  switch (random.integer(4)) {
+    case 0:
+      return { rootWrites: 1 };
+    case 1:
+      return { fullWrites: count };
+    default:
+      return { syncs: count };
+  }
+}
+
+function drawDeeds(random: SeededRandom): Deed[] {
+  return Array.from({ length: 1 + random.integer(4) }, () => drawDeed(random));
+}
+
+function drawDeed(random: SeededRandom): Deed {
+  const place = random.integer(40);
+  const key = keyAt(place);
+  switch (random.integer(6)) {
+    case 0:
+      return { kind: "clear", key };
+    case 1:
+      return { kind: "clearRange", key, end: keyAt(place + random.integer(10)) };
+    case 2:
+      // More than a redo record holds.
+      return { kind: "set", key, byteCount: 4_000 + random.integer(12_000) };
+    default:
+      return { kind: "set", key, byteCount: 100 + random.integer(600) };
+  }
+}
+
+function keyAt(place: number): string {
+  return `row ${String(place).padStart(2, "0")}`;
+}
