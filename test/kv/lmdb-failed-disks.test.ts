@@ -37,6 +37,21 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
+  "a transaction that was refused stays away, also when the disk failed while that was settled",
+  async () => {
+    await withDisk(async (disk) => {
+      const writer = await disk.open();
+      await writeSome(writer, 4);
+      const firstIndex = disk.entries().length;
+      disk.fail({ syncs: 2 });
+      expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
+      await disk.close();
+      expect(await faultsOf(disk, firstIndex)).toEqual([]);
+    });
+  },
+);
+
+test.skipIf(!canRecordDisks)(
   "while the disk fails transactions are refused, and one of unknown fate is there wholly or never",
   async () => {
     await withDisk(async (disk) => {

@@ -101,8 +101,7 @@ export class RedoWriter {
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
-    this.announce(version);
-    saveRoots(this.#file);
+    saveRoots(this.#file, () => this.announce(version));
     // No need to wait for this one: who finds the head again settles it again.
     writeWhole(this.#file, Buffer.alloc(HEAD_BYTES), slotOffset(version));
   }
@@ -134,7 +133,7 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
     // Without the lock first: there is hardly ever one.
     if (lostRecord() === undefined) return;
     database.transactionSync(() => {
-      saveRoots(file);
+      saveRoots(file, () => {});
       return ABORT;
     });
     for (let count = 0; count < SLOT_COUNT; count++) {
@@ -148,17 +147,19 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   }
 }
 
-/** Throws when the disk fails. */
-function saveRoots(file: number): void {
+/** Also puts on the disk what `write` writes. Throws when the disk fails. */
+function saveRoots(file: number, write: () => void): void {
   try {
-    writeRootsAgain(file);
+    writeRootsAgain(file, write);
   } catch {
-    // A failure is told once to each open file, also when it was another that waited then. This may have been that.
-    writeRootsAgain(file);
+    // A failure is told once to each open file, also when it was another that waited then. This may have been that. If not, what was
+    // just written may be lost, so all of it is written once more.
+    writeRootsAgain(file, write);
   }
 }
 
-function writeRootsAgain(file: number): void {
+function writeRootsAgain(file: number, write: () => void): void {
+  write();
   const root = Buffer.alloc(ROOT_BYTES);
   for (const offset of [0, PAGE_BYTES]) {
     readSync(file, root, 0, ROOT_BYTES, offset);
