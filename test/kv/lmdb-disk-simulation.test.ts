@@ -45,12 +45,7 @@ test.skipIf(!canRecordDisks)(
         const chances = Array.from({ length: DISK_COUNT }, (_, number) =>
           random.fork(`disk ${number}`),
         );
-        const inspection = await inspect(disk, {
-          chances,
-          // A store that is not made yet has nothing to lose.
-          firstIndex: disk.entries().findIndex(({ kind }) => kind === "note"),
-          ratio: IMAGE_RATIO,
-        });
+        const inspection = await inspect(disk, { chances, ratio: IMAGE_RATIO });
         imageCount += inspection.imageCount;
         for (const fault of inspection.faults) found.push(`seed ${seed}, ${fault}`);
       });

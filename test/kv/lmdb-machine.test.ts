@@ -1,6 +1,6 @@
 /** LMDB on a machine that does not play along: full disks, folders that cannot be written, maps that are too small. */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
@@ -23,9 +23,25 @@ test("the folder is made, and what was stored is there when it is opened again",
     const first = await openStore(nested);
     await first.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
     await first.close();
+    expect(readdirSync(nested).sort()).toEqual(["bell", "data.mdb", "lock.mdb"]);
     const second = await openStore(nested);
     expect(await second.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
     await second.close();
+  });
+});
+
+test("processes that make a store at once make one", async () => {
+  await withDirectory(async (directory) => {
+    const engines = await Promise.all([1, 2, 3].map(() => openRemoteLmdbEngine(directory)));
+    const stores = engines.map((engine) => new KeyValueStore({ runtime, engine }));
+    for (const [number, kv] of stores.entries()) {
+      await kv.transact(async (tx) => tx.set(bytes(String(number)), bytes("v")));
+    }
+    for (const kv of stores) {
+      expect((await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries).toHaveLength(3);
+      await kv.close();
+    }
+    expect(readdirSync(directory).sort()).toEqual(["bell", "data.mdb", "lock.mdb"]);
   });
 });
 

@@ -1,19 +1,24 @@
 /** Opens LMDB with the options that its tests need, and translates its failures into this layer's errors. */
+import { randomUUID } from "node:crypto";
 import {
   accessSync,
   closeSync,
   constants,
+  copyFileSync,
+  existsSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
+  rmSync,
   statfsSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
 import { KeyValueError } from "../../kv/index.ts";
 import { keyEncoder, valueEncoder } from "./encoding.ts";
-import { FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
+import { DATA_FILE, FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
 import { redoLostCommits } from "./redo.ts";
 
 /**
@@ -40,6 +45,7 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
       maxReaders: READER_COUNT_MAX,
       mapSize: mapBytes,
     };
+    makeFile(directory, options);
     const database = open<Uint8Array, Buffer>(options);
     // LMDB puts what is in its files on the disk, not that they are there.
     saveFolder(directory);
@@ -106,6 +112,31 @@ function makeDirectory(directory: string): void {
   }
 }
 
+/**
+ * A new store gets its name when it is whole and on the disk. LMDB writes its first roots without waiting for the disk, and ends the
+ * process that opens a file in which a failing machine left one of them.
+ */
+function makeFile(directory: string, options: Parameters<typeof open>[0]): void {
+  const file = join(directory, DATA_FILE);
+  if (existsSync(file)) return;
+  const draft = join(directory, `new-${randomUUID()}`);
+  const copy = `${draft}-copy`;
+  try {
+    const database = open<Uint8Array, Buffer>({ ...options, path: draft, noSubdir: true });
+    checkFormat(database, directory);
+    // LMDB takes files for one another by their number, and this one is not closed at once.
+    copyFileSync(draft, copy);
+    void database.close();
+    save(copy, "r+");
+    linkSync(copy, file);
+  } catch (error) {
+    // Another process may have been faster.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
+  }
+}
+
 /** Puts on the disk what the folders hold, from the outer to the inner one. */
 function saveFolders(outer: string, inner: string): void {
   if (inner !== outer) saveFolders(outer, dirname(inner));
@@ -114,12 +145,16 @@ function saveFolders(outer: string, inner: string): void {
 
 function saveFolder(directory: string): void {
   // Windows has no such call, and no need of it.
-  if (process.platform === "win32") return;
-  const folder = openSync(directory, "r");
+  if (process.platform !== "win32") save(directory, "r");
+}
+
+/** Puts a folder, or a file, on the disk. */
+function save(path: string, flags: "r" | "r+"): void {
+  const file = openSync(path, flags);
   try {
-    fsyncSync(folder);
+    fsyncSync(file);
   } finally {
-    closeSync(folder);
+    closeSync(file);
   }
 }
 
