@@ -95,9 +95,9 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     note: "a replication that a job gave up, and the time of the first look at the mark",
   },
   {
-    key: "(16, replicationId, userName, jobId)",
+    key: "(16, replicationId, owner, jobId)",
     value: '""',
-    note: "a job that wants a replication, by its user, whether it owns it or not",
+    note: "a job that wants a replication, by its owner (a name, or `jwt:name`), whether it owns the replication or not",
   },
 ];
 
@@ -120,16 +120,17 @@ export class ReplicatorKeys {
     return this.#replicator.pack([REPLICATION_ID, replicationId]);
   }
 
-  replicationJob(replicationId: string, userName: string | null, jobId: string): Key {
-    return this.#replicator.pack([REPLICATION_JOB, replicationId, userName, jobId]);
+  /** `owner` is that of `ownerKey`. */
+  replicationJob(replicationId: string, owner: string | null, jobId: string): Key {
+    return this.#replicator.pack([REPLICATION_JOB, replicationId, owner, jobId]);
   }
 
   replicationJobs(replicationId: string): KeyRange {
     return this.#replicator.range([REPLICATION_JOB, replicationId]);
   }
 
-  replicationJobsOf(replicationId: string, userName: string | null): KeyRange {
-    return this.#replicator.range([REPLICATION_JOB, replicationId, userName]);
+  replicationJobsOf(replicationId: string, owner: string | null): KeyRange {
+    return this.#replicator.range([REPLICATION_JOB, replicationId, owner]);
   }
 
   /** The job in a key of `replicationJob`. */

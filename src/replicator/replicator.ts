@@ -3,7 +3,7 @@
  * The schedulers of the nodes run them.
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
-import type { DatabaseRegistry, SecuritySubject } from "../databases/index.ts";
+import type { DatabaseRegistry } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type Jobs, type Worker } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
@@ -26,6 +26,7 @@ import { removeJob } from "./jobs/remove-job.ts";
 import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
 import type { ReplicationOwnership } from "./jobs/replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
 import {
   knownReplicationId,
@@ -46,7 +47,9 @@ export class JobNotYoursError extends OperationalError {
 }
 
 /** Who starts or cancels a transient job: a user's own jobs have ids of their own, and an admin may cancel any. */
-export type Requester = Pick<SecuritySubject, "userName" | "isAdmin">;
+export interface Requester extends JobOwner {
+  readonly isAdmin: boolean;
+}
 
 /** How a transient job ended. `removed`: it was cancelled meanwhile. */
 export type TransientOutcome =
@@ -117,21 +120,24 @@ export class Replicator {
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
     const { kv, jobs, ids, ownership, controls, runtime } = this.#parts;
-    const { userName } = requester;
-    const id = transientJobId(ids, replication, userName);
+    const { userName, vouched } = requester;
+    const id = this.transientId(replication, requester);
     await kv.transact(async (tx) => {
       const existing = await jobs.get(tx, jobName(id));
       if (existing !== undefined) {
-        const step = await stepWhenAskedAgain(tx, controls, existing, replication);
+        const step = await stepWhenAskedAgain(tx, controls, existing, {
+          replication,
+          vouched,
+        });
         if (step === "nothing") return;
         await removeJob(this.#parts, tx, existing);
       }
       const asked = { replication, refusal: undefined };
-      const origin = { ...asked, document: undefined, userName };
+      const origin = { ...asked, document: undefined, userName, vouched };
       const nowMs = runtime.clock.nowMs();
       const replicationId = knownReplicationId(ids, replication);
       const data = newJobData({ ...origin, replicationId }, nowMs);
-      ownership.register(tx, replicationId, { jobId: id, userName });
+      ownership.register(tx, replicationId, { jobId: id, userName, vouched });
       await jobs.add(tx, jobName(id), encodeProgress(data), {
         request: encodeRequest(data),
         group: groupOf(data),
@@ -144,14 +150,14 @@ export class Replicator {
 
   /** The id under which a body with `cancel` names a transient job: its own, or the one that its parameters give. */
   transientId(replication: Replication, requester: Requester): string {
-    return transientJobId(this.#parts.ids, replication, requester.userName);
+    return transientJobId(this.#parts.ids, replication, ownerKey(requester));
   }
 
   /** Cancels a transient job by replication id or job id; returns the id that `_replicate` answers, undefined if none is there. */
   async cancel(id: string, requester: Requester): Promise<string | undefined> {
     const { kv, jobs, ownership, controls } = this.#parts;
     return kv.transact(async (tx) => {
-      const jobId = await ownership.jobOf(tx, id, requester.userName);
+      const jobId = await ownership.jobOf(tx, id, requester);
       const job = await jobs.get(tx, jobName(jobId));
       if (job === undefined || (await stepFor(tx, controls, job, "stop")) !== "remove") {
         return undefined;
@@ -160,7 +166,7 @@ export class Replicator {
       if (data.document !== undefined) {
         throw new JobNotYoursError("Persistent replication collision");
       }
-      if (data.userName !== requester.userName && !requester.isAdmin) {
+      if (ownerKey(data) !== ownerKey(requester) && !requester.isAdmin) {
         throw new JobNotYoursError("You are not a server admin.");
       }
       await removeJob(this.#parts, tx, job);
@@ -189,10 +195,10 @@ export class Replicator {
     });
   }
 
-  /** A job by replication id or job id; by a replication id the one that `userName` started, if there are several. */
-  find(id: string, userName?: string | null): Promise<JobEntry | undefined> {
+  /** A job by replication id or job id; by a replication id the one that `asker` started, if there are several. */
+  find(id: string, asker?: JobOwner): Promise<JobEntry | undefined> {
     const { kv, ownership } = this.#parts;
-    return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, userName)));
+    return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, asker)));
   }
 
   /** The job of a replication document. */

@@ -214,8 +214,8 @@ describe("a batch of which something did not arrive", () => {
     const failures = new SlowFailureLog();
     const run = new ReplicationRun({
       runtime,
-      source: endpoints.open(replication.source, replication.options, null),
-      target: endpoints.open(replication.target, replication.options, null),
+      source: endpoints.open(replication.source, replication.options, { userName: null }),
+      target: endpoints.open(replication.target, replication.options, { userName: null }),
       replication,
       ids: { baseId: "x", olderBaseIds: [] },
       mayWrite: async () => {},

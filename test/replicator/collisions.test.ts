@@ -107,7 +107,7 @@ test("two users who ask for one copy at the same time both get it, and both find
   ]);
   const replicationId = (await world.until(replicator.find(joes)))?.data.replicationId as string;
   const found = async (userName: string | null) =>
-    (await world.until(replicator.find(replicationId, userName)))?.jobId;
+    (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
   // When the owner goes, the id still leads to the other one.
   await world.until(replicator.commands.cancel(anns, null));

@@ -46,10 +46,14 @@ async function openEndpoint(place: "local" | "own API" | "CouchDB"): Promise<End
   const name = `conformance-${randomBytes(6).toString("hex")}`;
   const open = (url: string, basic?: { username: string; password: string }): Endpoint => {
     const address = { kind: "http", url: `${url}/${name}/`, headers: {}, ...(basic && { basic }) };
-    return endpoints.open({ ...address, kind: "http" }, REPLICATION_OPTIONS_DEFAULT, null);
+    return endpoints.open({ ...address, kind: "http" }, REPLICATION_OPTIONS_DEFAULT, {
+      userName: null,
+    });
   };
   if (place === "local") {
-    return endpoints.open({ kind: "local", database: name }, REPLICATION_OPTIONS_DEFAULT, null);
+    return endpoints.open({ kind: "local", database: name }, REPLICATION_OPTIONS_DEFAULT, {
+      userName: null,
+    });
   }
   if (place === "CouchDB") {
     const { origin, username, password } = new URL(COUCHDB_URL as string);

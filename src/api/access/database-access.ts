@@ -64,8 +64,9 @@ export function writeContext(user: User): WriteContext {
 }
 
 /** The user as security objects name them. */
-export function securitySubject({ name, roles, isAdmin }: User): SecuritySubject {
-  return { userName: name, roles, isAdmin };
+export function securitySubject({ name, roles, isAdmin, vouchedBy }: User): SecuritySubject {
+  const subject = { userName: name, roles, isAdmin };
+  return vouchedBy === undefined ? subject : { ...subject, vouchedBy };
 }
 
 /** The security object of a database. Throws CouchDB's 404. */

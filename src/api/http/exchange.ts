@@ -49,6 +49,8 @@ export interface User {
   readonly isAdmin: boolean;
   /** How that was found out: `default`, `cookie`, `proxy`, `jwt`. */
   readonly handler?: string;
+  /** The same handler, when it took the word of somebody else for name and roles: `proxy`, `jwt`. */
+  readonly vouchedBy?: string;
   /** The value of a `Set-Cookie` header that keeps the session going. */
   readonly renewedCookie?: string;
 }

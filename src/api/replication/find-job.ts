@@ -2,7 +2,8 @@
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
-import type { JobEntry, Replicator } from "../../replicator/index.ts";
+import { type JobEntry, ownerOf, type Replicator } from "../../replicator/index.ts";
+import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 
 export interface FindJobParts {
@@ -19,10 +20,10 @@ export async function findJob(
   call: Call,
 ): Promise<JobEntry> {
   const id = parameter(call, "id");
-  const { name: userName } = call.user;
+  const asker = ownerOf(securitySubject(call.user));
   // A plus that a client forgot to escape has become a space on its way.
-  const unescaped = await replicator.find(id.replaceAll(" ", "+"), userName);
-  const entry = unescaped ?? (await replicator.find(id, userName));
+  const unescaped = await replicator.find(id.replaceAll(" ", "+"), asker);
+  const entry = unescaped ?? (await replicator.find(id, asker));
   if (entry !== undefined) return entry;
   const segments = id.split("/");
   const place = segments.indexOf(REPLICATOR_DATABASE);

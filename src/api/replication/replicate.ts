@@ -3,11 +3,13 @@ import { errorCode } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   certificateFilesRefusal,
+  ownerOf,
   parseReplication,
   type ReplicationFailure,
   type Replicator,
   type Requester,
 } from "../../replicator/index.ts";
+import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import { comeBack } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -26,7 +28,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
     throw badRequest("Request body must be a JSON object");
   }
   const body = members as Readonly<Record<string, unknown>>;
-  const requester = { userName: call.user.name, isAdmin: call.user.isAdmin };
+  const requester = { ...ownerOf(securitySubject(call.user)), isAdmin: call.user.isAdmin };
   const { cancel = false } = body;
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);

@@ -7,11 +7,14 @@ import {
   hasEnded,
   type JobEntry,
   jobView,
+  ownerKey,
+  ownerOf,
   type ReplicationState,
   type Replicator,
   taskView,
 } from "../../replicator/index.ts";
 import { requireAdmin } from "../access/authorization.ts";
+import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter, queryError } from "../http/query.ts";
@@ -68,8 +71,9 @@ async function listJobs(
 /** A job by replication id or job id. Administrators see all of them, and other users those that they started. */
 async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Promise<ApiResponse> {
   const { name, isAdmin } = call.user;
-  const entry = await replicator.find(parameter(call, "id").replaceAll(" ", "+"), name);
-  const isOwn = name !== null && entry?.data.userName === name;
+  const asker = ownerOf(securitySubject(call.user));
+  const entry = await replicator.find(parameter(call, "id").replaceAll(" ", "+"), asker);
+  const isOwn = name !== null && entry !== undefined && ownerKey(entry.data) === ownerKey(asker);
   if (!isAdmin && !isOwn) requireAdmin(call);
   if (entry === undefined) throw new ProtocolError(404, "not_found", "missing");
   return json(200, jobView(entry, shownUrl()));

@@ -14,6 +14,8 @@ export interface SecuritySubject {
   readonly roles: readonly string[];
   /** Whether the user is a server admin, to whom no security object applies. */
   readonly isAdmin: boolean;
+  /** Who vouched for the name and the roles (`jwt`, `proxy`); absent when it was the server's own directory of users. */
+  readonly vouchedBy?: string;
 }
 
 interface Group {

@@ -11,17 +11,18 @@ import type {
   SecuritySubject,
   WriteContext,
 } from "../../databases/index.ts";
-import type { Jobs } from "../../jobs/index.ts";
+import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { type Asked, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
+import { decodeJob, encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { removeJob } from "../jobs/remove-job.ts";
 import { groupOf } from "../jobs/replication-group.ts";
 import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { certificateFilesRefusal } from "../request/certificate-files.ts";
+import { type JobOwner, ownerOf } from "../request/job-owner.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
@@ -114,18 +115,19 @@ export class ReplicationHook implements DatabaseHook {
     const { jobs, ids, ownership, runtime } = this.#parts;
     const job = { type: REPLICATION_JOB_TYPE, id };
     const existing = await jobs.get(tx, job);
+    const owner = ownerOfJob(members.owner, context, existing);
     if (replication !== undefined && existing !== undefined) {
       const { controls } = this.#parts;
-      const step = await stepWhenAskedAgain(tx, controls, existing, replication);
+      const { vouched } = owner;
+      const step = await stepWhenAskedAgain(tx, controls, existing, { replication, vouched });
       if (step === "nothing") return;
     }
     await this.#remove(tx, id);
     const nowMs = runtime.clock.nowMs();
     const replicationId = replication && knownReplicationId(ids, replication);
-    const userName = ownerOnceWritten(members.owner, context);
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
-    const data = newJobData({ ...asked, document: origin, userName, replicationId }, nowMs);
-    ownership.register(tx, replicationId, { jobId: id, userName });
+    const data = newJobData({ ...asked, ...owner, document: origin, replicationId }, nowMs);
+    ownership.register(tx, replicationId, { jobId: id, ...owner });
     await jobs.add(tx, job, encodeProgress(data), {
       request: encodeRequest(data),
       group: groupOf(data),
@@ -162,4 +164,15 @@ export class ReplicationHook implements DatabaseHook {
       return { replication: undefined, refusal: { error: "bad_rep_doc", reason } };
     }
   }
+}
+
+/**
+ * The owner of a document's job. An owner who wrote the document himself has the rights that he wrote it with; one whose document somebody
+ * else wrote keeps those of the job that is there, and without one is looked up in our own directory.
+ */
+function ownerOfJob(named: unknown, writer: WriteContext, existing: Job | undefined): JobOwner {
+  const userName = ownerOnceWritten(named, writer);
+  if (userName === writer.userName) return ownerOf(writer);
+  const before = existing && decodeJob(existing);
+  return { userName, vouched: before?.userName === userName ? before.vouched : undefined };
 }

@@ -10,6 +10,7 @@ import {
 } from "../../http-client/index.ts";
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
+import type { JobOwner } from "../request/job-owner.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -50,12 +51,12 @@ export class Endpoints {
   open(
     address: EndpointAddress,
     options: ReplicationOptions,
-    userName: string | null,
+    owner: JobOwner,
     { activity, generation }: RunConnections = {},
   ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
-      return new LocalEndpoint(parts, address.database, userName);
+      return new LocalEndpoint(parts, address.database, owner);
     }
     const budgets = parts.spendingFor(address);
     // Who waits for a budget does not stand still.

@@ -33,6 +33,7 @@ const request: fc.Arbitrary<JobRequest> = fc
     fc.record({
       document: maybe(fc.record({ database: text, databaseUuid: text, id: text })),
       userName: fc.option(text),
+      vouched: maybe(fc.record({ by: text, roles: fc.array(text) })),
       addedTimeMs: count,
     }),
   )

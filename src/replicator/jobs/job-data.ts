@@ -6,6 +6,7 @@
  */
 import type { Job } from "../../jobs/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { JobOwner } from "../request/job-owner.ts";
 import type { Replication } from "../request/replication.ts";
 import {
   addStatistics,
@@ -101,12 +102,12 @@ export type Asked =
   | { readonly replication: undefined; readonly refusal: ReplicationFailure };
 
 /** What was asked for, by whom and when. It stays as it is for as long as the job is there. */
-export type JobRequest = Asked & {
-  /** Undefined for a transient job. */
-  readonly document: JobDocument | undefined;
-  readonly userName: string | null;
-  readonly addedTimeMs: number;
-};
+export type JobRequest = Asked &
+  JobOwner & {
+    /** Undefined for a transient job. */
+    readonly document: JobDocument | undefined;
+    readonly addedTimeMs: number;
+  };
 
 /** How far the job is; with the outcome of its last run. */
 export type JobProgress = JobOutcome & {
@@ -131,7 +132,7 @@ export type ReplicationJobData = JobRequest & JobProgress;
 
 /** A job that has not run yet. */
 export function newJobData(
-  origin: Asked & Pick<ReplicationJobData, "document" | "userName" | "replicationId">,
+  origin: Asked & JobOwner & Pick<ReplicationJobData, "document" | "replicationId">,
   nowMs: number,
 ): ReplicationJobData {
   return {

@@ -1,6 +1,7 @@
 /** Reads what the store knows of a job, and carries out what `decide.ts` answers to a wish. */
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
+import type { JobOwner } from "../request/job-owner.ts";
 import type { Replication } from "../request/replication.ts";
 import { decideWish, type JobStep, type JobWish, phaseOf } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
@@ -16,18 +17,22 @@ export async function stepFor(
   return decideWish(wish, phaseOf(job, decodeJob(job)), isPaused);
 }
 
-/** The same for a job that is asked for once more, in a document or a body. */
+/** What is asked for once more, in a document or a body, and who vouches for whoever asks. */
+export type AskedAgain = Pick<JobOwner, "vouched"> & { readonly replication: Replication };
+
+/** The same for a job that is asked for once more. */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
   controls: JobControls,
   job: Job,
-  replication: Replication,
+  asked: AskedAgain,
 ): Promise<JobStep> {
-  const isSame = sameReplication(decodeJob(job).replication, replication);
+  const { replication, vouched } = decodeJob(job);
+  const isSame = isEqual(replication, asked.replication) && isEqual(vouched, asked.vouched);
   return stepFor(tx, controls, job, isSame ? "same" : "other");
 }
 
-/** Equal in everything that matters for the run; credentials included, since a new password must be taken up. */
-function sameReplication(left: Replication | undefined, right: Replication): boolean {
-  return left !== undefined && JSON.stringify(left) === JSON.stringify(right);
+/** Equal in everything that matters for the run; credentials and roles included, since new ones must be taken up. */
+function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
+  return JSON.stringify(left) === JSON.stringify(right);
 }

@@ -16,8 +16,8 @@ export async function removeJob(
   tx: Transaction,
   job: Job,
 ): Promise<void> {
-  const { replicationId, userName } = decodeJob(job);
-  await ownership.release(tx, replicationId, { jobId: job.id, userName });
+  const { replicationId, userName, vouched } = decodeJob(job);
+  await ownership.release(tx, replicationId, { jobId: job.id, userName, vouched });
   await jobs.remove(tx, job);
   controls.remove(tx, job.id);
 }

@@ -6,6 +6,7 @@ import { EMPTY_BYTES, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { KeyRange, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type JobOwner, ownerKey } from "../request/job-owner.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
 import { REPLICATION_JOB_TYPE, replicationState } from "./job-data.ts";
@@ -21,9 +22,8 @@ export type Claim =
     };
 
 /** A job, and on whose behalf it runs. */
-export interface ReplicatingJob {
+export interface ReplicatingJob extends JobOwner {
   readonly jobId: string;
-  readonly userName: string | null;
 }
 
 export class ReplicationOwnership {
@@ -36,13 +36,13 @@ export class ReplicationOwnership {
   }
 
   /**
-   * The job that an id names: a job id, or a replication id. Of several jobs that want the replication it is one of `userName`, if
+   * The job that an id names: a job id, or a replication id. Of several jobs that want the replication it is one of `asker`'s, if
    * there is one, and otherwise the owner.
    */
-  async jobOf(tx: ReadTransaction, id: string, userName?: string | null): Promise<string> {
+  async jobOf(tx: ReadTransaction, id: string, asker?: JobOwner): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
-    if (userName !== undefined) {
-      const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, userName));
+    if (asker !== undefined) {
+      const own = await this.#jobsIn(tx, this.#keys.replicationJobsOf(id, ownerKey(asker)));
       if (own.length > 0 && (owner === undefined || !own.includes(owner))) return own[0] as string;
     }
     return owner ?? (await this.#jobsIn(tx, this.#keys.replicationJobs(id), 1))[0] ?? id;
@@ -54,13 +54,9 @@ export class ReplicationOwnership {
   }
 
   /** A job that will run this replication is found by its id from now on. */
-  register(
-    tx: Transaction,
-    replicationId: string | undefined,
-    { jobId, userName }: ReplicatingJob,
-  ): void {
+  register(tx: Transaction, replicationId: string | undefined, job: ReplicatingJob): void {
     if (replicationId === undefined) return;
-    tx.set(this.#keys.replicationJob(replicationId, userName, jobId), EMPTY_BYTES);
+    tx.set(this.#keys.replicationJob(replicationId, ownerKey(job), job.jobId), EMPTY_BYTES);
   }
 
   /** Makes the job the owner, unless another one that is alive and well has it. A job that crashes or ended gives way. */
@@ -83,10 +79,11 @@ export class ReplicationOwnership {
   async release(
     tx: Transaction,
     replicationId: string | undefined,
-    { jobId, userName }: ReplicatingJob,
+    job: ReplicatingJob,
   ): Promise<void> {
     if (replicationId === undefined) return;
-    tx.clear(this.#keys.replicationJob(replicationId, userName, jobId));
+    const { jobId } = job;
+    tx.clear(this.#keys.replicationJob(replicationId, ownerKey(job), jobId));
     if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;
     const [other] = await this.#jobsIn(tx, this.#keys.replicationJobs(replicationId), 1);
     if (other !== undefined) {

@@ -125,7 +125,8 @@ export class HeldReplication {
       nowMs: runtime.clock.nowMs(),
       historyLengthMax,
     });
-    const job = { jobId: this.held.id, userName: before.userName };
+    const { userName, vouched } = before;
+    const job = { jobId: this.held.id, userName, vouched };
     const claim = await kv.transact(async (tx) => {
       await this.verify(tx);
       if (before.replicationId !== replicationId) {

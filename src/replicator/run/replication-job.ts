@@ -309,7 +309,7 @@ export class ReplicationJob {
     return this.#parts.endpoints.open(
       replication[side],
       replication.options,
-      this.#job.data.userName,
+      this.#job.data,
       connections,
     );
   }

@@ -14,6 +14,9 @@ import type { LoginLockout } from "./login-lockout.ts";
 import type { SessionCookies } from "./session-cookies.ts";
 import type { KnownUser, UserDirectory } from "./user-directory.ts";
 
+/** What proves that somebody is a user of our own directory; what the others say of a user is the word of somebody else. */
+const OWN_HANDLERS: ReadonlySet<string> = new Set(["cookie", "default"]);
+
 /** Credentials that were found right, and need not be hashed again. */
 const VERIFIED_COUNT_MAX = 1_000;
 
@@ -50,7 +53,10 @@ export class Authentication {
   async authenticate(request: ApiRequest): Promise<User> {
     for (const handler of this.handlers) {
       const user = await this.#ask(handler, request);
-      if (user !== undefined) return { ...user, handler };
+      if (user === undefined) continue;
+      return OWN_HANDLERS.has(handler)
+        ? { ...user, handler }
+        : { ...user, handler, vouchedBy: handler };
     }
     return this.#unknown(request);
   }

@@ -59,7 +59,7 @@ export class UserDirectory {
     return stored ? this.#adminOf(name, stored) : this.#userOf(name);
   }
 
-  /** What the user may do now. `null` is whoever reaches a server that has no administrators. */
+  /** What a user of this directory may do now. `null` is whoever reaches a server that has no administrators. */
   async resolve(userName: string | null): Promise<SecuritySubject> {
     if (userName === null || this.#parts.configuration.section("admins").has(userName)) {
       return { userName, roles: ["_admin"], isAdmin: true };

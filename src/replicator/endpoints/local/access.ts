@@ -10,6 +10,7 @@ import {
 } from "../../../databases/index.ts";
 import type { DesignFunctions } from "../../../documents/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
+import { type JobOwner, vouchedSubject } from "../../request/job-owner.ts";
 import { EndpointError } from "../endpoint.ts";
 
 /** Their documents hold secrets and name rights of other users. A user who may read some of them may not read all. */
@@ -22,7 +23,7 @@ export interface LocalEndpointParts {
   readonly attachments: AttachmentStore;
   /** Filters of design documents. */
   readonly functions: DesignFunctions;
-  /** What a user may do now, by name; null is who reaches a server without administrators. */
+  /** What a user of our own directory may do now, by name; null is who reaches a server without administrators. */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject>;
   /** Read at each use. */
   readonly documentLimits: {
@@ -38,17 +39,21 @@ export class LocalAccess {
   readonly shownUrl: string;
   readonly name: string;
   readonly parts: LocalEndpointParts;
-  readonly #userName: string | null;
+  readonly #owner: JobOwner;
 
-  constructor(parts: LocalEndpointParts, name: string, userName: string | null) {
+  constructor(parts: LocalEndpointParts, name: string, owner: JobOwner) {
     this.shownUrl = `${parts.serverUrl}${encodeURIComponent(name)}/`;
     this.name = name;
     this.parts = parts;
-    this.#userName = userName;
+    this.#owner = owner;
   }
 
-  user(): Promise<SecuritySubject> {
-    return this.parts.resolveUser(this.#userName);
+  /** The owner with the rights that count now. */
+  async user(): Promise<SecuritySubject> {
+    const { userName, vouched } = this.#owner;
+    return vouched === undefined
+      ? this.parts.resolveUser(userName)
+      : vouchedSubject(userName, vouched);
   }
 
   async read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {

@@ -5,6 +5,7 @@
 import { errorCode } from "../../../base/index.ts";
 import type { MissingRevisions } from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
+import type { JobOwner } from "../../request/job-owner.ts";
 import type {
   BulkReadResult,
   ChangesItem,
@@ -31,9 +32,9 @@ export class LocalEndpoint implements Endpoint {
   readonly #reader: LocalDocumentReader;
   readonly #writer: LocalDocumentWriter;
 
-  /** Reads and writes as that user, with the rights that they have at the moment. */
-  constructor(parts: LocalEndpointParts, name: string, userName: string | null) {
-    this.#access = new LocalAccess(parts, name, userName);
+  /** Reads and writes as that user, with the rights that they have at the moment, or that somebody vouched for. */
+  constructor(parts: LocalEndpointParts, name: string, owner: JobOwner) {
+    this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
     this.#reader = new LocalDocumentReader(this.#access);
     this.#writer = new LocalDocumentWriter(this.#access);

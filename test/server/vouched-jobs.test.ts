@@ -1,0 +1,147 @@
+/** A token or a proxy that names a user of ours: their jobs have the roles that were vouched for, and nothing that the name has here. */
+import { SignJWT } from "jose";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+
+type Headers = Readonly<Record<string, string>>;
+
+const KEY = Buffer.from("a key that is long enough for SHA-256");
+const ROOT = password("root", "secret");
+/** May read `secret`, by a role in our own directory. */
+const JOE = password("joe", "pw");
+
+let server: RunningServer;
+/** The documents of jobs whose runs have ended, and what is told of the next one. */
+const ended = new Set<string | undefined>();
+let tell = (): void => {};
+
+beforeAll(async () => {
+  const config = readConfig(
+    { port: 0, store: "memory" },
+    { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
+  );
+  const { configuration } = config;
+  const handlers = ["jwt", "proxy", "cookie", "default"];
+  const names = handlers.map((kind) => `{chttpd_auth, ${kind}_authentication_handler}`);
+  configuration.set("chttpd", "authentication_handlers", names.join(", "));
+  configuration.set("chttpd_auth", "iterations", "10");
+  configuration.set("jwt_keys", "hmac:_default", KEY.toString("base64"));
+  // A job that crashes is not tried again while a test lasts.
+  configuration.set("replicator", "max_backoff_penalty_sec", "3600");
+  configuration.set("replicator", "min_backoff_penalty_sec", "3600");
+  server = await openServer(config, {
+    event(name: string, fields: object) {
+      if (name !== "replication.ended") return;
+      ended.add((fields as { readonly jobId: string }).jobId.split("|")[1]);
+      tell();
+    },
+  });
+  const members = { names: [], roles: ["reader"] };
+  for (const name of ["secret", "loot", "other"]) await ask("PUT", `/${name}`, ROOT);
+  await ask("PUT", "/secret/_security", ROOT, { members });
+  for (const name of ["loot", "other", "_replicator"])
+    await ask("PUT", `/${name}/_security`, ROOT, {});
+  await ask("PUT", "/secret/one", ROOT, {});
+  const user = { name: "joe", type: "user", roles: ["reader"], password: "pw" };
+  await ask("PUT", "/_users/org.couchdb.user:joe", ROOT, user);
+});
+
+afterAll(() => server.stop());
+
+function password(name: string, text: string): Headers {
+  return { Authorization: `Basic ${Buffer.from(`${name}:${text}`).toString("base64")}` };
+}
+
+async function token(sub: string, roles: readonly string[] = []): Promise<Headers> {
+  const claims = new SignJWT({ sub, "_couchdb.roles": roles });
+  const text = await claims.setProtectedHeader({ alg: "HS256" }).setExpirationTime("1h").sign(KEY);
+  return { Authorization: `Bearer ${text}` };
+}
+
+function proxied(name: string, roles: readonly string[] = []): Headers {
+  return { "X-Auth-CouchDB-UserName": name, "X-Auth-CouchDB-Roles": roles.join(",") };
+}
+
+async function ask(method: string, path: string, as: Headers, body?: object) {
+  const response = await fetch(`${server.url}${path}`, {
+    method,
+    headers: { "Content-Type": "application/json", ...as },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+const replicate = (as: Headers, source: string, more: object = {}) =>
+  ask("POST", "/_replicate", as, { source, target: "loot", ...more });
+
+/** What is shown of a replication document's job, once a run of it has ended. */
+async function jobOfDocument(id: string) {
+  while (!ended.delete(id)) {
+    await new Promise<void>((told) => {
+      tell = told;
+    });
+  }
+  return (await ask("GET", `/_scheduler/docs/_replicator/${id}`, ROOT)).body;
+}
+
+const FORBIDDEN = { status: 403, body: { error: "forbidden" } };
+
+test.each([
+  ["a token", token],
+  ["a proxy", async (name: string, roles?: readonly string[]) => proxied(name, roles)],
+] as const)("%s with an administrator's name lends no rights to a job", async (_, as) => {
+  expect(await replicate(await as("root"), "_users")).toMatchObject(FORBIDDEN);
+  expect(await replicate(await as("joe"), "secret")).toMatchObject(FORBIDDEN);
+  expect(await replicate(await as("unknown", ["reader"]), "secret")).toMatchObject({ status: 200 });
+  expect(await replicate(await as("unknown", ["_admin"]), "_users")).toMatchObject({ status: 200 });
+  expect(await replicate(JOE, "secret")).toMatchObject({ status: 200 });
+});
+
+test("a token that is asked with again, with other roles, has these", async () => {
+  const source = "secret";
+  const body = { continuous: true, doc_ids: ["one"] };
+  const first = await replicate(await token("tim", ["reader"]), source, body);
+  expect(first.status).toBe(202);
+  const path = `/_scheduler/jobs/${encodeURIComponent(first.body._local_id)}`;
+  expect((await ask("GET", path, ROOT)).body.state).toBe("running");
+  await replicate(await token("tim"), source, body);
+  expect((await ask("GET", path, ROOT)).body).toMatchObject({
+    state: "crashing",
+    info: { error: expect.stringContaining("not allowed to access this db") },
+  });
+});
+
+test("who is vouched for by somebody else neither sees nor cancels a user's job, and has his own", async () => {
+  const body = { source: "secret", target: "other", continuous: true };
+  const { body: joes } = await ask("POST", "/_replicate", JOE, body);
+  const path = `/_scheduler/jobs/${encodeURIComponent(joes._local_id)}`;
+  const cancel = { replication_id: joes._local_id, cancel: true };
+  for (const as of [await token("joe", ["reader"]), proxied("joe", ["reader"])]) {
+    expect((await ask("GET", path, as)).status).toBe(401);
+    expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
+    expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
+    // Another run than joe's, which is in its way.
+    await ask("POST", "/_replicate", as, body);
+    expect((await ask("GET", path, as)).body.state).toBe("crashing");
+    expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(200);
+  }
+  expect((await ask("GET", path, JOE)).body.state).toBe("running");
+});
+
+test("a replication document has the rights with which its owner wrote it, whoever touches it later", async () => {
+  const copy = { source: "secret", target: "loot" };
+  const place = "/_replicator/copy";
+  const { body: written } = await ask("PUT", place, await token("joe"), copy);
+  const refused = { state: "crashing", info: { error: expect.stringContaining("not allowed") } };
+  expect(await jobOfDocument("copy")).toMatchObject(refused);
+  const { body: stored } = await ask("GET", place, ROOT);
+  expect(stored).toMatchObject({ owner: "joe", _rev: written.rev });
+  const changed = await ask("PUT", place, ROOT, { ...stored, worker_batch_size: 7 });
+  expect(changed.status).toBe(201);
+  expect(await jobOfDocument("copy")).toMatchObject(refused);
+  // With his password, the same text has his rights.
+  const again = { ...stored, worker_batch_size: 7, _rev: changed.body.rev };
+  expect((await ask("PUT", place, JOE, again)).status).toBe(201);
+  expect(await jobOfDocument("copy")).toMatchObject({ state: "completed" });
+});
