@@ -1,7 +1,7 @@
 /**
  * The API as a whole: routes, authentication, authorization, and the handler that turns every error into a response.
  */
-import { errorCode, type Runtime, randomHex } from "../base/index.ts";
+import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";
 import type { ApiParts } from "./api-parts.ts";
@@ -117,7 +117,8 @@ async function dispatch(
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
   const bodies = bodyRules(parts, request);
-  const call = { request, user, parameters: match.parameters, bodies };
+  const turns = new Turns(parts.runtime.clock);
+  const call = { request, user, parameters: match.parameters, bodies, turns };
   const response = await match.route.handle(call);
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };

@@ -21,11 +21,13 @@ export { forEachConcurrent, mapAtOnce, runTogether, Semaphore } from "./concurre
 export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { JsonElements } from "./json-elements.ts";
+export { JsonLimitError } from "./json-scan.ts";
 export type { JsonMember, JsonText, JsonValue } from "./json-text.ts";
 export {
   joinObject,
   jsonKind,
   outlineJson,
+  outlineJsonInTurns,
   splitArray,
   splitObject,
   validateJson,
@@ -44,4 +46,5 @@ export type {
   Trace,
 } from "./runtime.ts";
 export { randomHex } from "./runtime.ts";
+export { Turns } from "./turns.ts";
 export { Utf8Text } from "./utf8-text.ts";

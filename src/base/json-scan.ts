@@ -20,8 +20,38 @@ export interface ScanOptions {
   readonly depthMax: number;
   /** So do all objects and their members, however deep: for who looks for names. */
   readonly allNames: boolean;
+  /** How many brackets may enclose a value. */
+  readonly nestingMax: number;
+  /** How many values there may be, at whatever depth. */
+  readonly valueCountMax: number;
   /** Whether an escape that is half of a character is an error; `JSON.parse` takes it. */
   readonly wholeCharacters: boolean;
+}
+
+/** A text that may well be JSON, and asks for more than its reader gives. */
+export class JsonLimitError extends Error {
+  override readonly name = "JsonLimitError";
+  readonly limit: "nesting" | "values";
+
+  constructor(limit: JsonLimitError["limit"], max: number) {
+    super(
+      limit === "nesting"
+        ? `The JSON is nested more than ${max} deep`
+        : `The JSON has more than ${max} values`,
+    );
+    this.limit = limit;
+  }
+}
+
+/** Where a scan stopped on its way. It is the scan's own. */
+export interface ScanPause {
+  readonly rows: Int32Array<ArrayBuffer>;
+  readonly rowsEnd: number;
+  readonly open: Int32Array<ArrayBuffer>;
+  readonly depth: number;
+  readonly isMember: boolean;
+  readonly at: number;
+  readonly valueCount: number;
 }
 
 /** Most documents have fewer values than one in so many bytes, down to their members. */
@@ -52,22 +82,33 @@ const CLOSE_BRACE = 0x7d;
 
 /**
  * The rows, in the order of the text; what lies behind the first one's NEXT means nothing. Throws a SyntaxError when `bytes` are
- * not JSON in UTF-8.
+ * not JSON in UTF-8, and a JsonLimitError.
  */
-export function scanJson(
+export function scanJson(bytes: Uint8Array, options: ScanOptions): Int32Array {
+  return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as Int32Array;
+}
+
+/** The same, up to the first value behind `stopAt`, where it can go on; the rows when it has come to the end. */
+export function scanUntil(
   bytes: Uint8Array,
-  { depthMax, allNames, wholeCharacters }: ScanOptions,
-): Int32Array {
+  { depthMax, allNames, nestingMax, valueCountMax, wholeCharacters }: ScanOptions,
+  stopAt: number,
+  pause?: ScanPause,
+): Int32Array | ScanPause {
   // All of it in one function and its own variables: nothing else is done so often.
-  let rows = new Int32Array(ROW_LENGTH * (2 + Math.ceil(bytes.length / BYTES_PER_ROW)));
-  let rowsEnd = 0;
+  let rows =
+    pause?.rows ?? new Int32Array(ROW_LENGTH * (2 + Math.ceil(bytes.length / BYTES_PER_ROW)));
+  let rowsEnd = pause?.rowsEnd ?? 0;
   /** Of each bracket that is open, twice where the row of its value is, and one more for a brace. */
-  let open = new Int32Array(DEPTH_FIRST);
-  let depth = 0;
+  let open = pause?.open ?? new Int32Array(DEPTH_FIRST);
+  let depth = pause?.depth ?? 0;
   /** Of the last one. */
-  let isMember = false;
-  let at = skipSpace(bytes, 0);
+  let isMember = pause?.isMember ?? false;
+  let at = pause?.at ?? skipSpace(bytes, 0);
+  let valueCount = pause?.valueCount ?? 0;
   for (;;) {
+    if (at >= stopAt) return { rows, rowsEnd, open, depth, isMember, at, valueCount };
+    if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
     // A value begins here. Of an object, behind its name.
     let row = NO_ROW;
     if (depth <= depthMax || (allNames && (isMember || bytes[at] === OPEN_BRACE))) {
@@ -92,6 +133,7 @@ export function scanJson(
       const inside = skipSpace(bytes, at + 1);
       if (bytes[inside] !== first + 2) {
         isMember = first === OPEN_BRACE;
+        if (depth >= nestingMax) throw new JsonLimitError("nesting", nestingMax);
         if (depth === open.length) open = doubled(open);
         open[depth++] = row * 2 + (isMember ? 1 : 0);
         at = inside;

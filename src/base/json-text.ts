@@ -14,9 +14,11 @@ import {
   ROW_LENGTH,
   type ScanOptions,
   scanJson,
+  scanUntil,
   VALUE_END,
   VALUE_START,
 } from "./json-scan.ts";
+import type { Turns } from "./turns.ts";
 
 /** A JSON text, known to be valid. */
 export type JsonText = string;
@@ -79,9 +81,31 @@ export function outlineJson(
   return new JsonValue(bytes, scanJson(bytes, { ...SCAN_OPTIONS, ...options }), 0);
 }
 
+/** Of the text that is looked through between two turns, in bytes: some milliseconds. */
+const TURN_BYTES = 262_144;
+
+/** The same, with turns for others when the text is long. */
+export async function outlineJsonInTurns(
+  bytes: Uint8Array,
+  options: Partial<ScanOptions>,
+  turns: Turns,
+): Promise<JsonValue> {
+  const all = { ...SCAN_OPTIONS, ...options };
+  let stopAt = TURN_BYTES;
+  let scanned = scanUntil(bytes, all, stopAt);
+  while (!(scanned instanceof Int32Array)) {
+    if (turns.areDue) await turns.give();
+    stopAt = scanned.at + TURN_BYTES;
+    scanned = scanUntil(bytes, all, stopAt, scanned);
+  }
+  return new JsonValue(bytes, scanned, 0);
+}
+
 const SCAN_OPTIONS: ScanOptions = {
   depthMax: Number.POSITIVE_INFINITY,
   allNames: false,
+  nestingMax: Number.POSITIVE_INFINITY,
+  valueCountMax: Number.POSITIVE_INFINITY,
   wholeCharacters: false,
 };
 

@@ -2,6 +2,7 @@
  * Writes many edits into the store, in batches of one transaction each. A batch that the store refuses is split into
  * halves.
  */
+import type { Turns } from "../base/index.ts";
 import type { DocumentEdit, WriteOutcome } from "../databases/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
 import { type RefusedBatch, writeInHalves } from "./refused-batch.ts";
@@ -24,12 +25,14 @@ export interface EditsWriting {
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
   /** The store refuses the edit by itself, with that error. */
   refused(edit: DocumentEdit, error: unknown): void;
+  /** Given between two transactions: a store may commit without any wait. */
+  readonly turns?: Turns;
 }
 
 /** Writes edits in their order, and tells what became of each in the same order. */
 export async function writeEdits(
   edits: Iterable<DocumentEdit>,
-  { transact, isRefusal, settled, refused }: EditsWriting,
+  { transact, isRefusal, settled, refused, turns }: EditsWriting,
 ): Promise<void> {
   const write = async (
     batch: readonly DocumentEdit[],
@@ -46,6 +49,7 @@ export async function writeEdits(
   };
   for (const batch of batchesOf(edits, TRANSACTION_SIZES)) {
     await writeInHalves(batch, { write, refuse: refused });
+    if (turns?.areDue === true) await turns.give();
   }
 }
 

@@ -19,7 +19,37 @@ type Matcher = (value: unknown) => boolean;
 
 /** The selector as a function of a document. Throws a ProtocolError that names an operator it does not know. */
 export function compileSelector(selector: Selector): (document: unknown) => boolean {
+  refuseExcess(selector);
   return compile(normalizeSelector(selector));
+}
+
+/** Members of the objects in a selector: each is a condition, or says of what. */
+const SELECTOR_MEMBERS_MAX = 1_000;
+/** Elements of its lists, those of `$in` among them. */
+const SELECTOR_ELEMENTS_MAX = 10_000;
+const SELECTOR_DEPTH_MAX = 100;
+
+/** Compiling takes a hundred times as long as parsing, and each document is held against all of it. */
+function refuseExcess(selector: Selector): void {
+  let memberCount = 0;
+  let elementCount = 0;
+  const visit = (value: unknown, depth: number): void => {
+    if (typeof value !== "object" || value === null) return;
+    if (depth === SELECTOR_DEPTH_MAX) {
+      throw badRequest(`A selector is nested at most ${SELECTOR_DEPTH_MAX} deep`);
+    }
+    const inner: readonly unknown[] = Object.values(value);
+    if (Array.isArray(value)) elementCount += inner.length;
+    else memberCount += inner.length;
+    if (memberCount > SELECTOR_MEMBERS_MAX) {
+      throw badRequest(`A selector has at most ${SELECTOR_MEMBERS_MAX} conditions`);
+    }
+    if (elementCount > SELECTOR_ELEMENTS_MAX) {
+      throw badRequest(`The lists of a selector have at most ${SELECTOR_ELEMENTS_MAX} elements`);
+    }
+    for (const each of inner) visit(each, depth + 1);
+  };
+  visit(selector, 0);
 }
 
 const COMBINATIONS = ["$and", "$or", "$nor"];

@@ -5,7 +5,7 @@ import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../pro
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
-import { checkJson, readBody, requireJsonType } from "../http/request-body.ts";
+import { checkLongJson, readBody, requireJsonType } from "../http/request-body.ts";
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
@@ -115,9 +115,9 @@ function headerName(name: string): string {
 async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   if (call.request.method !== "POST") return new Map();
   requireJsonType(call);
-  const bytes = await readBody(call);
+  const bytes = await readBody(call, "question");
   if (bytes.length === 0) return new Map();
-  const text = checkJson(bytes);
+  const text = await checkLongJson(call, bytes, "question");
   if (!text.trimStart().startsWith("{")) throw badRequest("Request body must be a JSON object");
   return new Map(splitObject(text).map(({ name, value }) => [name, value]));
 }

@@ -2,7 +2,7 @@
 import { forEachConcurrent, type JsonValue, randomHex } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";
-import { badRequest, wireDocumentOf } from "../../protocol/index.ts";
+import { badRequest, ProtocolError, wireDocumentOf } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -17,6 +17,9 @@ import { checkWire, type EditMode, editOf, type NamedDocument, wireEdit } from "
 /** Documents whose inline attachments are stored at once. */
 const PREPARED_COUNT_MAX = 8;
 
+/** Each of them takes kilobytes until all are written, however short it is. */
+const DOCUMENTS_MAX = 100_000;
+
 /** The members of a document are in a list of documents, in the body. */
 const MEMBERS_DEPTH = 3;
 
@@ -30,10 +33,15 @@ type Prepared =
   | { readonly kind: "refused"; readonly document: JsonValue; readonly error: unknown };
 
 async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const members = await readJsonValues(call, MEMBERS_DEPTH);
+  const members = await readJsonValues(call, MEMBERS_DEPTH, "documents");
   const mode = modeOf(members.get("new_edits")?.text);
   const documents = documentsOf(members.get("docs"));
-  if (mode === "interactive") for (const document of documents) refuseRepeatedNames(document);
+  if (mode === "interactive") {
+    for (const document of documents) {
+      if (call.turns.areDue) await call.turns.give();
+      refuseRepeatedNames(document);
+    }
+  }
   await readDatabase(parts, call, async () => undefined);
   if (members.get("all_or_nothing")?.text === "true") return refuseAll(documents);
   const prepared =
@@ -67,12 +75,14 @@ async function prepareAll(
   call: Call,
   documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
-  const wires = documents.map((document): NamedDocument => {
+  const wires: NamedDocument[] = [];
+  for (const document of documents) {
+    if (call.turns.areDue) await call.turns.give();
     const wire = wireDocumentOf(document);
-    return { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
-  });
+    wires.push({ ...wire, id: wire.id ?? randomHex(parts.runtime.random) });
+  }
   for (const wire of wires) checkWire(parts, wire);
-  return mapConcurrent(wires, (wire) => prepared(parts, call, wire, "interactive"));
+  return mapConcurrent(call, wires, (wire) => prepared(parts, call, wire, "interactive"));
 }
 
 /**
@@ -84,7 +94,7 @@ async function prepareEach(
   call: Call,
   documents: readonly JsonValue[],
 ): Promise<Prepared[]> {
-  return mapConcurrent(documents, async (document) => {
+  return mapConcurrent(call, documents, async (document) => {
     if (!document.isObject) throw badRequest("Document must be a JSON object");
     try {
       const wire = wireDocumentOf(document);
@@ -110,11 +120,13 @@ async function prepared(
 
 /** Side by side, since inline attachments are stored on the way and each waits for its commit. */
 async function mapConcurrent<Item>(
+  { turns }: Call,
   items: readonly Item[],
   prepare: (item: Item) => Promise<Prepared>,
 ): Promise<Prepared[]> {
   const results: Prepared[] = new Array(items.length);
   await forEachConcurrent([...items.keys()], PREPARED_COUNT_MAX, async (index) => {
+    if (turns.areDue) await turns.give();
     results[index] = await prepare(items[index] as Item);
   });
   return results;
@@ -129,7 +141,12 @@ function modeOf(text: string | undefined): EditMode {
 function documentsOf(docs: JsonValue | undefined): JsonValue[] {
   if (docs === undefined) throw badRequest("POST body must include `docs` parameter.");
   if (!docs.isArray) throw badRequest("`docs` parameter must be an array.");
-  return docs.elements();
+  const documents = docs.elements();
+  if (documents.length > DOCUMENTS_MAX) {
+    const reason = `There are at most ${DOCUMENTS_MAX} documents in one request`;
+    throw new ProtocolError(413, "too_large", reason);
+  }
+  return documents;
 }
 
 /** CouchDB: of revisions that were made elsewhere only failures are told. */

@@ -51,6 +51,7 @@ export async function writeAll(
   const results: EditResult[] = [];
   await writeEdits(edits, {
     transact: (batch) => transactEdits(parts, call, batch),
+    turns: call.turns,
     // Only what is wrong with a document is told of it; all else concerns the whole request.
     isRefusal: isInvalidRequest,
     settled: (_, outcome) => results.push(resultOf(outcome)),

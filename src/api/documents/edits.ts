@@ -34,7 +34,7 @@ export function editMode(call: Call): EditMode {
 
 /** A request's document, as it came. */
 export function readDocumentText(call: Call, mode: EditMode): Promise<JsonText> {
-  return readJsonBody(call, mode === "replicated" ? "any" : "unique");
+  return readJsonBody(call, mode === "replicated" ? "any" : "unique", "documents");
 }
 
 /** The edit that a document asks for, its inline attachments stored. Attachments that follow are the caller's to stage. */

@@ -42,7 +42,7 @@ export async function writeLocal(
   call: Call,
   id: string,
 ): Promise<ApiResponse> {
-  const wire = parseWireDocument(await readJsonBody(call));
+  const wire = parseWireDocument(await readJsonBody(call, "unique", "documents"));
   if (wire.attachments.length > 0) throw badRequest("Local documents have no attachments");
   checkWire(parts, { ...wire, id });
   const parent = call.request.query.get("rev") || wire.revision;

@@ -17,7 +17,7 @@ import { openDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { checkJson, readBytes } from "../http/request-body.ts";
+import { checkLongJson, readBytes } from "../http/request-body.ts";
 import type { Headers } from "../http/responses.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { withRevision } from "./document-request.ts";
@@ -137,7 +137,8 @@ export async function readMultipartEdit(
     const first = await iterator.next();
     if (first.done === true) throw badRequest("The multipart body has no parts");
     const memberNames = mode === "interactive" ? "unique" : "any";
-    const text = checkJson(await readBytes(first.value.body), memberNames);
+    const bytes = await readBytes(first.value.body);
+    const text = await checkLongJson(call, bytes, "documents", memberNames);
     const wire = withRevision(call, id, text);
     checkWire(parts, wire);
     const database = await openDatabase(parts, call);

@@ -33,6 +33,7 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const asked = askedPurges(await readJsonBody(call));
   const purged = new Map<string, readonly string[]>();
   for (const batch of batchesOf(asked)) {
+    if (call.turns.areDue) await call.turns.give();
     const purges = await writeDatabase(parts, call, (tx, database) =>
       database.purge(tx, batch, writeContext(call.user)),
     );

@@ -1,5 +1,4 @@
 /** `_revs_diff` and `_missing_revs`: the revisions of a peer that this database lacks. */
-import { jsonKind, splitObject } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
@@ -7,7 +6,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
-import { readJsonBody, repeatedMember, requireJsonType } from "../http/request-body.ts";
+import { readJsonValues } from "../http/request-body.ts";
 import { json, jsonText } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
@@ -44,8 +43,7 @@ async function compare(
   parts: DatabaseParts,
   call: Call,
 ): Promise<(readonly [id: string, MissingRevisions])[]> {
-  requireJsonType(call);
-  const asked = [...askedRevisions(await readJsonBody(call, "any"))];
+  const asked = [...(await askedRevisions(call))];
   const rows: (readonly [string, MissingRevisions])[] = [];
   let start = 0;
   do {
@@ -58,21 +56,21 @@ async function compare(
       if (answer.missing.length > 0) rows.push([id, answer]);
     }
     start += PAGE_COUNT_MAX;
+    if (call.turns.areDue) await call.turns.give();
   } while (start < asked.length);
   return rows;
 }
 
 /** Throws a ProtocolError when a document is named twice. */
-function askedRevisions(text: string): Map<string, readonly string[]> {
-  if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
+async function askedRevisions(call: Call): Promise<Map<string, readonly string[]>> {
   const asked = new Map<string, readonly string[]>();
-  for (const { name, value } of splitObject(text)) {
-    const revisions: unknown = JSON.parse(value);
+  for (const [name, value] of await readJsonValues(call, 1, "question")) {
+    if (call.turns.areDue) await call.turns.give();
+    const revisions: unknown = JSON.parse(value.text);
     if (!isTextList(revisions)) {
       throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
     }
     revisions.forEach(checkRevision);
-    if (asked.has(name)) throw repeatedMember(name);
     asked.set(name, revisions.length === 1 ? revisions : [...new Set(revisions)]);
   }
   return asked;

@@ -1,5 +1,5 @@
 /** One request on its way through a handler: the request, its user, and the parts of the path. */
-import type { Compression } from "../../base/index.ts";
+import type { Compression, Turns } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 
 export interface Call {
@@ -8,6 +8,8 @@ export interface Call {
   /** What the placeholders of the route's path stand for, decoded. */
   readonly parameters: ReadonlyMap<string, string>;
   readonly bodies: BodyRules;
+  /** What takes long gives them to other requests. */
+  readonly turns: Turns;
 }
 
 /** What holds for bodies that are read whole. */

@@ -1,9 +1,11 @@
 /** Request bodies: text that is checked, but never parsed and printed again. */
 import {
   concatBytes,
+  JsonLimitError,
   type JsonText,
   type JsonValue,
   outlineJson,
+  outlineJsonInTurns,
   utf8Decode,
 } from "../../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
@@ -12,6 +14,19 @@ import type { Call } from "./call.ts";
 /** Of a body that is held whole, and some of it parsed, which may take many times its size. Streams have no limit. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
+/**
+ * Of a body that says what is asked for: a selector, keys, revisions. It is taken apart as a whole. Documents are not bound by them.
+ * `docs/api/README.md` has these numbers.
+ */
+const QUESTION_BYTES_MAX = 8 * 1024 * 1024;
+const QUESTION_VALUES_MAX = 100_000;
+/** Brackets around one value. Much of what reads JSON, here and elsewhere, goes one call deeper for each of them. */
+const QUESTION_NESTING_MAX = 1_000;
+const DOCUMENT_NESTING_MAX = 10_000;
+
+/** What a body holds: documents, or what is asked for. */
+export type BodyContent = "documents" | "question";
+
 /** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
 export type MemberNames = "unique" | "any";
 
@@ -19,8 +34,9 @@ export type MemberNames = "unique" | "any";
 export async function readJsonBody(
   call: Call,
   memberNames: MemberNames = "unique",
+  content: BodyContent = "question",
 ): Promise<JsonText> {
-  return checkJson(await readBody(call), memberNames);
+  return checkLongJson(call, await readBody(call, content), content, memberNames);
 }
 
 /** Throws a ProtocolError when an object in `value` has two members of one name. */
@@ -34,9 +50,13 @@ export function repeatedMember(name: string): ProtocolError {
 }
 
 /** The body's bytes, which may come compressed. */
-export async function readBody(call: Call): Promise<Uint8Array> {
+export async function readBody(call: Call, content: BodyContent): Promise<Uint8Array> {
   const { headers, body } = call.request;
-  const { gunzip, byteCountMax } = call.bodies;
+  const { gunzip } = call.bodies;
+  const byteCountMax =
+    content === "documents"
+      ? call.bodies.byteCountMax
+      : Math.min(call.bodies.byteCountMax, QUESTION_BYTES_MAX);
   const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();
   if (encoding === "identity") return readBytes(body, byteCountMax);
   if (encoding !== "gzip") {
@@ -57,7 +77,7 @@ export async function readBody(call: Call): Promise<Uint8Array> {
 
 /** The members of a body that has to be a JSON object, by name. No object in it may have two of one name. */
 export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
-  const members = await readJsonValues(call, 1);
+  const members = await readJsonValues(call, 1, "question");
   for (const value of members.values()) refuseRepeatedNames(value);
   return new Map([...members].map(([name, value]) => [name, value.text]));
 }
@@ -66,9 +86,10 @@ export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, J
 export async function readJsonValues(
   call: Call,
   depthMax: number,
+  content: BodyContent,
 ): Promise<ReadonlyMap<string, JsonValue>> {
   requireJsonType(call);
-  const body = outlineBody(await readBody(call), depthMax);
+  const body = await outlineBody(call, await readBody(call, content), depthMax, content);
   if (!body.isObject) throw badRequest("Request body must be a JSON object");
   const members = new Map<string, JsonValue>();
   for (const { name, value } of body.values()) {
@@ -85,22 +106,63 @@ export function requireJsonType(call: Call): void {
   throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
 }
 
-/** The text as it came, with the space around it. Throws as `readJsonBody`. */
+/** The text of a short part as it came, with the space around it. Throws as `readJsonBody`. */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
-  const value = outlineBody(bytes, 0);
+  const value = asJson(() => outlineJson(bytes, scanOptions(0, "documents")));
   if (memberNames === "unique") refuseRepeatedNames(value);
   return utf8Decode(bytes);
 }
 
-/** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
-function outlineBody(bytes: Uint8Array, depthMax: number): JsonValue {
+/** As `checkJson`, of a part that may be long, with turns for other requests. */
+export async function checkLongJson(
+  call: Call,
+  bytes: Uint8Array,
+  content: BodyContent,
+  memberNames: MemberNames = "any",
+): Promise<JsonText> {
+  const value = await outlineBody(call, bytes, 0, content);
+  if (memberNames === "unique") refuseRepeatedNames(value);
+  return utf8Decode(bytes);
+}
+
+async function outlineBody(
+  { turns }: Call,
+  bytes: Uint8Array,
+  depthMax: number,
+  content: BodyContent,
+): Promise<JsonValue> {
   try {
-    return outlineJson(bytes, { depthMax, allNames: true, wholeCharacters: true });
+    return await outlineJsonInTurns(bytes, scanOptions(depthMax, content), turns);
   } catch (error) {
-    // Memory that cannot be had is not the sender's mistake.
-    if (error instanceof RangeError) throw error;
-    throw new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
+    throw jsonFault(error);
   }
+}
+
+function asJson(outline: () => JsonValue): JsonValue {
+  try {
+    return outline();
+  } catch (error) {
+    throw jsonFault(error);
+  }
+}
+
+/** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
+function scanOptions(depthMax: number, content: BodyContent) {
+  const options = { depthMax, allNames: true, wholeCharacters: true };
+  return content === "documents"
+    ? { ...options, nestingMax: DOCUMENT_NESTING_MAX }
+    : { ...options, nestingMax: QUESTION_NESTING_MAX, valueCountMax: QUESTION_VALUES_MAX };
+}
+
+function jsonFault(error: unknown): unknown {
+  // Memory that cannot be had is not the sender's mistake.
+  if (error instanceof RangeError) return error;
+  if (error instanceof JsonLimitError) {
+    return error.limit === "nesting"
+      ? badRequest("The JSON is nested too deeply")
+      : new ProtocolError(413, "too_large", error.message);
+  }
+  return new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
 }
 
 /** All bytes of a stream. Throws a ProtocolError 413 when there are more than `byteCountMax`. */

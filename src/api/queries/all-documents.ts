@@ -49,10 +49,12 @@ async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Prom
   const text = (await readJsonMembers(call)).get("queries");
   if (text === undefined) throw badRequest("POST body must include `queries` parameter.");
   if (jsonKind(text) !== "array") throw badRequest("`queries` member must be an array.");
-  const queries = splitArray(text).map((body) => {
+  const queries: AllDocumentsQuery[] = [];
+  for (const body of splitArray(text)) {
+    if (call.turns.areDue) await call.turns.give();
     if (jsonKind(body) !== "object") throw badRequest("Each of `queries` must be a JSON object");
-    return oneOfSeveral(call, body, scope.range);
-  });
+    queries.push(oneOfSeveral(call, body, scope.range));
+  }
   await readDatabase(parts, call, async () => undefined);
   return streamedJson(200, inPieces(resultTexts(parts, call, scope, queries)));
 }
@@ -66,6 +68,7 @@ async function* resultTexts(
   yield '{"results":[';
   let separator = "\n";
   for (const query of queries) {
+    if (call.turns.areDue) await call.turns.give();
     yield separator;
     yield* texts(parts, call, scope, query);
     separator = ",";
@@ -92,6 +95,7 @@ async function* texts(
   let separator = "\r\n";
   for await (const { database, rows } of pages(parts, call, scope, query)) {
     let piece = "";
+    if (call.turns.areDue) await call.turns.give();
     for (const row of rows) {
       const document = query.includeDocuments
         ? documentText(parts, call, database, row, query)

@@ -137,7 +137,8 @@ function readSelector(value: unknown): Pick<FindQuery, "selector" | "matches"> {
     const reason = `Selector must be a JSON object, not: ${JSON.stringify(value)}`;
     throw invalid("invalid_selector_json", reason);
   }
-  return { selector: normalizeSelector({ ...value }), matches: compileSelector({ ...value }) };
+  const matches = compileSelector({ ...value });
+  return { selector: normalizeSelector({ ...value }), matches };
 }
 
 /** `{"$and": []}` and its like: no document passes here, while every change passes such a filter; both as CouchDB has it. */

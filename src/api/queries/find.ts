@@ -98,6 +98,7 @@ class Scan {
     }
     for await (const { database, view } of this.#views()) {
       this.examinedCount++;
+      if (this.#call.turns.areDue) await this.#call.turns.give();
       const { signal } = this.#call.request;
       const text = await viewText(this.#parts, database, view, this.#view, signal);
       if (!matches(JSON.parse(text))) continue;

@@ -1,0 +1,117 @@
+/** Bodies that would keep a node from answering others: refused beyond a limit, and below it worked on in turns. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Clock } from "../../src/base/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { type OpenApi, openApi } from "./api.fixture.ts";
+
+let api: OpenApi;
+/** How often others were given a turn. */
+let turnCount: number;
+
+/** Each look at this clock finds a millisecond gone, so that turns are counted in steps of the work. */
+function steppingClock(clock: Clock): Clock {
+  let ms = 0;
+  return {
+    nowMs: () => clock.nowMs(),
+    monotonicMs: () => ms++,
+    sleep: (durationMs, signal) => {
+      if (durationMs === 0) turnCount++;
+      return clock.sleep(durationMs, signal);
+    },
+  };
+}
+
+beforeEach(async () => {
+  const runtime = createSystemRuntime();
+  api = await openApi({ parts: { runtime: { ...runtime, clock: steppingClock(runtime.clock) } } });
+  await api.ask("PUT /films");
+  turnCount = 0;
+});
+
+const list = (count: number, text: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => text(index)).join(",");
+const TOO_LARGE = { status: 413, json: { error: "too_large" } };
+const headers = { "Content-Type": "application/json" };
+
+describe("refused is", () => {
+  test.each([
+    ["_all_docs", (count: number) => `{"keys":[${list(count - 2, (at) => `"${at}"`)}]}`],
+    [
+      "_changes?filter=_doc_ids",
+      (count: number) => `{"doc_ids":[${list(count - 2, () => '"a"')}]}`,
+    ],
+    ["_revs_diff", (count: number) => `{"a":[${list(count - 2, (at) => `"1-${at}"`)}]}`],
+    ["_bulk_get", (count: number) => `{"docs":[${list((count - 2) / 2, () => '{"id":"a"}')}]}`],
+    ["_purge", (count: number) => `{"a":[${list(count - 2, () => '"1-a"')}]}`],
+  ])("a question with more values than it may have, at %s", async (place, bodyOf) => {
+    const few = { body: bodyOf(100), headers };
+    expect((await api.ask(`POST /films/${place}`, few)).status).toBeLessThan(300);
+    const many = { body: bodyOf(100_002), headers };
+    expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
+  });
+
+  test("a question of more than eight megabytes", async () => {
+    const body = JSON.stringify({ selector: { a: "x".repeat(8 * 1024 * 1024) } });
+    expect(await api.ask("POST /films/_find", { body, headers })).toMatchObject(TOO_LARGE);
+  });
+
+  test.each([
+    ["conditions", { $or: Array.from({ length: 1_001 }, (_, at) => ({ a: at })) }],
+    ["lists", { a: { $in: Array.from({ length: 10_001 }, (_, at) => at) } }],
+    ["nested", JSON.parse(`${'{"$not":'.repeat(101)}{"a":1}${"}".repeat(101)}`)],
+  ])("a selector beyond its limits: %s", async (word, selector) => {
+    for (const [place, error] of [
+      ["_find", "bad_request"],
+      ["_explain", "bad_request"],
+      ["_changes?filter=_selector", "bad_request"],
+    ]) {
+      const answer = await api.ask(`POST /films/${place}`, { body: { selector }, headers });
+      expect(answer).toMatchObject({ status: 400, json: { error } });
+      expect(answer.json.reason).toContain(word);
+    }
+  });
+
+  test("what is nested too deeply, before the rest is looked at", async () => {
+    for (const request of ["POST /films", "POST /films/_find", "POST /films/_bulk_docs"]) {
+      const answer = await api.ask(request, { body: "[".repeat(5_000_000), headers });
+      expect(answer).toMatchObject({
+        status: 400,
+        json: { error: "bad_request", reason: "The JSON is nested too deeply" },
+      });
+    }
+    expect(turnCount).toBe(0);
+  });
+
+  test("a list of more documents than one request may have", async () => {
+    const body = `{"docs":[${list(100_001, () => "{}")}]}`;
+    expect(await api.ask("POST /films/_bulk_docs", { body, headers })).toMatchObject(TOO_LARGE);
+  });
+});
+
+describe("others have their turns while", () => {
+  test("a long document is looked through", async () => {
+    const body = `{"a":[${list(1_500_000, () => "1")}]}`;
+    expect((await api.ask("POST /films", { body, headers })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["_revs_diff", `{${list(2_000, (at) => `"${at}":["1-a"]`)}}`],
+    ["_bulk_docs", `{"docs":[${list(2_000, (at) => `{"_id":"${at}"}`)}]}`],
+    ["_all_docs/queries", `{"queries":[${list(2_000, () => '{"limit":0}')}]}`],
+    ["_all_docs", `{"keys":[${list(2_000, (at) => `"${at}"`)}]}`],
+    ["_purge", `{${list(2_000, (at) => `"${at}":["1-a"]`)}}`],
+  ])("%s goes through a long list", async (place, body) => {
+    expect((await api.ask(`POST /films/${place}`, { body, headers })).status).toBeLessThan(300);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+
+  test("_find looks at documents of which none passes", async () => {
+    const docs = Array.from({ length: 100 }, () => ({}));
+    await api.ask("POST /films/_bulk_docs", { body: { docs } });
+    turnCount = 0;
+    const body = { selector: { a: 1 } };
+    expect((await api.ask("POST /films/_find", { body })).json.docs).toEqual([]);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+});
