@@ -115,3 +115,33 @@ describe("others have their turns while", () => {
     expect(turnCount).toBeGreaterThan(0);
   });
 });
+
+describe("a document", () => {
+  const hash = (at: number) => String(at).padStart(32, "0");
+  const write = (docs: readonly object[]) =>
+    api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+
+  test("has at most a thousand leaves; those that are there can be followed", async () => {
+    const leaves = Array.from({ length: 1_001 }, (_, at) => ({ _id: "a", _rev: `1-${hash(at)}` }));
+    const { json } = await write(leaves);
+    const reason = "A document has at most 1000 conflicting revisions";
+    const error = "document_too_large";
+    expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
+    // Each of them writes the tree anew.
+    expect(turnCount).toBeGreaterThan(50);
+    const next = { _id: "a", _revisions: { start: 2, ids: ["b", hash(7)] } };
+    expect((await write([next])).json).toEqual([]);
+    const alone = { body: { _rev: "1-c" } };
+    expect(await api.ask("PUT /films/a?new_edits=false", alone)).toMatchObject({
+      status: 413,
+      json: { error, reason },
+    });
+  });
+
+  test("has at most ten thousand attachments", async () => {
+    const names = Array.from({ length: 10_001 }, (_, at) => [String(at), { data: "" }]);
+    const body = { _attachments: Object.fromEntries(names) };
+    const error = "document_too_large";
+    expect(await api.ask("PUT /films/a", { body })).toMatchObject({ status: 413, json: { error } });
+  });
+});

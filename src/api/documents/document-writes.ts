@@ -18,6 +18,7 @@ const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,
   not_found: 404,
+  document_too_large: 413,
 };
 const DESIGN_REFUSAL_STATUSES: typeof REFUSAL_STATUSES = {
   ...REFUSAL_STATUSES,

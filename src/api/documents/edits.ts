@@ -22,6 +22,9 @@ import type { Call } from "../http/call.ts";
 import { booleanParameter } from "../http/query.ts";
 import { readJsonBody } from "../http/request-body.ts";
 
+/** Each write of a document reads and writes the list of all of them. CouchDB: has no bound. */
+const ATTACHMENTS_MAX = 10_000;
+
 export type EditMode = DocumentEdit["mode"];
 
 /** A document that has an id. */
@@ -52,9 +55,10 @@ export async function wireEdit(
 /** What the store would refuse only when all is said and done. */
 export function checkWire(
   { settings }: Pick<DatabaseParts, "settings">,
-  { id, body }: NamedDocument,
+  { id, body, attachments }: NamedDocument,
 ): void {
   checkDocumentId(id);
+  checkCount(attachments);
   const byteCountMax = Math.min(settings.documentBytesMax, BODY_BYTES_MAX);
   if (body.exceedsBytes(byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
@@ -136,6 +140,7 @@ async function inlineAttachments(
   const database = await openDatabase(parts, call);
   const edits: AttachmentEdit[] = [];
   for (const attachment of attachments) {
+    if (call.turns.areDue) await call.turns.give();
     edits.push(await inlineAttachment(parts, call, database, attachment, mode));
   }
   return edits;
@@ -166,7 +171,14 @@ function parentOf({ revision, revisions }: WireDocument): string | undefined {
   return hash === undefined ? undefined : formatRevision(revisions.start, hash);
 }
 
+function checkCount(attachments: readonly unknown[]): void {
+  if (attachments.length <= ATTACHMENTS_MAX) return;
+  const reason = `A document has at most ${ATTACHMENTS_MAX} attachments`;
+  throw new ProtocolError(413, "document_too_large", reason);
+}
+
 function checkNames(attachments: readonly AttachmentEdit[]): void {
+  checkCount(attachments);
   const names = new Set<string>();
   for (const { name } of attachments) {
     if (names.has(name)) throw badRequest(`Duplicate attachment name '${name}'`);

@@ -23,6 +23,10 @@ import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
 import { newRevisionHash } from "./new-revision.ts";
 
+/** Each write of a document reads and writes what is known of all of its leaves. CouchDB: has no bound. */
+const LEAVES_MAX = 1_000;
+const TOO_LARGE = "document_too_large";
+
 /** An edit that may be written: no conflict, and not known. */
 export type Judged =
   | { readonly kind: "outcome"; readonly outcome: WriteOutcome }
@@ -79,6 +83,11 @@ export class DocumentWriter {
     if (edit.mode === "replicated") {
       const path = canonicalPath(edit.revisions);
       const verdict = loaded.tree.judge(path, state.database.revisionLimit);
+      if (verdict === "new" && addsLeaf(loaded, path)) {
+        const reason = `A document has at most ${LEAVES_MAX} conflicting revisions`;
+        const outcome = { kind: "rejected", id: edit.id, error: TOO_LARGE, reason } as const;
+        return { kind: "outcome", outcome };
+      }
       if (verdict !== "known") {
         return { kind: "replicated", loaded, path, isKnown: verdict === "ancestors" };
       }
@@ -252,6 +261,12 @@ function interactiveParent(
   if (winner === undefined) return undefined;
   // An edit that creates a deleted document again does not name its past; the tree goes on from it.
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
+}
+
+/** Whether a path would add one leaf more than a document may have. */
+function addsLeaf({ tree: { leaves } }: LoadedDocument, { start, hashes }: RevisionPath): boolean {
+  if (leaves.length < LEAVES_MAX) return false;
+  return !leaves.some(({ generation, hash }) => hashes[start - generation] === hash);
 }
 
 function tipOf({ start, hashes }: RevisionPath): RevisionParts {
