@@ -5,21 +5,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { apiRoutes } from "../../src/api/api.ts";
 import type { User } from "../../src/api/index.ts";
-import { createSystemRuntime } from "../../src/host/index.ts";
-import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
-import { readConfig } from "../../src/server/index.ts";
-import { EventCounts, Metrics } from "../../src/server/metrics/metrics.ts";
-import { routes } from "../../src/server/routes.ts";
-import { authenticationSettings } from "../../src/server/settings/authentication-settings.ts";
-import { lockoutSettings } from "../../src/server/settings/lockout-settings.ts";
-import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
-import { passwordSettings } from "../../src/server/settings/password-settings.ts";
-import { Authentication } from "../../src/server/users/authentication.ts";
-import { LoginLockout } from "../../src/server/users/login-lockout.ts";
-import { SessionCookies } from "../../src/server/users/session-cookies.ts";
-import { UserDirectory } from "../../src/server/users/user-directory.ts";
-import { ADMIN, type AskOptions, type OpenApi, openApi } from "../api/api.fixture.ts";
-import { composeNode } from "../support/compose-node.ts";
+import { ADMIN, type AskOptions, type OpenApi } from "../api/api.fixture.ts";
+import { openWholeApi } from "./whole-api.fixture.ts";
 
 /** Everybody there is. `films` has a member and an admin of its own; a monitor has the role `_metrics`. */
 const USERS = {
@@ -276,48 +263,7 @@ beforeEach(async () => {
 /** The API of a server, with a database, a job, and somebody who asks. */
 async function openWorld(): Promise<OpenApi> {
   current = ADMIN;
-  const runtime = createSystemRuntime();
-  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
-  const parts = composeNode({ runtime, kv });
-  await parts.replicator.prepare();
-  const environment = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
-  const { configuration, nodeName } = readConfig({ port: 0, store: "memory" }, environment);
-  configuration.set("chttpd_auth", "iterations", "10");
-  const settings = authenticationSettings(configuration);
-  const passwords = passwordSettings(configuration);
-  const cookies = new SessionCookies(settings, runtime.clock, "secret");
-  const users = new UserDirectory({ kv, databases: parts.databases, configuration, passwords });
-  const { clock } = runtime;
-  const opened = await openApi({
-    parts: {
-      kv,
-      databases: parts.databases,
-      attachments: parts.attachments,
-      authenticate: async () => current,
-      routes: routes({
-        ...parts,
-        authentication: new Authentication({
-          configuration,
-          settings,
-          users,
-          cookies,
-          lockout: new LoginLockout(lockoutSettings(configuration), runtime),
-          clock,
-          allowsParty: false,
-        }),
-        cookies,
-        configuration: new MaskedConfiguration(configuration, passwords),
-        metrics: new Metrics({
-          clock,
-          kv,
-          jobs: parts.jobs,
-          counts: new EventCounts(runtime.trace),
-        }),
-        nodeName,
-        shownUrl: () => "http://127.0.0.1:5984/",
-      }),
-    },
-  });
+  const opened = await openWholeApi(async () => current);
   await opened.ask("PUT /_replicator");
   await opened.ask("PUT /films");
   await opened.ask("PUT /films/_security", { body: SECURITY });

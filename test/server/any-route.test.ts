@@ -1,0 +1,339 @@
+/**
+ * Whatever is asked of whatever route, the answer is one that the API has, and the node answers the next one.
+ *
+ * Requests are drawn from a seed: such as every route takes, with something about them changed. `FUZZ_COUNT=1000000 FUZZ_SEED=7 npx vitest run
+ * test/server/any-route.test.ts` asks for longer, and from another seed; a failure names the number of its request.
+ */
+import { expect, test } from "vitest";
+import { apiRoutes } from "../../src/api/api.ts";
+import { ServerStoppingError } from "../../src/api/index.ts";
+import { ADMIN, type Answer, type OpenApi } from "../api/api.fixture.ts";
+import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
+import { openWholeApi } from "./whole-api.fixture.ts";
+
+const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
+const SEED = Number(process.env.FUZZ_SEED ?? 1);
+/** Requests to one world: what they set there holds for those behind them, and a few settings refuse everything. */
+const WORLD_REQUESTS = 250;
+/** Of the event loop, that a request may take before its client goes: some wait for what never comes here. */
+const TURNS_MAX = 1_000;
+
+const ID = "a";
+const REVISION = "1-967a00dff5e02add41819138abb3284d";
+const ATTACHMENT = { content_type: "text/plain", data: "YWJj" };
+const DOCUMENT = { _id: ID, n: 1, _attachments: { file: ATTACHMENT } };
+const COPY = { source: "films", target: "copy" };
+
+/** What stands for the placeholders of a path, most of it there. */
+const PLACES: Readonly<Record<string, readonly string[]>> = {
+  "{database}": ["films", "films", "films", "_replicator", "_users", "none"],
+  "{node}": ["_local", "nonode@nohost"],
+  "{section}": ["replicator", "couchdb", "chttpd_auth", "log", "x"],
+  "{key}": ["max_jobs", "max_document_size", "level", "x"],
+  "{attachment...}": ["file", "a/b"],
+  "{file...}": ["index.html"],
+};
+const NAMES = [ID, "b", "_design/d", "_local/l", "_replicator%2Fjob", "films", "none"];
+const ODD_SEGMENTS = [
+  "",
+  "%",
+  "%00",
+  "%ff",
+  "..",
+  "+",
+  "_x",
+  "%F0%9F%8E%AC",
+  "x".repeat(600),
+  "__proto__",
+];
+
+/** Bodies by what the end of a path says of them; any other route may get any of them. */
+const BODIES: readonly (readonly [RegExp, unknown])[] = [
+  [/_bulk_docs$/, { docs: [DOCUMENT, { _id: "b", _rev: REVISION }] }],
+  [
+    /_bulk_docs$/,
+    { new_edits: false, docs: [{ _id: ID, _revisions: { start: 2, ids: ["b", "a"] } }] },
+  ],
+  [/_bulk_get$/, { docs: [{ id: ID, rev: REVISION, atts_since: [REVISION] }] }],
+  [/_(revs_diff|missing_revs|purge)$/, { [ID]: [REVISION, "2-b"] }],
+  [/_(all|design|local)_docs$/, { keys: [ID, "b"], include_docs: true, limit: 2 }],
+  [/queries$/, { queries: [{ keys: [ID] }, { startkey: "a", endkey: "c", descending: true }] }],
+  [
+    /_(find|explain)$/,
+    { selector: { n: { $gt: 0 }, $or: [{ a: 1 }] }, fields: ["n"], limit: 3, sort: ["_id"] },
+  ],
+  [/_changes$/, { selector: { n: 1 }, doc_ids: [ID], fields: ["n"] }],
+  [/_security$/, { admins: { names: ["x"], roles: [] }, members: { names: [], roles: ["y"] } }],
+  [/_(revs_limit|purged_infos_limit)$/, 100],
+  [/_session$/, { name: "root", password: "secret" }],
+  [/_dbs_info$/, { keys: ["films"] }],
+  [/_replicate$/, { ...COPY, cancel: true }],
+  [/_replicate$/, { ...COPY, continuous: true, selector: { n: 1 }, doc_ids: [ID] }],
+  [/_config/, "value"],
+  [/_tandem\/budgets/, { read: { requests: 5 }, bytes_per_sec: 1 }],
+  [/_tandem\/jobs/, { sequence: "0", since: 0 }],
+  [
+    /_design/,
+    { views: { v: { map: "function(doc) { emit(doc._id); }" } }, filters: { f: "function() {}" } },
+  ],
+  [/./, DOCUMENT],
+  [
+    /./,
+    {
+      ...COPY,
+      _id: "job",
+      owner: "joe",
+      create_target: true,
+      source: { url: "http://127.0.0.1:1/a" },
+    },
+  ],
+  [/./, { _id: "org.couchdb.user:joe", name: "joe", type: "user", roles: [], password: "pw" }],
+];
+const ODD_VALUES: readonly unknown[] = [
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  1e308,
+  2 ** 53,
+  "",
+  "x",
+  "_x",
+  "\u0000",
+  "\ud83d\ude00",
+  REVISION,
+  "1-",
+  "0-0",
+  "99999999999999999999-a",
+  "now",
+  [],
+  [1],
+  [[]],
+  {},
+  { "": "" },
+  { $not: {} },
+  { $regex: "(" },
+  ["a", null],
+];
+const QUERY: Readonly<Record<string, readonly string[]>> = {
+  rev: [REVISION, "1-x", "x", "all"],
+  open_revs: ["all", `["${REVISION}"]`, "[1]", "x"],
+  atts_since: [`["${REVISION}"]`, "{}"],
+  revs: ["true", "x"],
+  revs_info: ["true"],
+  latest: ["true"],
+  conflicts: ["true"],
+  meta: ["true"],
+  attachments: ["true"],
+  new_edits: ["false", "true", "x"],
+  batch: ["ok"],
+  key: ['"a"', "x"],
+  keys: ['["a"]', "1"],
+  startkey: ['"a"', "[1]"],
+  endkey: ['"b"', "null"],
+  limit: ["0", "1", "-1", "x", "1e9"],
+  skip: ["1", "99999999999999999999"],
+  descending: ["true", "x"],
+  include_docs: ["true"],
+  since: ["now", "0", "x", "5-x"],
+  style: ["all_docs", "x"],
+  heartbeat: ["true", "1", "0", "x"],
+  feed: ["normal", "longpoll", "continuous", "eventsource", "x"],
+  timeout: ["0", "1", "x"],
+  states: ["failed", "x"],
+  filter: ["_doc_ids", "_selector", "_design", "_view", "d/f", "x", "_x"],
+  view: ["d/v", "x"],
+  count: ["3", "-1", "x"],
+  all: ["true"],
+  state: ["pending", "x"],
+  q: ["x"],
+  n: ["0"],
+  format: ["x"],
+  overwrite: ["true"],
+  next: ["/x"],
+};
+const HEADERS: Readonly<Record<string, readonly string[]>> = {
+  "content-type": [
+    "application/json",
+    "text/plain",
+    "multipart/related; boundary=x",
+    "multipart/form-data; boundary=x",
+    "",
+  ],
+  "content-encoding": ["gzip", "br"],
+  "content-length": ["x", "99999999999"],
+  "content-md5": ["x"],
+  range: ["bytes=1-", "bytes=9-1", "x"],
+  "if-match": [REVISION, "x"],
+  "if-none-match": ["*", `"${REVISION}"`],
+  destination: ["c", `b?rev=${REVISION}`, "%ff", "_x", ""],
+  accept: ["multipart/mixed", "application/json", "text/plain"],
+  "accept-encoding": ["gzip"],
+  referer: ["http://127.0.0.1:5984/", "x"],
+  "last-event-id": ["0", "x"],
+  authorization: ["Basic x", "Bearer x"],
+  cookie: ["AuthSession=x"],
+};
+
+interface Drawn {
+  readonly request: string;
+  readonly body: string | Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+type Routes = readonly { readonly methods: readonly string[]; readonly path: string }[];
+
+class Draws {
+  readonly #random: SeededRandom;
+  readonly #routes: Routes;
+
+  constructor(seed: number, routes: Routes) {
+    this.#random = new SeededRandom(String(seed));
+    this.#routes = routes;
+  }
+
+  next(): Drawn {
+    const { methods, path } = this.#oneOf(this.#routes);
+    const method = this.#oneOf(methods);
+    const placed = path.replace(/\{[^}]*\}/g, (place) => {
+      if (this.#in(12)) return this.#oneOf(ODD_SEGMENTS);
+      return this.#oneOf(PLACES[place] ?? NAMES);
+    });
+    const query = this.#some(QUERY, 3).map(
+      ([name, value]) => `${name}=${encodeURIComponent(value)}`,
+    );
+    const headers = {
+      "content-type": "application/json",
+      ...Object.fromEntries(this.#some(HEADERS, 1)),
+    };
+    return { request: `${method} ${placed}?${query.join("&")}`, body: this.#body(path), headers };
+  }
+
+  #body(path: string): string | Uint8Array {
+    if (this.#in(6)) return "";
+    const fitting = BODIES.filter(([pattern]) => pattern.test(path));
+    const [, value] = this.#oneOf(this.#in(8) ? BODIES : fitting);
+    const json = JSON.stringify(this.#in(3) ? value : this.#changed(value));
+    if (this.#in(10)) return `--x\r\n\r\n${json}\r\n--x\r\n\r\nabc\r\n--x--`;
+    return this.#in(12) ? this.#damaged(json) : json;
+  }
+
+  /** The same with another value somewhere in it, or one less. */
+  #changed(value: unknown): unknown {
+    const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
+    if (!isInner || this.#in(5)) return this.#oneOf(ODD_VALUES);
+    if (Array.isArray(value)) {
+      const at = this.#random.integer(value.length);
+      if (this.#in(6)) return [...value, ...value];
+      return value.with(at, this.#changed(value[at]));
+    }
+    const name = this.#oneOf(Object.keys(value));
+    const { [name]: inner, ...others } = value as Record<string, unknown>;
+    if (this.#in(8)) return others;
+    return { ...others, [this.#in(10) ? "_x" : name]: this.#changed(inner) };
+  }
+
+  #damaged(text: string): Uint8Array {
+    const bytes = Buffer.from(text);
+    const at = this.#random.integer(bytes.length);
+    if (this.#in(2)) return bytes.subarray(0, at);
+    bytes[at] = this.#random.integer(256);
+    return bytes;
+  }
+
+  #some(table: Readonly<Record<string, readonly string[]>>, countMax: number): [string, string][] {
+    const count = this.#random.integer(countMax + 1);
+    return Array.from({ length: count }, () => {
+      const name = this.#oneOf(Object.keys(table));
+      return [name, this.#oneOf(table[name] as readonly string[])];
+    });
+  }
+
+  #oneOf<Item>(items: readonly Item[]): Item {
+    return items[this.#random.integer(items.length)] as Item;
+  }
+
+  /** True once in so many times. */
+  #in(count: number): boolean {
+    return this.#random.integer(count) === 0;
+  }
+}
+
+/** With a database, documents in it, and a job that nobody runs. */
+async function openWorld(): Promise<OpenApi> {
+  const world = await openWholeApi(async () => ADMIN);
+  for (const name of ["films", "_replicator", "_users"]) await world.ask(`PUT /${name}`);
+  await fill(world);
+  return world;
+}
+
+async function fill({ ask }: OpenApi): Promise<void> {
+  await ask("PUT /films");
+  const docs = [
+    { ...DOCUMENT, _rev: REVISION },
+    { _id: "_design/d", _rev: "1-a", filters: { f: "function() { return true; }" } },
+  ];
+  await ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+  await ask("PUT /_replicator/job", { body: COPY });
+}
+
+/** The answer; of who waits for what does not come, that of a server that stops. */
+async function answerOf(
+  world: OpenApi,
+  { request, ...options }: Drawn,
+): Promise<Answer | undefined> {
+  const client = new AbortController();
+  let isOver = false;
+  const answered = world.ask(request, { ...options, signal: client.signal }).then(
+    (answer) => answer,
+    // The stream of a feed breaks off when its client goes.
+    (error: unknown) => {
+      if (!client.signal.aborted) throw error;
+      return undefined;
+    },
+  );
+  const over = (): void => {
+    isOver = true;
+  };
+  answered.then(over, over);
+  for (let turn = 0; turn < TURNS_MAX && !isOver; turn++) await new Promise(setImmediate);
+  if (!isOver) client.abort(new ServerStoppingError());
+  return answered;
+}
+
+/** Of a page for browsers, which CouchDB does not answer in JSON either. */
+const PAGES = /^\w+ \/(favicon\.ico|_utils)/;
+const REPLICATE = /^POST \/_replicate\?/;
+
+function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
+  const { status, headers, json } = answer;
+  const isKnown = status < 500 || status === 501 || status === 503 || REPLICATE.test(request);
+  expect(isKnown, `${what} is answered ${status}: ${answer.text}`).toBe(true);
+  if (status < 400 || request.startsWith("HEAD ") || PAGES.test(request)) return;
+  // Rows of documents, each with what became of it.
+  if (status === 417 && Array.isArray(json)) return;
+  expect(headers["Content-Type"], what).toBe("application/json");
+  expect(json, what).toMatchObject({ error: expect.any(String), reason: expect.any(String) });
+}
+
+test(`each of ${COUNT} requests from the seed ${SEED} is answered as the API may answer`, async () => {
+  let world = await openWorld();
+  const draws = new Draws(SEED, apiRoutes(world.parts));
+  for (let number = 0; number < COUNT; number++) {
+    if (number % WORLD_REQUESTS === WORLD_REQUESTS - 1) {
+      expect((await world.ask("GET /_up")).status, `_up after ${number} requests`).toBe(200);
+      world = await openWorld();
+    }
+    const drawn = draws.next();
+    const what = `Request ${number}, ${JSON.stringify({ ...drawn, body: String(drawn.body) })},`;
+    const answer = await answerOf(world, drawn);
+    expect(
+      world.events.filter(({ name }) => name === "api.request-failed"),
+      what,
+    ).toEqual([]);
+    if (answer !== undefined) expectAnswer(answer, drawn, what);
+    if (drawn.request.startsWith("DELETE ")) await fill(world);
+  }
+});

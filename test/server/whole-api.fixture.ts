@@ -1,0 +1,62 @@
+/** Every route that a server has, on the memory engine and without a socket. Nothing runs jobs. */
+import type { ApiParts } from "../../src/api/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { readConfig } from "../../src/server/index.ts";
+import { EventCounts, Metrics } from "../../src/server/metrics/metrics.ts";
+import { routes } from "../../src/server/routes.ts";
+import { authenticationSettings } from "../../src/server/settings/authentication-settings.ts";
+import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
+import { lockoutSettings } from "../../src/server/settings/lockout-settings.ts";
+import { passwordSettings } from "../../src/server/settings/password-settings.ts";
+import { Authentication } from "../../src/server/users/authentication.ts";
+import { LoginLockout } from "../../src/server/users/login-lockout.ts";
+import { SessionCookies } from "../../src/server/users/session-cookies.ts";
+import { UserDirectory } from "../../src/server/users/user-directory.ts";
+import { type OpenApi, openApi } from "../api/api.fixture.ts";
+import { composeNode } from "../support/compose-node.ts";
+
+export async function openWholeApi(authenticate: ApiParts["authenticate"]): Promise<OpenApi> {
+  const runtime = createSystemRuntime();
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const parts = composeNode({ runtime, kv });
+  await parts.replicator.prepare();
+  const environment = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
+  const { configuration, nodeName } = readConfig({ port: 0, store: "memory" }, environment);
+  configuration.set("chttpd_auth", "iterations", "10");
+  const settings = authenticationSettings(configuration);
+  const passwords = passwordSettings(configuration);
+  const cookies = new SessionCookies(settings, runtime.clock, "secret");
+  const users = new UserDirectory({ kv, databases: parts.databases, configuration, passwords });
+  const { clock } = runtime;
+  return openApi({
+    parts: {
+      kv,
+      databases: parts.databases,
+      attachments: parts.attachments,
+      authenticate,
+      routes: routes({
+        ...parts,
+        authentication: new Authentication({
+          configuration,
+          settings,
+          users,
+          cookies,
+          lockout: new LoginLockout(lockoutSettings(configuration), runtime),
+          clock,
+          allowsParty: false,
+        }),
+        cookies,
+        configuration: new MaskedConfiguration(configuration, passwords),
+        metrics: new Metrics({
+          clock,
+          kv,
+          jobs: parts.jobs,
+          counts: new EventCounts(runtime.trace),
+        }),
+        nodeName,
+        shownUrl: () => "http://127.0.0.1:5984/",
+      }),
+    },
+  });
+}
