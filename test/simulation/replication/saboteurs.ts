@@ -7,7 +7,7 @@ import { type Endpoint, type Endpoints, TextDocument } from "../../../src/replic
 
 import { plainAnswer, responseOf } from "../network/simulated-network.ts";
 
-type Sabotage = (endpoints: Endpoints) => void;
+export type Sabotage = (endpoints: Endpoints) => void;
 
 /** Changes each endpoint that is opened. */
 function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
