@@ -1,0 +1,55 @@
+/** The documentation: its links lead somewhere, and decisions have one form. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const DECISIONS = join(ROOT, "docs/decisions");
+
+const pages = [
+  ...["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map((name) => join(ROOT, name)),
+  ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => join(ROOT, "docs", name)),
+];
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(page: string): Set<string> {
+  const headings = readFileSync(page, "utf8").matchAll(/^#+ (.+)$/gm);
+  return new Set(
+    [...headings].map(([, heading]) =>
+      (heading as string)
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}
+
+/** Links to nothing, with where they stand. */
+function brokenLinks(page: string, text: string): string[] {
+  return [...text.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].flatMap(([, link]) => {
+    const [file = "", anchor] = (link as string).split("#");
+    const target = file === "" ? page : join(dirname(page), file);
+    const isThere = existsSync(target) && (anchor === undefined || anchorsOf(target).has(anchor));
+    return isThere ? [] : [`${page.slice(ROOT.length)}: ${link}`];
+  });
+}
+
+test("every link of the documentation leads to a page and a heading that are there", () => {
+  expect(pages.flatMap((page) => brokenLinks(page, readFileSync(page, "utf8")))).toEqual([]);
+  expect(brokenLinks(join(ROOT, "README.md"), "[a](docs/nosuch.md) [b](#nosuch)")).toHaveLength(2);
+});
+
+const PARTS = ["Status", "Context", "Decision", "Consequences"];
+
+test.each(readdirSync(DECISIONS))(
+  "decision %s has a status and the parts of all of them",
+  (name) => {
+    const text = readFileSync(join(DECISIONS, name), "utf8");
+    expect(text).toMatch(new RegExp(`^# ${Number(name.slice(0, 4))}\\. [A-Z]`));
+    const parts = [...text.matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part);
+    expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
+  },
+);
