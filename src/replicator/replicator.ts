@@ -18,8 +18,9 @@ import {
   REPLICATION_JOB_TYPE,
   type ReplicationFailure,
   replicationState,
+  unreadableJobData,
 } from "./jobs/job-data.ts";
-import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
+import { decodeJob, encodeProgress, encodeRequest, isReadable } from "./jobs/job-data-record.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { removeJob } from "./jobs/remove-job.ts";
@@ -281,6 +282,6 @@ function jobName(id: string): { type: string; id: string } {
 
 function entryOf(job: Job, worker: Worker | undefined): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
-  const data = decodeJob(job);
+  const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
   return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
 }

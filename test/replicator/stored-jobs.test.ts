@@ -109,6 +109,11 @@ test("a job that a newer version stored is left to others, and keeps nobody from
     await node.jobs.resubmit(tx, name, 0, { ...job?.data, format: 3 });
   });
   const newer = await stored(node, id);
+  const shown = { jobId: id, state: "crashing", data: { failure: { error: "unknown_format" } } };
+  expect(await node.replicator.find(id)).toMatchObject(shown);
+  const listed: unknown[] = [];
+  for await (const entry of node.replicator.entries()) listed.push(entry);
+  expect(listed).toMatchObject([shown]);
   node.start();
   expect(await node.event("replication.abandoned")).toEqual({
     jobId: id,

@@ -76,11 +76,19 @@ export function decodeJob({ data, request }: Pick<Job, "data" | "request">): Rep
   return { ...decodeRequest(asked, progress), ...decodeProgress(progress) };
 }
 
-function verifyFormat(format: number = FORMAT_FLAT): void {
-  assert(
-    format === FORMAT || format === FORMAT_FLAT,
-    "A replication job has a format that this version knows",
-  );
+function verifyFormat(format?: number): void {
+  assert(isKnown(format), "A replication job has a format that this version knows");
+}
+
+function isKnown(format: number = FORMAT_FLAT): boolean {
+  return format === FORMAT || format === FORMAT_FLAT;
+}
+
+/** Whether `decodeJob` can read the job: false when a newer version stored it. */
+export function isReadable({ data, request }: Pick<Job, "data" | "request">): boolean {
+  const progress: StoredProgress = data;
+  const asked: StoredRequest = request ?? data;
+  return isKnown(progress.format) && isKnown(asked.format);
 }
 
 /** What may be there; what an older version did not know is absent. */

@@ -130,6 +130,15 @@ export type JobProgress = JobOutcome & {
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
+/** What is shown of a job that a newer version stored: the reason why there is no more to show. */
+export function unreadableJobData(): ReplicationJobData {
+  const error = "unknown_format";
+  const failure = { error, reason: "A newer version of the server stored this job" };
+  const origin = { document: undefined, userName: null, replicationId: undefined };
+  const data = newJobData({ ...origin, replication: undefined, refusal: failure }, 0);
+  return { ...data, state: "crashing", failure, result: undefined };
+}
+
 /** A job that has not run yet. */
 export function newJobData(
   origin: Asked & JobOwner & Pick<ReplicationJobData, "document" | "replicationId">,
