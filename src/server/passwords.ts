@@ -1,8 +1,16 @@
 /** Passwords and their hashes, in CouchDB's forms (`couch_passwords`). */
 import { createHash, pbkdf2, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
+import { Semaphore } from "../base/index.ts";
 
-const derive = promisify(pbkdf2);
+/** Half of the threads that Node.js has for this and for files: whatever is asked for, the others go on. */
+const DERIVATIONS_AT_ONCE = 2;
+const derivations = new Semaphore(DERIVATIONS_AT_ONCE);
+const deriveInThread = promisify(pbkdf2);
+
+function derive(...args: Parameters<typeof deriveInThread>): Promise<Buffer> {
+  return derivations.run(() => deriveInThread(...args));
+}
 
 /** `[chttpd_auth] password_scheme`, `pbkdf2_prf`, `iterations`. */
 export interface PasswordSettings {

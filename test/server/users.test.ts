@@ -224,6 +224,16 @@ test("whoever gives five wrong passwords is refused, also with the right one", a
   expect((await ask("GET", "/_session", { as: ROOT })).status).toBe(200);
 });
 
+test("wrong passwords that are sent at once are not all looked at", async () => {
+  await signUp();
+  const guesses = Array.from({ length: 20 }, (_, number) =>
+    ask("POST", "/_session", { body: { name, password: `wrong-${number}` } }),
+  );
+  const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(6);
+  expect(statuses.filter((status) => status === 403).length).toBeGreaterThanOrEqual(14);
+});
+
 test("logins of one user do not hold up those of another", async () => {
   const setting = "/_node/_local/_config/chttpd_auth/iterations";
   const lockout = "/_node/_local/_config/chttpd_auth_lockout/mode";

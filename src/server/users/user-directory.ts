@@ -1,6 +1,6 @@
 /** Who is known by a password: the administrators of the configuration, and the documents of `_users`. */
 
-import { errorCode, Semaphore } from "../../base/index.ts";
+import { errorCode } from "../../base/index.ts";
 import type { DatabaseRegistry, Document, SecuritySubject } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
@@ -19,9 +19,6 @@ import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";
 
-/** Passwords that are checked at once: half of the threads that Node.js has for that and for files. */
-const CHECKS_AT_ONCE = 2;
-
 export interface KnownUser {
   readonly name: string;
   readonly roles: readonly string[];
@@ -29,8 +26,11 @@ export interface KnownUser {
   readonly salt: string;
   /** Changes with all that is kept of the password: remembered credentials end with it. */
   readonly hash: string;
-  /** Throws a ProtocolError 403 for a hash that asks for more than this server does. */
-  matches(password: string): Promise<boolean>;
+  /**
+   * Throws a ProtocolError 403 for a hash that asks for more than this server does. Passwords of one user are checked one after the
+   * other; `admit` is called when it is this one's turn, and may throw.
+   */
+  matches(password: string, admit: () => void): Promise<boolean>;
 }
 
 export interface UserDirectoryParts {
@@ -45,7 +45,6 @@ const SERVER: SecuritySubject = { userName: null, roles: ["_admin"], isAdmin: tr
 
 export class UserDirectory {
   readonly #parts: UserDirectoryParts;
-  readonly #checks = new Semaphore(CHECKS_AT_ONCE);
   /** Of users whose passwords are being checked: one at a time, so that logins of one user do not hold up all others. */
   readonly #checksOf = new Map<string, Promise<unknown>>();
 
@@ -101,7 +100,7 @@ export class UserDirectory {
       roles: roles.filter((role) => typeof role === "string" && role !== "_admin"),
       salt: hash.salt,
       hash: `${hash.salt}${hash.key}`,
-      matches: (password) => this.#check(name, password, hash),
+      matches: (password, admit) => this.#check({ name, hash }, password, admit),
     };
   }
 
@@ -112,15 +111,24 @@ export class UserDirectory {
       roles: ["_admin"],
       salt: stored,
       hash: stored,
-      matches: async (password) =>
-        hash === undefined ? sameText(password, stored) : this.#check(name, password, hash),
+      matches: (password, admit) =>
+        hash === undefined
+          ? Promise.resolve(sameText(password, stored))
+          : this.#check({ name, hash }, password, admit),
     };
   }
 
-  #check(name: string, password: string, hash: PasswordHash): Promise<boolean> {
+  #check(
+    { name, hash }: { readonly name: string; readonly hash: PasswordHash },
+    password: string,
+    admit: () => void,
+  ): Promise<boolean> {
     const fault = hashFault(hash, this.#parts.passwords);
     if (fault !== undefined) throw new ProtocolError(403, "forbidden", fault);
-    const check = (): Promise<boolean> => this.#checks.run(() => matchesHash(password, hash));
+    const check = async (): Promise<boolean> => {
+      admit();
+      return matchesHash(password, hash);
+    };
     const before = this.#checksOf.get(name);
     const checked = before === undefined ? check() : before.then(check, check);
     this.#checksOf.set(name, checked);

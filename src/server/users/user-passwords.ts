@@ -20,21 +20,23 @@ const PASSWORD_MEMBERS = new Set([
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The edits with hashes in the place of passwords. Throws a ProtocolError 400 for a password that is not allowed. */
-export function hashPasswords(
+/** The edits with hashes in the place of passwords, one after the other: one request waits in line once. Throws a ProtocolError 400 for a password that is not allowed. */
+export async function hashPasswords(
   edits: readonly DocumentEdit[],
   rules: PasswordRules,
 ): Promise<DocumentEdit[]> {
-  return Promise.all(
-    edits.map(async (edit) => {
-      const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body.text);
-      if (edit.deleted || typeof password !== "string") return edit;
-      const fault = passwordFault(password, rules.requirements);
-      if (fault !== undefined) throw badRequest(fault);
-      const kept = keepsSalt === true && typeof salt === "string" ? salt : undefined;
-      return { ...edit, body: await withHash(edit.body, password, rules, kept) };
-    }),
-  );
+  const hashed: DocumentEdit[] = [];
+  for (const edit of edits) hashed.push(await withHashedPassword(edit, rules));
+  return hashed;
+}
+
+async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Promise<DocumentEdit> {
+  const { password, salt, preserve_salt: keepsSalt }: Members = JSON.parse(edit.body.text);
+  if (edit.deleted || typeof password !== "string") return edit;
+  const fault = passwordFault(password, rules.requirements);
+  if (fault !== undefined) throw badRequest(fault);
+  const kept = keepsSalt === true && typeof salt === "string" ? salt : undefined;
+  return { ...edit, body: await withHash(edit.body, password, rules, kept) };
 }
 
 /** The document with the password's hash, under a new salt unless one is given: sessions last as long as the salt. */
