@@ -126,7 +126,8 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
     checkFormat(database, directory);
     // LMDB takes files for one another by their number, and this one is not closed at once.
     copyFileSync(draft, copy);
-    void database.close();
+    // Nothing is read from the draft any more, and its files go below.
+    database.close().catch(() => undefined);
     save(copy, "r+");
     linkSync(copy, file);
   } catch (error) {

@@ -69,15 +69,10 @@ export function requestToStore(
 
 /** Throws when a newer version stored the job, in a format that this one does not know. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
+  assert(isReadable({ data, request }), "A replication job has a format that this version knows");
   const progress: StoredProgress = data;
-  verifyFormat(progress.format);
   const asked: StoredRequest = request ?? data;
-  verifyFormat(asked.format);
   return { ...decodeRequest(asked, progress), ...decodeProgress(progress) };
-}
-
-function verifyFormat(format?: number): void {
-  assert(isKnown(format), "A replication job has a format that this version knows");
 }
 
 function isKnown(format: number = FORMAT_FLAT): boolean {
