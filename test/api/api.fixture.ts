@@ -1,5 +1,4 @@
 /** The API on the memory engine, without a socket. */
-import { afterAll } from "vitest";
 import {
   type Api,
   type ApiParts,
@@ -129,18 +128,13 @@ export async function openFilms(...options: Parameters<typeof openApi>): Promise
   return api;
 }
 
-/** One for all tests of a file: its threads start when they are needed, and end with the file. */
+/** One for all tests of a process: its threads start when they are needed, and end with the process. */
 let pool: SandboxPool | undefined;
 
 function sandboxes(runtime: Runtime): SandboxPool {
   pool ??= new SandboxPool(runtime);
   return pool;
 }
-
-afterAll(async () => {
-  await pool?.close();
-  pool = undefined;
-});
 
 function requestOf(request: string, { body, headers = {}, signal }: AskOptions): ApiRequest {
   const space = request.indexOf(" ");

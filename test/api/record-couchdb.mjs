@@ -15,7 +15,8 @@ if (url === undefined || !URL.canParse(url)) {
 }
 const packageFile = createRequire(import.meta.url).resolve("vitest/package.json");
 const vitest = join(dirname(packageFile), "vitest.mjs");
-const { status } = spawnSync(process.execPath, [vitest, "run", "test/api"], {
+// Isolated, since what each file has recorded is written when its tests have run.
+const { status } = spawnSync(process.execPath, [vitest, "run", "--isolate", "test/api"], {
   cwd: fileURLToPath(new URL("../..", import.meta.url)),
   env: { ...process.env, COUCHDB_URL: url, COUCHDB_RECORD: "1" },
   stdio: "inherit",

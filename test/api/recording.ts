@@ -36,11 +36,12 @@ function hasChance({ headers }: Answer): boolean {
   return /json|text\/plain|multipart/.test(headers["content-type"] ?? "");
 }
 
-let recorded: Map<string, RecordedAnswer> | undefined;
+/** By the file that keeps them. */
+const recordings = new Map<string, Map<string, RecordedAnswer>>();
 
 /** Keeps the answer to the row of the test that runs; the file is written when all tests of the file have run. */
 export function record(ask: string, options: AskOptions, answer: Answer): void {
-  recorded ??= new Map();
+  const recorded = recording(() => new Map());
   const name = testName();
   if (recorded.has(name)) throw new Error(`Two rows have one name: ${name}`);
   const headers = Object.entries(answer.headers)
@@ -56,8 +57,7 @@ export function record(ask: string, options: AskOptions, answer: Answer): void {
 
 /** The recorded answer to the row of the test that runs. Throws when there is none to this question. */
 export function recordedAnswer(ask: string, options: AskOptions): Answer {
-  recorded ??= readRecording();
-  const found = recorded.get(testName());
+  const found = recording(readRecording).get(testName());
   if (found?.question !== digest(ask, options)) {
     throw new Error("No CouchDB was asked this: record its answers (CONTRIBUTING.md)");
   }
@@ -66,14 +66,25 @@ export function recordedAnswer(ask: string, options: AskOptions): Answer {
 }
 
 afterAll(() => {
-  if (!IS_RECORDING || recorded === undefined) return;
+  if (!IS_RECORDING) return;
   mkdirSync(FOLDER, { recursive: true });
-  const names = [...recorded].toSorted(([left], [right]) => (left < right ? -1 : 1));
-  writeFileSync(recordingFile(), `${JSON.stringify(Object.fromEntries(names), null, 2)}\n`);
+  for (const [file, recorded] of recordings) {
+    const names = [...recorded].toSorted(([left], [right]) => (left < right ? -1 : 1));
+    writeFileSync(file, `${JSON.stringify(Object.fromEntries(names), null, 2)}\n`);
+  }
 });
 
-function readRecording(): Map<string, RecordedAnswer> {
+/** The answers to the rows of the file of tests that runs. */
+function recording(
+  begin: (file: string) => Map<string, RecordedAnswer>,
+): Map<string, RecordedAnswer> {
   const file = recordingFile();
+  const recorded = recordings.get(file) ?? begin(file);
+  recordings.set(file, recorded);
+  return recorded;
+}
+
+function readRecording(file: string): Map<string, RecordedAnswer> {
   const text = existsSync(file) ? readFileSync(file, "utf8") : "{}";
   return new Map(Object.entries(JSON.parse(text) as Record<string, RecordedAnswer>));
 }

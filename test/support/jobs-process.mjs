@@ -42,8 +42,7 @@ let blockCount = 0;
 const stopping = new AbortController();
 process.on("SIGTERM", () => stopping.abort(new Error("SIGTERM")));
 process.on("message", ({ blockMs }) => {
-  const endMs = performance.now() + blockMs;
-  while (performance.now() < endMs);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, blockMs);
   blockCount++;
   send({ event: "unblocked" });
 });
