@@ -71,7 +71,7 @@ export interface ApiParts extends DatabaseParts, ServerInfoParts {
   /** Throws a ProtocolError 401 for wrong credentials. */
   readonly authenticate: (request: ApiRequest) => Promise<User>;
   readonly cors: CorsOf;
-  /** What stands below `/_utils/`; undefined: nothing. */
+  /** The files below `/_utils/`; undefined: none. */
   readonly utilities?: StaticFiles | undefined;
   /** Further resources; they count before those with the same path and method. */
   readonly routes: readonly Route[];

@@ -4,7 +4,7 @@
  * keeps its slab, so large arrays get memory of their own.
  */
 const SLAB_BYTES = 65_536;
-/** Below it an array's bytes stand in the array itself. */
+/** Below it an array's bytes are in the array itself. */
 const INNER_BYTES_MAX = 64;
 const SHARED_BYTES_MAX = 4_096;
 

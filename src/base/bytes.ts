@@ -6,7 +6,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
-/** What the encoder can write of a text that is no longer stands in its own place until it is copied. */
+/** Short texts are encoded here, and copied into an array of their size. */
 const scratch = new Uint8Array(49_152);
 /** No character takes more than three bytes per unit of length. */
 export const BYTES_PER_UNIT_MAX = 3;

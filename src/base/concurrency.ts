@@ -54,7 +54,7 @@ export async function forEachConcurrent<Item>(
 
 /**
  * The result of `work` for each item, all of them started before any is waited for. Results that are there at once cost no
- * promise. The first item is waited for by itself: what it finds out for all, the others then know.
+ * promise. The first item is waited for alone: what it finds out for all, the others then know.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],

@@ -22,7 +22,7 @@ export interface Events {
     readonly message: string;
     readonly stack: string | undefined;
   };
-  /** Another process changed the local configuration file, and what stands there is in force. */
+  /** Another process changed the local configuration file, and its content is in force. */
   "configuration.reloaded": Readonly<Record<string, never>>;
   /** A replication process of this server told what it counted. */
   "counts.told": { readonly rowCount: number };

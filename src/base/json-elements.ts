@@ -16,10 +16,10 @@ const SPACE = 0x20;
 /** Around the name of the array; a pretty server writes some. */
 const SPACES_MAX = 64;
 
-/** The depth of what stands in an array that is a member of the outermost object. */
+/** The depth of what is in an array that is a member of the outermost object. */
 const ELEMENT_DEPTH = 2;
 
-/** What stands around the elements is short. */
+/** The text around the elements is short. */
 const REST_BYTES_MAX = 1_048_576;
 /** An element that is cut, and the rest, are mostly shorter. */
 const HELD_BYTES_EXPECTED = 512;
@@ -37,7 +37,7 @@ export class JsonElements {
   readonly #elementBytesMax: number;
   /** What is not handed out yet of the array, or not yet known to end. */
   #open = new Utf8Writer(HELD_BYTES_EXPECTED);
-  /** What stands around the array, without line breaks. */
+  /** The text around the array, without line breaks. */
   readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
   #depth = 0;
   #isInString = false;
@@ -98,7 +98,7 @@ export class JsonElements {
     return arrayOf(whole);
   }
 
-  /** What stands around the elements: the object with an empty array, when all of it has come. Throws a SyntaxError when it is not UTF-8. */
+  /** The text around the elements: the object with an empty array, when all of it has come. Throws a SyntaxError when it is not UTF-8. */
   get rest(): string {
     try {
       return utf8Decode(this.#rest.finish());

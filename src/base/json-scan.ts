@@ -214,7 +214,7 @@ function isSecondOfFour(first: number, second: number): boolean {
   return second >= (first === 0xf0 ? 0x90 : 0x80) && second <= (first === 0xf4 ? 0x8f : 0xbf);
 }
 
-/** What may stand behind a backslash by itself. */
+/** What may follow a backslash alone. */
 const SIMPLE_ESCAPES = new Set(utf8Encode('"\\/bfnrt'));
 
 /** Behind the escape that begins at `start`, or behind both halves of a character. */

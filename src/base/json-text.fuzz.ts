@@ -12,7 +12,7 @@ import {
   validateJson,
 } from "./json-text.ts";
 
-/** JSON texts with white space where it may stand. */
+/** JSON texts with white space where it is allowed. */
 const spaced = fc
   .tuple(fc.json(), fc.constantFrom(undefined, 1, "\t"))
   .map(([text, space]) => JSON.stringify(JSON.parse(text), null, space));

@@ -153,7 +153,7 @@ export class JsonValue {
     const end = this.#at(NEXT);
     let count = 0;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) count++;
-    // A list that grows by itself begins with room for 17, and most have one element.
+    // A list that grows as needed begins with room for 17, and most have one element.
     const elements = new Array<JsonValue>(count);
     let index = 0;
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
@@ -207,7 +207,7 @@ export class JsonValue {
 
   /**
    * Hands the members of an object whose names begin with `initial`, a character of ASCII, to `take`, in order. Returns the object that
-   * the others make, in UTF-8: as it stands when no member is taken, else as `joinObject` writes it.
+   * the others make, in UTF-8: unchanged when no member is taken, else as `joinObject` writes it.
    */
   part(initial: string, take: (name: string, value: JsonValue) => void): Uint8Array {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
@@ -248,7 +248,7 @@ export class JsonValue {
     return joinMembers(kept ?? []);
   }
 
-  /** The first name that stands twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
+  /** The first name that occurs twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
   repeatedName(): string | undefined {
     const rows = this.#rows;
     const end = this.#at(NEXT);

@@ -5,7 +5,7 @@ const BAR_WIDTH = 30;
 const DRAW_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 2000;
 
-/** What stands behind the documents, where it is known. */
+/** The text after the documents, where it is known. */
 export interface ProgressFigures {
   /** Bytes that went over the wire, both ways. */
   readonly byteCount?: number;

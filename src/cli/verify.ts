@@ -47,7 +47,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
         write({ difference });
         if (difference.attachment !== undefined) attachmentCount++;
       },
-      // What stands only on the target stays: it may be wanted there.
+      // What is only on the target stays: it may be wanted there.
       lacking: async (documents, repairSignal) => {
         if (flags.repair !== true) return;
         await batchCopier.tryOnce(documents, repairSignal);

@@ -345,7 +345,7 @@ export class Database implements HookedDatabase {
     return this.#changes.page(tx, options);
   }
 
-  /** How many entries stand behind the sequence. */
+  /** How many entries follow the sequence. */
   pendingChanges(tx: ReadTransaction, since: string): Promise<number> {
     return this.#counts.countAfter(tx, parseSequence(since));
   }

@@ -62,7 +62,7 @@ export type AttachmentEdit =
       readonly revisionPosition?: number;
     };
 
-/** Bytes that stand in the database and wait for a document to refer to them; reclaimed if none does. */
+/** Bytes that are in the database and wait for a document to refer to them; reclaimed if none does. */
 export interface StagedContent {
   readonly contentId: string;
   readonly digest: string;

@@ -13,7 +13,7 @@ export interface ReadRevisionOptions {
   readonly latest?: boolean;
 }
 
-/** The database that a hook stands in, as far as hooks use it. */
+/** The database that a hook belongs to, as far as hooks use it. */
 export interface HookedDatabase {
   readonly name: string;
   readonly uuid: string;

@@ -40,7 +40,7 @@ export function isDocumentId(id: string): boolean {
 }
 
 /**
- * A text that stands in the same place among all possible ids and names as `text`, and fits into a key: those that are too
+ * A text that has the same place among all possible ids and names as `text`, and fits into a key: those that are too
  * long to be one are cut.
  */
 export function rangeBound(text: string): string {

@@ -18,7 +18,7 @@ export interface SandboxCall {
    *   validate    null, or a `Refusal` for what the function threw
    */
   readonly kind: "filter" | "view" | "validate";
-  /** Where the function's source stands in the document. */
+  /** The place of the function's source in the document. */
   readonly path: readonly string[];
   /** The first arguments of each run, as a JSON array. */
   readonly runs: readonly JsonText[];

@@ -8,7 +8,7 @@ import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
 import type { DatabaseRecord } from "./records/database-record.ts";
 import type { RevisionTree } from "./revisions/revision-tree.ts";
 
-/** Where a document stands in the update sequence. */
+/** The place of a document in the update sequence. */
 export type Place =
   | { readonly kind: "none" }
   | { readonly kind: "stored"; readonly versionstamp: Versionstamp }
@@ -28,7 +28,7 @@ export interface Share {
   readonly userVersion: number;
   changeCount: number;
   isBoundary: boolean;
-  /** From then on, what stands near the end cannot be read. */
+  /** From then on, what is near the end cannot be read. */
   isWritten: boolean;
   readonly swept: Promise<void>;
   /** The latest boundaries, latest first. */

@@ -45,7 +45,7 @@ export function parseFilterName(kind: FilterName["kind"], text: string): FilterN
   throw badRequest(`\`${kind}\` must be of the form \`${form}\``);
 }
 
-/** The function as it stands now; later changes of the design document do not change the filter. Throws CouchDB's 404. */
+/** The function as it is now; later changes of the design document do not change the filter. Throws CouchDB's 404. */
 export async function openDesignFilter(
   tx: ReadTransaction,
   { runtime, functions }: { readonly runtime: Runtime; readonly functions: DesignFunctions },

@@ -18,7 +18,7 @@ export interface BatchWriting<Item, Cause> {
    * of them has an outcome of its own.
    */
   write(items: readonly Item[]): Promise<readonly RefusedBatch<Item, Cause>[]>;
-  /** Is told of an item that was refused by itself. */
+  /** Is told of an item that was refused alone. */
   refuse(item: Item, cause: Cause): void | Promise<void>;
   /**
    * Whether both halves of a batch are written before either is split further, so that what can be written is, before anything is

@@ -9,7 +9,7 @@ import {
   writeWireDocument,
 } from "../protocol/index.ts";
 
-/** How an attachment stands in the text: `stub`, `follows`, or its bytes in base64. */
+/** The form of an attachment in the text: `stub`, `follows`, or its bytes in base64. */
 export type AttachmentForm = WireAttachment["content"];
 
 export interface RenderOptions {

@@ -25,7 +25,7 @@ export interface EditsWriting {
   /** Whether `transact` failed because of one of the edits. All else concerns the store, and is thrown. */
   isRefusal(error: unknown): boolean;
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
-  /** The store refuses the edit by itself, with that error. */
+  /** The store refuses this edit alone, with that error. */
   refused(edit: DocumentEdit, error: unknown): void;
   /** Given between two transactions: a store may commit without any wait. */
   readonly turns?: Turns;

@@ -1,7 +1,7 @@
 /** The error of an edit that was not written, in CouchDB's words. */
 import type { Refusal, WriteOutcome } from "../databases/index.ts";
 
-/** Of an edit whose revision stands in the database now. */
+/** Of an edit whose revision is in the database now. */
 type Written = WriteOutcome & { readonly kind: "written" | "known" };
 
 export type RefusedOutcome = Exclude<WriteOutcome, Written>;

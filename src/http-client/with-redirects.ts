@@ -57,7 +57,7 @@ export function withRedirects(fetch: Fetch, { secretHeaders = [] }: RedirectOpti
   };
 }
 
-/** What stands at the beginning of URLs, and what of those that moved. */
+/** The beginnings of URLs, and those of URLs that moved. */
 interface Move {
   readonly from: string;
   readonly to: string;

@@ -37,7 +37,7 @@ test.each<[number, Record<string, string>, number]>([
 });
 
 test("a date without the server's own clock is read by ours", async () => {
-  // The clock of the test stands at 1,000 s after the epoch.
+  // The clock of the test shows 1,000 s after the epoch.
   const reply = { status: 429, headers: { "retry-after": "Thu, 01 Jan 1970 00:16:49 GMT" } };
   expect(await pauseAfter(reply)).toBe(9000);
 });

@@ -1,5 +1,5 @@
 /**
- * Where the groups stand of which jobs are pending. Each has its place, and by it a row in one of two indexes:
+ * The places of the groups of which jobs are pending. Each has its place, and by it a row in one of two indexes:
  *
  *   none    no job of the group is pending
  *   later   all its pending jobs are due in the future: in the index by the earliest of these times
@@ -21,7 +21,7 @@ import { NO_USAGE, type Order, type Standing } from "./standing.ts";
 /** Groups that an acceptor moves from later to ready when their time has come. */
 const COME_DUE_COUNT_MAX = 8;
 
-/** A ready group and how it stands. */
+/** A ready group and its standing. */
 export type Candidate = Order & { readonly group: string };
 
 export class GroupIndex {

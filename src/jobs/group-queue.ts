@@ -161,7 +161,7 @@ export class GroupQueue {
     return taken;
   }
 
-  /** Takes one of those that stand lowest out of the list. */
+  /** Takes one of those with the lowest standing out of the list. */
   #choose(candidates: Candidate[]): Candidate {
     const lowest = candidates[0] as Candidate;
     const isSimilar = ({ generation, score }: Candidate): boolean =>

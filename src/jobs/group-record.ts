@@ -8,7 +8,7 @@ const READY = 0;
 const LATER = 1;
 
 /**
- * Where a group stands in the index of a type.
+ * The place of a group in the index of a type.
  *
  *   none     no job of it is pending
  *   later    its earliest job is due at `dueAtSec`

@@ -125,7 +125,7 @@ export class Groups {
   }
 
   /**
-   * Which of `running` have to give way, highest first: those that stand higher than some group that has a job due at `dueBySec`,
+   * Which of `running` have to give way, highest first: those with a higher standing than some group that has a job due at `dueBySec`,
    * and last that group itself, whose jobs take turns. A snapshot: nothing conflicts with it.
    */
   async givingWay(

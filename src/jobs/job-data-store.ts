@@ -8,7 +8,7 @@ import type { JobData, JobFacts, JobName } from "./job.ts";
 import type { JobKeys, Range } from "./job-keys.ts";
 import { DATA_CHUNK_BYTES, decodeData, encodeData } from "./job-record.ts";
 
-/** What is stored anew; what is undefined stays as it is. */
+/** What is written; what is undefined stays as it is. */
 export interface Stored {
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;

@@ -262,7 +262,7 @@ export class JobKeys {
   /** The counters of one state by group, behind `after`. */
   countsOfGroups(type: JobType, state: number, after: string | undefined): Range {
     const { end } = this.#jobs.range([COUNT, type, state]);
-    // That of the whole type, whose last element is null, stands before those of groups.
+    // That of the whole type, whose last element is null, sorts before those of groups.
     return { begin: keyAfter(this.count(type, state, after)), end };
   }
 

@@ -53,7 +53,7 @@ export class JobSubscription {
     this.#ended.abort(new Error("The subscription has ended"));
   }
 
-  /** Takes note of how the job stands; the event that this is, if it is news. */
+  /** Notes the job's state; returns the event that this is, if it is news. */
   note(observation: Observation | undefined): SubscriptionEvent | undefined {
     const state = observation?.job.state ?? "removed";
     const activity = observation?.activity;

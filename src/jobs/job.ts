@@ -29,7 +29,7 @@ export interface JobName {
 /**
  * What is stored with a job: any JSON object. The queue does not look into it.
  *
- * A job has its data, which a holder writes anew as often as it likes, and may have a request, which stays as it was added: what is
+ * A job has its data, which a holder writes as often as it likes, and may have a request, which stays as it was added: what is
  * large and does not change is not written again with each sign of life.
  */
 export type JobData = Readonly<Record<string, unknown>>;
@@ -44,7 +44,7 @@ export interface JobPlan {
 
 /** What is the same whatever a job's state is. */
 export interface JobTerms extends JobPlan {
-  /** Whether a request stands beside the data, or will for the next run. */
+  /** Whether there is a request beside the data, or will for the next run. */
   readonly hasRequest: boolean;
 }
 
@@ -78,7 +78,7 @@ export interface Job extends JobName, JobPlan {
   readonly request: JobData | undefined;
 }
 
-/** How a job stands; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */
+/** The state of a job; `activity` moves with each acceptance and update, and is undefined for a job that does not run. */
 export interface Observation {
   readonly job: Job;
   readonly activity: string | undefined;

@@ -24,7 +24,7 @@ export class UnknownJobTypeError extends OperationalError {
 
 /**
  * The worker is not on the list any more, or has to count with that: its lease was not renewed in time. It stops all that it
- * runs, writes nothing more, and registers anew.
+ * runs, writes nothing more, and registers again.
  */
 export class WorkerExpelledError extends OperationalError {
   override readonly name = "WorkerExpelledError";

@@ -30,7 +30,7 @@ export type LeaseEnding = "expelled" | "lapsed" | "stopped";
 export interface LeaseRenewer {
   /**
    * Gets ready to renew a lease at once. That can take longer than a short lease lasts, so it comes before the registration: a worker
-   * that began to get ready afterwards would lose its lease, register anew, and so on for ever.
+   * that began to get ready afterwards would lose its lease, register again, and so on for ever.
    */
   prepare(): Promise<ReadyRenewer>;
 }

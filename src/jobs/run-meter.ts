@@ -23,7 +23,7 @@ export class RunMeter {
     this.#instalmentSec = instalmentSec;
   }
 
-  /** Whether a job ended since the last bill: its group may stand higher than it should. */
+  /** Whether a job ended since the last bill: its standing may be higher than it should. */
   get hasEnded(): boolean {
     return this.#ended.size > 0;
   }

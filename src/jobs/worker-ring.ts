@@ -32,7 +32,7 @@ interface Sighting {
   readonly seenAtMs: number;
 }
 
-/** Where an observer stands in the ring, and the lease that sets the pace of its looks. */
+/** The place of an observer in the ring, and the lease that sets the pace of its looks. */
 export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
 /** When to look again, at the latest. */

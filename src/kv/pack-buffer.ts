@@ -2,7 +2,7 @@
 export class PackBuffer {
   bytes = new Uint8Array(1024);
   length = 0;
-  /** Where the ten bytes of an incomplete versionstamp stand; negative when there is none. */
+  /** The offset of the ten bytes of an incomplete versionstamp; negative when there is none. */
   stampOffset = -1;
   stampCount = 0;
 

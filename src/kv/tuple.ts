@@ -70,7 +70,7 @@ const UUID = 0x30;
 const VERSIONSTAMP = 0x33;
 const ESCAPE = 0xff;
 
-/** An integer of more bytes has no code: its length stands in one byte. */
+/** An integer of more bytes has no code: its length takes one byte. */
 const INTEGER_BYTES_MAX = 255;
 
 /** One is kept for all packing, which never waits in between. */

@@ -32,7 +32,7 @@ export class WriteBuffer {
   readonly #stampedKeys: StampedKey[] = [];
   /** The places of versionstamped keys: the result of a read there is not known yet. */
   readonly #unreadable = new RangeSet();
-  /** Of the last versionstamped key, what stands before the stamp. */
+  /** Of the last versionstamped key, the bytes before the stamp. */
   #lastStampedPrefix: string | undefined;
   #byteCount = 0;
   readonly #arena: ValueArena;
@@ -225,7 +225,7 @@ function joined(operations: readonly Operation[], next: Operation): readonly Ope
   return [...operations.slice(0, -1), { ...next, operand }];
 }
 
-/** Whether what stands before the stamp allows it. */
+/** Whether the bytes before the stamp allow it. */
 function mayLieWithin({ key, offset }: StampedKey["mutation"], from: string, to: string): boolean {
   const prefix = key.slice(0, offset);
   return prefix < to && prefix + BEHIND_STAMPS_TEXT > from;

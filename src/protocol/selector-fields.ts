@@ -23,7 +23,7 @@ interface Condition {
   readonly field: string;
   readonly operator: string;
   readonly operand: unknown;
-  /** Whether every document that passes fulfils it: it does not stand below `$or` and the like. */
+  /** Whether every document that passes fulfils it: it is not below `$or` and the like. */
   readonly isNecessary: boolean;
 }
 

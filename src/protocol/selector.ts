@@ -70,7 +70,7 @@ function compile(condition: unknown): Matcher {
 
 function combination(name: string, argument: unknown): Matcher {
   if (!Array.isArray(argument)) throw badArgument(name, argument);
-  // Each branch is negated by itself, so that a missing field fails `$nor`, too.
+  // Each branch is negated alone, so that a missing field fails `$nor`, too.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
   // An empty list lets everything pass, whatever the combination, as CouchDB's filter has it.

@@ -8,7 +8,7 @@ import {
   writeWireDocument,
 } from "./wire-document.ts";
 
-/** Objects without members of the protocol's, with white space where it may stand. */
+/** Objects without members of the protocol's, with white space where it is allowed. */
 const body = fc
   .tuple(
     fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue()),

@@ -195,7 +195,7 @@ export interface RenderedDocument {
   readonly attachments?: readonly WireAttachment[];
 }
 
-/** The document's text. The body's members stand in it as they came. */
+/** The document's text. It has the body's members as they came. */
 export function renderWireDocument(document: RenderedDocument): JsonText {
   const { head, tail } = renderAround(document);
   const inner = innerText(document.body.text);
@@ -211,7 +211,7 @@ export function writeWireDocument(writer: Utf8Writer, document: RenderedDocument
   writer.text(tail);
 }
 
-/** What stands before and behind the body's members. */
+/** The text before and behind the body's members. */
 function renderAround({
   id,
   revision,
@@ -233,7 +233,7 @@ function renderAround({
   return { head, tail: `${tail}}` };
 }
 
-/** What stands between an object's braces, without the space around it. */
+/** The text between an object's braces, without the space around it. */
 function innerText(body: JsonText): string {
   const trimmed = body.trim();
   return trimmed.slice(1, -1).trim();

@@ -37,7 +37,7 @@ export interface JobCommandsParts {
  *   done      the command took effect
  *   no-need   the job is so already
  *   ended     a job that has ended can be retried, reset and cancelled only
- *   paused    a job that rests has to be resumed first
+ *   paused    a paused job has to be resumed first
  *   missing   there is no such job
  */
 export type CommandOutcome = "done" | "no-need" | "ended" | "paused" | "missing";
@@ -62,12 +62,12 @@ export class JobCommands {
     return found;
   }
 
-  /** The job rests until it is resumed; one that runs writes a checkpoint first. */
+  /** The job is never due until it is resumed; one that runs writes a checkpoint first. */
   pause(jobId: string, userName: string | null): Promise<CommandOutcome> {
     return this.#command(jobId, { action: "pause", userName });
   }
 
-  /** A job that rests is due at once. */
+  /** A paused job is due at once. */
   resume(jobId: string, userName: string | null): Promise<CommandOutcome> {
     return this.#command(jobId, { action: "resume", userName });
   }
@@ -78,7 +78,7 @@ export class JobCommands {
   }
 
   /**
-   * The job begins anew at this sequence of its source, 0 for the start, whatever its checkpoints say; its figures and
+   * The job begins again at this sequence of its source, 0 for the start, whatever its checkpoints say; its figures and
    * its errors are forgotten. What is on the target already is not sent again.
    */
   startFrom(
@@ -134,16 +134,16 @@ export class JobCommands {
         return "ended";
       case "refuse-paused":
         return "paused";
-      case "rest":
+      case "pause":
         return schedule(NEVER_SEC);
       case "due":
       case "due-soon":
         return schedule(this.#nowSec());
       case "again":
         return scheduleAs(this.#nowSec(), restarted(decodeJob(job)));
-      case "anew":
+      case "restart":
         return scheduleAs(this.#nowSec(), begunAnew(decodeJob(job)));
-      case "anew-later":
+      case "restart-later":
         return scheduleAs(NEVER_SEC, begunAnew(decodeJob(job)));
       case "replace":
       case "remove":

@@ -67,7 +67,7 @@ export interface ReplicatorConfig {
   readonly fairShare: FairShare;
   /** `[replicator.shares]`: by the name of a `_replicator` database, or of a user for transient jobs; 100 where none is given. */
   readonly shares: ReadonlyMap<string, number>;
-  /** `stall_timeout_sec`: how long a run may stand still before it is begun anew. CouchDB has no counterpart. */
+  /** `stall_timeout_sec`: how long a run may make no progress before it is started again. CouchDB has no counterpart. */
   readonly stallTimeoutSec: number;
   /** `connection_close_interval`: how long an unused connection is kept. */
   readonly connectionCloseMs: number;

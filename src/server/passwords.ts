@@ -93,7 +93,7 @@ export async function matchesHash(password: string, hash: PasswordHash): Promise
   return sameText((await derive(password, salt, iterations, length, digest)).toString("hex"), key);
 }
 
-/** `-pbkdf2:sha256-key,salt,iterations`, as an administrator's password stands in `[admins]`. */
+/** `-pbkdf2:sha256-key,salt,iterations`, the form of an administrator's password in `[admins]`. */
 export function formatAdminHash(hash: PasswordHash): string {
   if (hash.scheme === "simple") return `-hashed-${hash.key},${hash.salt}`;
   const { pseudoRandomFunction, key, salt, iterations } = hash;

@@ -14,7 +14,7 @@ export interface ChildProcess {
 }
 
 /**
- * `publicUrl` is where the cluster's API stands: a process that serves none cannot know. What the process counts comes back to
+ * `publicUrl` is the address of the cluster's API: a process that serves none cannot know. What the process counts comes back to
  * `onCounted`.
  */
 export type StartProcess = (

@@ -123,7 +123,7 @@ export class ChangesReader {
     };
   }
 
-  /** How many changes stand behind the sequence. */
+  /** How many changes follow the sequence. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read((tx, database) => database.pendingChanges(tx, sequence));
   }

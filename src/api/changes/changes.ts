@@ -114,7 +114,7 @@ async function* feed(
   yield form.closing(position, pending);
 }
 
-/** How a feed stands on the wire. */
+/** The form of a feed on the wire. */
 interface FeedForm {
   readonly opening: string;
   readonly heartbeat: string;

@@ -83,7 +83,7 @@ async function nextUpdate(
   }
 }
 
-/** How a feed stands on the wire. */
+/** The form of a feed on the wire. */
 interface FeedForm {
   readonly opening: string;
   readonly heartbeat: string;

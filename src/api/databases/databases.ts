@@ -75,7 +75,7 @@ async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiRe
   return json(201, { ok: true, instance_start_time: time });
 }
 
-/** Compaction and the like: the store does it by itself, so there is nothing to start. */
+/** Compaction and the like: the store does it unasked, so there is nothing to start. */
 async function acceptUpkeep(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   await readDatabase(parts, call, async () => undefined);

@@ -3,7 +3,7 @@ import { badRequest, parseRevision } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, textListParameter } from "../http/query.ts";
 
-/** What stands in a document's text beside its body. */
+/** The members of a document's text beside its body. */
 export interface ViewOptions {
   /** `revs`: `_revisions`. */
   readonly revisions: boolean;

@@ -13,7 +13,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import { readBytes } from "../http/request-body.ts";
 import type { ViewOptions } from "./document-options.ts";
 
-/** Of an attachment that is held whole to stand in JSON. */
+/** Of an attachment that is held whole, for JSON. */
 const INLINE_BYTES_MAX = 128 * 1024 * 1024;
 
 /** A document and what else was asked of it, all from one transaction. */

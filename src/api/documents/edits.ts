@@ -160,7 +160,7 @@ export async function inlineAttachment(
   }
   const bytes = base64Decode(content.data);
   if (bytes === undefined) throw badRequest(`Attachment "${name}" has invalid base64 data`);
-  // Inline data are never encoded, and what else stands beside them may be left from an older version.
+  // Inline data are never encoded, and what else is beside them may be left from an older version.
   const upload = { attachment: { name, contentType, revisionPosition }, mode, chunks: once(bytes) };
   return storeUpload(parts, database, upload, call.request.signal);
 }

@@ -54,7 +54,7 @@ export function documentMultipart(
 }
 
 /**
- * A document as one part of a larger whole: itself multipart when attachments go with it. `headers` stand before the part's
+ * A document as one part of a larger whole: itself multipart when attachments go with it. `headers` come before the part's
  * own then, as in CouchDB.
  */
 export function nestedPart(
@@ -113,7 +113,7 @@ export function errorPart(error: object): WrittenPart {
   return bytesPart(headers, utf8Encode(JSON.stringify(error)));
 }
 
-/** A text that cannot end the header that it stands in. */
+/** A text that cannot end the header that contains it. */
 export function headerText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not pass.
   return text.replace(/[\u0000-\u001f\u007f]/g, (char) => encodeURIComponent(char));

@@ -55,7 +55,7 @@ export async function begun<Piece>(pieces: AsyncIterable<Piece>): Promise<AsyncI
   return { [Symbol.asyncIterator]: () => rest };
 }
 
-/** A JSON text on one line, for answers that are read by lines. A break in it stands between values, never within one. */
+/** A JSON text on one line, for answers that are read by lines. A line break is between values, never within one. */
 export function oneLine(text: string): string {
   return /[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, " ") : text;
 }

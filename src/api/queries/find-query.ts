@@ -114,7 +114,7 @@ export async function findQuery(call: Call): Promise<FindQuery> {
   };
 }
 
-/** What stands in `bookmark`, and says where the next answer begins. */
+/** The content of `bookmark`, which says where the next answer begins. */
 export function bookmarkOf(id: string | undefined): string {
   return id === undefined ? "nil" : `id:${encodeURIComponent(id)}`;
 }

@@ -25,7 +25,7 @@ export interface SchedulerParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly replicator: Replicator;
-  /** Where our databases stand for others, with a slash at the end. */
+  /** The address of our databases for others, with a slash at the end. */
   readonly shownUrl: () => string;
 }
 
@@ -79,7 +79,7 @@ async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Pr
   return json(200, jobView(entry, shownUrl()));
 }
 
-/** `{db}` or `{db}/{docid}`; the slashes of a database's name may stand unescaped. */
+/** `{db}` or `{db}/{docid}`; the slashes of a database's name may be unescaped. */
 async function documents(parts: SchedulerParts, call: Call): Promise<ApiResponse> {
   const segments = parameter(call, "path").split("/");
   const place = segments.indexOf(REPLICATOR_DATABASE);

@@ -18,7 +18,7 @@ const PAGE_HEADERS: Headers = {
 };
 const ICON_HEADERS: Headers = { "Cache-Control": "public, max-age=31536000" };
 
-/** `files`: what stands below `/_utils/`; undefined: nothing. */
+/** `files`: the files below `/_utils/`; undefined: none. */
 export function utilityRoutes(files: StaticFiles | undefined): Route[] {
   const page = async (call: Call) =>
     serve(files, call, {

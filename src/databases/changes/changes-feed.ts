@@ -97,7 +97,7 @@ export class ChangesFeed {
   }
 }
 
-/** Undefined stands before everything. */
+/** Undefined comes before everything. */
 function isBefore(left: Versionstamp | undefined, right: Versionstamp | undefined): boolean {
   if (right === undefined) return false;
   return left === undefined || left.compare(right) < 0;

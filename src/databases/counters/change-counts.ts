@@ -53,7 +53,7 @@ export class ChangeCounts {
     this.#spacing = spacing;
   }
 
-  /** Before the reads of a batch. Draws the user version of the share, which stands before those of the changes. */
+  /** Before the reads of a batch. Draws the user version of the share, which comes before those of the changes. */
   async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
     const isBoundary = this.#random.integer(this.#spacing) < editCount;
     state.share ??= {
@@ -114,7 +114,7 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** How many changes stand behind the versionstamp; all without one. */
+  /** How many changes follow the versionstamp; all without one. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;

@@ -35,7 +35,7 @@ describe("a purge", () => {
         sizes: { external: 0, active: 0 },
       });
     });
-    // Created anew, without a conflict and with a first revision.
+    // Created again, without a conflict and with a first revision.
     const [again] = await store.edit(interactive("a"));
     expect(revisionOf(again)).toMatch(/^1-/);
   });

@@ -84,7 +84,7 @@ export class LeafWriter {
     }
   }
 
-  /** Makes staged contents the ones that stand for their bytes; drops those for which another stands already. */
+  /** Makes staged contents the ones that all uploads of the same bytes share; drops those that another is shared for already. */
   #shareStaged(tx: Transaction, edit: DocumentEdit, attachments: readonly Attachment[]): void {
     const resolved = new Map(attachments.map((attachment) => [attachment.name, attachment]));
     for (const attachment of edit.attachments) {

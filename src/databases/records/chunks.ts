@@ -1,7 +1,7 @@
 /** Values larger than the store's limit, cut into chunks: each under its own key, all but the last of the same size. */
 import { concatBytes } from "../../base/index.ts";
 
-/** Below the store's 100,000 bytes for a value, with room for what may stand before a chunk one day. */
+/** Below the store's 100,000 bytes for a value, with room for what may precede a chunk one day. */
 export const CHUNK_BYTES = 90_000;
 
 /** At least one chunk, so that an empty value exists too. */

@@ -176,14 +176,14 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(19)", value: "PurgeLimit", note: "absent until set" },
 ];
 
-/** How a revision's hash stands in a key. */
+/** The form of a revision's hash in a key. */
 function hashItem(hash: string): TupleItem {
   return hashDigest(hash) ?? hash;
 }
 
 export class DatabaseKeys {
   readonly #database: Subspace;
-  /** Where the id stands in a key of the all-docs index. */
+  /** The place of the id in a key of the all-docs index. */
   readonly #winnerIdOffset: number;
 
   constructor(database: Subspace) {
@@ -221,7 +221,7 @@ export class DatabaseKeys {
   }
 
   changeVersionstamp(key: Key): Versionstamp {
-    // Each row of a feed asks, and its element stands at the end.
+    // Each row of a feed asks, and its element is at the end.
     return Versionstamp.endOf(key);
   }
 

@@ -116,7 +116,7 @@ export class RevisionTree {
       leaf,
     };
     this.#chain(tip, path);
-    // Nearly all documents have one leaf, and a list that grows by itself has room for 17.
+    // Nearly all documents have one leaf, and a list that grows as needed has room for 17.
     this.#leaves = this.#leaves.concat(tip);
     this.#sort();
   }

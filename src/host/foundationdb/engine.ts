@@ -23,7 +23,7 @@ export interface FoundationDbOptions {
   readonly apiVersion?: number | undefined;
   /** What the package is told to have been built with; not above what the client library knows. */
   readonly headerVersion?: number | undefined;
-  /** Every key stands below this name: so a cluster holds several stores that know nothing of each other. */
+  /** Every key is below this name: so a cluster holds several stores that know nothing of each other. */
   readonly prefix?: string | undefined;
 }
 
@@ -115,7 +115,7 @@ class FoundationDbEngine implements Engine {
     }
   }
 
-  /** Calls stand in the order of their begin. */
+  /** Calls are in the order of their begin. */
   #lookForDelay(): void {
     const [oldest] = this.#calls;
     if (oldest === undefined) return;

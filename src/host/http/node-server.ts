@@ -9,7 +9,7 @@ import {
 } from "../../api/index.ts";
 import type { Trace } from "../../base/index.ts";
 
-/** Long `startkey`, `open_revs` and `atts_since` stand in request lines; Node's own limit is 16 KiB. */
+/** Long `startkey`, `open_revs` and `atts_since` are in request lines; Node's own limit is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
 
 /** How long answers that are under way may take when the server stops. */

@@ -25,7 +25,7 @@ export class UndiciDispatchers {
   readonly #idleMsMax: () => number;
   readonly #open = new Map<string, OpenDispatcher>();
 
-  /** `idleMsMax`: how long an unused connection is kept; asked anew for each request. */
+  /** `idleMsMax`: how long an unused connection is kept; asked again for each request. */
   constructor(idleMsMax: () => number) {
     this.#idleMsMax = idleMsMax;
   }

@@ -21,7 +21,7 @@ export interface UndiciFetch {
 }
 
 export interface UndiciFetchOptions {
-  /** How long an unused connection is kept (`connection_close_interval`); asked anew for each request. */
+  /** How long an unused connection is kept (`connection_close_interval`); asked again for each request. */
   readonly idleMsMax?: () => number;
 }
 

@@ -8,7 +8,7 @@ import { asBuffer } from "./encoding.ts";
 
 /** What the committer is asked. */
 export type CommitterMessage =
-  /** The requests stand at the beginning of the memory, which is the committer's until it sends it back. */
+  /** The requests are at the beginning of the memory, which is the committer's until it sends it back. */
   | { readonly kind: "commit"; readonly memory: ArrayBuffer; readonly byteCount: number }
   | { readonly kind: "close" };
 

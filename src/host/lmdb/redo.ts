@@ -8,7 +8,7 @@
  * LMDB keeps its roots in its first two pages, and uses the first few hundred bytes of each. The records take turns in
  * the rest of these pages, because the last one must stay whole while the next is written.
  *
- * All of it rests on a root that reaches the disk with the next wait. When a wait fails, the system may take what it did not write
+ * All of it relies on a root that reaches the disk with the next wait. When a wait fails, the system may take what it did not write
  * for written, and then no later wait takes it there. So whoever finds that the version which would be next was tried before, by
  * the head of its record, writes the roots again before anything else.
  *

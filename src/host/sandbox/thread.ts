@@ -20,7 +20,7 @@ port.on("message", (request: SandboxRequest) => {
 });
 port.postMessage({ kind: "ready" } satisfies SandboxAnswer);
 
-/** The one that was used last stands at the end. */
+/** The one that was used last is at the end. */
 function codeOf({ codeId, code }: SandboxRequest): SandboxCode {
   const found = codes.get(codeId) ?? new SandboxCode(module, code);
   codes.delete(codeId);

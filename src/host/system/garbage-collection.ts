@@ -4,7 +4,7 @@
  */
 import { setFlagsFromString } from "node:v8";
 
-/** Of the objects that are alive, in percent. V8 by itself lets garbage grow to four times of them. */
+/** Of the objects that are alive, in percent. V8 alone lets garbage grow to four times of them. */
 const GARBAGE_PERCENT_MAX = 100;
 /** Of the young generation that is full when a collection is due between two turns. V8's is 80. */
 const YOUNG_PERCENT = 30;

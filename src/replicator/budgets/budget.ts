@@ -38,7 +38,7 @@ const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number]
 const NAME = /^(?:[^@/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 
-/** The names under which budgets for this endpoint may stand. Databases of our own have none. */
+/** The names that budgets for this endpoint may have. Databases of our own have none. */
 export function budgetNames(address: EndpointAddress): readonly string[] {
   if (address.kind === "local") return [];
   const { host } = endpointUrl(address);

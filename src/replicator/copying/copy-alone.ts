@@ -25,9 +25,9 @@ import type { Blame } from "./copy-blame.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
-/** CouchDB: five minutes, in which a run would count as one that stands still, and then as healthy. */
+/** CouchDB: five minutes, in which a run would count as stalled, and then as healthy. */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
-/** How often a document is read again for which a server answers with an error; what can be repeated by itself has been. */
+/** How often a document is read again for which a server answers with an error; each request has been repeated already. */
 const ANSWERED_REPEATS_MAX = 2;
 
 const MISSING = {
@@ -138,7 +138,7 @@ export class LoneCopier {
     }
     const kind = suspicionOf(error)?.kind;
     const isAnswered = kind === "answered";
-    // The question has been repeated for as long as a run may stand still.
+    // The question has been repeated for as long as a run may make no progress.
     const isHanging = kind === "unanswered" && side === "source";
     const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
     if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {

@@ -29,11 +29,11 @@ const BULK_ROWS_MAX = 500;
 /** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** A job that holds is no job that stands still. */
+/** A job that holds is not stalled. */
 const HOLD_PAUSE_MS_FIRST = 1000;
 const HOLD_PAUSE_MS_MAX = 60_000;
 
-/** Of what stands in a revision's place. */
+/** Of what is in a revision's place. */
 const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
@@ -146,7 +146,7 @@ export class BatchCopier {
       }
       const changed = this.#withoutNoRevisions(id, named, outcome);
       if (changed.length === 0) continue;
-      // A document can stand in a batch twice; the question may not hold it twice.
+      // A document can be in a batch twice; the question may not hold it twice.
       const before = revisions.get(id) ?? [];
       const isSingle = before.length === 0 && changed.length === 1;
       revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);

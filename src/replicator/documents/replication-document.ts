@@ -121,7 +121,7 @@ function withStateMembers(body: JsonText, members: Readonly<Record<string, unkno
   return joinObject([...kept, ...added]);
 }
 
-/** The state that stands in a document's body. */
+/** The state in a document's body. */
 export function documentState(members: Readonly<Record<string, unknown>>): string | undefined {
   const state = members._replication_state;
   return typeof state === "string" ? state : undefined;

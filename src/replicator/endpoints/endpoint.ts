@@ -51,7 +51,7 @@ export interface PlainDocument {
   readonly id: string;
   /** Characters of the text, or nearly: what a write holds is bounded by it. */
   readonly length: number;
-  /** May be made anew each time. */
+  /** May be made again each time. */
   readonly text: JsonText;
   /** Writes the text, where that can be done without making it. */
   writeTo(writer: Utf8Writer): void;
@@ -137,7 +137,7 @@ export interface Endpoint {
 
   /** Batches of items, in order. Ends when the feed does: never, if continuous. */
   changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
-  /** How many changes stand behind `since`; undefined when the source cannot say. */
+  /** How many changes follow `since`; undefined when the source cannot say. */
   pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
 
   /** What the endpoint lacks. `once` as in `writeDocuments`. */

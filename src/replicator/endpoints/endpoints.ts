@@ -59,7 +59,7 @@ export class Endpoints {
       return new LocalEndpoint(parts, address.database, owner);
     }
     const budgets = parts.spendingFor(address);
-    // Who waits for a budget does not stand still.
+    // Who waits for a budget is not stalled.
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {

@@ -15,7 +15,7 @@ import {
   replicationState,
 } from "./job-data.ts";
 
-/** When a job that rests is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
+/** When a paused job is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
 /** When a job that has ended looks again whether the owner of its replication has tried their failures. */
@@ -180,7 +180,7 @@ export function decideList(
     readonly isAsked: boolean;
     readonly isEmpty: boolean;
     readonly isPersistent: boolean;
-    /** `failure_retry_sec`; 0: not by itself. */
+    /** `failure_retry_sec`; 0: only when asked. */
     readonly retrySec: number;
   },
   nowSec: number,
@@ -255,12 +255,12 @@ export type JobWish = (typeof JOB_WISHES)[number];
  *   nothing        it is so already, or it makes no difference
  *   refuse-ended   the job has ended: it can be retried and reset
  *   refuse-paused  the job is paused: it has to be resumed
- *   rest           it is never due
+ *   pause          it is never due
  *   due            it is due at once
  *   due-soon       it is due at once, a little spread with the others
  *   again          it is due at once, and how it ended last is forgotten
- *   anew           the same, and it begins where it is told, with figures that begin anew
- *   anew-later     the same, when it is resumed
+ *   restart        the same, and it begins where it is told, with figures that begin at zero
+ *   restart-later  the same, when it is resumed
  *   replace        a new job takes its place
  *   remove
  */
@@ -268,12 +268,12 @@ export type JobStep =
   | "nothing"
   | "refuse-ended"
   | "refuse-paused"
-  | "rest"
+  | "pause"
   | "due"
   | "due-soon"
   | "again"
-  | "anew"
-  | "anew-later"
+  | "restart"
+  | "restart-later"
   | "replace"
   | "remove";
 
@@ -293,10 +293,10 @@ export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobWish, JobStep>>
 
 function waiting(differing: Pick<Record<JobWish, JobStep>, "same" | "reachable">) {
   return {
-    pause: "rest",
+    pause: "pause",
     resume: "nothing",
     retry: "again",
-    reset: "anew",
+    reset: "restart",
     cancel: "remove",
     stop: "remove",
     other: "replace",
@@ -320,7 +320,7 @@ export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobWish, JobStep>>> = {
   pause: "nothing",
   resume: "due",
   retry: "refuse-paused",
-  reset: "anew-later",
+  reset: "restart-later",
   "try-list": "nothing",
   reachable: "nothing",
 };

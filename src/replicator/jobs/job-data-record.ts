@@ -3,7 +3,7 @@
  *
  *   1   one object without a number: the request stood in the data, all members of both flat. Version 0.1 stored there that a job ran,
  *       which its queue knows better.
- *   2   the request stands apart
+ *   2   the request is stored apart
  */
 import { assert } from "../../base/index.ts";
 import type { Job, JobData } from "../../jobs/index.ts";

@@ -177,7 +177,7 @@ export interface Noted {
 
 /**
  * A run has begun. A job that has ended has ended also while its failures are tried once more; of any other, the last crash is over.
- * Another id is another replication: its figures begin anew.
+ * Another id is another replication: its figures begin at zero.
  */
 export function started(
   data: ReplicationJobData,
@@ -269,7 +269,7 @@ export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
 
-/** The same, and its figures begin anew. */
+/** The same, and its figures begin at zero. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0 };
 }

@@ -103,7 +103,7 @@ export class Outages {
     }
   }
 
-  /** Whether the server says anything of its own: a gateway that stands before it does not count. */
+  /** Whether the server says anything of its own: a gateway in front of it does not count. */
   async #answers(origin: string, signal: AbortSignal): Promise<boolean> {
     try {
       const response = await this.#parts.fetch({

@@ -8,7 +8,7 @@ import type { HttpAddress } from "./replication.ts";
 export interface EndpointUrl {
   /** `https`, `http`. */
   readonly scheme: string;
-  /** `https://example.com:6984`. Like `host` and `hostname` in lower case, and without a port that the scheme has by itself. */
+  /** `https://example.com:6984`. Like `host` and `hostname` in lower case, and without the scheme's default port. */
   readonly origin: string;
   /** `example.com:6984`. */
   readonly host: string;

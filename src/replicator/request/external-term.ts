@@ -4,7 +4,7 @@
  */
 import { concatBytes, utf8Encode } from "../../base/index.ts";
 
-/** A term. JavaScript's plain values stand for nothing by themselves: each says which Erlang type it is. */
+/** A term. JavaScript's plain values do not tell their type: each term says which Erlang type it is. */
 export type Term =
   | { readonly atom: string }
   | { readonly binary: string }

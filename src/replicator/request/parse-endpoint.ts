@@ -24,7 +24,7 @@ const DATABASE_NAME =
 
 export type Side = "source" | "target";
 
-/** Parses the endpoint of a whole document or body; proxies and certificates may stand beside it, for both sides. */
+/** Parses the endpoint of a whole document or body; proxies and certificates may be beside it, for both sides. */
 export function parseEndpoint(
   side: Side,
   members: Members,
@@ -178,7 +178,7 @@ function parseProxy(
   return proxyUrl;
 }
 
-/** The names are those of `[replicator]`; `prefix` is where they stand. */
+/** The names are those of `[replicator]`; `prefix` is the path to them. */
 function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   const text = (name: string): string | undefined => optionalString(members, name, prefix + name);
   const verify = members.verify_ssl_certificates;

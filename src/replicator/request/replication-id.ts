@@ -38,7 +38,7 @@ export interface ReplicationIdContext {
   /** Of the server: part of ids before version 3. */
   readonly hostName: string;
   readonly port: number;
-  /** Where our own databases stand for others, with a slash at the end. */
+  /** The address of our own databases for others, with a slash at the end. */
   readonly serverUrl: string;
 }
 

@@ -14,7 +14,7 @@ interface Side {
   readonly name: "source" | "target";
   readonly endpoint: Endpoint;
   readonly instanceStartTime: string;
-  /** The revision of the log as it stands, to write over it. */
+  /** The revision of the stored log, to write over it. */
   revision: string | undefined;
 }
 
@@ -126,7 +126,7 @@ export class Checkpoints {
       side.revision = written;
       return;
     }
-    // An answer may have been lost: what stands there may be what we wrote.
+    // An answer may have been lost: what is there may be what we wrote.
     const current = await side.endpoint.readLocal(this.#id, signal);
     if (current !== undefined && sameJson(current.body, body)) {
       side.revision = current.revision;
@@ -139,7 +139,7 @@ export class Checkpoints {
   }
 }
 
-/** What an endpoint remembers, under the id of today or under an older one: that is written anew, so it has no revision here. */
+/** What an endpoint remembers, under the id of today or under an older one: that is written under the new one, so it has no revision here. */
 async function findRecord(
   endpoint: Endpoint,
   { baseId, olderBaseIds }: Pick<ReplicationId, "baseId" | "olderBaseIds">,

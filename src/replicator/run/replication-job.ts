@@ -235,7 +235,7 @@ export class ReplicationJob {
     return showLife(this.#job, run, intervalMs, ended);
   }
 
-  /** Ends the run when the filter is another: the next one has another id, and begins anew. */
+  /** Ends the run when the filter is another: the next one has another id, and begins at the start. */
   async #watchFilter(
     replication: Replication,
     { id }: ReplicationId,

@@ -11,7 +11,7 @@ import { httpDate } from "../times.ts";
 /** CouchDB keeps as many entries. */
 const HISTORY_LENGTH_MAX = 50;
 
-/** An entry of the history, as it stands on the wire. */
+/** An entry of the history, as on the wire. */
 export interface ReplicationLogEntry {
   readonly session_id: string;
   /** RFC 1123 dates. */

@@ -46,7 +46,7 @@ export class ThroughSequence {
     return this.#firstNumber + this.#open.length - 1;
   }
 
-  /** The batch is on the target, or what of it is not stands on the list of failures. */
+  /** The batch is on the target, or what of it is not is on the list of failures. */
   finish(number: number): void {
     const batch = this.#open[number - this.#firstNumber];
     assert(batch !== undefined && !batch.finished, "A batch finishes once, after it started");

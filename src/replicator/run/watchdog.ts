@@ -3,7 +3,7 @@ import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** How often one looks within the time that a run may stand still. */
+/** How often one looks within the time that a run may make no progress. */
 const LOOKS_PER_TIMEOUT = 8;
 
 export class StallError extends OperationalError {

@@ -37,7 +37,7 @@ export interface Slots {
 export interface Waiting {
   /** Of `waitingCount`. */
   readonly count: number;
-  /** Groups that do not stand below all of those jobs' groups, highest first: theirs is what gives way. */
+  /** Groups whose standing is not below that of all those jobs' groups, highest first: theirs is what gives way. */
   readonly givingWay: readonly string[];
 }
 

@@ -48,7 +48,7 @@ export interface ServerConfig {
     /** Undefined: what all supported clients speak. */
     readonly apiVersion: number | undefined;
     readonly headerVersion: number | undefined;
-    /** What all keys of this store stand below; undefined: the store has the cluster to itself. */
+    /** The prefix of all keys of this store; undefined: the store has the cluster to itself. */
     readonly prefix: string | undefined;
   };
   readonly nodeTypes: ReadonlySet<NodeType>;

@@ -196,7 +196,7 @@ function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten("section", "key", text.trim())) {
     throw new ConfigError("Invalid configuration value");
   }
-  // A key with an equals sign needs the space that stands before a value, and there is none before an empty one.
+  // A key with an equals sign needs the space before a value, and there is none before an empty one.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }

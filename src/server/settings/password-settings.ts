@@ -24,7 +24,7 @@ const ITERATIONS_MAX = 1_000_000_000;
 export interface PasswordRules extends PasswordSettings, PasswordLimits {
   /** What new passwords of users have to match. */
   readonly requirements: readonly PasswordRequirement[];
-  /** Whether a user's password is hashed anew, at a login, when these settings say another way. */
+  /** Whether a user's password is hashed again, at a login, when these settings say another way. */
   readonly upgradesHashes: boolean;
 }
 

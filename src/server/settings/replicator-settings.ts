@@ -166,7 +166,7 @@ export interface ReplicatorTexts extends SettingTexts {
   section(section: string): ReadonlyMap<string, string>;
 }
 
-/** Members are read anew at each use, those of members too. */
+/** Members are read again at each use, those of members too. */
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
   const config = Object.assign(liveSettings<NodeConfig>(withOtherNames(texts), NODE_SETTINGS), {

@@ -8,7 +8,7 @@ import type { KnownUser } from "./user-directory.ts";
 
 export interface Session {
   readonly name: string;
-  /** In hex digits, as it stands in the cookie. */
+  /** In hex digits, as in the cookie. */
   readonly issued: string;
   /** In base64. */
   readonly signature: string;

@@ -93,7 +93,7 @@ export class HttpDocumentWriter {
   }
 }
 
-/** The target does not take the document by itself. */
+/** The target does not take the document alone. */
 function batchRefusal({ id, text: sent }: PlainDocument, { status, text }: Answer): WriteFailure {
   const { error, reason } = parseObject(text) ?? {};
   return {

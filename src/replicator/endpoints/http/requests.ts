@@ -37,7 +37,7 @@ import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
 import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
 
-/** Before an answer that broke off in its middle is asked for anew. */
+/** Before an answer that broke off in its middle is asked for again. */
 const BREAK_PAUSE_MS = 250;
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
@@ -217,7 +217,7 @@ export class HttpRequests {
     return { kind: "refused", status: response.status, text: await readText(response) };
   }
 
-  /** Lets a moment pass before an answer that broke off is asked for anew. */
+  /** Lets a moment pass before an answer that broke off is asked for again. */
   pause(signal: AbortSignal): Promise<void> {
     return this.#parts.runtime.clock.sleep(BREAK_PAUSE_MS, signal);
   }

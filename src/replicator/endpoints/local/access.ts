@@ -30,7 +30,7 @@ export interface LocalEndpointParts {
     /** `max_document_size` */
     readonly documentBytesMax: number;
   };
-  /** Where our databases stand for others, with a slash at the end. */
+  /** The address of our databases for others, with a slash at the end. */
   readonly serverUrl: string;
 }
 
