@@ -28,9 +28,20 @@ export function bulkDocumentsRoutes(parts: DatabaseParts): Route[] {
 }
 
 /** A document that can be written, or why it cannot. */
-type Prepared =
-  | { readonly kind: "edit"; readonly edit: DocumentEdit }
-  | { readonly kind: "refused"; readonly document: JsonValue; readonly error: unknown };
+type Prepared = { readonly kind: "edit"; readonly edit: DocumentEdit } | Refused;
+
+interface Refused {
+  readonly kind: "refused";
+  readonly document: JsonValue;
+  readonly error: unknown;
+}
+
+/** A document that is well-formed, and becomes an edit when its inline attachments are stored. */
+interface Draft {
+  readonly kind: "draft";
+  readonly document: JsonValue;
+  readonly wire: NamedDocument;
+}
 
 async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonValues(call, MEMBERS_DEPTH, "documents");
@@ -44,10 +55,11 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   }
   await readDatabase(parts, call, async () => undefined);
   if (members.get("all_or_nothing")?.text === "true") return refuseAll(documents);
-  const prepared =
+  const drafts =
     mode === "interactive"
-      ? await prepareAll(parts, call, documents)
-      : await prepareEach(parts, call, documents);
+      ? await draftAll(parts, call, documents)
+      : await draftEach(parts, call, documents);
+  const prepared = await prepareAll(parts, call, drafts, mode);
   const edits = prepared.flatMap((entry) => (entry.kind === "edit" ? [entry.edit] : []));
   const results = await writeAll(parts, call, edits);
   let next = 0;
@@ -70,66 +82,80 @@ function refuseAll(documents: readonly JsonValue[]): ApiResponse {
 }
 
 /** A user's edits: nothing is written before all is known to be well-formed, as in CouchDB. */
-async function prepareAll(
+async function draftAll(
   parts: DatabaseParts,
   call: Call,
   documents: readonly JsonValue[],
-): Promise<Prepared[]> {
-  const wires: NamedDocument[] = [];
+): Promise<Draft[]> {
+  const drafts: Draft[] = [];
   for (const document of documents) {
     if (call.turns.areDue) await call.turns.give();
-    const wire = wireDocumentOf(document);
-    wires.push({ ...wire, id: wire.id ?? randomHex(parts.runtime.random) });
+    drafts.push({ kind: "draft", document, wire: namedDocument(parts, document) });
   }
-  for (const wire of wires) checkWire(parts, wire);
-  return mapConcurrent(call, wires, (wire) => prepared(parts, call, wire, "interactive"));
+  for (const { wire } of drafts) checkWire(parts, wire);
+  return drafts;
 }
 
 /**
  * Revisions that were made elsewhere. CouchDB: refuses the whole request for one bad document, and so the replication that
  * sent it; here the others are written, and the sender is told which one was not.
  */
-async function prepareEach(
+async function draftEach(
   parts: DatabaseParts,
   call: Call,
   documents: readonly JsonValue[],
-): Promise<Prepared[]> {
-  return mapConcurrent(call, documents, async (document) => {
+): Promise<(Draft | Refused)[]> {
+  const drafts: (Draft | Refused)[] = [];
+  for (const document of documents) {
     if (!document.isObject) throw badRequest("Document must be a JSON object");
+    if (call.turns.areDue) await call.turns.give();
     try {
-      const wire = wireDocumentOf(document);
-      const named = { ...wire, id: wire.id ?? randomHex(parts.runtime.random) };
-      checkWire(parts, named);
-      return await prepared(parts, call, named, "replicated");
+      const wire = namedDocument(parts, document);
+      checkWire(parts, wire);
+      drafts.push({ kind: "draft", document, wire });
     } catch (error) {
-      if (!isInvalidRequest(error)) throw error;
-      return { kind: "refused", document, error };
+      drafts.push(refused(document, error));
     }
-  });
+  }
+  return drafts;
 }
 
-async function prepared(
+/** Inline attachments are stored on the way, side by side, since each waits for its commit. */
+async function prepareAll(
   parts: DatabaseParts,
   call: Call,
-  wire: NamedDocument,
+  drafts: readonly (Draft | Refused)[],
   mode: EditMode,
-): Promise<Prepared> {
-  if (wire.attachments.length === 0) return { kind: "edit", edit: editOf(wire, [], mode) };
-  return { kind: "edit", edit: await wireEdit(parts, call, wire, mode) };
+): Promise<Prepared[]> {
+  const prepared: Prepared[] = new Array(drafts.length);
+  const withAttachments: { readonly draft: Draft; readonly index: number }[] = [];
+  for (const [index, draft] of drafts.entries()) {
+    if (draft.kind === "refused") prepared[index] = draft;
+    else if (draft.wire.attachments.length > 0) withAttachments.push({ draft, index });
+    else prepared[index] = { kind: "edit", edit: editOf(draft.wire, [], mode) };
+  }
+  await forEachConcurrent(withAttachments, PREPARED_COUNT_MAX, async ({ draft, index }) => {
+    const { document, wire } = draft;
+    if (call.turns.areDue) await call.turns.give();
+    try {
+      prepared[index] = { kind: "edit", edit: await wireEdit(parts, call, wire, mode) };
+    } catch (error) {
+      if (mode === "interactive") throw error;
+      prepared[index] = refused(document, error);
+    }
+  });
+  return prepared;
 }
 
-/** Side by side, since inline attachments are stored on the way and each waits for its commit. */
-async function mapConcurrent<Item>(
-  { turns }: Call,
-  items: readonly Item[],
-  prepare: (item: Item) => Promise<Prepared>,
-): Promise<Prepared[]> {
-  const results: Prepared[] = new Array(items.length);
-  await forEachConcurrent([...items.keys()], PREPARED_COUNT_MAX, async (index) => {
-    if (turns.areDue) await turns.give();
-    results[index] = await prepare(items[index] as Item);
-  });
-  return results;
+function namedDocument({ runtime }: DatabaseParts, document: JsonValue): NamedDocument {
+  const wire = wireDocumentOf(document);
+  return { ...wire, id: wire.id ?? randomHex(runtime.random) };
+}
+
+/** Throws what is not the document's fault. */
+function refused(document: JsonValue, error: unknown): Refused {
+  if (!isInvalidRequest(error)) throw error;
+  return { kind: "refused", document, error };
 }
 
 function modeOf(text: string | undefined): EditMode {

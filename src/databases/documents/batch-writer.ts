@@ -123,10 +123,13 @@ export class BatchWriter {
     const ids = edits.flatMap(({ id }) => (id.startsWith(LOCAL_PREFIX) ? [] : [id]));
     const loaded = await this.#reader.loadMany(tx, ids);
     let next = 0;
-    return mapAtOnce(edits, async (edit) => {
+    const areAsked = this.#hooks.some((hook) => hook.beforeWrite !== undefined);
+    return mapAtOnce<DocumentEdit, Preparation>(edits, (edit) => {
       if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
       const judged = this.#writer.judge(state, edit, loaded[next++] as LoadedDocument);
-      return judged.kind === "outcome" ? judged.outcome : this.#askHooks(batch, edit, judged);
+      if (judged.kind === "outcome") return judged.outcome;
+      if (areAsked) return this.#askHooks(batch, edit, judged);
+      return this.#writer.prepare(tx, edit, judged);
     });
   }
 
