@@ -14,6 +14,9 @@
  */
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
 export { openFoundationDbEngine } from "./foundationdb/engine.ts";
+export type { Resolve } from "./http/egress-guard.ts";
+export type { EgressRule } from "./http/egress-rules.ts";
+export { EGRESS_RULE_FORMS, EgressRules, parseEgressRule } from "./http/egress-rules.ts";
 export { parseMultipart } from "./http/multipart-parser.ts";
 export type { NodeServer, NodeServerOptions } from "./http/node-server.ts";
 export { openNodeServer } from "./http/node-server.ts";

@@ -34,7 +34,7 @@ export interface FetchResponse {
   discard(): void;
 }
 
-/** Rejects with a RequestFailedError when no complete answer came, or with `signal.reason`. */
+/** Rejects with a RequestFailedError when no complete answer came, an EgressRefusedError when it was not sent, or with `signal.reason`. */
 export type Fetch = (request: FetchRequest) => Promise<FetchResponse>;
 
 /** No answer: refused, reset, not resolved, timed out. `details.cause` is the system's word for it (`ECONNREFUSED`). */
@@ -46,6 +46,15 @@ export class RequestFailedError extends OperationalError {
     options?: ErrorOptions,
   ) {
     super("HTTP_REQUEST_FAILED", "The request got no answer", details, options);
+  }
+}
+
+/** The configuration does not let this node connect to the server; `details.reason` names the host and the rule. To ask again is in vain. */
+export class EgressRefusedError extends OperationalError {
+  override readonly name = "EgressRefusedError";
+
+  constructor(reason: string) {
+    super("HTTP_EGRESS_REFUSED", "This node may not connect to the server", { reason });
   }
 }
 

@@ -33,6 +33,7 @@ import { isLoopback, type ServerConfig } from "./settings/config.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { corsSettings } from "./settings/cors-settings.ts";
 import { designFunctions, securityDefault } from "./settings/database-settings.ts";
+import { egressRules } from "./settings/egress-settings.ts";
 import { lockoutSettings } from "./settings/lockout-settings.ts";
 import { MaskedConfiguration } from "./settings/node-configuration.ts";
 import { passwordSettings } from "./settings/password-settings.ts";
@@ -98,7 +99,10 @@ async function startNode(
   for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, parts.databases, name);
   const nodeServer = config.nodeTypes.has("api_frontend") ? await serveApi(node) : undefined;
   if (nodeServer !== undefined) shown.url = urlOf(config, nodeServer.port);
-  const undici = openUndiciFetch({ idleMsMax: () => parts.config.connectionCloseMs });
+  const undici = openUndiciFetch({
+    idleMsMax: () => parts.config.connectionCloseMs,
+    egressRules: egressRules(config.configuration),
+  });
   const services = [
     ...commonServices(node),
     ...familyServices(node, family),

@@ -88,10 +88,11 @@ async function cancelJob(
   return json(200, { ok: true, _local_id: cancelled });
 }
 
-/** Statuses of CouchDB for what ended a run; 500 for all else. */
+/** Statuses of what ended a run, CouchDB's where it has it; 500 for all else. */
 const STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,
+  egress_denied: 403,
   filter_fetch_error: 404,
 };
 

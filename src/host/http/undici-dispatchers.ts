@@ -1,9 +1,11 @@
 /** The connections of a process: one pool for each way to a server, shared by all requests that go that way. */
 import { readFileSync } from "node:fs";
 import { checkServerIdentity, type DetailedPeerCertificate, type PeerCertificate } from "node:tls";
-import { Agent, type buildConnector, type Dispatcher, ProxyAgent, Socks5ProxyAgent } from "undici";
+import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
 import { OperationalError } from "../../base/index.ts";
 import type { Connection, TlsSettings } from "../../http-client/index.ts";
+import type { EgressGuard } from "./egress-guard.ts";
+import type { EgressRules } from "./egress-rules.ts";
 
 /**
  * Connections to one origin, shared by all jobs of the process. Feeds have others, without a limit: those of continuous jobs rest in
@@ -17,17 +19,20 @@ const AGE_MS_MAX = 24 * 3_600_000;
 interface OpenDispatcher {
   readonly dispatcher: Dispatcher;
   readonly idleMsMax: number;
+  readonly rules: EgressRules | undefined;
   readonly openedAtMs: number;
   usedAtMs: number;
 }
 
 export class UndiciDispatchers {
   readonly #idleMsMax: () => number;
+  readonly #guard: EgressGuard | undefined;
   readonly #open = new Map<string, OpenDispatcher>();
 
-  /** `idleMsMax`: how long an unused connection is kept; asked again for each request. */
-  constructor(idleMsMax: () => number) {
+  /** `idleMsMax`: how long an unused connection is kept; asked again for each request. `guard`: chooses among the addresses of a host. */
+  constructor(idleMsMax: () => number, guard?: EgressGuard) {
     this.#idleMsMax = idleMsMax;
+    this.#guard = guard;
   }
 
   of(connection: Connection): Dispatcher {
@@ -35,14 +40,14 @@ export class UndiciDispatchers {
     const idleMsMax = this.#idleMsMax();
     const key = JSON.stringify(connection);
     const open = this.#open.get(key);
-    const isCurrent = open?.idleMsMax === idleMsMax && nowMs - open.openedAtMs < AGE_MS_MAX;
-    if (open !== undefined && isCurrent) {
+    if (open !== undefined && this.#isCurrent(open, nowMs, idleMsMax)) {
       open.usedAtMs = nowMs;
       return open.dispatcher;
     }
     this.#giveUpOld(nowMs, idleMsMax);
-    const dispatcher = openDispatcher(connection, idleMsMax);
-    this.#open.set(key, { dispatcher, idleMsMax, openedAtMs: nowMs, usedAtMs: nowMs });
+    const dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
+    const rules = this.#guard?.rules;
+    this.#open.set(key, { dispatcher, idleMsMax, rules, openedAtMs: nowMs, usedAtMs: nowMs });
     return dispatcher;
   }
 
@@ -51,19 +56,33 @@ export class UndiciDispatchers {
     this.#open.clear();
   }
 
-  /** Pools that are unused, too old, or have another keep-alive time than the present setting. */
+  /** Whether a pool is young enough, and was opened under the present settings. */
+  #isCurrent(
+    { idleMsMax: keptMs, rules, openedAtMs }: OpenDispatcher,
+    nowMs: number,
+    idleMsMax: number,
+  ): boolean {
+    const isSame = keptMs === idleMsMax && rules === this.#guard?.rules;
+    return isSame && nowMs - openedAtMs < AGE_MS_MAX;
+  }
+
+  /** Pools that are unused, too old, or were opened under other settings. */
   #giveUpOld(nowMs: number, idleMsMax: number): void {
-    for (const [key, { dispatcher, idleMsMax: keptMs, openedAtMs, usedAtMs }] of this.#open) {
-      const isUsed = nowMs - usedAtMs < UNUSED_MS_MAX && nowMs - openedAtMs < AGE_MS_MAX;
-      if (isUsed && keptMs === idleMsMax) continue;
+    for (const [key, open] of this.#open) {
+      const isUsed = nowMs - open.usedAtMs < UNUSED_MS_MAX;
+      if (isUsed && this.#isCurrent(open, nowMs, idleMsMax)) continue;
       this.#open.delete(key);
       // Waits for requests that are still on their way.
-      dispatcher.close().catch(() => {});
+      open.dispatcher.close().catch(() => {});
     }
   }
 }
 
-function openDispatcher({ proxyUrl, tls, isFeed }: Connection, idleMsMax: number): Dispatcher {
+function openDispatcher(
+  { proxyUrl, tls, isFeed }: Connection,
+  idleMsMax: number,
+  guard: EgressGuard | undefined,
+): Dispatcher {
   const connect = tls === undefined ? {} : tlsOptions(tls);
   const pool = {
     connections: isFeed ? null : CONNECTIONS_MAX,
@@ -71,11 +90,20 @@ function openDispatcher({ proxyUrl, tls, isFeed }: Connection, idleMsMax: number
     keepAliveMaxTimeout: idleMsMax,
     pipelining: 1,
   };
-  if (proxyUrl === undefined) return new Agent({ ...pool, connect });
+  const lookupFor = (url: string) => (guard === undefined ? {} : { lookup: guard.lookupFor(url) });
+  if (proxyUrl === undefined) {
+    return new Agent({
+      ...pool,
+      // A connection is not told for which port it resolves a name, so each origin has a resolver of its own.
+      factory: (origin, options) =>
+        new Pool(origin, { ...options, connect: { ...connect, ...lookupFor(String(origin)) } }),
+    });
+  }
   const { protocol, username, password } = new URL(proxyUrl);
   if (protocol === "socks5:") {
     // `requestTls` is read, but not among its declared options.
-    const options = { ...pool, requestTls: connect };
+    const proxyConnect = buildConnector(lookupFor(proxyUrl));
+    const options = { ...pool, requestTls: connect, connect: proxyConnect };
     return new Socks5ProxyAgent(proxyUrl, options);
   }
   const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
@@ -86,6 +114,7 @@ function openDispatcher({ proxyUrl, tls, isFeed }: Connection, idleMsMax: number
     // Proxies let plain requests pass as such, and often tunnels to port 443 only.
     proxyTunnel: false,
     requestTls: connect,
+    proxyTls: lookupFor(proxyUrl),
   });
 }
 

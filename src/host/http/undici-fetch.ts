@@ -3,12 +3,15 @@ import { setMaxListeners } from "node:events";
 import { Readable } from "node:stream";
 import { type Dispatcher, errors } from "undici";
 import {
+  EgressRefusedError,
   type Fetch,
   type FetchRequest,
   type FetchResponse,
   RequestFailedError,
 } from "../../http-client/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
+import { EgressGuard, type Resolve } from "./egress-guard.ts";
+import type { EgressRules } from "./egress-rules.ts";
 import { UndiciDispatchers } from "./undici-dispatchers.ts";
 
 /** CouchDB's default of `connection_close_interval`. */
@@ -23,14 +26,28 @@ export interface UndiciFetch {
 export interface UndiciFetchOptions {
   /** How long an unused connection is kept (`connection_close_interval`); asked again for each request. */
   readonly idleMsMax?: () => number;
+  /**
+   * Where connections may lead; asked anew for each request and each connection. The same object is answered as long as the rules say
+   * the same. Absent: anywhere.
+   */
+  readonly egressRules?: () => EgressRules;
+  /** How names are resolved where there are rules; the system's way if absent. */
+  readonly resolve?: Resolve;
 }
 
 export function openUndiciFetch({
   idleMsMax = () => IDLE_MS_MAX,
+  egressRules,
+  resolve,
 }: UndiciFetchOptions = {}): UndiciFetch {
-  const dispatchers = new UndiciDispatchers(idleMsMax);
+  const guard = egressRules && new EgressGuard(egressRules, resolve);
+  const dispatchers = new UndiciDispatchers(idleMsMax, guard);
   return {
-    fetch: async (request) => send(dispatchers.of(request.connection ?? {}), request),
+    fetch: async (request) => {
+      const { url, connection = {} } = request;
+      guard?.checkRequest(url, connection.proxyUrl);
+      return send(dispatchers.of(connection), request);
+    },
     close: () => dispatchers.close(),
   };
 }
@@ -94,6 +111,8 @@ function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | un
 /** The signal's reason if it was aborted; else what the system said. */
 function failureOf({ method, url, signal, connection }: FetchRequest, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
+  const refusal = refusalAmong(error);
+  if (refusal !== undefined) return refusal;
   let cause = error instanceof errors.UndiciError || hasCode(error) ? error.code : undefined;
   // What a proxy does not do is often told without a code.
   if (connection?.proxyUrl !== undefined) cause ??= "PROXY_FAILED";
@@ -101,6 +120,14 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
   return new RequestFailedError({ method, url: shownUrl, cause }, { cause: error });
+}
+
+/** The proxy agents wrap what happened to their connections. */
+function refusalAmong(error: unknown): EgressRefusedError | undefined {
+  if (error instanceof EgressRefusedError) return error;
+  return error instanceof Error && error.cause !== undefined
+    ? refusalAmong(error.cause)
+    : undefined;
 }
 
 function hasCode(error: unknown): error is Error & { code: string } {

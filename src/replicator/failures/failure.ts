@@ -21,7 +21,8 @@ export function describeFailure(error: unknown): ReplicationFailure {
   if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };
   if (error.code !== "HTTP_REQUEST_FAILED") {
     const { reason } = error.details;
-    return { error: error.code, reason: typeof reason === "string" ? reason : error.message };
+    const name = error.code === "HTTP_EGRESS_REFUSED" ? "egress_denied" : error.code;
+    return { error: name, reason: typeof reason === "string" ? reason : error.message };
   }
   const { method, url, cause } = error.details;
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") {

@@ -9,6 +9,7 @@ import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { CORS_SETTINGS } from "./cors-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
+import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { LOCKOUT_SETTINGS } from "./lockout-settings.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
@@ -113,6 +114,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       ...AUTHENTICATION_SETTINGS,
       ...CORS_SETTINGS,
       ...DATABASE_SETTINGS,
+      ...EGRESS_SETTINGS,
       ...LOCKOUT_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,

@@ -1,0 +1,86 @@
+/** Hosts, addresses and ranges of addresses, as the rules for outgoing connections see them. */
+import { BlockList, isIP, isIPv4, isIPv6 } from "node:net";
+
+/** All addresses with a common beginning. */
+export interface AddressRange {
+  readonly first: string;
+  /** How many bits they have in common. */
+  readonly prefixLength: number;
+  readonly addresses: BlockList;
+}
+
+/**
+ * A host as rules and the system know it: in lower case, without brackets or a dot at its end, and as an address in its usual form
+ * if it is one in any form of the URL standard (`0x7f.1`). Undefined for what cannot be the host of a URL.
+ */
+export function normalHost(host: string): string | undefined {
+  const isPlain = !/[:/?#@\\\s*]/.test(host);
+  if (!isPlain && !isIPv6(host)) return undefined;
+  try {
+    const { hostname } = new URL(`http://${isPlain ? host : `[${host}]`}/`);
+    return hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.+$/, "") || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `address` or `address/length`; undefined for all else. */
+export function parseRange(text: string): AddressRange | undefined {
+  const [first = "", length, ...more] = text.split("/");
+  if (isIP(first) === 0 || first.includes("%") || more.length > 0) return undefined;
+  const bitCount = isIPv4(first) ? 32 : 128;
+  if (length !== undefined && !/^\d{1,3}$/.test(length)) return undefined;
+  const prefixLength = length === undefined ? bitCount : Number(length);
+  if (prefixLength > bitCount) return undefined;
+  const addresses = new BlockList();
+  addresses.addSubnet(first, prefixLength, isIPv4(first) ? "ipv4" : "ipv6");
+  return { first, prefixLength, addresses };
+}
+
+/** Whether the range has one of the addresses. */
+export function hasAny({ addresses }: AddressRange, forms: readonly string[]): boolean {
+  return forms.some((form) => addresses.check(form, isIPv4(form) ? "ipv4" : "ipv6"));
+}
+
+/** Whether a range is a part of another one, or equal to it. */
+export function liesWithin(inner: AddressRange, outer: AddressRange): boolean {
+  if (isIP(inner.first) !== isIP(outer.first)) return false;
+  return inner.prefixLength >= outer.prefixLength && hasAny(outer, [inner.first]);
+}
+
+/** The address, and each other one by which a packet for it may arrive at the same place. */
+export function formsOf(address: string): readonly string[] {
+  const bare = address.replace(/%.*$/, "");
+  if (isIPv4(bare)) return bare === "0.0.0.0" ? [bare, "127.0.0.1"] : [bare];
+  const groups = groupsOf(bare);
+  // What is sent to no address stays on this machine.
+  if (groups.every((group) => group === 0)) return [bare, "::1", "127.0.0.1"];
+  const embedded = embeddedAddress(groups);
+  return embedded === undefined ? [bare] : [bare, ...formsOf(embedded)];
+}
+
+/** The IPv4 address for which an IPv6 address stands: mapped, compatible, behind NAT64 (RFC 6052), or behind 6to4 (RFC 3056). */
+function embeddedAddress(groups: readonly number[]): string | undefined {
+  const [first = 0, second = 0, third = 0] = groups;
+  if (first === 0x2002) return dotted(second, third);
+  const isNat64 = first === 0x64 && second === 0xff9b && third <= 1;
+  const isNext = groups.slice(0, 5).every((group) => group === 0);
+  const [sixth, seventh = 0, eighth = 0] = groups.slice(5);
+  const isMapped = isNext && sixth === 0xffff;
+  const isCompatible = isNext && sixth === 0 && seventh !== 0;
+  return isNat64 || isMapped || isCompatible ? dotted(seventh, eighth) : undefined;
+}
+
+function dotted(high: number, low: number): string {
+  return [high >> 8, high & 255, low >> 8, low & 255].join(".");
+}
+
+/** The eight groups of an IPv6 address. */
+function groupsOf(address: string): readonly number[] {
+  // The URL standard's form has no dots.
+  const plain = new URL(`http://[${address}]/`).hostname.slice(1, -1);
+  const [head = [], tail = []] = plain
+    .split("::")
+    .map((part) => (part === "" ? [] : part.split(":").map((group) => Number.parseInt(group, 16))));
+  return [...head, ...new Array<number>(8 - head.length - tail.length).fill(0), ...tail];
+}

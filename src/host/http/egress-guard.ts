@@ -1,0 +1,68 @@
+/** Keeps requests from going where the rules for outgoing connections do not let them. */
+import { type LookupAddress, type LookupOptions, lookup as systemLookup } from "node:dns";
+import { isIP, type LookupFunction } from "node:net";
+import { EgressRefusedError } from "../../http-client/index.ts";
+import { normalHost } from "./egress-addresses.ts";
+import type { EgressRules, EgressTarget } from "./egress-rules.ts";
+
+/** Resolves a host to all of its addresses; `dns.lookup` does. */
+export type Resolve = (
+  host: string,
+  options: LookupOptions & { readonly all: true },
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void;
+
+const PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:": 443, "socks5:": 1080 };
+
+export class EgressGuard {
+  readonly #rules: () => EgressRules;
+  readonly #resolve: Resolve;
+
+  /** `rules`: asked anew each time; the same object as long as they say the same. */
+  constructor(rules: () => EgressRules, resolve: Resolve = systemLookup) {
+    this.#rules = rules;
+    this.#resolve = resolve;
+  }
+
+  get rules(): EgressRules {
+    return this.#rules();
+  }
+
+  /** Throws an EgressRefusedError if a request to `url`, through a proxy if there is one, is not to be sent. */
+  checkRequest(url: string, proxyUrl: string | undefined): void {
+    this.#check(url, proxyUrl === undefined);
+    if (proxyUrl !== undefined) this.#check(proxyUrl, true);
+  }
+
+  /** What connections to this place resolve its name with: to the addresses that may be connected to, and to no other. */
+  lookupFor(url: string): LookupFunction {
+    const target = targetOf(url);
+    return (name, options, callback) => {
+      this.#resolve(name, { ...options, all: true }, (error, found) => {
+        if (error !== null) return callback(error, "");
+        const rules = this.#rules();
+        const refusals = found.map(({ address }) => rules.refusalOfAddress(target, address));
+        const [first, ...more] = found.filter((_, index) => refusals[index] === undefined);
+        const refusal = refusals.find((reason) => reason !== undefined);
+        if (first === undefined) {
+          return callback(new EgressRefusedError(refusal ?? `${name} has no address`), "");
+        }
+        if (options.all) return callback(null, [first, ...more]);
+        callback(null, first.address, first.family);
+      });
+    };
+  }
+
+  #check(url: string, isResolvedHere: boolean): void {
+    const refusal = this.#rules().refusalOfHost(targetOf(url), isResolvedHere);
+    if (refusal !== undefined) throw new EgressRefusedError(refusal);
+  }
+}
+
+function targetOf(url: string): EgressTarget {
+  const { hostname, port, protocol } = new URL(url);
+  const bare = hostname.replace(/^\[(.*)\]$/, "$1");
+  // Hosts of other schemes, such as a proxy's, are not normalised by the parser of URLs.
+  const host = (isIP(bare) > 0 ? normalHost(bare) : normalHost(hostname)) ?? bare;
+  return { host, port: port === "" ? (PORTS[protocol] ?? 0) : Number(port) };
+}

@@ -1,0 +1,266 @@
+/** Where requests may go, with real sockets and a resolver that answers what a test says. */
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import {
+  EgressRules,
+  openUndiciFetch,
+  parseEgressRule,
+  type Resolve,
+  systemClock,
+} from "../../src/host/index.ts";
+import {
+  type Connection,
+  type Fetch,
+  IamToken,
+  readText,
+  SessionLogin,
+  withRedirects,
+} from "../../src/http-client/index.ts";
+
+const pem = (name: string): Buffer =>
+  readFileSync(new URL(`../fixtures/tls/${name}`, import.meta.url));
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** A server on loopback, and the connections that came. */
+async function listen(server: Server | ReturnType<typeof createTcpServer>) {
+  const sockets: Socket[] = [];
+  server.on("connection", (socket: Socket) => sockets.push(socket));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closing.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, "close");
+  });
+  return { port: (server.address() as AddressInfo).port, sockets };
+}
+
+const openPlainServer = () => listen(createServer((_, response) => response.end("ok")));
+
+function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] }): EgressRules {
+  const parsed = (texts: string[]) => texts.flatMap((text) => parseEgressRule(text) ?? []);
+  return new EgressRules(parsed(allow), parsed(deny));
+}
+
+/** Requests under rules, with names that resolve to what `addresses` says at the time. */
+function openFetch(egressRules: () => EgressRules, addresses: () => readonly string[] = () => []) {
+  const asked: string[] = [];
+  const resolve: Resolve = (host, _, callback) => {
+    asked.push(host);
+    const family = (address: string) => (address.includes(":") ? 6 : 4);
+    callback(
+      null,
+      addresses().map((address) => ({ address, family: family(address) })),
+    );
+  };
+  const { fetch, close } = openUndiciFetch({ egressRules, resolve });
+  closing.push(close);
+  return { fetch, asked };
+}
+
+async function get(fetch: Fetch, url: string, connection: Connection = {}): Promise<string> {
+  const { signal } = new AbortController();
+  const request = { method: "GET", url, inactivityTimeoutMs: 5000, connection, signal } as const;
+  return readText(await fetch(request));
+}
+
+function refusal(reason: string) {
+  return { code: "HTTP_EGRESS_REFUSED", details: { reason } };
+}
+
+test("a name that is resolved anew is judged anew, and what was judged is connected to", async () => {
+  const { port, sockets } = await openPlainServer();
+  let addresses = ["127.0.0.1"];
+  const egress = rules({});
+  const { fetch, asked } = openFetch(
+    () => egress,
+    () => addresses,
+  );
+  const url = `http://rebound.example:${port}/`;
+  expect(await get(fetch, url)).toBe("ok");
+  addresses = ["169.254.169.254"];
+  await expect(get(fetch, url, { generation: 1 })).rejects.toMatchObject(
+    refusal(
+      'the address 169.254.169.254 of host rebound.example is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
+        "which holds unless allow names the host itself",
+    ),
+  );
+  expect([asked.length, sockets.length]).toEqual([2, 1]);
+});
+
+test("of several addresses only those are connected to that are permitted", async () => {
+  const { port } = await openPlainServer();
+  const egress = rules({ deny: ["10.0.0.0/8", "[::1]"] });
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["10.0.0.1", "::1", "fe80::1", "127.0.0.1"],
+  );
+  expect(await get(fetch, `http://several.example:${port}/`)).toBe("ok");
+});
+
+test("a port is judged with the name and with the address", async () => {
+  const { port, sockets } = await openPlainServer();
+  const other = await openPlainServer();
+  const egress = rules({ deny: [`127.0.0.0/8:${port}`] });
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["127.0.0.1"],
+  );
+  expect(await get(fetch, `http://ports.example:${other.port}/`)).toBe("ok");
+  await expect(get(fetch, `http://ports.example:${port}/`)).rejects.toMatchObject(
+    refusal(
+      `the address 127.0.0.1 of host ports.example is denied by the rule "127.0.0.0/8:${port}" of [replicator.egress] deny`,
+    ),
+  );
+  expect(sockets).toEqual([]);
+});
+
+test.each([
+  "127.0.0.1",
+  "2130706433",
+  "0x7f000001",
+  "0177.0.0.1",
+  "127.1",
+  "127.0.0.1.",
+  "[::ffff:127.0.0.1]",
+  "0.0.0.0",
+  "[::]",
+])("a denied address is refused as %s, without a connection", async (host) => {
+  const { port, sockets } = await openPlainServer();
+  const egress = rules({ deny: ["127.0.0.0/8"] });
+  const { fetch, asked } = openFetch(() => egress);
+  await expect(get(fetch, `http://${host}:${port}/`)).rejects.toMatchObject({
+    code: "HTTP_EGRESS_REFUSED",
+  });
+  expect([asked, sockets]).toEqual([[], []]);
+});
+
+test("rules that change count at once, also for connections that are kept", async () => {
+  const { port, sockets } = await openPlainServer();
+  let egress = rules({});
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["127.0.0.1"],
+  );
+  const url = `http://kept.example:${port}/`;
+  await Promise.all(Array.from({ length: 10 }, () => get(fetch, url)));
+  // Until one is used again: so are the others then.
+  for (let count = 0; count < sockets.length; ) {
+    count = sockets.length;
+    await get(fetch, url);
+  }
+  egress = rules({ deny: ["127.0.0.1"] });
+  await expect(get(fetch, url)).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
+  egress = rules({ deny: ["10.0.0.1"] });
+  expect(await get(fetch, url)).toBe("ok");
+});
+
+test("a redirect leads to no place that is denied", async () => {
+  const { port: deniedPort, sockets } = await openPlainServer();
+  const moving = createServer((incoming, response) => {
+    const host = incoming.url === "/name" ? "moved.example" : "127.0.0.1";
+    response.writeHead(307, { location: `http://${host}:${deniedPort}/` }).end();
+  });
+  const { port } = await listen(moving);
+  const egress = rules({ deny: [`127.0.0.1:${deniedPort}`] });
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["127.0.0.1"],
+  );
+  for (const path of ["/address", "/name"]) {
+    const url = `http://127.0.0.1:${port}${path}`;
+    await expect(get(withRedirects(fetch), url)).rejects.toMatchObject({
+      code: "HTTP_EGRESS_REFUSED",
+    });
+  }
+  expect(sockets).toEqual([]);
+});
+
+test.each(["http", "https", "socks5"])("an %s proxy is judged like a server", async (scheme) => {
+  const { port, sockets } = await listen(createTcpServer());
+  const egress = rules({ allow: ["*.example"], deny: ["127.0.0.0/8", "10.0.0.0/8"] });
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["10.0.0.1"],
+  );
+  for (const url of ["http://a.example/", "https://a.example/"]) {
+    const byAddress = get(fetch, url, { proxyUrl: `${scheme}://127.0.0.1:${port}` });
+    await expect(byAddress).rejects.toMatchObject(
+      refusal(
+        'the address 127.0.0.1 is denied by the rule "127.0.0.0/8" of [replicator.egress] deny',
+      ),
+    );
+    const byName = get(fetch, url, { proxyUrl: `${scheme}://proxy.example:${port}` });
+    await expect(byName).rejects.toMatchObject(
+      refusal(
+        'the address 10.0.0.1 of host proxy.example is denied by the rule "10.0.0.0/8" of [replicator.egress] deny',
+      ),
+    );
+    const other = get(fetch, url, { proxyUrl: `${scheme}://proxy.test:${port}` });
+    await expect(other).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
+  }
+  expect(sockets).toEqual([]);
+});
+
+test.each(["http", "socks5"])("an %s proxy is asked for no host that is denied", async (scheme) => {
+  const { port, sockets } = await listen(createTcpServer());
+  const egress = rules({ deny: ["secret.example", "10.0.0.0/8"] });
+  const { fetch } = openFetch(() => egress);
+  const proxyUrl = `${scheme}://127.0.0.1:${port}`;
+  for (const host of ["secret.example", "10.0.0.1", "167772161", "169.254.169.254"]) {
+    for (const url of [`http://${host}/`, `https://${host}/`]) {
+      await expect(get(fetch, url, { proxyUrl })).rejects.toMatchObject({
+        code: "HTTP_EGRESS_REFUSED",
+      });
+    }
+  }
+  expect(sockets).toEqual([]);
+});
+
+test("a server over TLS is judged before anything is said to it", async () => {
+  const options = { cert: pem("server.pem"), key: pem("server-key.pem") };
+  const { port, sockets } = await listen(createTlsServer(options, (_, answer) => answer.end("ok")));
+  let egress = rules({});
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["127.0.0.1"],
+  );
+  const tls = { verify: false };
+  expect(await get(fetch, `https://secured.example:${port}/`, { tls })).toBe("ok");
+  egress = rules({ deny: ["127.0.0.1"] });
+  const denied = get(fetch, `https://secured.example:${port}/`, { tls });
+  await expect(denied).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
+  expect(sockets.length).toBe(1);
+});
+
+test("no password and no key is sent to a place that is denied", async () => {
+  const { port, sockets } = await openPlainServer();
+  const egress = rules({ deny: ["127.0.0.0/8"] });
+  const { fetch } = openFetch(
+    () => egress,
+    () => ["127.0.0.1"],
+  );
+  const parts = { clock: systemClock, fetch, connection: {}, userAgent: "test" };
+  const tokenUrl = `http://token.example:${port}/identity/token`;
+  const token = new IamToken(parts, { apiKey: "key", tokenUrl });
+  await expect(token.obtain()).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
+  const credentials = { username: "user", password: "secret" };
+  const login = new SessionLogin(parts, `http://127.0.0.1:${port}`, credentials);
+  await expect(login.obtain()).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
+  expect(sockets).toEqual([]);
+});
+
+test("without rules requests go anywhere", async () => {
+  const { port } = await openPlainServer();
+  const { fetch, close } = openUndiciFetch();
+  closing.push(close);
+  expect(await get(fetch, `http://localhost:${port}/`)).toBe("ok");
+});
