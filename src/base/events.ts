@@ -115,6 +115,10 @@ export interface Events {
     readonly error: string;
     readonly pauseMs: number;
   };
+  /** The files of `[ssl]` have changed, and new connections use them. */
+  "tls.certificates-read": Readonly<Record<string, never>>;
+  /** They have changed and cannot be used: those from before count. */
+  "tls.certificates-refused": { readonly error: string };
   /** A login was refused, or with `mode` "warn" would have been: the password was wrong too often. */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }

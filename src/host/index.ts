@@ -18,8 +18,14 @@ export type { Resolve } from "./http/egress-guard.ts";
 export type { EgressRule } from "./http/egress-rules.ts";
 export { EGRESS_RULE_FORMS, EgressRules, parseEgressRule } from "./http/egress-rules.ts";
 export { parseMultipart } from "./http/multipart-parser.ts";
-export type { NodeServer, NodeServerOptions } from "./http/node-server.ts";
-export { openNodeServer } from "./http/node-server.ts";
+export type {
+  NodeServer,
+  NodeServerOptions,
+  ServerCertificates,
+  TlsNodeServer,
+  TlsServerOptions,
+} from "./http/node-server.ts";
+export { openNodeServer, openTlsServer } from "./http/node-server.ts";
 export { StaticFolder } from "./http/static-folder.ts";
 export type { UndiciFetch } from "./http/undici-fetch.ts";
 export { openUndiciFetch } from "./http/undici-fetch.ts";

@@ -9,8 +9,6 @@ import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
-  type NodeServer,
-  openNodeServer,
   openUndiciFetch,
   parseMultipart,
   SandboxPool,
@@ -22,6 +20,7 @@ import type { KeyValueStore } from "../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { openLayout, sessionSecret } from "./layout.ts";
+import { type Listening, listen } from "./listen.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics/metrics.ts";
 import { joinNodeParts, joinReplication } from "./node-parts.ts";
@@ -56,6 +55,8 @@ const COUCHDB_VERSION = "3.5.0";
 export interface RunningServer {
   /** `http://HOST:PORT`; undefined for a node that serves no API. */
   readonly url: string | undefined;
+  /** `https://HOST:PORT`; undefined for a node that serves no TLS. */
+  readonly tlsUrl: string | undefined;
   readonly administrators: boolean;
   /** Resolves when the store can serve this process no more: it has to be ended, and may be started again. */
   readonly failed: Promise<Error>;
@@ -97,14 +98,15 @@ async function startNode(
   const { kv, parts, sandbox, shown } = node;
   await parts.replicator.prepare();
   for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, parts.databases, name);
-  const nodeServer = config.nodeTypes.has("api_frontend") ? await serveApi(node) : undefined;
-  if (nodeServer !== undefined) shown.url = urlOf(config, nodeServer.port);
+  const listening = config.nodeTypes.has("api_frontend") ? await serveApi(node) : undefined;
+  if (listening !== undefined) shown.url = urlOf(config, listening.port);
   const undici = openUndiciFetch({
     idleMsMax: () => parts.config.connectionCloseMs,
     egressRules: egressRules(config.configuration),
   });
   const services = [
     ...commonServices(node),
+    ...(listening?.services ?? []),
     ...familyServices(node, family),
     ...jobServices(node, store.renewer, undici.fetch),
   ];
@@ -112,13 +114,14 @@ async function startNode(
   const supervised = supervise(runtime, services, stopping.signal);
   let stopped: Promise<void> | undefined;
   return {
-    url: nodeServer && shown.url.replace(/\/$/, ""),
+    url: listening && shown.url.replace(/\/$/, ""),
+    tlsUrl: listening?.tlsPort === undefined ? undefined : tlsUrlOf(config, listening.tlsPort),
     administrators: config.configuration.section("admins").size > 0,
     failed: kv.failed,
     stop: () => {
       stopped ??= (async () => {
         stopping.abort(new Error("The node is stopping"));
-        await nodeServer?.close();
+        await listening?.close();
         await supervised;
         await undici.close();
         await sandbox.close();
@@ -172,6 +175,10 @@ function urlOf({ bindAddress }: ServerConfig, port: number): string {
   return `http://${bindAddress}:${port}/`;
 }
 
+function tlsUrlOf({ bindAddress }: ServerConfig, port: number): string {
+  return `https://${bindAddress}:${port}`;
+}
+
 /** Ids must not change from start to start, so a port that the system picks is no part of them. */
 function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: string) {
   const hostName = config.nodeName.replace(/^.*@/, "");
@@ -206,9 +213,9 @@ async function openAccounts(
 }
 
 /** Begins to listen. */
-function serveApi(node: AssembledNode): Promise<NodeServer> {
+function serveApi(node: AssembledNode): Promise<Listening> {
   const { runtime, kv, config, parts, functions, accounts } = node;
-  const { configuration, port, bindAddress, utilitiesDirectory: utilities } = config;
+  const { configuration, utilitiesDirectory: utilities } = config;
   const api = createApi({
     runtime,
     kv,
@@ -230,7 +237,7 @@ function serveApi(node: AssembledNode): Promise<NodeServer> {
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
     routes: ownRoutes(node),
   });
-  return openNodeServer({ port, bindAddress, api, trace: runtime.trace });
+  return listen(runtime, config, api);
 }
 
 /** What the API has beside databases and documents. */

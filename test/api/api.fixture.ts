@@ -159,6 +159,7 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
       }
     })(),
     peer: "127.0.0.1",
+    isSecure: false,
     signal: signal ?? new AbortController().signal,
   };
 }

@@ -63,6 +63,7 @@ test("a feed that waits can be unpacked up to its last sign of life", async () =
     headers: new Map([["accept-encoding", "gzip"]]),
     body: (async function* () {})(),
     peer: "127.0.0.1",
+    isSecure: false,
     signal: gone.signal,
   });
   const gunzip = createGunzip();

@@ -33,6 +33,7 @@ export async function openFarServer(
       headers: new Map([...Object.entries(headers), ["host", "far"]]),
       body: pieces(bytes),
       peer: "127.0.0.1",
+      isSecure: false,
       signal,
     });
     const answered: FetchResponse = {

@@ -15,6 +15,8 @@ export interface ApiRequest {
   readonly body: AsyncIterable<Uint8Array>;
   /** The address of the client. */
   readonly peer: string;
+  /** Whether it came over TLS to this server; what a proxy in front says is in the headers. */
+  readonly isSecure: boolean;
   /** Aborts when the client has gone, or the server stops: with a ServerStoppingError. */
   readonly signal: AbortSignal;
 }

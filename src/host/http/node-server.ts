@@ -1,6 +1,8 @@
-/** Serves an `Api` over HTTP on node:http. */
+/** Serves an `Api` over HTTP on node:http, and over TLS on node:https. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { SecureContextOptions, TLSSocket } from "node:tls";
 import {
   type Api,
   type ApiRequest,
@@ -8,6 +10,7 @@ import {
   ServerStoppingError,
 } from "../../api/index.ts";
 import type { Trace } from "../../base/index.ts";
+import { certificateDepth } from "./certificate-depth.ts";
 
 /** Long `startkey`, `open_revs` and `atts_since` are in request lines; Node's own limit is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
@@ -29,17 +32,91 @@ export interface NodeServer {
   close(): Promise<void>;
 }
 
+/** What a server over TLS proves itself with, and which protocols it speaks. */
+export type ServerCertificates = Pick<
+  SecureContextOptions,
+  "cert" | "key" | "passphrase" | "ca" | "minVersion" | "maxVersion" | "ciphers"
+>;
+
+export interface TlsServerOptions extends NodeServerOptions {
+  readonly certificates: ServerCertificates;
+  /** What clients are to prove themselves with; undefined: they are not asked. */
+  readonly clients: ClientCertificateRules | undefined;
+}
+
+export interface ClientCertificateRules {
+  /** Whether a client without a certificate is refused; one with a wrong certificate always is. */
+  readonly areRequired: boolean;
+  /** Most certificates between a client's own and a trusted one. */
+  readonly depthMax: number;
+}
+
+export interface TlsNodeServer extends NodeServer {
+  /** For connections from now on. Throws, and changes nothing, when they do not go together. */
+  useCertificates(certificates: ServerCertificates): void;
+}
+
+const SERVER_OPTIONS = {
+  maxHeaderSize: HEADER_BYTES_MAX,
+  keepAliveTimeout: 90_000,
+  requestTimeout: 0,
+};
+
 export async function openNodeServer(options: NodeServerOptions): Promise<NodeServer> {
   const unanswered = new UnansweredRequests();
-  const server = createServer(
-    { maxHeaderSize: HEADER_BYTES_MAX, keepAliveTimeout: 90_000, requestTimeout: 0 },
-    (incoming, outgoing) => {
-      answer(options, incoming, outgoing, unanswered.begin(outgoing)).catch((error: unknown) => {
-        options.trace.event("http.answer-failed", { error: String(error) });
-        outgoing.destroy();
-      });
+  return serve(createServer(SERVER_OPTIONS, listener(options, unanswered)), options, unanswered);
+}
+
+export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeServer> {
+  const { certificates, clients } = options;
+  const unanswered = new UnansweredRequests();
+  const server = createTlsServer(
+    {
+      ...SERVER_OPTIONS,
+      ...certificates,
+      requestCert: clients !== undefined,
+      // Node refuses clients without a certificate along with those that have a wrong one.
+      rejectUnauthorized: false,
     },
+    listener(options, unanswered),
   );
+  if (clients !== undefined) {
+    server.prependListener("secureConnection", (socket: TLSSocket) => {
+      if (!mayCome(socket, clients)) socket.destroy();
+    });
+  }
+  const served = await serve(server, options, unanswered);
+  return { ...served, useCertificates: (next) => server.setSecureContext(next) };
+}
+
+/** Whether the certificate of a client, or that it has none, is good enough. */
+function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificateRules): boolean {
+  const certificate = socket.getPeerCertificate(true);
+  // The type says otherwise, but without a certificate there are no members.
+  if (certificate?.raw === undefined) return !areRequired;
+  return socket.authorized && certificateDepth(certificate) <= depthMax;
+}
+
+function listener(options: NodeServerOptions, unanswered: UnansweredRequests) {
+  return (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+    answer(options, incoming, outgoing, unanswered.begin(outgoing)).catch((error: unknown) => {
+      options.trace.event("http.answer-failed", { error: String(error) });
+      outgoing.destroy();
+    });
+  };
+}
+
+async function serve(
+  server: Server | TlsServer,
+  options: NodeServerOptions,
+  unanswered: UnansweredRequests,
+): Promise<NodeServer> {
+  // Those that have not ended their handshake are none of the HTTP server's connections.
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
@@ -49,7 +126,9 @@ export async function openNodeServer(options: NodeServerOptions): Promise<NodeSe
         server.close(() => resolve());
         server.closeIdleConnections();
         // A client that does not read its answer must not hold the stop up.
-        setTimeout(() => server.closeAllConnections(), CLOSE_MS_MAX).unref();
+        setTimeout(() => {
+          for (const socket of sockets) socket.destroy();
+        }, CLOSE_MS_MAX).unref();
       }),
   };
 }
@@ -81,7 +160,10 @@ class UnansweredRequests {
   }
 }
 
-function listen(server: Server, { port, bindAddress }: NodeServerOptions): Promise<void> {
+function listen(
+  server: Server | TlsServer,
+  { port, bindAddress }: NodeServerOptions,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, bindAddress, () => {
@@ -119,6 +201,7 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): ApiRequest {
     headers,
     body: incoming,
     peer: incoming.socket.remoteAddress ?? "",
+    isSecure: "encrypted" in incoming.socket,
     signal,
   };
 }

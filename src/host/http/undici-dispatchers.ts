@@ -1,9 +1,10 @@
 /** The connections of a process: one pool for each way to a server, shared by all requests that go that way. */
 import { readFileSync } from "node:fs";
-import { checkServerIdentity, type DetailedPeerCertificate, type PeerCertificate } from "node:tls";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
 import { OperationalError } from "../../base/index.ts";
 import type { Connection, TlsSettings } from "../../http-client/index.ts";
+import { certificateDepth } from "./certificate-depth.ts";
 import type { EgressGuard } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 
@@ -150,16 +151,8 @@ function readPem(file: string): string {
   }
 }
 
-/** Counts the certificates between the server's own and the last of the chain, as OpenSSL and Erlang do. */
 function checkDepth(certificate: PeerCertificate, depthMax: number): Error | undefined {
-  let depth = -1;
-  let current = certificate as DetailedPeerCertificate;
-  // The last one is its own issuer, or its issuer did not come along.
-  while (current.issuerCertificate !== undefined && current.issuerCertificate !== current) {
-    current = current.issuerCertificate;
-    depth++;
-  }
-  if (depth <= depthMax) return undefined;
+  if (certificateDepth(certificate) <= depthMax) return undefined;
   return Object.assign(new Error("The certificate chain is too long"), {
     code: "CERT_CHAIN_TOO_LONG",
   });

@@ -21,6 +21,7 @@ import {
   type Setting,
   textSetting,
 } from "./settings.ts";
+import { readServerTls, SERVER_TLS_SETTINGS, type ServerTls } from "./tls-settings.ts";
 
 export type StoreName = "lmdb" | "memory" | "foundationdb";
 export type NodeType = "api_frontend" | "replication";
@@ -41,6 +42,8 @@ export interface ServerConfig {
   /** 0 picks a free one. */
   readonly port: number;
   readonly bindAddress: string;
+  /** `[ssl]`, on the same address; undefined: no TLS is served. */
+  readonly tls: ServerTls | undefined;
   readonly dataDirectory: string;
   readonly store: StoreName;
   readonly clusterFile: string | undefined;
@@ -118,6 +121,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       ...LOCKOUT_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,
+      ...SERVER_TLS_SETTINGS,
     ],
   });
   const replicationProcesses =
@@ -134,6 +138,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       read(START_SETTINGS.port),
     bindAddress:
       options.bindAddress ?? environment.TANDEM_BIND_ADDRESS ?? read(START_SETTINGS.bindAddress),
+    tls: readServerTls(configuration),
     dataDirectory,
     store,
     clusterFile: options.clusterFile ?? environment.TANDEM_CLUSTER_FILE,

@@ -65,6 +65,7 @@ export class SimulatedServer {
       headers: new Map([...Object.entries(headers), ["host", host]]),
       body: pieces(await bytesOf(body)),
       peer: "127.0.0.1",
+      isSecure: false,
       signal: this.#signal,
     });
     const chunks: Uint8Array[] = [];

@@ -1,0 +1,20 @@
+import type { PeerCertificate } from "node:tls";
+import { expect, test } from "vitest";
+import { certificateDepth } from "./certificate-depth.ts";
+
+/** A server's certificate below so many others, of which the last signed itself, as `getPeerCertificate` shows them. */
+function chain(othersCount: number, issuerCertificate?: object): PeerCertificate {
+  const own: Record<string, unknown> = {};
+  let current = own;
+  for (let count = 0; count < othersCount; count++) {
+    const issuer = {};
+    current.issuerCertificate = issuer;
+    current = issuer;
+  }
+  current.issuerCertificate = issuerCertificate ?? current;
+  return own as unknown as PeerCertificate;
+}
+
+test("certificates between a peer's own and the last one count", () => {
+  expect([1, 2, 3].map((othersCount) => certificateDepth(chain(othersCount)))).toEqual([0, 1, 2]);
+});

@@ -1,0 +1,346 @@
+/** The API over TLS (`[ssl]`): both ports, its files and their replacement, and certificates of clients. */
+import { once } from "node:events";
+import {
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { type RequestOptions, request } from "node:https";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import type { TLSSocket } from "node:tls";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Clock, Trace } from "../../src/base/index.ts";
+import { createSystemRuntime, openTlsServer } from "../../src/host/index.ts";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import {
+  CertificateRefresher,
+  readServerCertificates,
+  stateOfFiles,
+} from "../../src/server/server-certificates.ts";
+import { Processes } from "../support/open-process.ts";
+
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../fixtures/tls/${name}`, import.meta.url));
+const pem = (name: string): Buffer => readFileSync(fixture(name));
+
+/** After which Node gives a handshake up. */
+const HANDSHAKE_MS_MAX = 120_000;
+
+const SERVED = {
+  enable: "true",
+  port: "0",
+  cert_file: fixture("server.pem"),
+  key_file: fixture("server-key.pem"),
+};
+
+let folder: string;
+const closing: (() => unknown)[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tandem-tls-"));
+});
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+  rmSync(folder, { recursive: true });
+});
+
+function configOf(ssl: Readonly<Record<string, string>>, more = "") {
+  const configFile = join(folder, "tandem.ini");
+  const lines = Object.entries(ssl).map(([key, text]) => `${key} = ${text}`);
+  writeFileSync(configFile, `[ssl]\n${lines.join("\n")}\n${more}`);
+  return readConfig({ configFile, port: 0, store: "memory" }, {});
+}
+
+async function open(ssl: Readonly<Record<string, string>>): Promise<RunningServer> {
+  const server = await openServer(configOf({ ...SERVED, ...ssl }), { event() {} });
+  closing.push(() => server.stop());
+  return server;
+}
+
+/** Over a connection of its own. */
+async function get(url = "", options: RequestOptions = {}) {
+  const asked = request(url, { agent: false, ca: pem("ca.pem"), ...options }).end();
+  const [answer] = await once(asked, "response");
+  let text = "";
+  for await (const chunk of answer) text += chunk;
+  const socket = answer.socket as TLSSocket;
+  return { text, name: socket.getPeerCertificate().subject.CN, version: socket.getProtocol() };
+}
+
+test("the API is served on both ports, and each is known", async () => {
+  const { url, tlsUrl } = await open({});
+  expect(tlsUrl).toMatch(/^https:\/\/127\.0\.0\.1:[1-9]\d*$/);
+  expect(JSON.parse((await get(tlsUrl)).text).couchdb).toBe("Welcome");
+  expect(((await (await fetch(`${url}/`)).json()) as { couchdb: string }).couchdb).toBe("Welcome");
+  const { tlsUrl: none, ...plain } = await openServer(configOf({}), { event() {} });
+  closing.push(() => plain.stop());
+  expect(none).toBe(undefined);
+});
+
+describe("as a program", () => {
+  const processes = new Processes();
+  afterAll(() => processes.close());
+  const iniOf = (ssl: object): string =>
+    `[ssl]\n${Object.entries(ssl)
+      .map(([key, text]) => `${key} = ${text}\n`)
+      .join("")}`;
+
+  test("the node prints both addresses", async () => {
+    const child = processes.start({ directory: processes.directory(), ini: iniOf(SERVED) });
+    const urls: string[] = [];
+    for await (const line of createInterface({ input: child.stdout as Readable })) {
+      urls.push(...(/^listening on (.*)$/.exec(line)?.slice(1) ?? []));
+      if (urls.length === 2) break;
+    }
+    expect(urls.map((url) => new URL(url).protocol)).toEqual(["http:", "https:"]);
+    expect((await get(urls[1])).text).toContain("Welcome");
+  });
+
+  test("the node ends with a reason when a file is not there", async () => {
+    const failing = processes.open({ ini: iniOf({ ...SERVED, key_file: "/nowhere/key.pem" }) });
+    await expect(failing).rejects.toThrow(
+      "[ssl] key_file = /nowhere/key.pem: expected a file that can be read (ENOENT)",
+    );
+  });
+});
+
+test("a request without TLS on the port of TLS gets no answer, and the next one with TLS does", async () => {
+  const { tlsUrl = "" } = await open({});
+  await expect(fetch(tlsUrl.replace("https", "http"))).rejects.toThrow();
+  expect((await get(tlsUrl)).text).toContain("Welcome");
+});
+
+test("a client that never ends its handshake does not keep the server from stopping", {
+  timeout: HANDSHAKE_MS_MAX / 2,
+}, async () => {
+  const server = await open({});
+  const socket = connect(Number(new URL(server.tlsUrl ?? "").port), "127.0.0.1");
+  await once(socket, "connect");
+  // Connections are taken in their order, so the first one is taken now.
+  await get(server.tlsUrl);
+  const closed = once(socket.on("error", () => {}).resume(), "close");
+  await server.stop();
+  await closed;
+});
+
+describe("files", () => {
+  const encrypted = {
+    cert_file: fixture("client.pem"),
+    key_file: fixture("client-key-encrypted.pem"),
+  };
+
+  test("a key with a password is opened with it", async () => {
+    const { tlsUrl } = await open({ ...encrypted, password: "opened" });
+    expect((await get(tlsUrl)).name).toBe("client");
+  });
+
+  test.each([
+    [{ cert_file: "" }, "[ssl] cert_file: expected a file, as [ssl] enable = true"],
+    [{ key_file: "" }, "[ssl] key_file: expected a file, as [ssl] enable = true"],
+    [
+      { verify_ssl_certificates: "true" },
+      "[ssl] cacert_file: expected a file, as [ssl] verify_ssl_certificates = true",
+    ],
+    [
+      { cert_file: "/nowhere/cert.pem" },
+      "[ssl] cert_file = /nowhere/cert.pem: expected a file that can be read (ENOENT)",
+    ],
+    [
+      { cert_file: fixture("README.md") },
+      `[ssl] cert_file = ${fixture("README.md")}: expected certificates in PEM`,
+    ],
+    [
+      { key_file: fixture("README.md") },
+      `[ssl] key_file = ${fixture("README.md")}: expected a private key in PEM`,
+    ],
+    [
+      { key_file: fixture("client-key.pem") },
+      `[ssl] key_file = ${fixture("client-key.pem")}: expected the key of the certificate in ${SERVED.cert_file}`,
+    ],
+    [
+      { cacert_file: fixture("server-key.pem") },
+      `[ssl] cacert_file = ${fixture("server-key.pem")}: expected certificates in PEM`,
+    ],
+    [encrypted, `[ssl] password: expected the password of ${encrypted.key_file}`],
+    [
+      { ...encrypted, password: "guessed" },
+      `[ssl] password: expected the password of ${encrypted.key_file}`,
+    ],
+  ])("with %j the node does not start, and says why", async (ssl, message) => {
+    await expect(open(ssl).finally(() => {})).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message,
+    });
+  });
+
+  test.each([
+    ["enable", "yes", "true or false"],
+    ["port", "65536", "an integer of 0 to 65535"],
+    ["tls_versions", "[tlsv1, 'tlsv1.2']", "a list of tlsv1.2, tlsv1.3"],
+    ["ciphers", '["ECDHE-RSA-AES128-GCM-SHA256", "NULL-NONE"]', "a list of OpenSSL's names"],
+    ["secure_renegotiate", "false", "true"],
+    ["verify_fun", "{module, fun}", "nothing: a function of Erlang"],
+  ])("%s = %s is refused at the start and over HTTP", async (key, text, expected) => {
+    const message = `[ssl] ${key} = ${text}: expected ${expected}`;
+    expect(() => configOf({ ...SERVED, [key]: text })).toThrow(message);
+    const { configuration } = configOf(SERVED);
+    expect(() => configuration.set("ssl", key, text)).toThrow(message);
+  });
+});
+
+test("a node that others can reach needs an administrator, with TLS as well", () => {
+  const reachable = "[chttpd]\nbind_address = 0.0.0.0\n";
+  expect(() => configOf(SERVED, reachable)).toThrow(
+    "bind address 0.0.0.0 without an administrator",
+  );
+  expect(configOf(SERVED, `${reachable}[admins]\na = b\n`).tls?.port).toBe(0);
+});
+
+test("versions and ciphers are those that the configuration names", async () => {
+  const cipher = "ECDHE-ECDSA-AES256-GCM-SHA384";
+  const rsaCipher = cipher.replace("ECDSA", "RSA");
+  const { tlsUrl } = await open({
+    tls_versions: "['tlsv1.2']",
+    ciphers: `["${cipher}", "${rsaCipher}"]`,
+  });
+  expect((await get(tlsUrl)).version).toBe("TLSv1.2");
+  await expect(get(tlsUrl, { minVersion: "TLSv1.3" })).rejects.toThrow();
+  const other = { ciphers: "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256" };
+  await expect(get(tlsUrl, other)).rejects.toThrow();
+});
+
+describe("clients", () => {
+  const verified = { verify_ssl_certificates: "true", cacert_file: fixture("ca.pem") };
+  const known = { cert: pem("client.pem"), key: pem("client-key.pem") };
+
+  test("without verification need no certificate", async () => {
+    const { tlsUrl } = await open({});
+    expect((await get(tlsUrl, known)).text).toContain("Welcome");
+  });
+
+  test("come in with a certificate of the authority, or with none", async () => {
+    const { tlsUrl } = await open(verified);
+    expect((await get(tlsUrl, known)).text).toContain("Welcome");
+    expect((await get(tlsUrl)).text).toContain("Welcome");
+  });
+
+  test("do not come in with a certificate of another authority", async () => {
+    // The server's own certificate as the only authority: it has signed nothing.
+    const { tlsUrl } = await open({ ...verified, cacert_file: fixture("server.pem") });
+    await expect(get(tlsUrl, known)).rejects.toThrow();
+    expect((await get(tlsUrl)).text).toContain("Welcome");
+  });
+
+  test("need one if the configuration says so", async () => {
+    const { tlsUrl } = await open({ ...verified, fail_if_no_peer_cert: "true" });
+    expect((await get(tlsUrl, known)).text).toContain("Welcome");
+    await expect(get(tlsUrl)).rejects.toThrow();
+  });
+});
+
+/** A clock that sleeps until a test says otherwise. */
+function heldClock(clock: Clock) {
+  let wake: (() => void) | undefined;
+  let fellAsleep: () => void = () => {};
+  let asleep = new Promise<void>((resolve) => {
+    fellAsleep = resolve;
+  });
+  return {
+    clock: {
+      nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs(),
+      sleep: (_: number, signal?: AbortSignal) =>
+        new Promise<void>((resolve) => {
+          wake = resolve;
+          signal?.addEventListener("abort", () => resolve(), { once: true });
+          fellAsleep();
+        }),
+    },
+    /** Resolves when what had slept has done its work. */
+    async tick(): Promise<void> {
+      await asleep;
+      asleep = new Promise<void>((resolve) => {
+        fellAsleep = resolve;
+      });
+      wake?.();
+      await asleep;
+    },
+  };
+}
+
+describe("files that change", () => {
+  async function openRefreshed() {
+    const files = { certificate: join(folder, "cert.pem"), key: join(folder, "key.pem") };
+    const place = (name: string, path: string): void => {
+      copyFileSync(fixture(name), `${path}.new`);
+      renameSync(`${path}.new`, path);
+    };
+    place("server.pem", files.certificate);
+    place("server-key.pem", files.key);
+    const ssl = { ...SERVED, cert_file: files.certificate, key_file: files.key };
+    const { tls } = configOf(ssl);
+    if (tls === undefined) throw new Error("TLS is enabled");
+    const events: string[] = [];
+    const trace: Trace = {
+      event: (name, fields) => events.push(`${name} ${JSON.stringify(fields)}`),
+    };
+    const system = createSystemRuntime(trace);
+    const { clock, tick } = heldClock(system.clock);
+    const server = await openTlsServer({
+      port: 0,
+      bindAddress: "127.0.0.1",
+      api: async () => ({ status: 200, headers: {}, body: "served" }),
+      trace,
+      certificates: readServerCertificates(tls),
+      clients: undefined,
+    });
+    closing.push(() => server.close());
+    const runtime = { ...system, clock };
+    const refresher = new CertificateRefresher(runtime, tls, server, stateOfFiles(tls));
+    const stopping = new AbortController();
+    const running = refresher.run(stopping.signal);
+    closing.push(async () => {
+      stopping.abort();
+      await running;
+    });
+    const served = () => get(`https://127.0.0.1:${server.port}/`);
+    return { files, place, events, tick, served };
+  }
+
+  test("count for new connections", async () => {
+    const { files, place, events, tick, served } = await openRefreshed();
+    await tick();
+    expect([(await served()).name, events]).toEqual(["server", []]);
+    place("client.pem", files.certificate);
+    place("client-key.pem", files.key);
+    await tick();
+    expect([(await served()).name, events]).toEqual(["client", ["tls.certificates-read {}"]]);
+  });
+
+  test("do not count as long as they cannot be used, which is said once", async () => {
+    const { files, place, events, tick, served } = await openRefreshed();
+    place("client.pem", files.certificate);
+    await tick();
+    await tick();
+    const reason = `[ssl] key_file = ${files.key}: expected the key of the certificate in ${files.certificate}`;
+    const refused = `tls.certificates-refused ${JSON.stringify({ error: reason })}`;
+    expect([(await served()).name, events]).toEqual(["server", [refused]]);
+    place("client-key.pem", files.key);
+    await tick();
+    expect((await served()).name).toBe("client");
+    rmSync(files.key);
+    await tick();
+    expect((await served()).name).toBe("client");
+    expect(events.slice(1)).toEqual([
+      "tls.certificates-read {}",
+      expect.stringContaining("expected a file that can be read (ENOENT)"),
+    ]);
+  });
+});
