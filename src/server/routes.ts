@@ -46,10 +46,8 @@ export function routes(
       get handlers() {
         return authentication.handlers;
       },
-      logIn: (name, password, peer) => authentication.logIn(name, password, peer),
-      get clearedCookie() {
-        return parts.cookies.cleared;
-      },
+      logIn: (name, password, request) => authentication.logIn(name, password, request),
+      clearedCookie: (request) => parts.cookies.cleared(request),
     }),
   ];
 }

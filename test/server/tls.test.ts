@@ -111,6 +111,22 @@ describe("as a program", () => {
   });
 });
 
+test("the cookie of a session that begins over TLS does not go over connections without it", async () => {
+  const config = configOf(SERVED, "[admins]\nroot = secret\n");
+  const server = await openServer(config, { event() {} });
+  closing.push(() => server.stop());
+  const body = JSON.stringify({ name: "root", password: "secret" });
+  const headers = { "content-type": "application/json" };
+  const secure = request(`${server.tlsUrl}/_session`, {
+    ...{ method: "POST", agent: false, ca: pem("ca.pem"), headers },
+  }).end(body);
+  const [answer] = await once(secure, "response");
+  answer.resume();
+  expect(answer.headers["set-cookie"]).toEqual([expect.stringMatching(/; HttpOnly; Secure$/)]);
+  const plain = await fetch(`${server.url}/_session`, { method: "POST", headers, body });
+  expect(plain.headers.get("set-cookie")).toMatch(/; HttpOnly$/);
+});
+
 test("a request without TLS on the port of TLS gets no answer, and the next one with TLS does", async () => {
   const { tlsUrl = "" } = await open({});
   await expect(fetch(tlsUrl.replace("https", "http"))).rejects.toThrow();

@@ -476,6 +476,26 @@ describe("sessions", () => {
     });
   });
 
+  test("begin with a cookie of their own, whatever cookie came with the password", async () => {
+    await signUp();
+    const planted = await ask("POST", "/_session", { body: { name: "root", password: "secret" } });
+    const headers = { Cookie: cookieOf(planted.cookie) };
+    const login = { headers, body: { name, password: "pw" } };
+    const { cookie } = await ask("POST", "/_session", login);
+    expect(cookieOf(cookie)).not.toBe(cookieOf(planted.cookie));
+    const session = await ask("GET", "/_session", { headers: { Cookie: cookieOf(cookie) } });
+    expect(session.json.userCtx.name).toBe(name);
+    // Nor does a session go on when the password is wrong.
+    const wrong = await ask("POST", "/_session", { headers, body: { name, password: "no" } });
+    expect([wrong.status, cookieOf(wrong.cookie)]).toEqual([401, "AuthSession="]);
+    const unknown = {
+      Cookie: `AuthSession=${Buffer.from(`${name}:69000000:x`).toString("base64url")}`,
+    };
+    const fresh = await ask("POST", "/_session", { headers: unknown, body: login.body });
+    expect(fresh.status).toBe(200);
+    expect(cookieOf(fresh.cookie)).not.toBe(unknown.Cookie);
+  });
+
   test("wrong credentials are refused wherever they are sent", async () => {
     for (const path of ["/", "/_session", "/_up"]) {
       expect((await ask("GET", path, { as: "root:no" })).status).toBe(401);

@@ -2,7 +2,7 @@
 import { utf8Decode } from "../../base/index.ts";
 import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
-import type { ApiResponse } from "../http/exchange.ts";
+import type { ApiRequest, ApiResponse } from "../http/exchange.ts";
 import { checkJson, readBytes } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -18,10 +18,10 @@ export interface SessionAuthority {
   logIn(
     name: string,
     password: string,
-    peer: string,
+    request: ApiRequest,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined>;
   /** A `Set-Cookie` header that ends a session. */
-  readonly clearedCookie: string;
+  clearedCookie(request: ApiRequest): string;
 }
 
 /** Of a form with a name and a password. */
@@ -31,7 +31,7 @@ export function sessionRoutes(authority: SessionAuthority): readonly Route[] {
   return [
     defineRoute("GET", "/_session", (call) => showSession(authority, call)),
     defineRoute("POST", "/_session", (call) => logIn(authority, call)),
-    defineRoute("DELETE", "/_session", () => logOut(authority)),
+    defineRoute("DELETE", "/_session", (call) => logOut(authority, call)),
   ];
 }
 
@@ -54,16 +54,16 @@ async function showSession(
 
 async function logIn(authority: SessionAuthority, call: Call): Promise<ApiResponse> {
   const { name, password } = await readCredentials(call);
-  const session = await authority.logIn(name, password, call.request.peer);
+  const session = await authority.logIn(name, password, call.request);
   if (session === undefined) {
     const body = { error: "unauthorized", reason: "Name or password is incorrect." };
-    return json(401, body, { "Set-Cookie": authority.clearedCookie });
+    return json(401, body, { "Set-Cookie": authority.clearedCookie(call.request) });
   }
   return json(200, { ok: true, name, roles: session.roles }, { "Set-Cookie": session.cookie });
 }
 
-async function logOut({ clearedCookie }: SessionAuthority): Promise<ApiResponse> {
-  return json(200, { ok: true }, { "Set-Cookie": clearedCookie });
+async function logOut(authority: SessionAuthority, { request }: Call): Promise<ApiResponse> {
+  return json(200, { ok: true }, { "Set-Cookie": authority.clearedCookie(request) });
 }
 
 /** From a form, or from JSON. */

@@ -21,7 +21,10 @@ export interface AuthenticationSettings {
   readonly timeoutSec: number;
   readonly allowsPersistentCookies: boolean;
   readonly cookieDomain: string | undefined;
-  readonly sameSite: string | undefined;
+  readonly sameSite: "None" | "Lax" | "Strict" | undefined;
+  /** Names of the headers by which a proxy in front says that a request came to it over TLS: `on`, and `https`. */
+  readonly forwardedTlsHeader: string;
+  readonly forwardedProtocolHeader: string;
   readonly secret: string | undefined;
   /** The first one signs; all are accepted. */
   readonly hashAlgorithms: readonly string[];
@@ -46,7 +49,9 @@ const SETTINGS: SettingsOf<AuthenticationSettings> = {
   timeoutSec: integerSetting(AUTH, "timeout", 600),
   allowsPersistentCookies: booleanSetting(AUTH, "allow_persistent_cookies", true),
   cookieDomain: textSetting(AUTH, "cookie_domain", undefined),
-  sameSite: textSetting(AUTH, "same_site", undefined),
+  sameSite: { section: AUTH, key: "same_site", read: readSameSite },
+  forwardedTlsHeader: textSetting("chttpd", "x_forwarded_ssl", "X-Forwarded-Ssl"),
+  forwardedProtocolHeader: textSetting("chttpd", "x_forwarded_proto", "X-Forwarded-Proto"),
   secret: textSetting(AUTH, "secret", undefined),
   hashAlgorithms: hashAlgorithms(listSetting(AUTH, "hash_algorithms", ["sha256", "sha"])),
   proxyUsesSecret: booleanSetting(AUTH, "proxy_use_secret", false),
@@ -102,6 +107,15 @@ function readHandlers(text: string | undefined): readonly string[] {
   if (handlers.length > 0 && handlers.every((name) => known.includes(name))) return handlers;
   const expected = `{chttpd_auth, NAME_authentication_handler} with ${known.join(", ")}`;
   throw unusable({ section: "chttpd", key: "authentication_handlers" }, text, expected);
+}
+
+function readSameSite(text: string | undefined): AuthenticationSettings["sameSite"] {
+  if (text === undefined || text === "") return undefined;
+  const found = (["None", "Lax", "Strict"] as const).find(
+    (value) => value.toLowerCase() === text.toLowerCase(),
+  );
+  if (found !== undefined) return found;
+  throw unusable({ section: AUTH, key: "same_site" }, text, "none, lax or strict");
 }
 
 function hashAlgorithms(list: Setting<readonly string[]>): Setting<readonly string[]> {

@@ -65,16 +65,17 @@ export class Authentication {
   async logIn(
     name: string,
     password: string,
-    peer: string,
+    request: ApiRequest,
   ): Promise<{ readonly roles: readonly string[]; readonly cookie: string } | undefined> {
-    const user = await this.#byPassword(name, password, peer);
-    return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user) };
+    const user = await this.#byPassword(name, password, request.peer);
+    return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
 
-  #ask(handler: string, { headers, peer }: ApiRequest): Promise<User | undefined> {
+  #ask(handler: string, request: ApiRequest): Promise<User | undefined> {
+    const { headers, peer } = request;
     switch (handler) {
       case "cookie":
-        return this.#byCookie(headers.get("cookie"));
+        return this.#byCookie(request);
       case "default":
         return this.#byBasic(peer, headers.get("authorization"));
       case "proxy":
@@ -138,13 +139,13 @@ export class Authentication {
     return user;
   }
 
-  async #byCookie(header = ""): Promise<User | undefined> {
+  async #byCookie(request: ApiRequest): Promise<User | undefined> {
     const { cookies, users } = this.#parts;
-    const session = cookies.read(header);
+    const session = cookies.read(request.headers.get("cookie") ?? "");
     if (session === undefined) return undefined;
     const user = await users.find(session.name);
     if (user === undefined || !cookies.isValid(session, user)) return undefined;
-    const renewed = cookies.isAging(session) ? { renewedCookie: cookies.issue(user) } : {};
+    const renewed = cookies.isAging(session) ? { renewedCookie: cookies.issue(user, request) } : {};
     return { ...userOf(user.name, user.roles), ...renewed };
   }
 

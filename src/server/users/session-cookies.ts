@@ -1,10 +1,14 @@
 /** `AuthSession` cookies: name and time, signed with the server's secret and the user's salt, as CouchDB signs them. */
 import { createHmac } from "node:crypto";
+import type { ApiRequest } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { KnownUser } from "./user-directory.ts";
+
+/** What of a request says whether it came over TLS. */
+type Arrival = Pick<ApiRequest, "isSecure" | "headers">;
 
 export interface Session {
   readonly name: string;
@@ -30,18 +34,19 @@ export class SessionCookies {
   }
 
   /** A `Set-Cookie` header for a user who has proved who it is. */
-  issue({ name, salt }: KnownUser): string {
+  issue({ name, salt }: KnownUser, arrival: Arrival): string {
     const issued = Math.floor(this.#clock.nowMs() / 1000)
       .toString(16)
       .toUpperCase();
     const text = `${name}:${issued}`;
     const signature = this.#sign(this.#hashes[0] ?? "sha256", salt, text);
     const value = Buffer.concat([Buffer.from(`${text}:`), signature]).toString("base64url");
-    return this.#header(value, this.#settings.timeoutSec);
+    return this.#header(value, this.#settings.timeoutSec, arrival);
   }
 
-  get cleared(): string {
-    return this.#header("", 0);
+  /** A `Set-Cookie` header that ends the session. */
+  cleared(arrival: Arrival): string {
+    return this.#header("", 0, arrival);
   }
 
   /** What a `Cookie` header says; undefined without a session. Throws CouchDB's 400 for one that is none. */
@@ -92,7 +97,16 @@ export class SessionCookies {
       .digest();
   }
 
-  #header(value: string, ageSec: number): string {
+  /** Over TLS to us, or to a proxy in front that says so; whoever lies about it makes his own cookie useless. */
+  #cameByTls({ isSecure, headers }: Arrival): boolean {
+    const { forwardedTlsHeader, forwardedProtocolHeader } = this.#settings;
+    const said = (name: string): string | undefined => headers.get(name.toLowerCase());
+    return (
+      isSecure || said(forwardedTlsHeader) === "on" || said(forwardedProtocolHeader) === "https"
+    );
+  }
+
+  #header(value: string, ageSec: number, arrival: Arrival): string {
     const { allowsPersistentCookies, cookieDomain, sameSite } = this.#settings;
     // Some clients go by the one, some by the other; the date is CouchDB's, with hyphens.
     const expires = new Date(this.#clock.nowMs() + ageSec * 1000).toUTCString();
@@ -104,6 +118,7 @@ export class SessionCookies {
       ...(isDated ? [`Expires=${dated}`, `Max-Age=${ageSec}`] : []),
       "Path=/",
       "HttpOnly",
+      ...(this.#cameByTls(arrival) ? ["Secure"] : []),
       ...(cookieDomain === undefined ? [] : [`Domain=${cookieDomain}`]),
       ...(sameSite === undefined ? [] : [`SameSite=${sameSite}`]),
     ].join("; ");
