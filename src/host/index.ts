@@ -4,6 +4,7 @@
  * One folder for each subject; a folder imports only those above it:
  *
  *   system        clock, chance, digests, compression, log, child processes
+ *   backup        files of backups, whatever the store
  *   sandbox       QuickJS in threads, for functions of design documents
  *   lmdb          the embedded store: an engine, a committer thread, a commit log
  *   foundationdb  the store on a FoundationDB cluster
@@ -12,6 +13,8 @@
  *
  * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts, leases/lmdb-lease-renewer.ts.
  */
+export type { BackupSummary } from "./backup/file.ts";
+export { readBackup, writeBackup } from "./backup/file.ts";
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
 export { openFoundationDbEngine } from "./foundationdb/engine.ts";
 export type { Resolve } from "./http/egress-guard.ts";
@@ -33,6 +36,8 @@ export { LmdbLeaseRenewer } from "./leases/lmdb-lease-renewer.ts";
 export { ProcessLeaseRenewer } from "./leases/process-lease-renewer.ts";
 export type { LmdbOptions } from "./lmdb/engine.ts";
 export { LmdbEngine, openLmdbEngine } from "./lmdb/engine.ts";
+export { exportLmdbStore } from "./lmdb/export.ts";
+export { LmdbImport } from "./lmdb/import.ts";
 export { LMDB_KEY_SHAPES } from "./lmdb/layout.ts";
 export { SandboxPool } from "./sandbox/pool.ts";
 export type { ChildProgram } from "./system/child-program.ts";

@@ -2,14 +2,11 @@
 import { randomUUID } from "node:crypto";
 import {
   accessSync,
-  closeSync,
   constants,
   copyFileSync,
   existsSync,
-  fsyncSync,
   linkSync,
   mkdirSync,
-  openSync,
   rmSync,
   statfsSync,
 } from "node:fs";
@@ -17,6 +14,7 @@ import { dirname, join } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
 import { KeyValueError } from "../../kv/index.ts";
+import { saveFile, saveFolder } from "../system/files.ts";
 import { keyEncoder, valueEncoder } from "./encoding.ts";
 import { DATA_FILE, FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
 import { redoLostCommits } from "./redo.ts";
@@ -33,18 +31,7 @@ const READER_COUNT_MAX = 4_096;
 export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES): LmdbDatabase {
   try {
     makeDirectory(directory);
-    // Not passed as a literal: the declarations of lmdb lack the encoders that its manual describes.
-    const options = {
-      path: directory,
-      keyEncoder,
-      encoding: "binary" as const,
-      encoder: valueEncoder,
-      pageSize: PAGE_BYTES,
-      // With it a commit would be seen by others before it is on the disk.
-      overlappingSync: false,
-      maxReaders: READER_COUNT_MAX,
-      mapSize: mapBytes,
-    };
+    const options = environmentOptions(directory, mapBytes);
     makeFile(directory, options);
     const database = open<Uint8Array, Buffer>(options);
     // LMDB puts what is in its files on the disk, not that they are there.
@@ -55,6 +42,33 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
   } catch (error) {
     throw unavailable(error, directory);
   }
+}
+
+/** What LMDB is told to open the store at `path`. */
+export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
+  // Not passed as a literal: the declarations of lmdb lack the encoders that its manual describes.
+  return {
+    path,
+    keyEncoder,
+    encoding: "binary" as const,
+    encoder: valueEncoder,
+    pageSize: PAGE_BYTES,
+    // With it a commit would be seen by others before it is on the disk.
+    overlappingSync: false,
+    maxReaders: READER_COUNT_MAX,
+    mapSize: mapBytes,
+  };
+}
+
+/**
+ * A new store in a file of its own, which nobody else knows: it waits for no disk. Who has filled and closed it puts the file on the
+ * disk and gives it its name.
+ */
+export function openDraft(file: string): LmdbDatabase {
+  const options = { ...environmentOptions(file), noSubdir: true, noSync: true };
+  const database = open<Uint8Array, Buffer>(options);
+  checkFormat(database, file);
+  return database;
 }
 
 /** A failure of the machine as KV_UNAVAILABLE; errors of this layer stay what they are. */
@@ -101,7 +115,7 @@ function freeBytes(directory: string): number {
   }
 }
 
-function makeDirectory(directory: string): void {
+export function makeDirectory(directory: string): void {
   try {
     const first = mkdirSync(directory, { recursive: true });
     if (first !== undefined) saveFolders(dirname(first), dirname(directory));
@@ -128,7 +142,7 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
     copyFileSync(draft, copy);
     // Nothing is read from the draft any more, and its files go below.
     database.close().catch(() => undefined);
-    save(copy, "r+");
+    saveFile(copy, "r+");
     linkSync(copy, file);
   } catch (error) {
     // Another process may have been faster.
@@ -142,21 +156,6 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
 function saveFolders(outer: string, inner: string): void {
   if (inner !== outer) saveFolders(outer, dirname(inner));
   saveFolder(inner);
-}
-
-function saveFolder(directory: string): void {
-  // Windows has no such call, and no need of it.
-  if (process.platform !== "win32") save(directory, "r");
-}
-
-/** Puts a folder, or a file, on the disk. */
-function save(path: string, flags: "r" | "r+"): void {
-  const file = openSync(path, flags);
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
 }
 
 function checkFormat(database: LmdbDatabase, directory: string): void {

@@ -1,0 +1,168 @@
+/** Backups in files: written under another name until they are whole and on the disk, and read block by block. */
+import { randomUUID } from "node:crypto";
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { dirname } from "node:path";
+import { OperationalError } from "../../base/index.ts";
+import type { KeyValue } from "../../kv/index.ts";
+import { saveFolder } from "../system/files.ts";
+import {
+  type BackupBlock,
+  BackupDamagedError,
+  type BackupEnd,
+  type BackupHead,
+  BLOCK_HEAD_BYTES,
+  BlockDecoder,
+  BlockEncoder,
+  DIGEST_BYTES,
+  MAGIC,
+  PAYLOAD_BYTES_MAX,
+} from "./format.ts";
+
+/** The file holds every password of the store and the secret that signs sessions. */
+const FILE_MODE = 0o600;
+
+/** What a backup is and how much is in it. */
+export type BackupSummary = BackupHead & BackupEnd;
+
+/** What becomes of a backup as it is read. It is whole only when `readBackup` resolves. */
+export interface BackupVisitor {
+  head?(head: BackupHead): void;
+  rows?(rows: readonly KeyValue[]): void;
+}
+
+/**
+ * Writes a backup of `pages`, whose keys are in order, and reads it again. The file gets its name when it is whole and on the disk; a
+ * backup that fails leaves nothing. Rejects with BACKUP_NOT_WRITTEN and the reason.
+ */
+export async function writeBackup(
+  path: string,
+  head: BackupHead,
+  pages: Iterable<readonly KeyValue[]>,
+): Promise<BackupSummary> {
+  if (existsSync(path)) throw notWritten(`${path} exists`);
+  const draft = `${path}.${randomUUID()}.partial`;
+  try {
+    await writeDraft(draft, head, pages);
+    const summary = await readBackup(draft, {});
+    renameSync(draft, path);
+    saveFolder(dirname(path));
+    return summary;
+  } catch (error) {
+    if (error instanceof OperationalError) throw error;
+    throw notWritten(reasonOf(error), error);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+async function writeDraft(
+  path: string,
+  head: BackupHead,
+  pages: Iterable<readonly KeyValue[]>,
+): Promise<void> {
+  const file = await open(path, "wx", FILE_MODE);
+  try {
+    const encoder = new BlockEncoder();
+    const write = (block: BackupBlock): Promise<void> => file.appendFile(encoder.encode(block));
+    await file.appendFile(MAGIC);
+    await write({ kind: "head", head });
+    const counted = new RowCounter();
+    for (const rows of pages) {
+      counted.add(rows);
+      await write({ kind: "rows", rows });
+    }
+    await write({ kind: "end", end: counted.end });
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Reads a backup from beginning to end. Rejects with BACKUP_DAMAGED when it is not whole. */
+export async function readBackup(path: string, visitor: BackupVisitor): Promise<BackupSummary> {
+  const file = await open(path, "r").catch((error: unknown) => {
+    throw new BackupDamagedError(`it cannot be read (${reasonOf(error)})`, { cause: error });
+  });
+  try {
+    return await readBlocks(file, visitor);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readBlocks(file: FileHandle, visitor: BackupVisitor): Promise<BackupSummary> {
+  if (!(await readBytes(file, MAGIC.length)).equals(MAGIC)) {
+    throw new BackupDamagedError("it does not begin like a backup of a format that is known");
+  }
+  const decoder = new BlockDecoder();
+  const counted = new RowCounter();
+  let head: BackupHead | undefined;
+  for (;;) {
+    const block = await readBlock(file, decoder);
+    if (head === undefined) {
+      if (block.kind !== "head") throw new BackupDamagedError("it has no head");
+      head = block.head;
+      visitor.head?.(head);
+    } else if (block.kind === "rows") {
+      counted.add(block.rows);
+      visitor.rows?.(block.rows);
+    } else if (block.kind === "end") {
+      await checkEnd(file, block.end, counted.end);
+      return { ...head, ...block.end };
+    } else throw new BackupDamagedError("it has two heads");
+  }
+}
+
+async function checkEnd(file: FileHandle, told: BackupEnd, found: BackupEnd): Promise<void> {
+  if (told.rowCount !== found.rowCount || told.byteCount !== found.byteCount) {
+    throw new BackupDamagedError(`it has ${found.rowCount} rows instead of ${told.rowCount}`);
+  }
+  const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1);
+  if (bytesRead > 0) throw new BackupDamagedError("something follows its end");
+}
+
+async function readBlock(file: FileHandle, decoder: BlockDecoder): Promise<BackupBlock> {
+  const head = await readBytes(file, BLOCK_HEAD_BYTES);
+  const payloadBytes = head.readUInt32BE();
+  if (payloadBytes > PAYLOAD_BYTES_MAX) {
+    throw new BackupDamagedError("a block claims to be longer than blocks can be");
+  }
+  return decoder.decode(head, await readBytes(file, payloadBytes + DIGEST_BYTES));
+}
+
+/** The next bytes of the file. */
+async function readBytes(file: FileHandle, byteCount: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(byteCount);
+  let length = 0;
+  while (length < byteCount) {
+    const { bytesRead } = await file.read(bytes, length, byteCount - length);
+    if (bytesRead === 0) throw new BackupDamagedError("it ends too early");
+    length += bytesRead;
+  }
+  return bytes;
+}
+
+class RowCounter {
+  #rowCount = 0;
+  #byteCount = 0;
+
+  add(rows: readonly KeyValue[]): void {
+    this.#rowCount += rows.length;
+    for (const { key, value } of rows) this.#byteCount += key.length + value.length;
+  }
+
+  get end(): BackupEnd {
+    return { rowCount: this.#rowCount, byteCount: this.#byteCount };
+  }
+}
+
+function notWritten(reason: string, cause?: unknown): OperationalError {
+  const message = "The backup could not be written";
+  return new OperationalError("BACKUP_NOT_WRITTEN", message, { reason }, { cause });
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code === "ENOSPC" ? `the disk is full (${message})` : message;
+}

@@ -1,0 +1,136 @@
+/** The embedded store as rows, and a store of such rows. */
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  createSystemRuntime,
+  exportLmdbStore,
+  LmdbImport,
+  openLmdbEngine,
+} from "../../src/host/index.ts";
+import { type KeyValue, KeyValueStore, Versionstamp } from "../../src/kv/index.ts";
+import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { openRemoteLmdbEngine } from "../support/kv/remote-engine.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const runtime = createSystemRuntime();
+
+async function openStore(directory: string): Promise<KeyValueStore> {
+  return new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+}
+
+async function allRows(kv: KeyValueStore): Promise<readonly KeyValue[]> {
+  return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
+}
+
+/** The versionstamp of the next commit. */
+async function stampOf(kv: KeyValueStore): Promise<Versionstamp> {
+  const key = bytes("stamp");
+  const { bytes: stamp } = Versionstamp.incomplete();
+  await kv.transact(async (tx) => tx.setVersionstampedValue(key, { bytes: stamp, offset: 0 }));
+  return Versionstamp.fromBytes((await kv.read((tx) => tx.get(key))) as Uint8Array);
+}
+
+/** Rows as texts, which are compared faster. */
+function textOf(rows: readonly KeyValue[]): string[] {
+  return rows.flatMap(({ key, value }) => [
+    Buffer.from(key).toString("latin1"),
+    Buffer.from(value).toString("latin1"),
+  ]);
+}
+
+/** Long keys share records of LMDB: those that begin alike, and those whose beginning is a key of its own. */
+function longKeys(): string[] {
+  const beginning = "k".repeat(4_000);
+  return [beginning, `${beginning}a`, `${beginning}b`, "k".repeat(9_000), `m${beginning}`];
+}
+
+async function importRows(
+  rows: readonly KeyValue[],
+  version: number,
+  options: { readonly directory: string; readonly keepAs?: string },
+): Promise<void> {
+  const imported = new LmdbImport(options);
+  try {
+    for (let at = 0; at < rows.length; at += 7) imported.put(rows.slice(at, at + 7));
+    await imported.finish(version);
+  } finally {
+    await imported.close();
+  }
+}
+
+test("a store is read at one version while others write, and an equal one is made of it", async () => {
+  await withDirectory(async (directory) => {
+    const from = join(directory, "from");
+    const kv = await openStore(from);
+    for (let part = 0; part < 40; part++) {
+      await kv.transact(async (tx) => {
+        for (let row = 0; row < 10; row++) {
+          tx.set(bytes(`${part}/${row}`), new Uint8Array(9_000).fill(part));
+        }
+      });
+    }
+    await kv.transact(async (tx) => {
+      for (const key of longKeys()) tx.set(bytes(key), bytes(`value of ${key.length}`));
+    });
+    const before = await allRows(kv);
+    const exported = exportLmdbStore(from);
+    const rows: KeyValue[] = [];
+    let pageCount = 0;
+    for (const page of exported.pages()) {
+      pageCount++;
+      rows.push(...page);
+      await kv.transact(async (tx) => {
+        tx.clearRange(EVERYTHING);
+        tx.set(bytes("later"), bytes(String(pageCount)));
+      });
+    }
+    await exported.close();
+    expect(pageCount).toBeGreaterThan(3);
+    expect(textOf(rows)).toEqual(textOf(before));
+
+    const to = join(directory, "nested", "to");
+    await importRows(rows, exported.version, { directory: to });
+    expect(readdirSync(to)).toEqual(["data.mdb"]);
+    const restored = await openStore(to);
+    expect(textOf(await allRows(restored))).toEqual(textOf(before));
+    expect((await stampOf(kv)).compare(await stampOf(restored))).toBeLessThan(0);
+    await restored.close();
+    await kv.close();
+  });
+});
+
+test("a store is replaced only on demand, when no process has it open, and is kept beside", async () => {
+  await withDirectory(async (directory) => {
+    const rows = [{ key: bytes("k"), value: bytes("new") }];
+    const other = await openRemoteLmdbEngine(directory);
+    const otherKv = new KeyValueStore({ runtime, engine: other });
+    await otherKv.transact(async (tx) => tx.set(bytes("k"), bytes("old")));
+    await expect(importRows(rows, 1, { directory })).rejects.toMatchObject({
+      details: { reason: `${directory} has a store already` },
+    });
+    await expect(importRows(rows, 1, { directory, keepAs: "old.mdb" })).rejects.toMatchObject({
+      details: { reason: expect.stringContaining("a process has open") },
+    });
+    expect(await otherKv.read((tx) => tx.get(bytes("k")))).toEqual(bytes("old"));
+    await otherKv.close();
+    await importRows(rows, 1, { directory, keepAs: "old.mdb" });
+    expect(existsSync(join(directory, "old.mdb"))).toBe(true);
+    expect(readdirSync(directory).filter((name) => name.startsWith("new-"))).toEqual([]);
+    const again = await openStore(directory);
+    expect(await allRows(again)).toEqual(rows);
+    await again.close();
+  });
+});
+
+test("an import that is given up leaves nothing", async () => {
+  await withDirectory(async (directory) => {
+    const imported = new LmdbImport({ directory });
+    imported.put([{ key: bytes("k"), value: bytes("v") }]);
+    await imported.close();
+    expect(readdirSync(directory)).toEqual([]);
+    expect(() => exportLmdbStore(directory)).toThrow(
+      expect.objectContaining({ details: { reason: `${directory} has no store`, directory } }),
+    );
+  });
+});
