@@ -3,6 +3,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import { collectBetweenTurns } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
+import { addBackupCommands } from "./backup.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { replicate } from "./replicate.ts";
 import { serve } from "./serve.ts";
@@ -57,6 +58,7 @@ program
   .action(verify);
 
 addJobsCommand(program);
+addBackupCommands(program);
 
 collectBetweenTurns();
 await program.parseAsync();

@@ -1,5 +1,4 @@
 /** `tandem serve`: a node until SIGTERM or SIGINT. */
-import { OperationalError } from "../base/index.ts";
 import {
   boundHeap,
   createLogWriter,
@@ -8,6 +7,7 @@ import {
   startChildProgram,
 } from "../host/index.ts";
 import { ConfigError, openServer, readConfig, type ServeOptions } from "../server/index.ts";
+import { describeError } from "./describe-error.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
 const STOP_MS_MAX = 10_000;
@@ -79,13 +79,6 @@ function replicationFlags(flags: ServeFlags): string[] {
 
 function fail(error: unknown): never {
   const isUsage = error instanceof ConfigError;
-  process.stderr.write(`tandem: ${describe(error)}\n`);
+  process.stderr.write(`tandem: ${describeError(error)}\n`);
   process.exit(isUsage ? 2 : 1);
-}
-
-/** The message, and the reason where the error knows one: which folder, which file, what to install. */
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const reason = error instanceof OperationalError ? error.details.reason : undefined;
-  return reason === undefined ? error.message : `${error.message}: ${String(reason)}`;
 }

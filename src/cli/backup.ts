@@ -1,0 +1,113 @@
+/** `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
+import { statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Command } from "commander";
+import {
+  type BackupSummary,
+  exportLmdbStore,
+  LmdbImport,
+  readBackup,
+  systemClock,
+  writeBackup,
+} from "../host/index.ts";
+import { ConfigError, readConfig, VERSION } from "../server/index.ts";
+import { describeError } from "./describe-error.ts";
+
+interface BackupFlags {
+  readonly dataDir?: string;
+  readonly config?: string;
+}
+
+interface RestoreFlags {
+  readonly dataDir: string;
+  readonly replace?: boolean;
+}
+
+/** Exit codes: 1 for what failed, a damaged backup among it; 2 for wrong use. */
+export function addBackupCommands(program: Command): void {
+  const backup = program
+    .command("backup")
+    .description("copy all that the embedded store holds into a file, also while nodes use it")
+    .argument("<file>", "the file, which must not exist, or a folder in which it gets a name")
+    .option("--data-dir <folder>", "where the store keeps its files (default ./data)")
+    .option("--config <file>", "configuration in CouchDB's INI format")
+    .action((file: string, flags: BackupFlags) => run(() => backUp(file, flags)));
+  backup
+    .command("verify")
+    .description("read a backup to its end, and check it")
+    .argument("<file>", "a backup")
+    .action((file: string) => run(() => verifyBackup(file)));
+  program
+    .command("restore")
+    .description("make a store of a backup")
+    .argument("<file>", "a backup")
+    .requiredOption("--data-dir <folder>", "where the store shall keep its files")
+    .option("--replace", "take the place of a store that is there; its file is kept beside")
+    .action((file: string, flags: RestoreFlags) => run(() => restore(file, flags)));
+}
+
+async function run(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    process.stderr.write(`tandem: ${describeError(error)}\n`);
+    process.exitCode = error instanceof ConfigError ? 2 : 1;
+  }
+}
+
+async function backUp(path: string, { dataDir, config: configFile }: BackupFlags): Promise<void> {
+  const { store, dataDirectory } = readConfig(
+    {
+      ...(dataDir === undefined ? {} : { dataDirectory: dataDir }),
+      ...(configFile === undefined ? {} : { configFile }),
+    },
+    process.env,
+  );
+  if (store !== "lmdb") {
+    throw new ConfigError(`the store is ${store}: only the embedded store is backed up by Tandem`);
+  }
+  const madeAtMs = systemClock.nowMs();
+  const file = isFolder(path) ? join(path, `tandem-${timeName(madeAtMs)}.backup`) : path;
+  const exported = exportLmdbStore(resolve(dataDirectory));
+  try {
+    const head = { madeAtMs, program: VERSION, version: exported.version };
+    print(file, await writeBackup(file, head, exported.pages()));
+  } finally {
+    await exported.close();
+  }
+}
+
+async function verifyBackup(file: string): Promise<void> {
+  print(file, await readBackup(file, {}));
+}
+
+async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
+  const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
+  const imported = new LmdbImport({
+    directory: resolve(dataDir),
+    keepAs: replace === true ? keepAs : undefined,
+  });
+  try {
+    const summary = await readBackup(file, { rows: (rows) => imported.put(rows) });
+    await imported.finish(summary.version);
+    print(file, summary);
+  } finally {
+    await imported.close();
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** `20261123T101500Z`, which every file system takes. */
+function timeName(timeMs: number): string {
+  return new Date(timeMs).toISOString().replace(/[-:]|\.\d+/g, "");
+}
+
+function print(file: string, { madeAtMs, program, rowCount, byteCount }: BackupSummary): void {
+  const madeAt = new Date(madeAtMs).toISOString();
+  process.stdout.write(
+    `${file}: made at ${madeAt} by Tandem ${program}, ${rowCount} rows, ${byteCount} bytes, whole\n`,
+  );
+}

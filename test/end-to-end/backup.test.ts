@@ -1,0 +1,153 @@
+/** `tandem backup` of a node that works, and `tandem restore` elsewhere when it is gone. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { onceThere } from "../support/changes-feed.ts";
+import { canMountMemory, memoryDisk, withMount } from "../support/mounts.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { load, sampleLines } from "../support/sample-data.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+
+const INI = `
+[replicator]
+worker_lease_sec = 2
+checkpoint_interval = 100
+worker_processes = 1
+worker_batch_size = 50
+`;
+
+const processes = new Processes();
+afterAll(() => processes.close());
+
+/** Runs the command to its end. */
+async function tandem(...flags: string[]): Promise<{ code: number; text: string }> {
+  const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  child.stdout.on("data", (chunk) => (text += chunk));
+  child.stderr.on("data", (chunk) => (text += chunk));
+  const [code] = await once(child, "exit");
+  return { code, text };
+}
+
+/** Writes documents one after the other until it is stopped; those that were acknowledged so far. */
+function startWriter(node: TandemProcess, database: string) {
+  const acknowledged: string[] = [];
+  let isStopped = false;
+  const ended = (async () => {
+    for (let number = 0; !isStopped; number++) {
+      const id = `written-${number}`;
+      const { status } = await node.call("PUT", `/${database}/${id}`, { number });
+      if (status === 201) acknowledged.push(id);
+    }
+  })().catch(() => {});
+  return {
+    acknowledged,
+    stop: (): Promise<void> => {
+      isStopped = true;
+      return ended;
+    },
+  };
+}
+
+async function revisions(node: TandemProcess, database: string): Promise<Record<string, string[]>> {
+  const { body } = await node.call("GET", `/${database}/_all_docs`);
+  const rows = body.rows as { id: string; value: { rev: string } }[];
+  return Object.fromEntries(rows.map(({ id, value }) => [id, [value.rev]]));
+}
+
+test("a backup of a node that works, restored elsewhere after kill -9, has all that was acknowledged, and its jobs go on", async () => {
+  const target = await processes.open();
+  const oldDirectory = processes.directory();
+  const first = await processes.open({ ini: INI, directory: oldDirectory });
+  const { uuid } = (await first.call("GET", "/")).body;
+  await load(first, "films", sampleLines("films"));
+  await first.call("PUT", "/notes");
+  await first.call("PUT", "/_replicator/copy", {
+    source: "films",
+    target: `${target.url}/copy`,
+    create_target: true,
+    continuous: true,
+  });
+  await first.events.event("replication.checkpoint");
+  const writer = startWriter(first, "notes");
+  await onceThere(first.url, "notes", ({ size }) => size >= 20);
+  const folder = processes.directory();
+  const acknowledgedBefore = [...writer.acknowledged];
+  const made = await tandem("backup", "--data-dir", join(oldDirectory, "data"), folder);
+  expect(made).toMatchObject({ code: 0, text: expect.stringContaining("whole") });
+  const [name = ""] = readdirSync(folder);
+  const file = join(folder, name);
+  await first.call("PUT", "/films/lost", {});
+  await onceThere(target.url, "copy", (ids) => ids.has("lost"));
+  await first.kill();
+  await writer.stop();
+  expect(writer.acknowledged.length).toBeGreaterThan(acknowledgedBefore.length);
+
+  expect(await tandem("backup", "verify", file)).toMatchObject({ code: 0 });
+  const directory = processes.directory();
+  const restored = await tandem("restore", file, "--data-dir", join(directory, "data"));
+  expect(restored).toMatchObject({ code: 0 });
+  const second = await processes.open({ ini: INI, directory });
+  expect((await second.call("GET", "/")).body.uuid).toBe(uuid);
+  const notes = await revisions(second, "notes");
+  expect(acknowledgedBefore.filter((id) => notes[id] === undefined)).toEqual([]);
+  // The job was running, by a worker that is not there any more.
+  await second.events.event("replication.checkpoint");
+  await second.call("PUT", "/films/later", {});
+  const films = await revisions(second, "films");
+  expect(Object.keys(films)).toHaveLength(3024);
+  await onceThere(target.url, "copy", (ids) => Object.keys(films).every((id) => ids.has(id)));
+  expect((await target.call("POST", "/copy/_revs_diff", films)).body).toEqual({});
+  const { body: checkpoints } = await second.call("GET", "/films/_local_docs?include_docs=true");
+  const [{ doc }] = checkpoints.rows;
+  expect(doc.history[0].start_last_seq).not.toBe(0);
+});
+
+test("a damaged backup is refused with a sentence and the exit code 1, and no store is made of it", async () => {
+  const directory = processes.directory();
+  const node = await processes.open({ directory });
+  const data = join(directory, "data");
+  await load(node, "films", sampleLines("films").slice(0, 500));
+  const folder = processes.directory();
+  const file = join(folder, "whole");
+  expect((await tandem("backup", "--data-dir", data, file)).code).toBe(0);
+  const bytes = readFileSync(file);
+  const damaged = join(folder, "damaged");
+  const middle = Buffer.from(bytes);
+  middle[Math.floor(bytes.length / 2)] = (bytes[Math.floor(bytes.length / 2)] as number) ^ 1;
+  for (const [content, reason] of [
+    [middle, "a block does not have its checksum"],
+    [bytes.subarray(0, -100), "it ends too early"],
+    [Buffer.from("not a backup at all"), "it does not begin like a backup"],
+  ] as const) {
+    writeFileSync(damaged, content);
+    const text = expect.stringContaining(`tandem: The backup is damaged: ${reason}`);
+    expect(await tandem("backup", "verify", damaged)).toMatchObject({ code: 1, text });
+    const store = join(folder, "store");
+    expect(await tandem("restore", damaged, "--data-dir", store)).toMatchObject({ code: 1, text });
+    expect(existsSync(store) ? readdirSync(store) : []).toEqual([]);
+  }
+  // A second one does not take the place of the first, nor of the store that is in use.
+  expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
+  expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
+    code: 1,
+    text: expect.stringContaining("a process has open"),
+  });
+  expect(readFileSync(file).equals(bytes)).toBe(true);
+});
+
+test.skipIf(!canMountMemory)("a backup onto a disk that is full leaves no file", async () => {
+  const directory = processes.directory();
+  const node = await processes.open({ directory });
+  const data = join(directory, "data");
+  await load(node, "films", sampleLines("films").slice(0, 1_500));
+  await withMount(processes.directory(), memoryDisk(1), async (folder) => {
+    const ended = await tandem("backup", "--data-dir", data, join(folder, "copy"));
+    expect(ended).toMatchObject({ code: 1, text: expect.stringContaining("the disk is full") });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
