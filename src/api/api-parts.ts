@@ -62,6 +62,8 @@ export interface ServerInfoParts {
     readonly nodeName: string;
   };
   readonly isUp: () => boolean;
+  /** Whether the store refuses writes for want of room. */
+  readonly isFull: () => boolean;
   /** Read at each use. */
   readonly settings: ApiSettings;
 }

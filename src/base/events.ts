@@ -54,6 +54,9 @@ export interface Events {
   /** A worker could not strike itself off. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
   "kv.available": { readonly engine: string; readonly waitedMs?: number };
+  /** Writes are refused for want of room. Announced once, until there is room again. */
+  "kv.disk-full": { readonly directory: string; readonly reason: string };
+  "kv.disk-has-room": { readonly directory: string };
   "kv.unavailable": {
     readonly engine: string;
     readonly waitedMs?: number;

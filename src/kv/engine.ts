@@ -25,6 +25,8 @@ export interface Engine {
   begin(attempt?: number): EngineTransaction;
   /** False while the store does not answer, or when it will not any more; absent where that cannot be. */
   isAvailable?(): boolean;
+  /** True while the store refuses writes for want of room; absent where that cannot be. */
+  isFull?(): boolean;
   /** Resolves when the store can serve this process no more, but perhaps another; absent where that cannot be. */
   readonly failed?: Promise<KeyValueError> | undefined;
   /** Ends all watches with KV_CLOSED and frees what the engine holds. Safe to call twice. */

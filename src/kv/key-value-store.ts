@@ -88,6 +88,11 @@ export class KeyValueStore {
     return this.#engine.isAvailable?.() ?? true;
   }
 
+  /** True while the store refuses writes for want of room; it goes on by itself. */
+  isFull(): boolean {
+    return this.#engine.isFull?.() ?? false;
+  }
+
   /** Gives up what runs, lets the commits that are under way end, and closes the engine. */
   close(): Promise<void> {
     this.#closing ??= this.#close();

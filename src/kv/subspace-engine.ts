@@ -45,6 +45,10 @@ export class SubspaceEngine implements Engine {
     return this.#engine.failed;
   }
 
+  isFull(): boolean {
+    return this.#engine.isFull?.() ?? false;
+  }
+
   isAvailable(): boolean {
     return this.#engine.isAvailable?.() ?? true;
   }

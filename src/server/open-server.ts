@@ -111,7 +111,9 @@ async function startNode(
     ...jobServices(node, store.renewer, undici.fetch),
   ];
   const stopping = new AbortController();
-  const supervised = supervise(runtime, services, stopping.signal);
+  const supervised = supervise(runtime, services, stopping.signal, (error) => {
+    return errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());
+  });
   let stopped: Promise<void> | undefined;
   return {
     url: listening && shown.url.replace(/\/$/, ""),
@@ -231,6 +233,7 @@ function serveApi(node: AssembledNode): Promise<Listening> {
       nodeName: config.nodeName,
     },
     isUp: () => kv.isAvailable(),
+    isFull: () => kv.isFull(),
     settings: apiSettings(configuration),
     cors: corsSettings(configuration),
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),

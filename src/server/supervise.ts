@@ -12,19 +12,24 @@ const PAUSE_MS_MAX = 10_000;
 /** A service that ran so long is taken for recovered. */
 const HEALTHY_MS = 60_000;
 
-/** Settles when the signal has aborted and all services have ended. */
+/**
+ * Settles when the signal has aborted and all services have ended. Failures are announced, except those that `isTold` knows from a
+ * trouble that was announced when it began, and of which each attempt would tell again.
+ */
 export async function supervise(
   runtime: Runtime,
   services: readonly Service[],
   signal: AbortSignal,
+  isTold: (error: unknown) => boolean = () => false,
 ): Promise<void> {
-  await Promise.all(services.map((service) => keepRunning(runtime, service, signal)));
+  await Promise.all(services.map((service) => keepRunning(runtime, service, signal, isTold)));
 }
 
 async function keepRunning(
   { clock, trace }: Runtime,
   service: Service,
   signal: AbortSignal,
+  isTold: (error: unknown) => boolean,
 ): Promise<void> {
   let pauseMs = PAUSE_MS_FIRST;
   while (!signal.aborted) {
@@ -33,7 +38,9 @@ async function keepRunning(
       await service.run(signal);
     } catch (error) {
       if (signal.aborted) return;
-      trace.event("service.failed", { service: service.name, error: String(error), pauseMs });
+      if (!isTold(error)) {
+        trace.event("service.failed", { service: service.name, error: String(error), pauseMs });
+      }
     }
     if (clock.monotonicMs() - startedAtMs > HEALTHY_MS) pauseMs = PAUSE_MS_FIRST;
     await clock.sleep(pauseMs, signal).catch(() => {});

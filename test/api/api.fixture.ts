@@ -91,6 +91,7 @@ export async function openApi({
       nodeName: "tandem@test",
     },
     isUp: () => true,
+    isFull: () => false,
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,

@@ -31,14 +31,18 @@ function welcome({ server }: ServerInfoParts): ApiResponse {
   });
 }
 
-function up({ isUp, settings: { maintenanceMode } }: ServerInfoParts): ApiResponse {
+function up({ isUp, isFull, settings: { maintenanceMode } }: ServerInfoParts): ApiResponse {
   if (maintenanceMode !== "false") {
     // As CouchDB has it: `nolb` takes the node out of a load balancer, `true` out of everything.
     const status = maintenanceMode === "nolb" ? "nolb" : "maintenance_mode";
     return json(404, { status });
   }
-  if (isUp()) return jsonText(200, '{"status":"ok","seeds":{}}');
-  return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
+  if (!isUp()) {
+    return jsonText(404, '{"status":"unavailable","reason":"The store does not answer"}');
+  }
+  // It reads, and it removes where it can: a load balancer has no reason to leave it.
+  if (isFull()) return jsonText(200, '{"status":"ok","seeds":{},"disk_full":true}');
+  return jsonText(200, '{"status":"ok","seeds":{}}');
 }
 
 /** We are one node to the outside. */

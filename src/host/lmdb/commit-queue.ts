@@ -33,6 +33,16 @@ const SENT_AT_ONCE_BYTES = 131_072;
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 
+/** What the engine wants to know of the commits. */
+export interface CommitObserver {
+  /** After each group of which something was committed. */
+  committed(): void;
+  /** A group was refused for want of room. */
+  diskFull(reason: string): void;
+  /** Nothing can be committed any more. */
+  givenUp(): void;
+}
+
 interface PendingCommit {
   readonly resolve: (commit: StoreCommit) => void;
   readonly reject: (error: KeyValueError) => void;
@@ -42,8 +52,7 @@ const THREAD_FILE = builtFile(import.meta.url, "committer-thread.js");
 
 export class LmdbCommitQueue {
   readonly #data: CommitterThreadData;
-  readonly #onCommitted: () => void;
-  readonly #onGivenUp: () => void;
+  readonly #observer: CommitObserver;
   #thread: Worker | undefined;
   #outbox: ByteWriter | undefined;
   readonly #spares: ArrayBuffer[] = [];
@@ -51,11 +60,9 @@ export class LmdbCommitQueue {
   #pending: PendingCommit[] = [];
   #closed = false;
 
-  /** `onCommitted` runs after each group of which something was committed; `onGivenUp` when nothing can be any more. */
-  constructor(data: CommitterThreadData, onCommitted: () => void, onGivenUp: () => void) {
+  constructor(data: CommitterThreadData, observer: CommitObserver) {
     this.#data = data;
-    this.#onCommitted = onCommitted;
-    this.#onGivenUp = onGivenUp;
+    this.#observer = observer;
   }
 
   /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
@@ -115,7 +122,7 @@ export class LmdbCommitQueue {
       if (answer.kind === "group") this.#settle(answer);
       else if (answer.kind === "spent") this.#keep(answer.memory);
       else if (answer.kind === "ready") onReady();
-      else if (answer.kind === "given-up") this.#onGivenUp();
+      else if (answer.kind === "given-up") this.#observer.givenUp();
       else reason = answer.reason;
     });
     thread.on("error", (error) => {
@@ -131,7 +138,7 @@ export class LmdbCommitQueue {
     return thread;
   }
 
-  #settle({ version, outcomes, reason }: CommitterAnswer & { kind: "group" }): void {
+  #settle({ version, outcomes, reason, isDiskFull }: CommitterAnswer & { kind: "group" }): void {
     const settled = this.#pending.splice(0, outcomes.length);
     let batchIndex = 0;
     for (const [index, { resolve, reject }] of settled.entries()) {
@@ -154,7 +161,8 @@ export class LmdbCommitQueue {
           break;
       }
     }
-    if (batchIndex > 0) this.#onCommitted();
+    if (isDiskFull) this.#observer.diskFull(reason);
+    if (batchIndex > 0) this.#observer.committed();
   }
 }
 

@@ -7,7 +7,7 @@
  */
 import { ABORT, TransactionFlags } from "lmdb";
 import { READ_VERSION_AGE_MS_MAX, Resolver } from "../../kv/index.ts";
-import { GIVEN_UP_REASON, isGivenUp, reasonOf } from "./environment.ts";
+import { GIVEN_UP_REASON, isDiskFull, isGivenUp, reasonOf } from "./environment.ts";
 import {
   encodeVersion,
   type LmdbDatabase,
@@ -94,7 +94,7 @@ export class LmdbCommitter {
     const outcomes = new Uint8Array(requests.length);
     if (this.#isGivenUp) {
       outcomes.fill(outcomeIndex("unavailable"));
-      return { kind: "group", version: 0, outcomes, reason: GIVEN_UP_REASON };
+      return { kind: "group", version: 0, outcomes, reason: GIVEN_UP_REASON, isDiskFull: false };
     }
     const mark = Math.random();
     const group = { requests, outcomes, mark, isBegun: false, version: 0 };
@@ -105,7 +105,7 @@ export class LmdbCommitter {
         outcomes.fill(0);
         this.#transact(group, undefined);
       }
-      return { kind: "group", version: group.version, outcomes, reason: "" };
+      return { kind: "group", version: group.version, outcomes, reason: "", isDiskFull: false };
     } catch (error) {
       // The noted commits failed or are unknown: it reads the log again.
       this.#resolver = undefined;
@@ -116,6 +116,7 @@ export class LmdbCommitter {
         version: group.version,
         outcomes,
         reason: reasonOf(error, this.#directory),
+        isDiskFull: isDiskFull(error, this.#directory),
       };
     }
   }

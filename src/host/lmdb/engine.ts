@@ -15,6 +15,7 @@ import {
 } from "../../kv/index.ts";
 import { LmdbChangeFeed } from "./change-feed.ts";
 import { LmdbCommitQueue } from "./commit-queue.ts";
+import { DiskRoom } from "./disk-room.ts";
 import { GIVEN_UP_REASON, isGivenUp, openEnvironment, unavailable } from "./environment.ts";
 import type { LmdbDatabase } from "./layout.ts";
 import { LmdbSnapshots } from "./snapshots.ts";
@@ -53,6 +54,7 @@ export class LmdbEngine implements Engine {
   readonly #snapshots: LmdbSnapshots;
   readonly #changes: LmdbChangeFeed;
   readonly #commits: LmdbCommitQueue;
+  readonly #room: DiskRoom;
   readonly #pool = new SlabPool();
   readonly #cleaning: NodeJS.Timeout;
   #failure: KeyValueError | undefined;
@@ -73,12 +75,19 @@ export class LmdbEngine implements Engine {
       if (!isGivenUp(error)) throw error;
       this.#giveUp();
     });
+    this.#room = new DiskRoom(runtime, directory);
     this.#commits = new LmdbCommitQueue(
       { directory, mapBytes },
-      () => this.#changes.announce(),
-      () => this.#giveUp(),
+      {
+        committed: () => this.#changes.announce(),
+        diskFull: (reason) => this.#room.refused(reason),
+        givenUp: () => this.#giveUp(),
+      },
     );
-    this.#cleaning = setInterval(() => this.#snapshots.freeOld(), CLEANING_MS);
+    this.#cleaning = setInterval(() => {
+      this.#snapshots.freeOld();
+      this.#room.look();
+    }, CLEANING_MS);
     this.#cleaning.unref();
   }
 
@@ -93,6 +102,10 @@ export class LmdbEngine implements Engine {
 
   isAvailable(): boolean {
     return this.#failure === undefined;
+  }
+
+  isFull(): boolean {
+    return this.#room.isFull;
   }
 
   begin(): EngineTransaction {

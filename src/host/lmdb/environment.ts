@@ -93,10 +93,7 @@ export function reasonOf(error: unknown, directory: string): string {
   const message = error instanceof Error ? error.message : String(error);
   if (isGivenUp(error)) return GIVEN_UP_REASON;
   const code = (error as { code?: unknown }).code;
-  // LMDB calls a page that was written by half an error of input or output.
-  if (code === 28 || /ENOSPC|No space left/.test(message) || freeBytes(directory) < FULL_BYTES) {
-    return `the disk is full (${message})`;
-  }
+  if (isDiskFull(error, directory)) return `the disk is full (${message})`;
   if (code === 13 || code === 30 || /EACCES|EROFS|Permission denied|Read-only/.test(message)) {
     return `the folder cannot be written (${message})`;
   }
@@ -106,7 +103,17 @@ export function reasonOf(error: unknown, directory: string): string {
 /** With less than one group may take, whatever fails fails for want of room. */
 const FULL_BYTES = 1_000_000;
 
-function freeBytes(directory: string): number {
+/** Whether something failed for want of room. */
+export function isDiskFull(error: unknown, directory: string): boolean {
+  if (isGivenUp(error)) return false;
+  const { code, message } = error as { readonly code?: unknown; readonly message?: string };
+  if (code === 28 || /ENOSPC|No space left/.test(message ?? "")) return true;
+  // LMDB calls a page that was written by half an error of input or output.
+  return freeBytes(directory) < FULL_BYTES;
+}
+
+/** The room that is left; without a bound where the system does not tell. */
+export function freeBytes(directory: string): number {
   try {
     const { bavail, bsize } = statfsSync(directory);
     return bavail * bsize;

@@ -26,6 +26,8 @@ export type CommitterAnswer =
       readonly outcomes: Uint8Array;
       /** Why, for "unavailable" and "unknown". */
       readonly reason: string;
+      /** What failed had no room. */
+      readonly isDiskFull: boolean;
     }
   /** Memory of requests that are answered, to be written in again. */
   | { readonly kind: "spent"; readonly memory: ArrayBuffer }

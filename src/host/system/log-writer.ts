@@ -3,9 +3,9 @@ import { type DestinationStream, pino } from "pino";
 import type { EventName, Trace } from "../../base/index.ts";
 
 /** Events that tell of trouble; all others are `info`, and those of single requests and of figures `debug`. */
-const WARNINGS = /(failed|abandoned|crashed|expired|unavailable|refused)$/;
+const WARNINGS = /(failed|abandoned|crashed|expired|unavailable|refused|disk-full)$/;
 const DETAILS =
-  /^(api\.answered|counts\.told|http\.answered|http\.retry|kv\.|replication\.reported)/;
+  /^(api\.answered|counts\.told|http\.answered|http\.retry|kv\.(available|retry)|replication\.reported)/;
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 

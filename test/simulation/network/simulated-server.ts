@@ -41,6 +41,7 @@ export class SimulatedServer {
         nodeName: "server",
       },
       isUp: () => true,
+      isFull: () => false,
       hashPasswords: async (edits) => edits,
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { systemClock } from "../system/clock.ts";
+import { DiskRoom } from "./disk-room.ts";
+
+/** A disk with so much room, and a clock that stands still until it is moved. */
+function openWorld(freeBytes: number) {
+  const world = { freeBytes, nowMs: 0, events: [] as string[] };
+  const clock = { ...systemClock, monotonicMs: () => world.nowMs };
+  const trace = { event: (name: string) => void world.events.push(name) };
+  const room = new DiskRoom({ clock, trace }, "/data", () => world.freeBytes);
+  return { world, room };
+}
+
+test("a full disk is announced once, and once when it clearly has room again", () => {
+  const { world, room } = openWorld(20_000);
+  room.look();
+  expect(room.isFull).toBe(false);
+  for (let count = 0; count < 1_000; count++) {
+    room.refused("the disk is full");
+    room.look();
+  }
+  // Some commits would fit, and others would not.
+  world.freeBytes = 2_000_000;
+  world.nowMs += 3_600_000;
+  room.look();
+  expect(room.isFull).toBe(true);
+  expect(world.events).toEqual(["kv.disk-full"]);
+  world.freeBytes = 16_000_000;
+  room.look();
+  expect(room.isFull).toBe(false);
+  room.look();
+  expect(world.events).toEqual(["kv.disk-full", "kv.disk-has-room"]);
+});
+
+test("a limit that the system does not show is over when nothing was refused for a minute", () => {
+  const { world, room } = openWorld(1e12);
+  room.refused("quota");
+  world.nowMs += 59_000;
+  room.look();
+  room.refused("quota");
+  world.nowMs += 59_000;
+  room.look();
+  expect(room.isFull).toBe(true);
+  world.nowMs += 1_000;
+  room.look();
+  expect(room.isFull).toBe(false);
+  expect(world.events).toEqual(["kv.disk-full", "kv.disk-has-room"]);
+});
