@@ -16,7 +16,7 @@
  * queries and answers.
  * Reading order: http/exchange.ts, http/router.ts, api.ts, access/database-access.ts, documents/documents.ts.
  */
-export { requireAdmin } from "./access/authorization.ts";
+export { METRICS_ROLE, READER_ROLE, requireAdmin } from "./access/authorization.ts";
 export type { SessionAuthority } from "./access/session.ts";
 export { sessionRoutes } from "./access/session.ts";
 export { createApi } from "./api.ts";

@@ -263,7 +263,7 @@ class Draws {
 
 /** With a database, documents in it, and a job that nobody runs. */
 async function openWorld(): Promise<OpenApi> {
-  const world = await openWholeApi(async () => ADMIN);
+  const world = await openWholeApi({ authenticate: async () => ADMIN });
   for (const name of ["films", "_replicator", "_users"]) await world.ask(`PUT /${name}`);
   await fill(world);
   return world;

@@ -1,22 +1,71 @@
 /**
- * Who is let in where: every route of the server, asked by everybody. The table is compared with the routes that there are, so a
- * new one cannot be forgotten here.
+ * Who is let in where: every route of the server, asked by everybody, in every way to log in. The table is compared with the routes
+ * that there are, so a new one cannot be forgotten here.
  */
-import { beforeEach, describe, expect, test } from "vitest";
+import { pbkdf2Sync } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SignJWT } from "jose";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { apiRoutes } from "../../src/api/api.ts";
-import type { User } from "../../src/api/index.ts";
-import { ADMIN, type AskOptions, type OpenApi } from "../api/api.fixture.ts";
+import type { AskOptions, OpenApi } from "../api/api.fixture.ts";
 import { openWholeApi } from "./whole-api.fixture.ts";
 
-/** Everybody there is. `films` has a member and an admin of its own; a monitor has the role `_metrics`. */
-const USERS = {
-  nobody: { name: null, roles: [], isAdmin: false },
-  stranger: { name: "sam", roles: [], isAdmin: false },
-  monitor: { name: "mo", roles: ["_metrics"], isAdmin: false },
-  member: { name: "mia", roles: [], isAdmin: false },
-  chief: { name: "charlie", roles: [], isAdmin: false },
-  admin: ADMIN,
-} as const satisfies Record<string, User>;
+type Headers = Readonly<Record<string, string>>;
+
+interface Person {
+  readonly name: string;
+  readonly roles: readonly string[];
+}
+
+/**
+ * Everybody with a name. `films` has a member and an admin of its own; a monitor has the role `_metrics`, a read-only operator
+ * `_tandem_reader`. The admin comes last: who may remove something does.
+ */
+const PEOPLE = {
+  stranger: { name: "sam", roles: [] },
+  monitor: { name: "mo", roles: ["_metrics"] },
+  reader: { name: "rita", roles: ["_tandem_reader"] },
+  member: { name: "mia", roles: [] },
+  chief: { name: "charlie", roles: [] },
+  admin: { name: "root", roles: ["_admin"] },
+} as const satisfies Record<string, Person>;
+
+const PASSWORD = "secret";
+
+const basic = ({ name }: Person): Headers => ({
+  Authorization: `Basic ${Buffer.from(`${name}:${PASSWORD}`).toString("base64")}`,
+});
+
+/** The headers that log somebody in, by the way to do it. */
+const WAYS: Readonly<Record<string, (person: Person, world: OpenApi) => Promise<Headers>>> = {
+  basic: async (person) => basic(person),
+  cookie: async ({ name }, { ask }) => {
+    const { headers } = await ask("POST /_session", { body: { name, password: PASSWORD } });
+    return { Cookie: (headers["Set-Cookie"] as string).replace(/;.*/, "") };
+  },
+  token: async ({ name, roles }) => {
+    const claims = new SignJWT({ sub: name, "_couchdb.roles": roles }).setExpirationTime("1h");
+    const token = await claims.setProtectedHeader({ alg: "HS256" }).sign(TOKEN_KEY);
+    return { Authorization: `Bearer ${token}` };
+  },
+  proxy: async ({ name, roles }) => ({
+    "X-Auth-CouchDB-UserName": name,
+    "X-Auth-CouchDB-Roles": roles.join(","),
+  }),
+};
+
+const TOKEN_KEY = Buffer.from("a key of at least 32 bytes, which signs tokens");
+const INI = `
+[chttpd]
+authentication_handlers = ${["cookie", "jwt", "proxy", "default"]
+  .map((name) => `{chttpd_auth, ${name}_authentication_handler}`)
+  .join(", ")}
+
+[jwt_keys]
+hmac:_default = ${TOKEN_KEY.toString("base64")}
+`;
 
 const SECURITY = {
   members: { names: ["mia"], roles: [] },
@@ -25,28 +74,32 @@ const SECURITY = {
 
 /** `in`: whatever the answer is, it is no refusal. */
 type Outcome = "in" | 401 | 403;
-type Outcomes = Readonly<Record<keyof typeof USERS, Outcome>>;
+type Outcomes = Readonly<Record<"nobody" | keyof typeof PEOPLE, Outcome>>;
 
 const EVERYBODY: Outcomes = {
   nobody: "in",
   stranger: "in",
   monitor: "in",
+  reader: "in",
   member: "in",
   chief: "in",
   admin: "in",
 };
-const USER: Outcomes = { ...EVERYBODY, nobody: 401 };
-const MEMBER: Outcomes = { ...USER, stranger: 403, monitor: 403 };
+const REPLICATING_USER: Outcomes = { ...EVERYBODY, nobody: 401, reader: 403 };
+const MEMBER: Outcomes = { ...EVERYBODY, nobody: 401, stranger: 403, monitor: 403, reader: 403 };
 const DATABASE_ADMIN: Outcomes = { ...MEMBER, member: 403 };
 const SERVER_ADMIN: Outcomes = {
   nobody: 401,
   stranger: 401,
   monitor: 401,
+  reader: 401,
   member: 401,
   chief: 401,
   admin: "in",
 };
-const METRICS: Outcomes = { ...SERVER_ADMIN, monitor: "in" };
+const METRICS: Outcomes = { ...SERVER_ADMIN, monitor: "in", reader: "in" };
+const OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: "in" };
+const CHANGES_OF_OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: 403 };
 
 /** Routes by what they ask of a user; `ANY` stands for all methods of a resource that is not part of Tandem. */
 const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
@@ -64,7 +117,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /favicon.ico",
     ],
   ],
-  [USER, ["POST /_replicate"]],
+  [REPLICATING_USER, ["POST /_replicate"]],
   [
     METRICS,
     [
@@ -75,46 +128,56 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
     ],
   ],
   [
-    SERVER_ADMIN,
+    OPERATIONS,
     [
       "GET /_active_tasks",
-      "GET /_all_dbs",
-      "GET /_db_updates",
-      "GET /_dbs_info",
-      "POST /_dbs_info",
       "GET /_membership",
       "GET /_node/{node}",
-      "GET /_node/{node}/_config",
-      "POST /_node/{node}/_config/_reload",
-      "GET /_node/{node}/_config/{section}",
-      "GET /_node/{node}/_config/{section}/{key}",
-      "PUT /_node/{node}/_config/{section}/{key}",
-      "DELETE /_node/{node}/_config/{section}/{key}",
       "GET /_scheduler/docs",
       "GET /_scheduler/docs/{path...}",
       "GET /_scheduler/jobs",
       "GET /_scheduler/jobs/{id...}",
       "GET /_tandem/budgets",
       "GET /_tandem/budgets/{name}",
+      "GET /_tandem/jobs",
+      "GET /_tandem/jobs/{id}",
+      "GET /_tandem/jobs/{id}/failures",
+      "GET /_tandem/jobs/{id}/failures/_counts",
+      "GET /_tandem/workers",
+    ],
+  ],
+  [
+    CHANGES_OF_OPERATIONS,
+    [
       "PUT /_tandem/budgets/{name}",
       "DELETE /_tandem/budgets/{name}",
-      "GET /_tandem/jobs",
       "POST /_tandem/jobs/_cancel",
       "POST /_tandem/jobs/_pause",
       "POST /_tandem/jobs/_reset",
       "POST /_tandem/jobs/_resume",
       "POST /_tandem/jobs/_retry",
-      "GET /_tandem/jobs/{id}",
       "POST /_tandem/jobs/{id}/_cancel",
       "POST /_tandem/jobs/{id}/_pause",
       "POST /_tandem/jobs/{id}/_reset",
       "POST /_tandem/jobs/{id}/_resume",
       "POST /_tandem/jobs/{id}/_retry",
       "POST /_tandem/jobs/{id}/_start_from",
-      "GET /_tandem/jobs/{id}/failures",
-      "GET /_tandem/jobs/{id}/failures/_counts",
       "POST /_tandem/jobs/{id}/failures/_retry",
-      "GET /_tandem/workers",
+    ],
+  ],
+  [
+    SERVER_ADMIN,
+    [
+      "GET /_all_dbs",
+      "GET /_db_updates",
+      "GET /_dbs_info",
+      "POST /_dbs_info",
+      "GET /_node/{node}/_config",
+      "POST /_node/{node}/_config/_reload",
+      "GET /_node/{node}/_config/{section}",
+      "GET /_node/{node}/_config/{section}/{key}",
+      "PUT /_node/{node}/_config/{section}/{key}",
+      "DELETE /_node/{node}/_config/{section}/{key}",
       "PUT /{database}",
       "DELETE /{database}",
       "POST /{database}/_purge",
@@ -253,29 +316,52 @@ function placed(path: string): string {
   return path.replace(/\{[^}]*\}/g, (place) => PLACES[place] ?? id);
 }
 
+const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
+const configFile = join(directory, "tandem.ini");
+writeFileSync(configFile, INI);
+afterAll(() => rmSync(directory, { recursive: true }));
+
 let world: OpenApi;
-let current: User;
 
 beforeEach(async () => {
   world = await openWorld();
 });
 
-/** The API of a server, with a database, a job, and somebody who asks. */
+/** The API of a server, with a database, a job, and everybody who asks. */
 async function openWorld(): Promise<OpenApi> {
-  current = ADMIN;
-  const opened = await openWholeApi(async () => current);
-  await opened.ask("PUT /_replicator");
-  await opened.ask("PUT /films");
-  await opened.ask("PUT /films/_security", { body: SECURITY });
+  const opened = await openWholeApi({ configFile });
+  const set = async (request: string, body?: unknown): Promise<void> => {
+    const headers = basic(PEOPLE.admin);
+    const { status, text } = await opened.ask(request, { headers, ...(body ? { body } : {}) });
+    expect([200, 201], text).toContain(status);
+  };
+  for (const name of ["_users", "_replicator", "films"]) await set(`PUT /${name}`);
+  const users = Object.values(PEOPLE).filter((person) => person !== PEOPLE.admin);
+  await set("POST /_users/_bulk_docs", { docs: users.map(userDocument) });
+  await set("PUT /films/_security", SECURITY);
   const docs = ["one", "_design/one"].map((id) => ({
     _id: id,
     _rev: REVISION,
     _attachments: { file: FILE },
   }));
-  await opened.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
-  const job = { source: "films", target: "copy", create_target: true };
-  expect((await opened.ask("PUT /_replicator/job", { body: job })).status).toBe(201);
+  await set("POST /films/_bulk_docs", { new_edits: false, docs });
+  await set("PUT /_replicator/job", { source: "films", target: "copy", create_target: true });
   return opened;
+}
+
+function userDocument({ name, roles }: Person): object {
+  const hash = pbkdf2Sync(PASSWORD, "salt", 10, 32, "sha256").toString("hex");
+  return {
+    _id: `org.couchdb.user:${name}`,
+    type: "user",
+    name,
+    roles,
+    password_scheme: "pbkdf2",
+    pbkdf2_prf: "sha256",
+    iterations: 10,
+    salt: "salt",
+    derived_key: hash,
+  };
 }
 
 const ANY = "GET,PUT,POST,DELETE,COPY";
@@ -304,14 +390,20 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
     test.each(all)("%s", async (method) => {
       const { query, ...options } = REQUESTS[`${method} ${path}`] ?? {};
       const request = `${method} ${placed(path)}${query === undefined ? "" : `?${query}`}`;
-      const found: Record<string, Outcome> = {};
-      // The admin comes last: who may remove something does.
-      for (const [name, user] of Object.entries(USERS)) {
-        current = user;
-        const { status } = await world.ask(request, options);
-        found[name] = status === 401 || status === 403 ? status : "in";
+      const ask = async (login: Headers): Promise<Outcome> => {
+        const headers = { ...options.headers, ...login };
+        const { status } = await world.ask(request, { ...options, headers });
+        return status === 401 || status === 403 ? status : "in";
+      };
+      const found: Record<string, unknown> = { nobody: await ask({}) };
+      const expected: Record<string, unknown> = { nobody: outcomes.nobody };
+      for (const [who, person] of Object.entries(PEOPLE)) {
+        for (const [way, logIn] of Object.entries(WAYS)) {
+          found[`${who} by ${way}`] = await ask(await logIn(person, world));
+          expected[`${who} by ${way}`] = outcomes[who as keyof Outcomes];
+        }
       }
-      expect(found).toEqual(outcomes);
+      expect(found).toEqual(expected);
       expect(world.events.filter(({ name }) => name === "api.request-failed")).toEqual([]);
     });
   },

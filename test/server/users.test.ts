@@ -102,6 +102,35 @@ describe("documents of users", () => {
     });
   });
 
+  test("get the role of a read-only operator from server administrators only, and keep it", async () => {
+    const chief = name;
+    await signUp();
+    await ask("PUT", "/_users/_security", { as: ROOT, body: { admins: { names: [chief] } } });
+    try {
+      name = `${chief}-reader`;
+      const rev = await signUp();
+      const promoted = document({ _rev: rev, roles: ["_tandem_reader"] });
+      for (const as of [`${chief}:pw`, `${name}:pw`]) {
+        expect(await ask("PUT", pathOf(name), { as, body: promoted })).toMatchObject({
+          status: 403,
+          json: { error: "forbidden" },
+        });
+      }
+      const { json } = await ask("PUT", pathOf(name), { as: ROOT, body: promoted });
+      const changed = { ...promoted, _rev: json.rev, password: "new" };
+      const kept = await ask("PUT", pathOf(name), { as: `${name}:pw`, body: changed });
+      expect(kept.status).toBe(201);
+      const byChief = { ...changed, _rev: kept.json.rev };
+      expect((await ask("PUT", pathOf(name), { as: `${chief}:pw`, body: byChief })).status).toBe(
+        201,
+      );
+      const { userCtx } = (await ask("GET", "/_session", { as: `${name}:new` })).json;
+      expect(userCtx.roles).toEqual(["_tandem_reader"]);
+    } finally {
+      await ask("PUT", "/_users/_security", { as: ROOT, body: {} });
+    }
+  });
+
   test("are changed and deleted by their users, who give themselves no roles", async () => {
     const rev = await signUp({ roles: ["a"] });
     const as = `${name}:pw`;

@@ -16,36 +16,50 @@ import { UserDirectory } from "../../src/server/users/user-directory.ts";
 import { type OpenApi, openApi } from "../api/api.fixture.ts";
 import { composeNode } from "../support/compose-node.ts";
 
-export async function openWholeApi(authenticate: ApiParts["authenticate"]): Promise<OpenApi> {
+export interface WholeApiOptions {
+  /** Instead of the server's own ways to log in. */
+  readonly authenticate?: ApiParts["authenticate"];
+  readonly configFile?: string;
+}
+
+/** `root` is an administrator, with the password `secret`. */
+export async function openWholeApi({
+  authenticate,
+  configFile,
+}: WholeApiOptions = {}): Promise<OpenApi> {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
   const parts = composeNode({ runtime, kv });
   await parts.replicator.prepare();
   const environment = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
-  const { configuration, nodeName } = readConfig({ port: 0, store: "memory" }, environment);
+  const { configuration, nodeName } = readConfig(
+    { port: 0, store: "memory", ...(configFile === undefined ? {} : { configFile }) },
+    environment,
+  );
   configuration.set("chttpd_auth", "iterations", "10");
   const settings = authenticationSettings(configuration);
   const passwords = passwordSettings(configuration);
   const cookies = new SessionCookies(settings, runtime.clock, "secret");
   const users = new UserDirectory({ kv, databases: parts.databases, configuration, passwords });
   const { clock } = runtime;
+  const authentication = new Authentication({
+    configuration,
+    settings,
+    users,
+    cookies,
+    lockout: new LoginLockout(lockoutSettings(configuration), runtime),
+    clock,
+    allowsParty: false,
+  });
   return openApi({
     parts: {
       kv,
       databases: parts.databases,
       attachments: parts.attachments,
-      authenticate,
+      authenticate: authenticate ?? ((request) => authentication.authenticate(request)),
       routes: routes({
         ...parts,
-        authentication: new Authentication({
-          configuration,
-          settings,
-          users,
-          cookies,
-          lockout: new LoginLockout(lockoutSettings(configuration), runtime),
-          clock,
-          allowsParty: false,
-        }),
+        authentication,
         cookies,
         configuration: new MaskedConfiguration(configuration, passwords),
         metrics: new Metrics({

@@ -7,11 +7,20 @@ import type { User } from "../http/exchange.ts";
 import { isDatabaseSegment } from "../http/router.ts";
 import { openSecurity, securitySubject } from "./database-access.ts";
 
+/** Reads the metrics of nodes, as in CouchDB. */
+export const METRICS_ROLE = "_metrics";
+
+/** A read-only operator: sees the jobs of everybody and the state of the server, and changes neither. */
+export const READER_ROLE = "_tandem_reader";
+
 /** What a user has to be to come in. */
 type Demand =
   | "anybody"
-  | "user"
+  /** With a name, and no read-only operator. */
+  | "replicating-user"
   | "metrics-reader"
+  /** For a request that only reads; whatever changes something is for server admins. */
+  | "operations-reader"
   | "server-admin"
   | "database-member"
   /** Of `_users`, whose design documents are not for everybody. */
@@ -21,6 +30,11 @@ type Demand =
 /** Throws a ProtocolError, unless the caller is a server admin. */
 export function requireAdmin({ user }: Pick<Call, "user">): void {
   if (!user.isAdmin) throw unauthorized("You are not a server admin.");
+}
+
+/** Whether the user may see the jobs of everybody. */
+export function readsOperations({ isAdmin, roles }: User): boolean {
+  return isAdmin || roles.includes(READER_ROLE);
 }
 
 /** Throws a ProtocolError, unless the user may come in. `segments` is the decoded path. */
@@ -38,11 +52,16 @@ export async function authorize(
   switch (demand) {
     case "anybody":
       return;
-    case "user":
+    case "replicating-user":
       if (user.name === null) throw unauthorized("You are not an authenticated user");
+      if (readsOperations(user)) throw readOnly();
+      return;
+    case "operations-reader":
+      if (!readsOperations(user)) throw unauthorized("You are not a server admin.");
+      if (!isRead(method)) throw readOnly();
       return;
     case "metrics-reader":
-      if (user.roles.includes("_metrics")) return;
+      if (user.roles.includes(METRICS_ROLE) || readsOperations(user)) return;
       throw unauthorized("You are not a server admin or read-only metrics user");
     case "server-admin":
       throw unauthorized("You are not a server admin.");
@@ -74,14 +93,19 @@ function demandOfServer(
     case "_dbs_info":
       return adminOnlyAllDatabases ? "server-admin" : "anybody";
     case "_utils":
-      return method === "GET" || method === "HEAD" ? "anybody" : "server-admin";
+      return isRead(method) ? "anybody" : "server-admin";
     case "_replicate":
-      return "user";
+      return "replicating-user";
+    case "_active_tasks":
+    case "_membership":
+    case "_tandem":
+      return "operations-reader";
     // Whose job it is, its handler knows.
     case "_scheduler":
-      return second === "jobs" && third !== undefined ? "anybody" : "server-admin";
+      return second === "jobs" && third !== undefined ? "anybody" : "operations-reader";
     case "_node": {
-      const isMetrics = ["_stats", "_system", "_prometheus"].includes(third ?? "");
+      if (third === undefined) return "operations-reader";
+      const isMetrics = ["_stats", "_system", "_prometheus"].includes(third);
       return isMetrics ? "metrics-reader" : "server-admin";
     }
     default:
@@ -105,8 +129,7 @@ function demandOfDatabase(
   if (isListing && (database === "_users" || database === "_replicator")) return "server-admin";
   if (database === "_users") {
     if (resource === "_local" || resource === "_local_docs") return "database-admin";
-    const isRead = method === "GET" || method === "HEAD";
-    if (isRead && /^_design(\/|$)/.test(resource)) return "design-reader";
+    if (isRead(method) && /^_design(\/|$)/.test(resource)) return "design-reader";
   }
   switch (resource) {
     case "_sync_shards":
@@ -140,6 +163,15 @@ async function authorizeInDatabase(
   if (demand === "database-admin" && !isDatabaseAdmin(security, subject)) {
     throw refusal(user, "You are not a db or server admin.");
   }
+}
+
+function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+function readOnly(): ProtocolError {
+  const reason = `Users with the role ${READER_ROLE} may read, and change nothing.`;
+  return new ProtocolError(403, "forbidden", reason);
 }
 
 /** An anonymous user may log in and try again (401); a user with a name may not (403). */

@@ -13,7 +13,7 @@ import {
   type Replicator,
   taskView,
 } from "../../replicator/index.ts";
-import { requireAdmin } from "../access/authorization.ts";
+import { readsOperations, requireAdmin } from "../access/authorization.ts";
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -68,13 +68,13 @@ async function listJobs(
   });
 }
 
-/** A job by replication id or job id. Administrators see all of them, and other users those that they started. */
+/** A job by replication id or job id. Administrators and read-only operators see all of them, and other users those that they started. */
 async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Promise<ApiResponse> {
-  const { name, isAdmin } = call.user;
+  const { name } = call.user;
   const asker = ownerOf(securitySubject(call.user));
   const entry = await replicator.find(parameter(call, "id").replaceAll(" ", "+"), asker);
   const isOwn = name !== null && entry !== undefined && ownerKey(entry.data) === ownerKey(asker);
-  if (!isAdmin && !isOwn) requireAdmin(call);
+  if (!readsOperations(call.user) && !isOwn) requireAdmin(call);
   if (entry === undefined) throw new ProtocolError(404, "not_found", "missing");
   return json(200, jobView(entry, shownUrl()));
 }

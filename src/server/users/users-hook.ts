@@ -1,4 +1,5 @@
 /** The rules of `_users` (`couch_users_db`, and the validation function of its design document). */
+import { METRICS_ROLE, READER_ROLE } from "../../api/index.ts";
 import { joinObject, splitObject, Utf8Text } from "../../base/index.ts";
 import {
   type DatabaseHook,
@@ -14,6 +15,9 @@ import { hashFault, type PasswordLimits } from "../passwords.ts";
 import { hashOf, USER_ID_PREFIX } from "./user-directory.ts";
 
 type Members = Readonly<Record<string, unknown>>;
+
+/** The roles of the system that a document may give. */
+const SYSTEM_ROLES: ReadonlySet<string> = new Set([METRICS_ROLE, READER_ROLE]);
 
 export interface UsersRules {
   /** Members that everybody who comes in may read of all users. Read at each use. */
@@ -79,6 +83,7 @@ async function judge(
   return (
     shapeFault(edit.id, members, old) ??
     passwordHashFault(members, limits) ??
+    readerFault(members, old, context) ??
     (isAdmin ? undefined : roleFault(members, old, context))
   );
 }
@@ -107,7 +112,7 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
     if (typeof members.iterations !== "number") return "iterations must be a number.";
     if (typeof members.derived_key !== "string") return "derived_key must be a string.";
   }
-  if (roles.some((role: string) => role.startsWith("_") && role !== "_metrics")) {
+  if (roles.some((role: string) => role.startsWith("_") && !SYSTEM_ROLES.has(role))) {
     return "No system roles (starting with underscore) in users db.";
   }
   if (name.startsWith("_")) return "Username may not start with underscore.";
@@ -117,6 +122,17 @@ function shapeFault(id: string, members: Members, old: Members | undefined): str
 function passwordHashFault(members: Members, limits: PasswordLimits): string | undefined {
   const hash = hashOf(members);
   return hash && hashFault(hash, limits);
+}
+
+/** All jobs of the server are more than an admin of `_users` has to give away. */
+function readerFault(
+  { roles }: Members,
+  old: Members | undefined,
+  { isAdmin }: WriteContext,
+): string | undefined {
+  const isReader = (list: unknown): boolean => Array.isArray(list) && list.includes(READER_ROLE);
+  if (isAdmin || !isReader(roles) || isReader(old?.roles)) return undefined;
+  return `Only server admins may give the role ${READER_ROLE}`;
 }
 
 function roleFault(
