@@ -105,17 +105,18 @@ async function all(): Promise<readonly Job[]> {
  */
 async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const probe = Subspace.fromTuple(["probe"]).pack([]);
+  const commit = (limits?: { timeoutMs: number }): Promise<void> =>
+    kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
     process.child.kill("SIGSTOP");
-    const committed = kv.transact(async (tx) => tx.add(probe, 1n), { timeoutMs: 300 });
-    if (
-      await committed.then(
-        () => true,
-        () => false,
-      )
-    )
-      return;
+    const hasCommitted = await commit({ timeoutMs: 300 }).then(
+      () => true,
+      () => false,
+    );
+    if (hasCommitted) return;
     process.child.kill("SIGCONT");
+    // A process that is stopped again at once would never get to the end of its commit.
+    await commit();
   }
 }
 
