@@ -11,7 +11,7 @@ import {
   writeBackup,
 } from "../host/index.ts";
 import { ConfigError, readConfig, VERSION } from "../server/index.ts";
-import { describeError } from "./describe-error.ts";
+import { reportError } from "./describe-error.ts";
 
 interface BackupFlags {
   readonly dataDir?: string;
@@ -50,8 +50,7 @@ async function run(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    process.stderr.write(`tandem: ${describeError(error)}\n`);
-    process.exitCode = error instanceof ConfigError ? 2 : 1;
+    reportError(error);
   }
 }
 

@@ -7,7 +7,7 @@ import {
   parseMultipart,
   type UndiciFetch,
 } from "../host/index.ts";
-import { Activity, Grants, RateLimits } from "../http-client/index.ts";
+import { Activity, Grants, RateLimits, type RetriedFailure } from "../http-client/index.ts";
 import {
   type Endpoint,
   HttpEndpoint,
@@ -27,7 +27,13 @@ export interface Connections {
   close(): Promise<void>;
 }
 
-export function openConnections(userAgent: string): Connections {
+export interface ConnectionOptions {
+  readonly userAgent: string;
+  /** Told before a request is repeated. */
+  readonly onRetry?: (failure: RetriedFailure) => void;
+}
+
+export function openConnections({ userAgent, onRetry }: ConnectionOptions): Connections {
   const runtime = createSystemRuntime();
   const undici: UndiciFetch = openUndiciFetch();
   const rateLimits = new RateLimits();
@@ -44,7 +50,11 @@ export function openConnections(userAgent: string): Connections {
         throw new ReplicationInvalidError(`\`${side}\` must be an http:// or https:// URL`);
       }
       const { retriesPerRequest } = replication.options;
-      const retry = { retryCountMax: retriesPerRequest, failingMsMax: FAILING_MS_MAX };
+      const retry = {
+        retryCountMax: retriesPerRequest,
+        failingMsMax: FAILING_MS_MAX,
+        ...(onRetry === undefined ? {} : { onRetry }),
+      };
       return new HttpEndpoint(
         { ...shared, fetch: undici.fetch, retry },
         address,

@@ -103,7 +103,7 @@ async function replicatePersistent(documentCount: number): Promise<void> {
 }
 
 async function compare(database: string): Promise<boolean> {
-  const connections = openConnections(`Tandem/${VERSION}`);
+  const connections = openConnections({ userAgent: `Tandem/${VERSION}` });
   try {
     const source = `${url}/${database}`;
     const replication = parseReplication({ source, target: `${source}-copy` });

@@ -1,9 +1,88 @@
-/** An error in a sentence, for standard error. */
+/** Errors of commands: in a sentence, for standard error, and as an exit code. */
 import { OperationalError } from "../base/index.ts";
+import type { RetriedFailure } from "../http-client/index.ts";
+import { describeFailure, EndpointError, ReplicationInvalidError } from "../replicator/index.ts";
+import { ConfigError } from "../server/index.ts";
 
-/** The message, and the reason where the error knows one: which folder, which file, what to install. */
+/** The command cannot be carried out as it was given. Ends with exit code 2. */
+export class WrongUse extends Error {
+  override readonly name = "WrongUse";
+}
+
+/** Prints the error, and sets the exit code: 2 for wrong use and wrong configuration, 1 for everything else. */
+export function reportError(error: unknown): void {
+  process.stderr.write(`tandem: ${describeError(error)}\n`);
+  process.exitCode = exitCodeOf(error);
+}
+
+export function exitCodeOf(error: unknown): 1 | 2 {
+  const isUsage =
+    error instanceof WrongUse ||
+    error instanceof ConfigError ||
+    error instanceof ReplicationInvalidError;
+  return isUsage ? 2 : 1;
+}
+
+/** Says on standard error, once for each sentence, that a request is repeated: a command that waits is not silent. */
+export function retryReporter(): (failure: RetriedFailure) => void {
+  const told = new Set<string>();
+  return ({ error, status }) => {
+    const sentence = error === undefined ? `a server answered ${status}` : describeError(error);
+    if (told.has(sentence)) return;
+    told.add(sentence);
+    process.stderr.write(`tandem: ${sentence}; trying again\n`);
+  };
+}
+
+/** What happened, and the reason where the error knows one: which folder, which file, which server, what to install. */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const reason = error instanceof OperationalError ? error.details.reason : undefined;
-  return reason === undefined ? error.message : `${error.message}: ${String(reason)}`;
+  if (error instanceof ReplicationInvalidError) return error.reason;
+  if (error instanceof EndpointError) return `${error.error}: ${error.reason}`;
+  if (error instanceof OperationalError) {
+    if (error.code === "HTTP_REQUEST_FAILED") return describeFailure(error).reason;
+    const { reason } = error.details;
+    return reason === undefined ? error.message : `${error.message}: ${String(reason)}`;
+  }
+  return isSystemError(error) ? describeSystemError(error) : error.message;
+}
+
+/** An error of an operating system's call: files and sockets. */
+interface SystemError extends NodeJS.ErrnoException {
+  readonly code: string;
+  readonly syscall: string;
+  readonly address?: string;
+  readonly port?: number;
+}
+
+function isSystemError(error: Error): error is SystemError {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return typeof code === "string" && typeof syscall === "string";
+}
+
+const FILE_SENTENCES: Readonly<Record<string, string>> = {
+  EACCES: "this user may not use it",
+  EEXIST: "it is there already",
+  EISDIR: "it is a folder",
+  ENOENT: "there is no such file or folder",
+  ENOSPC: "no space is left on its disk",
+  ENOTDIR: "a part of its path is a file, not a folder",
+  EPERM: "this user may not use it",
+  EROFS: "it is on a file system that is read only",
+};
+
+const LISTEN_SENTENCES: Readonly<Record<string, string>> = {
+  EACCES: "this user may not listen on it",
+  EADDRINUSE:
+    "another program listens there; choose another port with --port, or 0 for any that is free",
+  EADDRNOTAVAIL: "this machine does not have that address; choose another with --bind-address",
+};
+
+function describeSystemError(error: SystemError): string {
+  const { code, syscall, path, address, port } = error;
+  if (syscall === "listen" && code in LISTEN_SENTENCES) {
+    return `port ${port} of ${address}: ${LISTEN_SENTENCES[code]}`;
+  }
+  if (path !== undefined && code in FILE_SENTENCES) return `${path}: ${FILE_SENTENCES[code]}`;
+  return error.message;
 }

@@ -1,4 +1,5 @@
 /** The server's JSON about jobs, for people. */
+import { table } from "./table.ts";
 
 interface JobView {
   readonly id: string;
@@ -86,17 +87,4 @@ export function printFailures(answer: unknown): string {
 
 function nameOf({ id, database, doc_id: documentId }: JobView): string {
   return documentId === null ? id : `${database}/${documentId}`;
-}
-
-/** Columns as wide as their longest cell. */
-function table(rows: readonly (readonly string[])[]): string {
-  const widths: number[] = [];
-  for (const row of rows) {
-    for (const [column, cell] of row.entries()) {
-      widths[column] = Math.max(widths[column] ?? 0, cell.length);
-    }
-  }
-  const line = (row: readonly string[]): string =>
-    row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
-  return rows.map((row) => `${line(row).trimEnd()}\n`).join("");
 }

@@ -1,9 +1,9 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
-import { type Command, Option } from "commander";
-import { maskCredentials } from "../protocol/index.ts";
+import type { Command } from "commander";
+import { WrongUse } from "./describe-error.ts";
 import { printFailures, printJob, printJobs } from "./job-output.ts";
+import { askServer, type Printer, type Server, withServer } from "./server-client.ts";
 
-const SERVER_DEFAULT = "http://127.0.0.1:5984";
 /** The filters of the API, and what each compares. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
   ["state", "<state>", "pending, running, crashing, completed or failed"],
@@ -11,54 +11,43 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   ["source", "<host>", "host of the source, or the name of a database of the server"],
   ["target", "<host>", "host of the target, or the name of a database of the server"],
   ["owner", "<name>", "who owns the job"],
-  ["error", "<text>", "stands in the reason of the last failure"],
+  ["error", "<text>", "is part of the reason of the last failure"],
 ];
 
-type Flags = Readonly<Record<string, string | boolean | undefined>>;
-
-/** Ends with exit code 2. */
-class WrongUse extends Error {
-  override readonly name = "WrongUse";
-}
-
-/** What the server said instead of doing it. */
-class ServerRefusal extends Error {
-  override readonly name = "ServerRefusal";
+interface Flags extends Readonly<Record<string, string | boolean | undefined>> {
+  readonly server: string;
+  readonly json?: boolean;
 }
 
 export function addJobsCommand(program: Command): void {
   const jobs = program.command("jobs").description("look at the jobs of a server and steer them");
   const define = (usage: string, description: string): Command =>
-    jobs
-      .command(usage)
-      .description(description)
-      .addOption(new Option("--server <url>", "the server").default(SERVER_DEFAULT))
-      .option("--json", "print the server's JSON");
+    withServer(jobs.command(usage)).description(description);
 
   withFilters(define("list", "jobs, in order of their ids"))
     .option("--limit <number>", "so many at most (default 100)")
     .action((flags: Flags) =>
-      run(flags, async (server) => {
+      askServer(flags, async (server) => {
         const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, ["limit"])}`);
         return [answer, printJobs];
       }),
     );
   define("show <id>", "one job: by its id, or as DATABASE/DOCUMENT").action(
     (id: string, flags: Flags) =>
-      run(flags, async (server) => [await server.ask("GET", jobPath(id)), printJob]),
+      askServer(flags, async (server) => [await server.ask("GET", jobPath(id)), printJob]),
   );
   define("failures <id>", "the documents that a job left behind")
     .option("--retry", "try them again first")
     .action((id: string, flags: Flags) =>
-      run(flags, async (server) => {
+      askServer(flags, async (server) => {
         const path = `${jobPath(id)}/failures`;
         if (flags.retry === true) await server.ask("POST", `${path}/_retry`);
         return [await server.ask("GET", path), printFailures];
       }),
     );
   for (const [name, description] of [
-    ["pause", "let it rest; one that runs writes a checkpoint first"],
-    ["resume", "end its rest"],
+    ["pause", "stop it until it is resumed; one that runs writes a checkpoint first"],
+    ["resume", "let a paused job run again"],
     ["retry", "run it now: one that waits, or that has ended"],
     ["reset", "begin at the start of the source, whatever its checkpoints say"],
     ["cancel", "end it for good; the document of a persistent job is deleted"],
@@ -66,79 +55,30 @@ export function addJobsCommand(program: Command): void {
     withFilters(define(`${name} [id]`, description))
       .option("--all", "every job of the server")
       .action((id: string | undefined, flags: Flags) =>
-        run(flags, (server) => command(server, name, id, flags)),
+        askServer(flags, (server) => command(server, name, id, flags)),
       );
   }
   define("start-from <id> <sequence>", "begin at this update sequence of the source").action(
     (id: string, sequence: string, flags: Flags) =>
-      run(flags, async (server) => {
+      askServer(flags, async (server) => {
         const body = { since: sequenceOf(sequence) };
         return [await server.ask("POST", `${jobPath(id)}/_start_from`, body), printDone];
       }),
   );
 }
 
-type Printer = (answer: unknown) => string;
-type Server = { ask(method: string, path: string, body?: unknown): Promise<unknown> };
-
 async function command(
   server: Server,
   name: string,
   id: string | undefined,
   flags: Flags,
-): Promise<[unknown, Printer]> {
+): Promise<readonly [unknown, Printer]> {
   const found = query(flags, ["all"]);
   if ((id === undefined) === (found === "")) {
     throw new WrongUse("name one job by its id, or several by a filter, or --all");
   }
   const path = id === undefined ? `/_tandem/jobs/_${name}?${found}` : `${jobPath(id)}/_${name}`;
   return [await server.ask("POST", path), printDone];
-}
-
-/** Prints what the server answers. Exit code 1 when it refuses or cannot be reached. */
-async function run(
-  flags: Flags,
-  work: (server: Server) => Promise<[answer: unknown, print: Printer]>,
-): Promise<void> {
-  try {
-    const [answer, print] = await work(openServer(String(flags.server)));
-    process.stdout.write(flags.json === true ? `${JSON.stringify(answer)}\n` : print(answer));
-  } catch (error) {
-    process.stderr.write(`tandem: ${(error as Error).message}\n`);
-    process.exitCode = error instanceof WrongUse ? 2 : 1;
-  }
-}
-
-function openServer(url: string): Server {
-  const { username, password, origin } = parseServer(url);
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  const authorization = `Basic ${Buffer.from(credentials).toString("base64")}`;
-  return {
-    async ask(method, path, body) {
-      const response = await fetch(origin + path, {
-        method,
-        headers: {
-          accept: "application/json",
-          "content-type": "application/json",
-          ...(username === "" ? {} : { authorization }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }).catch((error: Error) => {
-        const cause = error.cause instanceof Error ? error.cause.message : error.message;
-        throw new ServerRefusal(`${maskCredentials(url)}: ${cause}`);
-      });
-      const answer = (await response.json()) as { error?: string; reason?: string };
-      if (response.ok) return answer;
-      throw new ServerRefusal(`${response.status} ${answer.error}: ${answer.reason}`);
-    },
-  };
-}
-
-function parseServer(url: string): URL {
-  if (!URL.canParse(url) || !/^https?:/.test(url)) {
-    throw new WrongUse(`--server ${maskCredentials(url)}: expected http://HOST:PORT`);
-  }
-  return new URL(url);
 }
 
 function withFilters(command: Command): Command {

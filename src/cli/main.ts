@@ -4,10 +4,20 @@ import { Command, InvalidArgumentError } from "commander";
 import { collectBetweenTurns } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addBackupCommands } from "./backup.ts";
+import { addBudgetsCommand } from "./budgets.ts";
+import { addCompletionCommand } from "./completion.ts";
+import { addConfigCommands } from "./config.ts";
 import { addJobsCommand } from "./jobs.ts";
+import { addNodesCommand } from "./nodes.ts";
 import { replicate } from "./replicate.ts";
 import { serve } from "./serve.ts";
 import { verify } from "./verify.ts";
+
+function port(text: string): number {
+  const number = integer(text);
+  if (number > 65_535) throw new InvalidArgumentError("expected 0 to 65535");
+  return number;
+}
 
 function integer(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("expected a non-negative integer");
@@ -24,7 +34,7 @@ const program = new Command("tandem")
 program
   .command("serve")
   .description("run a node until it is told to stop (each option also as TANDEM_…)")
-  .option("--port <number>", "port to listen on, 0 for any (default 5984)", integer)
+  .option("--port <number>", "port to listen on, 0 for any (default 5984)", port)
   .option("--bind-address <address>", "address to listen on (default 127.0.0.1)")
   .option("--data-dir <folder>", "where the embedded store keeps its files (default ./data)")
   .option("--config <file>", "configuration in CouchDB's INI format")
@@ -58,7 +68,11 @@ program
   .action(verify);
 
 addJobsCommand(program);
+addNodesCommand(program);
+addConfigCommands(program);
+addBudgetsCommand(program);
 addBackupCommands(program);
+addCompletionCommand(program);
 
 collectBetweenTurns();
 await program.parseAsync();

@@ -10,6 +10,8 @@ export interface ProgressFigures {
   /** Bytes that went over the wire, both ways. */
   readonly byteCount?: number;
   readonly failureCount?: number;
+  /** Everything has arrived, and a continuous replication waits for more. */
+  readonly isWaiting?: boolean;
 }
 
 export class Progress {
@@ -17,6 +19,7 @@ export class Progress {
   readonly #output: NodeJS.WriteStream;
   readonly #startedAtMs = Date.now();
   #shownAtMs = 0;
+  #shown = "";
 
   constructor(label: string, output: NodeJS.WriteStream = process.stdout) {
     this.#label = label;
@@ -33,8 +36,12 @@ export class Progress {
       return;
     }
     this.#shownAtMs = nowMs;
-    if (this.#output.isTTY) this.#output.write(`\r\u001b[2K${this.#bar(done, total, more)}`);
-    else this.#output.write(`${this.#figures(done, total, more)}\n`);
+    const text = this.#output.isTTY
+      ? `\r\u001b[2K${this.#bar(done, total, more)}`
+      : `${this.#figures(done, total, more)}\n`;
+    // Where nothing happens, a log needs no further line.
+    if (text !== this.#shown) this.#output.write(text);
+    this.#shown = text;
   }
 
   /** The last line, which stays. */
@@ -53,7 +60,13 @@ export class Progress {
     return `${this.#label}: ${this.#rate(done, total, more)}`;
   }
 
-  #rate(done: number, total: number, { byteCount, failureCount = 0 }: ProgressFigures): string {
+  #rate(
+    done: number,
+    total: number,
+    { byteCount, failureCount = 0, isWaiting = false }: ProgressFigures,
+  ): string {
+    const failed = failureCount > 0 ? [`${failureCount} failed`] : [];
+    if (isWaiting) return [`${done} documents`, ...failed, "waiting for changes"].join(", ");
     const seconds = Math.max(0.001, (Date.now() - this.#startedAtMs) / 1000);
     const pending = Math.max(0, total - done);
     const perSecond = done / seconds;
@@ -62,8 +75,7 @@ export class Progress {
     parts.push(`${Math.round(perSecond)}/s`);
     if (byteCount !== undefined) parts.push(`${(byteCount / seconds / 1e6).toFixed(1)} MB/s`);
     if (pending > 0 && perSecond > 0) parts.push(`${duration(pending / perSecond)} left`);
-    if (failureCount > 0) parts.push(`${failureCount} failed`);
-    return parts.join(", ");
+    return [...parts, ...failed].join(", ");
   }
 }
 

@@ -17,6 +17,7 @@ import {
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
 import { Progress } from "./progress.ts";
 
 /** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */
@@ -41,7 +42,10 @@ export async function replicate(
   target: string,
   flags: ReplicateFlags,
 ): Promise<void> {
-  const connections = openConnections(`Tandem/${VERSION}`);
+  const connections = openConnections({
+    userAgent: `Tandem/${VERSION}`,
+    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
+  });
   const { runtime } = connections;
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(new StopRequest());
@@ -85,10 +89,10 @@ export async function replicate(
     }
     process.exitCode = ending.kind === "stopped" || failures.length > 0 ? 1 : 0;
   } catch (error) {
-    const { error: name, reason } = describeFailure(error);
-    if (flags.json === true) process.stdout.write(`${JSON.stringify({ error: name, reason })}\n`);
-    else process.stderr.write(`tandem: ${reasonOf(error, `${name}: ${reason}`)}\n`);
-    process.exitCode = error instanceof ReplicationInvalidError ? 2 : 1;
+    if (flags.json === true) {
+      process.stdout.write(`${JSON.stringify(describeFailure(error))}\n`);
+      process.exitCode = exitCodeOf(error);
+    } else reportError(error);
   } finally {
     await connections.close();
   }
@@ -112,26 +116,26 @@ async function showing(
   if (flags.json === true) return run.run(signal);
   const progress = new Progress("copying", process.stderr);
   const { runtime, activity } = connections;
-  let pendingChangeCount = 0;
+  let pendingChangeCount: number | undefined;
   const ended = new AbortController();
   const ask = async (): Promise<void> => {
     while (!ended.signal.aborted) {
       await runtime.clock.sleep(PENDING_INTERVAL_MS, ended.signal).catch(() => {});
       if (ended.signal.aborted || !run.hasBegun) continue;
       const { throughSequence } = run.progress;
-      const count = await source
+      pendingChangeCount = await source
         .pendingChangeCount(throughSequence, ended.signal)
         .catch(() => undefined);
-      pendingChangeCount = count ?? 0;
     }
   };
   const figures = () => ({
     byteCount: activity.byteCount,
     failureCount: failureLog.failures.length,
+    isWaiting: flags.continuous === true && pendingChangeCount === 0 && !run.hasWork,
   });
   const timer = setInterval(() => {
     const { docsWritten } = run.progress.statistics;
-    progress.show(docsWritten, docsWritten + pendingChangeCount, figures());
+    progress.show(docsWritten, docsWritten + (pendingChangeCount ?? 0), figures());
   }, DRAW_INTERVAL_MS);
   const asked = ask();
   try {
@@ -191,8 +195,4 @@ function report(
   for (const { id, revision, error, reason } of failures.slice(0, FAILURES_SHOWN_MAX)) {
     process.stdout.write(`  ${id} ${revision}: ${error}: ${reason}\n`);
   }
-}
-
-function reasonOf(error: unknown, otherwise: string): string {
-  return error instanceof ReplicationInvalidError ? error.reason : otherwise;
 }

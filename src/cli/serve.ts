@@ -6,8 +6,8 @@ import {
   parentListener,
   startChildProgram,
 } from "../host/index.ts";
-import { ConfigError, openServer, readConfig, type ServeOptions } from "../server/index.ts";
-import { describeError } from "./describe-error.ts";
+import { openServer, readConfig, type ServeOptions } from "../server/index.ts";
+import { reportError } from "./describe-error.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
 const STOP_MS_MAX = 10_000;
@@ -78,7 +78,6 @@ function replicationFlags(flags: ServeFlags): string[] {
 }
 
 function fail(error: unknown): never {
-  const isUsage = error instanceof ConfigError;
-  process.stderr.write(`tandem: ${describeError(error)}\n`);
-  process.exit(isUsage ? 2 : 1);
+  reportError(error);
+  process.exit();
 }

@@ -6,13 +6,13 @@ import {
   compareDatabases,
   type Difference,
   describeDifference,
-  describeFailure,
   MemoryRunFailures,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
 import { openConnections } from "./connections.ts";
+import { reportError, retryReporter } from "./describe-error.ts";
 
 interface VerifyFlags {
   readonly repair?: boolean;
@@ -20,7 +20,10 @@ interface VerifyFlags {
 }
 
 export async function verify(source: string, target: string, flags: VerifyFlags): Promise<void> {
-  const connections = openConnections(`Tandem/${VERSION}`);
+  const connections = openConnections({
+    userAgent: `Tandem/${VERSION}`,
+    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
+  });
   const { signal } = new AbortController();
   const write = flags.json === true ? writeJson : writeText;
   try {
@@ -68,9 +71,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
     write({ comparison });
     process.exitCode = comparison.differenceCount === 0 ? 0 : 1;
   } catch (error) {
-    const { error: name, reason } = describeFailure(error);
-    process.stderr.write(`tandem: ${name}: ${reason}\n`);
-    process.exitCode = 2;
+    reportError(error);
   } finally {
     await connections.close();
   }

@@ -17,6 +17,6 @@ export { basicAuthorization, withHeaders } from "./with-headers.ts";
 export { RateLimits, withRateLimit } from "./with-rate-limit.ts";
 export type { RedirectOptions } from "./with-redirects.ts";
 export { withRedirects } from "./with-redirects.ts";
-export type { RetryOptions } from "./with-retry.ts";
+export type { RetriedFailure, RetryOptions } from "./with-retry.ts";
 export { withRetry } from "./with-retry.ts";
 export { withTimeLimit } from "./with-time-limit.ts";

@@ -22,7 +22,13 @@ export interface RetryOptions {
   readonly failingMsMax: number;
   /** Told how long a server wants to be left alone. */
   readonly onPause?: (pauseMs: number) => void;
+  /** Told before a request is repeated: why there was no answer, or the status of the one that there was. */
+  readonly onRetry?: (failure: RetriedFailure) => void;
 }
+
+export type RetriedFailure =
+  | { readonly error: unknown; readonly status: undefined }
+  | { readonly error: undefined; readonly status: number };
 
 export function withRetry(
   { clock, trace }: Pick<Runtime, "clock" | "trace">,
@@ -57,6 +63,11 @@ export function withRetry(
       }
       if (attempt.kind === "unavailable") attempt.response.discard();
       trace.event("http.retry", { method: request.method, failureCount });
+      options.onRetry?.(
+        attempt.kind === "failed"
+          ? { error: attempt.error, status: undefined }
+          : { error: undefined, status: attempt.response.status },
+      );
       const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** (failureCount - 1), PAUSE_MS_MAX);
       const askedPauseMs = attempt.kind === "unavailable" ? attempt.askedPauseMs : undefined;
       if (askedPauseMs !== undefined) options.onPause?.(askedPauseMs);

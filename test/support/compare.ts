@@ -12,7 +12,7 @@ export interface NamedComparison extends Comparison {
 }
 
 export async function compare(source: string, target: string): Promise<NamedComparison> {
-  const connections = openConnections("Tandem tests");
+  const connections = openConnections({ userAgent: "Tandem tests" });
   const differences: string[] = [];
   try {
     const replication = parseReplication({ source, target });

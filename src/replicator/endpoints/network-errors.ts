@@ -1,6 +1,6 @@
 /**
  * The reason why a request got no answer, by the system's error code: the `cause` of HTTP_REQUEST_FAILED. One table
- * says what follows from each code.
+ * says what follows from each code, and what it means in words.
  */
 
 interface NetworkError {
@@ -8,25 +8,72 @@ interface NetworkError {
   readonly wasConnected: boolean;
   /** Whether the server as a whole is away, so that other jobs would meet the same. */
   readonly isOutage: boolean;
+  /** What happened, as the end of a sentence. */
+  readonly sentence: string;
+}
+
+/** The server was not reached: others will not reach it either. */
+function unreachable(sentence: string): NetworkError {
+  return { wasConnected: false, isOutage: true, sentence };
+}
+
+/** The connection ended before the answer did. */
+function lost(sentence: string): NetworkError {
+  return { wasConnected: true, isOutage: true, sentence };
+}
+
+/** What was reached is not what was asked for: it is no outage, and no document is to blame. */
+function rejected(sentence: string): NetworkError {
+  return { wasConnected: false, isOutage: false, sentence };
+}
+
+/** About this request alone. */
+function broken(sentence: string): NetworkError {
+  return { wasConnected: true, isOutage: false, sentence };
 }
 
 const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
-  ["EAI_AGAIN", { wasConnected: false, isOutage: true }],
-  ["ECONNREFUSED", { wasConnected: false, isOutage: true }],
-  ["ECONNRESET", { wasConnected: true, isOutage: true }],
-  ["EHOSTUNREACH", { wasConnected: false, isOutage: true }],
-  ["ENETUNREACH", { wasConnected: false, isOutage: true }],
-  ["ENOTFOUND", { wasConnected: false, isOutage: true }],
-  ["ETIMEDOUT", { wasConnected: true, isOutage: true }],
-  ["PROXY_FAILED", { wasConnected: false, isOutage: false }],
-  ["UND_ERR_CONNECT_TIMEOUT", { wasConnected: false, isOutage: true }],
-  ["UND_ERR_HEADERS_TIMEOUT", { wasConnected: true, isOutage: true }],
-  ["UND_ERR_SOCKET", { wasConnected: true, isOutage: true }],
+  ["EAI_AGAIN", unreachable("the name of the host could not be resolved for now")],
+  ["ECONNREFUSED", unreachable("the connection was refused")],
+  ["ECONNRESET", lost("the connection was reset")],
+  ["EHOSTUNREACH", unreachable("there is no route to the host")],
+  ["ENETUNREACH", unreachable("there is no route to its network")],
+  ["ENOTFOUND", unreachable("the name of the host is not known")],
+  ["EPIPE", broken("the connection was closed while the request was sent")],
+  ["ETIMEDOUT", lost("the connection timed out")],
+  ["PROXY_FAILED", rejected("the proxy did not connect")],
+  ["UND_ERR_CONNECT_TIMEOUT", unreachable("there was no connection in time")],
+  ["UND_ERR_HEADERS_TIMEOUT", lost("the server did not answer in time")],
+  ["UND_ERR_BODY_TIMEOUT", broken("the answer did not go on in time")],
+  ["UND_ERR_SOCKET", lost("the connection was closed before the answer")],
+  ["REQUEST_TIMEOUT", broken("the request took too long")],
+  ["BODY_BROKEN_OFF", broken("the answer broke off")],
+  ["BAD_REDIRECT", broken("it redirects to no usable address")],
+  ["MOVED", broken("it redirects to another server")],
+  ["TOO_MANY_REDIRECTS", broken("there were too many redirects")],
+  ["DEPTH_ZERO_SELF_SIGNED_CERT", rejected("its certificate is self-signed")],
+  ["SELF_SIGNED_CERT_IN_CHAIN", rejected("a certificate in its chain is self-signed")],
+  ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", rejected("the issuer of its certificate is not known")],
+  ["UNABLE_TO_GET_ISSUER_CERT", rejected("the issuer of its certificate is not known")],
+  ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", rejected("the issuer of its certificate is not known")],
+  ["CERT_HAS_EXPIRED", rejected("its certificate has expired")],
+  ["CERT_NOT_YET_VALID", rejected("its certificate is not valid yet")],
+  ["CERT_REVOKED", rejected("its certificate was revoked")],
+  ["CERT_UNTRUSTED", rejected("its certificate is not trusted")],
+  ["ERR_TLS_CERT_ALTNAME_INVALID", rejected("its certificate is for another host")],
+  ["ERR_SSL_WRONG_VERSION_NUMBER", rejected("it does not speak TLS on this port")],
+  ["ERR_SSL_PACKET_LENGTH_TOO_LONG", rejected("it does not speak TLS on this port")],
 ]);
 
-/** What is not listed broke off over a connection, and says nothing of the server as a whole. */
-const OTHER: NetworkError = { wasConnected: true, isOutage: false };
-
 export function networkError(cause: unknown): NetworkError {
-  return NETWORK_ERRORS.get(cause) ?? OTHER;
+  return NETWORK_ERRORS.get(cause) ?? broken(sentenceOf(String(cause)));
+}
+
+/** Of what is not listed. A login that got another answer tells its status. */
+function sentenceOf(cause: string): string {
+  const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
+  if (status !== undefined) return `the server answered ${status}`;
+  if (cause.startsWith("HPE_")) return "the answer is not HTTP";
+  if (/TLS|SSL|CERT/.test(cause)) return `the TLS connection failed (${cause})`;
+  return `the request failed (${cause})`;
 }

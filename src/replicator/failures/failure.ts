@@ -25,8 +25,11 @@ export function describeFailure(error: unknown): ReplicationFailure {
     return { error: name, reason: typeof reason === "string" ? reason : error.message };
   }
   const { method, url, cause } = error.details;
-  if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") {
-    return { error: "nxdomain", reason: `could not resolve ${url}` };
-  }
-  return { error: "http_request_failed", reason: `${method} ${url}: ${cause}` };
+  const { wasConnected, sentence } = networkError(cause);
+  const isUnknownHost = cause === "ENOTFOUND" || cause === "EAI_AGAIN";
+  const asked = wasConnected ? `${method} ${url}` : `could not reach ${url}`;
+  return {
+    error: isUnknownHost ? "nxdomain" : "http_request_failed",
+    reason: `${asked}: ${sentence}`,
+  };
 }

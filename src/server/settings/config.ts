@@ -3,6 +3,7 @@
  * then the INI files, then the defaults. Names and meanings are CouchDB's where it has them. All other settings are
  * read live from the `configuration`.
  */
+import { statSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
@@ -100,6 +101,16 @@ const START_SETTINGS = {
   prefix: textSetting("foundationdb", "prefix", undefined),
 } as const;
 
+/** Throws a ConfigError for a path that leads to or through a file. A folder that is not there is made later. */
+function checkFolder(dataDirectory: string): void {
+  try {
+    if (statSync(dataDirectory, { throwIfNoEntry: false })?.isDirectory() !== false) return;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOTDIR") throw error;
+  }
+  throw new ConfigError(`data folder ${dataDirectory}: a file is in its place, or above it`);
+}
+
 export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {
   const configFile = options.configFile ?? environment.TANDEM_CONFIG;
   const file = configFile === undefined ? new Map() : readIni(configFile);
@@ -107,6 +118,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     options.dataDirectory ??
     environment.TANDEM_DATA_DIR ??
     (file.get("couchdb")?.get("database_dir") || "./data");
+  checkFolder(resolve(dataDirectory));
   const storeText = options.store ?? environment.TANDEM_STORE;
   const store = START_SETTINGS.store.read(storeText ?? file.get("tandem")?.get("store"));
   const configuration = new Configuration({

@@ -165,6 +165,9 @@ export function readIni(file: string): IniSections {
   try {
     return parseIni(readFileSync(file, "utf8"));
   } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") {
+      throw new ConfigError(`config file ${file}: there is no such file`, { cause: error });
+    }
     throw new ConfigError(`config file ${file}: ${(error as Error).message}`, { cause: error });
   }
 }

@@ -1,0 +1,80 @@
+/** `tandem budgets`: limits of a cluster's use of a server. */
+import type { Command } from "commander";
+import { WrongUse } from "./describe-error.ts";
+import { askServer, type ServerFlags, withServer } from "./server-client.ts";
+import { table } from "./table.ts";
+
+type Limits = Readonly<Record<string, number>>;
+
+interface BudgetView {
+  readonly name: string;
+  readonly read?: Limits;
+  readonly write?: Limits;
+}
+
+interface BudgetFlags extends ServerFlags {
+  readonly read?: readonly string[];
+  readonly write?: readonly string[];
+}
+
+export function addBudgetsCommand(program: Command): void {
+  const budgets = program
+    .command("budgets")
+    .description("limits of the cluster's use of a server, or of one account there");
+  withServer(budgets.command("list"))
+    .description("all budgets")
+    .action((flags: ServerFlags) =>
+      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/budgets"), print]),
+    );
+  const limits =
+    "limits: requests_per_sec=N, documents_per_sec=N, megabytes_per_sec=N, as many as apply";
+  withServer(budgets.command("set <name>"))
+    .description("set the budget of couch.example, couch.example:5984 or alice@couch.example")
+    .option("--read <limit...>", limits)
+    .option("--write <limit...>", limits)
+    .action((name: string, flags: BudgetFlags) =>
+      askServer(flags, async (server) => {
+        const budget = { ...limitsOf("read", flags.read), ...limitsOf("write", flags.write) };
+        return [await server.ask("PUT", pathOf(name), budget), () => "done\n"];
+      }),
+    );
+  withServer(budgets.command("remove <name>"))
+    .description("no limit any longer")
+    .action((name: string, flags: ServerFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("DELETE", pathOf(name)),
+        () => "done\n",
+      ]),
+    );
+}
+
+function limitsOf(
+  side: "read" | "write",
+  texts: readonly string[] | undefined,
+): Partial<Record<"read" | "write", Limits>> {
+  if (texts === undefined) return {};
+  const entries = texts.map((text) => {
+    const [, name, number] = /^(\w+)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
+    if (name === undefined) {
+      throw new WrongUse(`--${side} ${text}: expected a limit such as requests_per_sec=50`);
+    }
+    return [name, Number(number)] as const;
+  });
+  return { [side]: Object.fromEntries(entries) };
+}
+
+function pathOf(name: string): string {
+  return `/_tandem/budgets/${encodeURIComponent(name)}`;
+}
+
+function print(answer: unknown): string {
+  const { budgets } = answer as { readonly budgets: readonly BudgetView[] };
+  if (budgets.length === 0) return "there are no budgets\n";
+  const rows = budgets.map(({ name, read, write }) => [name, shown(read), shown(write)]);
+  return table([["SERVER", "READ", "WRITE"], ...rows]);
+}
+
+function shown(limits: Limits | undefined): string {
+  const entries = Object.entries(limits ?? {});
+  return entries.length === 0 ? "-" : entries.map(([name, value]) => `${name}=${value}`).join(" ");
+}

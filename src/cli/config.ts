@@ -1,0 +1,103 @@
+/** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
+import type { Command } from "commander";
+import { askServer, type Server, type ServerFlags, withServer } from "./server-client.ts";
+import { table } from "./table.ts";
+
+interface ConfigFlags extends ServerFlags {
+  readonly node: string;
+}
+
+type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+const SHARES = "replicator.shares";
+
+export function addConfigCommands(program: Command): void {
+  const config = program.command("config").description("read and change a node's configuration");
+  const define = (usage: string, description: string): Command =>
+    withServer(config.command(usage))
+      .description(description)
+      .option("--node <name>", "the node", "_local");
+  define("list [section]", "all settings, or those of a section").action(
+    (section: string | undefined, flags: ConfigFlags) =>
+      askServer(flags, async (server) => [await readSections(server, flags, section), print]),
+  );
+  define("get <section> <key>", "one setting").action(
+    (section: string, key: string, flags: ConfigFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("GET", pathOf(flags, section, key)),
+        (value) => `${value}\n`,
+      ]),
+  );
+  define("set <section> <key> <value>", "change a setting; it is kept in local.ini").action(
+    (section: string, key: string, value: string, flags: ConfigFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("PUT", pathOf(flags, section, key), value),
+        printFormer,
+      ]),
+  );
+  define("unset <section> <key>", "let another file or the default apply").action(
+    (section: string, key: string, flags: ConfigFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("DELETE", pathOf(flags, section, key)),
+        printFormer,
+      ]),
+  );
+  addSharesCommand(program);
+}
+
+/** Shares are settings of `[replicator.shares]`, which every node of a cluster follows. */
+function addSharesCommand(program: Command): void {
+  const shares = program
+    .command("shares")
+    .description("shares of the slots, by _replicator database or user");
+  const flagsOf = (flags: ServerFlags): ConfigFlags => ({ ...flags, node: "_local" });
+  withServer(shares.command("list"))
+    .description("groups with other shares than 100")
+    .action((flags: ServerFlags) =>
+      askServer(flags, async (server) => {
+        const found = await server.ask("GET", pathOf(flagsOf(flags), SHARES));
+        return [found, printShares];
+      }),
+    );
+  withServer(shares.command("set <group> <shares>"))
+    .description("a group with 200 gets twice as many slots as one with 100")
+    .action((group: string, value: string, flags: ServerFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("PUT", pathOf(flagsOf(flags), SHARES, group), value),
+        printFormer,
+      ]),
+    );
+}
+
+async function readSections(
+  server: Server,
+  flags: ConfigFlags,
+  section: string | undefined,
+): Promise<Sections> {
+  const found = await server.ask("GET", pathOf(flags, ...(section === undefined ? [] : [section])));
+  return (section === undefined ? found : { [section]: found }) as Sections;
+}
+
+function pathOf({ node }: ConfigFlags, ...parts: readonly string[]): string {
+  return ["/_node", node, "_config", ...parts]
+    .map((part, index) => (index === 0 ? part : encodeURIComponent(part)))
+    .join("/");
+}
+
+function print(answer: unknown): string {
+  const parts = Object.entries(answer as Sections).map(([section, settings]) => {
+    const lines = Object.entries(settings).map(([key, value]) => `${key} = ${value}\n`);
+    return `[${section}]\n${lines.join("")}`;
+  });
+  return parts.join("\n");
+}
+
+function printShares(answer: unknown): string {
+  const shares = Object.entries(answer as Readonly<Record<string, string>>);
+  if (shares.length === 0) return "every group has 100 shares\n";
+  return table([["GROUP", "SHARES"], ...shares]);
+}
+
+function printFormer(former: unknown): string {
+  return former === "" ? "done\n" : `done; it was ${former}\n`;
+}

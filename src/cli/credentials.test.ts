@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { type CredentialSources, findCredentials } from "./credentials.ts";
+
+const NETRC = `# a comment with machine and login in it
+machine other.example login olga password no
+macdef init
+machine couch.example login macro password no
+
+machine couch.example
+  login nora
+  password from-netrc
+default login somebody password default-password
+`;
+
+function sources(changed: Partial<CredentialSources> = {}): CredentialSources {
+  return { environment: {}, netrc: () => undefined, prompt: undefined, ...changed };
+}
+
+test.each<[string, string, Partial<CredentialSources>, object | undefined]>([
+  ["nobody", "http://couch.example/", {}, undefined],
+  ["the URL", "http://a%40b:p%3A@couch.example/", {}, { user: "a@b", password: "p:" }],
+  [
+    "the environment",
+    "http://couch.example/",
+    { environment: { TANDEM_USER: "eve", TANDEM_PASSWORD: "env" }, netrc: () => NETRC },
+    { user: "eve", password: "env" },
+  ],
+  [
+    "the environment, for the user of the URL",
+    "http://una@couch.example/",
+    { environment: { TANDEM_PASSWORD: "env" } },
+    { user: "una", password: "env" },
+  ],
+  [
+    "the file",
+    "http://couch.example:5984/",
+    { netrc: () => NETRC },
+    { user: "nora", password: "from-netrc" },
+  ],
+  [
+    "the file's default",
+    "http://third.example/",
+    { netrc: () => NETRC },
+    { user: "somebody", password: "default-password" },
+  ],
+  [
+    "a person, where the file knows another user",
+    "http://una@couch.example:5984/",
+    { netrc: () => NETRC, prompt: async (question) => `answer to ${question}` },
+    { user: "una", password: "answer to Password of una at couch.example:5984: " },
+  ],
+  ["no person", "http://una@couch.example/", {}, { user: "una", password: "" }],
+])("credentials come from %s", async (_, url, changed, expected) => {
+  expect(await findCredentials(new URL(url), sources(changed))).toEqual(expected);
+});

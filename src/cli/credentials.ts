@@ -1,0 +1,90 @@
+/**
+ * The credentials of a command for a server: from its URL, the environment (`TANDEM_USER`, `TANDEM_PASSWORD`), `~/.netrc`, or a
+ * prompt. An argument of a process is seen by every user of its machine, so a URL with a password is for tests.
+ */
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+
+export interface Credentials {
+  readonly user: string;
+  readonly password: string;
+}
+
+export interface CredentialSources {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** The text of the `.netrc` file; undefined if there is none. */
+  readonly netrc: () => string | undefined;
+  /** Asks a person; undefined where there is none. */
+  readonly prompt: ((question: string) => Promise<string>) | undefined;
+}
+
+/** Undefined when nobody names a user. The first source that names one counts; a user without a password is asked for it. */
+export async function findCredentials(
+  { username, password, hostname, host }: URL,
+  { environment, netrc, prompt }: CredentialSources,
+): Promise<Credentials | undefined> {
+  const user = decodeURIComponent(username) || environment.TANDEM_USER;
+  const given = decodeURIComponent(password) || environment.TANDEM_PASSWORD;
+  if (user && given) return { user, password: given };
+  const noted = netrcEntry(netrc() ?? "", hostname);
+  if (noted !== undefined && (!user || user === noted.user)) return noted;
+  if (!user) return undefined;
+  if (prompt === undefined) return { user, password: given ?? "" };
+  return { user, password: await prompt(`Password of ${user} at ${host}: `) };
+}
+
+/** The entry of a machine, or else the `default` entry; curl and ftp share the format. */
+function netrcEntry(text: string, machine: string): Credentials | undefined {
+  const words = withoutMacros(text).match(/\S+/g) ?? [];
+  let isFor = false;
+  let found: { user?: string; password?: string } = {};
+  for (let index = 0; index < words.length; index++) {
+    const word = words[index];
+    if (word === "machine" || word === "default") {
+      if (isFor) break;
+      isFor = word === "default" || words[++index] === machine;
+      found = {};
+    } else if (word === "login") found.user = words[++index] ?? "";
+    else if (word === "password") found.password = words[++index] ?? "";
+    else if (word === "account") index++;
+  }
+  const { user, password } = found;
+  return isFor && user !== undefined ? { user, password: password ?? "" } : undefined;
+}
+
+/** A macro ends with an empty line; it may contain any word. */
+function withoutMacros(text: string): string {
+  return text.replaceAll(/^\s*#.*$/gm, "").replaceAll(/\bmacdef\s[\s\S]*?(\r?\n\r?\n|$)/g, "\n");
+}
+
+/** Those of this process. A prompt needs a terminal on both sides. */
+export function systemCredentialSources(): CredentialSources {
+  return {
+    environment: process.env,
+    netrc: () => {
+      const file = process.env.NETRC ?? join(homedir(), ".netrc");
+      try {
+        return readFileSync(file, "utf8");
+      } catch {
+        return undefined;
+      }
+    },
+    prompt: process.stdin.isTTY && process.stderr.isTTY ? askInSecret : undefined,
+  };
+}
+
+/** Shows the question, and nothing of the answer. */
+async function askInSecret(question: string): Promise<string> {
+  process.stderr.write(question);
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
+  try {
+    return await lines.question("");
+  } finally {
+    lines.close();
+    process.stderr.write("\n");
+  }
+}

@@ -1,0 +1,164 @@
+/** The command `tandem` as its user meets it: errors in sentences, exit codes, and the commands that steer a server. */
+import { execFile, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const processes = new Processes();
+const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
+let node: TandemProcess;
+let environment: Record<string, string>;
+
+beforeAll(async () => {
+  node = await processes.open({ environment: { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" } });
+  environment = { TANDEM_SERVER: node.url, TANDEM_USER: "adm", TANDEM_PASSWORD: "pass" };
+});
+afterAll(async () => {
+  await processes.close();
+  rmSync(folder, { recursive: true });
+});
+
+interface Ran {
+  readonly code: number;
+  readonly output: string;
+  readonly errors: string;
+}
+
+function tandem(flags: readonly string[], more: Record<string, string> = {}): Promise<Ran> {
+  // No `.netrc` of whoever runs the tests.
+  const env = { ...process.env, NETRC: join(folder, "none"), ...more };
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
+      resolve({ code: child.exitCode ?? -1, output, errors }),
+    );
+  });
+}
+
+describe("what cannot be done is said in a sentence", () => {
+  test("a port that another program has", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => other.once("listening", resolve));
+    const { port } = other.address() as { port: number };
+    const ran = await tandem(["serve", "--port", String(port), "--data-dir", join(folder, "a")]);
+    other.close();
+    expect(ran).toMatchObject({
+      code: 1,
+      errors: `tandem: port ${port} of 127.0.0.1: another program listens there; choose another port with --port, or 0 for any that is free\n`,
+    });
+  });
+
+  test.each([["file"], ["file/below"]])("a data folder whose path is %s", async (path) => {
+    writeFileSync(join(folder, "file"), "");
+    const dataDirectory = join(folder, path);
+    expect(await tandem(["serve", "--port", "0", "--data-dir", dataDirectory])).toEqual({
+      code: 2,
+      output: "",
+      errors: `tandem: data folder ${dataDirectory}: a file is in its place, or above it\n`,
+    });
+  });
+
+  test("a server that is not there", async () => {
+    expect(await tandem(["nodes", "list", "--server", "http://127.0.0.1:1"])).toEqual({
+      code: 1,
+      output: "",
+      errors:
+        "tandem: could not reach http://127.0.0.1:1/_tandem/workers: the connection was refused\n",
+    });
+  });
+
+  test("a request without credentials", async () => {
+    const ran = await tandem(["nodes", "list", "--server", node.url]);
+    expect(ran.code).toBe(1);
+    expect(ran.errors).toMatch(/^tandem: 401 unauthorized: .*TANDEM_USER and TANDEM_PASSWORD/);
+  });
+
+  test.each([["replicate"], ["verify"]])(
+    "%s: an unknown host, at once and at the end",
+    async (command) => {
+      const ran = await tandem([command, "http://nowhere.invalid/a", "http://nowhere.invalid/b"]);
+      expect(ran.code).toBe(1);
+      const [first, ...more] = ran.errors.split("\n").filter((line) => line.startsWith("tandem:"));
+      expect(first).toMatch(
+        /could not reach http:\/\/nowhere\.invalid\/\S*: the name of the host \S+.*; trying again$/,
+      );
+      expect(more.at(-1)).toMatch(
+        /could not reach http:\/\/nowhere\.invalid\/\S*: the name of the/,
+      );
+      expect(ran.errors).not.toMatch(/ENOTFOUND|EAI_AGAIN|UND_ERR|\bat .*\.js:/);
+    },
+  );
+
+  test.each<[string[], string]>([
+    [["serve", "--prot", "1"], "Did you mean --port?"],
+    [["jobs", "lst"], "Did you mean list?"],
+    [["serve", "--port", "65536"], "expected 0 to 65535"],
+    [["jobs", "list", "--server", "ftp://x"], "--server ftp://x: expected http://HOST:PORT"],
+    [["budgets", "set", "x", "--read", "many"], "expected a limit such as requests_per_sec=50"],
+    [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: there is no such file"],
+  ])("wrong use ends with 2: %j", async (flags, sentence) => {
+    const ran = await tandem(flags);
+    expect(ran.code).toBe(2);
+    expect(ran.errors).toContain(sentence);
+  });
+});
+
+test("settings are read, changed and given up", async () => {
+  const config = async (...flags: string[]) => {
+    const { code, output, errors } = await tandem(["config", ...flags], environment);
+    expect([code, errors]).toEqual([0, ""]);
+    return output;
+  };
+  expect(await config("set", "replicator", "max_jobs", "77")).toBe("done\n");
+  expect(await config("get", "replicator", "max_jobs")).toBe("77\n");
+  expect(await config("list", "replicator")).toContain("[replicator]\nmax_jobs = 77\n");
+  expect(await config("list")).toContain("max_jobs = 77\n");
+  expect(await config("unset", "replicator", "max_jobs")).toBe("done; it was 77\n");
+  const gone = await tandem(["config", "get", "replicator", "max_jobs"], environment);
+  expect(gone).toMatchObject({ code: 1, errors: "tandem: 404 not_found: unknown_config_value\n" });
+});
+
+test("shares and budgets are set and listed", async () => {
+  const done = async (...flags: string[]) => {
+    const { code, output, errors } = await tandem(flags, environment);
+    expect([code, errors]).toEqual([0, ""]);
+    return output;
+  };
+  expect(await done("shares", "list")).toBe("every group has 100 shares\n");
+  await done("shares", "set", "_replicator", "300");
+  expect(await done("shares", "list")).toMatch(/^GROUP\s+SHARES\n_replicator\s+300\n$/);
+  const limits = [
+    "--read",
+    "requests_per_sec=50",
+    "documents_per_sec=9",
+    "--write",
+    "megabytes_per_sec=2",
+  ];
+  await done("budgets", "set", "couch.example", ...limits);
+  const listed = await done("budgets", "list");
+  expect(listed).toMatch(
+    /couch\.example\s+requests_per_sec=50 documents_per_sec=9\s+megabytes_per_sec=2/,
+  );
+  await done("budgets", "remove", "couch.example");
+  expect(await done("budgets", "list")).toBe("there are no budgets\n");
+  expect(await done("nodes", "list")).toMatch(/^NODE\s+PROCESS\s+JOBS.*\ntandem@/);
+});
+
+test("the shell completes commands and options", async () => {
+  const { output: script } = await tandem(["completion", "bash"]);
+  const complete = (...words: string[]): string[] => {
+    const line = words.map((word) => `'${word}'`).join(" ");
+    const program = `${script}\nCOMP_WORDS=(${line}); COMP_CWORD=${words.length - 1}; _tandem; echo "\${COMPREPLY[@]}"`;
+    return spawnSync("bash", ["-c", program], { encoding: "utf8" }).stdout.trim().split(" ");
+  };
+  expect(complete("tandem", "")).toEqual(expect.arrayContaining(["serve", "jobs", "completion"]));
+  expect(complete("tandem", "jobs", "re")).toEqual(["resume", "retry", "reset"]);
+  expect(complete("tandem", "jobs", "list", "--se")).toEqual(["--server"]);
+  for (const shell of ["zsh", "fish"]) {
+    expect((await tandem(["completion", shell])).output).toContain("start-from");
+  }
+});
