@@ -22,7 +22,7 @@ const POLL_MS = 100;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-demo-"));
 const config = readConfig({ port: 0, dataDirectory: directory }, {});
-const server = await openServer(config, createLogWriter("warn"));
+const server = await openServer(config, createLogWriter({ level: () => "warn", format: "json" }));
 const url = server.url as string;
 
 process.stdout.write(`Tandem ${VERSION}, a node on the embedded store in ${directory}\n`);

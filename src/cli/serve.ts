@@ -33,15 +33,19 @@ export async function serve(flags: ServeFlags): Promise<void> {
   try {
     const config = readConfig(options, process.env);
     if (!config.nodeTypes.has("api_frontend")) boundHeap();
-    const server = await openServer(config, createLogWriter(config.logLevel), {
-      startProcess: (publicUrl, onCounted) =>
-        startChildProgram(
-          ["serve", ...replicationFlags(flags)],
-          { TANDEM_PUBLIC_URL: publicUrl },
-          onCounted,
-        ),
-      tellParent: parentListener(),
-    });
+    const server = await openServer(
+      config,
+      createLogWriter({ level: () => config.log.level, format: config.log.format }),
+      {
+        startProcess: (publicUrl, onCounted) =>
+          startChildProgram(
+            ["serve", ...replicationFlags(flags)],
+            { TANDEM_PUBLIC_URL: publicUrl },
+            onCounted,
+          ),
+        tellParent: parentListener(),
+      },
+    );
     if (server.url !== undefined) {
       if (!server.administrators) {
         process.stdout.write(

@@ -47,6 +47,6 @@ export { systemCompression } from "./system/compression.ts";
 export { systemDigests } from "./system/digests.ts";
 export { boundHeap, collectBetweenTurns } from "./system/garbage-collection.ts";
 export type { LogLevel } from "./system/log-writer.ts";
-export { createLogWriter } from "./system/log-writer.ts";
+export { createLogWriter, type LogOptions } from "./system/log-writer.ts";
 export { SystemRandom } from "./system/random.ts";
 export { createSystemRuntime } from "./system/runtime.ts";

@@ -227,7 +227,10 @@ test("command line and environment decide before what was set at run time", () =
   writeFileSync(configFile, "[chttpd]\nport = 1\n[log]\nlevel = warning\n");
   const options = { configFile, dataDirectory: join(folder, "data") };
   open().set("chttpd", "port", "2");
-  expect(readConfig(options, {})).toMatchObject({ port: 2, logLevel: "warn" });
+  expect(readConfig(options, {})).toMatchObject({
+    port: 2,
+    log: { level: "warn" },
+  });
   expect(readConfig(options, { TANDEM_PORT: "3" }).port).toBe(3);
   expect(readConfig({ ...options, port: 4 }, { TANDEM_PORT: "3" }).port).toBe(4);
 });

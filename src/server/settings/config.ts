@@ -13,6 +13,7 @@ import { DATABASE_SETTINGS } from "./database-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { LOCKOUT_SETTINGS } from "./lockout-settings.ts";
+import { environmentLog, LOG_SETTINGS, type LogSettings, logSettings } from "./log-settings.ts";
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
 import { REPLICATOR_SETTINGS } from "./replicator-settings.ts";
 import {
@@ -67,7 +68,7 @@ export interface ServerConfig {
   readonly serverUuid: string | undefined;
   /** `[tandem] utils_dir`: what is served below `/_utils/`. Not to be set over HTTP: it opens a folder to everybody. */
   readonly utilitiesDirectory: string | undefined;
-  readonly logLevel: "debug" | "info" | "warn" | "error" | "silent";
+  readonly log: LogSettings;
   /** What can be changed while the node runs. */
   readonly configuration: Configuration;
 }
@@ -86,15 +87,6 @@ const START_SETTINGS = {
   store: choiceSetting("tandem", "store", "lmdb", ["lmdb", "memory", "foundationdb"]),
   nodeName: textSetting("tandem", "node_name", undefined),
   serverUuid: textSetting("couchdb", "uuid", undefined),
-  logLevel: choiceSetting("log", "level", "info", [
-    "debug",
-    "info",
-    "notice",
-    "warn",
-    "warning",
-    "error",
-    "silent",
-  ]),
   /** 0: what all supported clients speak. */
   apiVersion: integerSetting("foundationdb", "api_version", 0, { min: 0 }),
   headerVersion: integerSetting("foundationdb", "header_version", 0, { min: 0 }),
@@ -122,7 +114,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
   const storeText = options.store ?? environment.TANDEM_STORE;
   const store = START_SETTINGS.store.read(storeText ?? file.get("tandem")?.get("store"));
   const configuration = new Configuration({
-    given: [file, environmentAdmins(environment)],
+    given: [file, environmentAdmins(environment), environmentLog(environment)],
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: [
       ...Object.values<Setting<unknown>>(START_SETTINGS),
@@ -131,6 +123,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
       ...DATABASE_SETTINGS,
       ...EGRESS_SETTINGS,
       ...LOCKOUT_SETTINGS,
+      ...LOG_SETTINGS,
       ...PASSWORD_SETTINGS,
       ...REPLICATOR_SETTINGS,
       ...SERVER_TLS_SETTINGS,
@@ -142,7 +135,6 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     0;
   const types = nodeTypes(options.nodeType ?? environment.TANDEM_NODE_TYPE, environment);
   const read = <T>({ section, key, read }: Setting<T>): T => read(configuration.get(section, key));
-  const logLevel = environment.TANDEM_LOG_LEVEL;
   const config: ServerConfig = {
     port:
       options.port ??
@@ -167,11 +159,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     serverUuid: read(START_SETTINGS.serverUuid),
     utilitiesDirectory:
       environment.TANDEM_UTILS_DIR ?? (file.get("tandem")?.get("utils_dir") || undefined),
-    logLevel: traceLevel(
-      logLevel === undefined
-        ? read(START_SETTINGS.logLevel)
-        : START_SETTINGS.logLevel.read(logLevel),
-    ),
+    log: logSettings(configuration),
     configuration,
   };
   if (replicationProcesses > 0 && store === "memory") {
@@ -193,13 +181,6 @@ function integer(name: string, text: string | undefined, min: number): number | 
     throw new ConfigError(`${name} = ${text}: expected an integer of at least ${min}`);
   }
   return number;
-}
-
-/** CouchDB's names of levels among ours. */
-function traceLevel(level: string): ServerConfig["logLevel"] {
-  if (level === "warning") return "warn";
-  if (level === "notice") return "info";
-  return level as ServerConfig["logLevel"];
 }
 
 function withoutReplication(types: ReadonlySet<NodeType>): ReadonlySet<NodeType> {
