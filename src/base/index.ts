@@ -46,5 +46,7 @@ export type {
   Trace,
 } from "./runtime.ts";
 export { randomHex } from "./runtime.ts";
+export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
+export { inSpan } from "./spans.ts";
 export { Turns } from "./turns.ts";
 export { Utf8Text } from "./utf8-text.ts";

@@ -4,6 +4,7 @@
  */
 import type { EventName, Events } from "./events.ts";
 import { hexEncode } from "./hex.ts";
+import type { Spans } from "./spans.ts";
 
 export interface Clock {
   /** Wall time in milliseconds since the epoch: for people and for CouchDB's fields. */
@@ -62,6 +63,8 @@ export interface Runtime {
   readonly digests: Digests;
   readonly compression: Compression;
   readonly trace: Trace;
+  /** Absent: nobody collects them. */
+  readonly spans?: Spans;
 }
 
 /** 32 random hexadecimal digits: the field's form of a uuid, a lock, a session id. */

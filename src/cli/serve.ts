@@ -3,10 +3,11 @@ import {
   boundHeap,
   createLogWriter,
   onParentGone,
+  openSpans,
   parentListener,
   startChildProgram,
 } from "../host/index.ts";
-import { openServer, readConfig, type ServeOptions } from "../server/index.ts";
+import { openServer, readConfig, type ServeOptions, VERSION } from "../server/index.ts";
 import { reportError } from "./describe-error.ts";
 
 /** A stop that takes longer has gone wrong; what is not done then is done by the queue. */
@@ -33,6 +34,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
   try {
     const config = readConfig(options, process.env);
     if (!config.nodeTypes.has("api_frontend")) boundHeap();
+    const collected = await openSpans(process.env, VERSION);
     const server = await openServer(
       config,
       createLogWriter({ level: () => config.log.level, format: config.log.format }),
@@ -45,6 +47,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
           ),
         tellParent: parentListener(),
       },
+      collected?.spans,
     );
     if (server.url !== undefined) {
       if (!server.administrators) {
@@ -59,10 +62,14 @@ export async function serve(flags: ServeFlags): Promise<void> {
     void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
-      server.stop().then(
-        () => process.exit(0),
-        (error: unknown) => fail(error),
-      );
+      server
+        .stop()
+        // A collector that is away is no reason to stop with an error.
+        .then(() => collected?.close().catch(() => {}))
+        .then(
+          () => process.exit(0),
+          (error: unknown) => fail(error),
+        );
     };
     process.once("SIGTERM", stop);
     process.once("SIGINT", stop);

@@ -48,5 +48,7 @@ export { systemDigests } from "./system/digests.ts";
 export { boundHeap, collectBetweenTurns } from "./system/garbage-collection.ts";
 export type { LogLevel } from "./system/log-writer.ts";
 export { createLogWriter, type LogOptions } from "./system/log-writer.ts";
+export type { OpenSpans } from "./system/open-telemetry.ts";
+export { openSpans } from "./system/open-telemetry.ts";
 export { SystemRandom } from "./system/random.ts";
 export { createSystemRuntime } from "./system/runtime.ts";

@@ -19,4 +19,5 @@ export type { RedirectOptions } from "./with-redirects.ts";
 export { withRedirects } from "./with-redirects.ts";
 export type { RetriedFailure, RetryOptions } from "./with-retry.ts";
 export { withRetry } from "./with-retry.ts";
+export { withSpans } from "./with-spans.ts";
 export { withTimeLimit } from "./with-time-limit.ts";

@@ -5,7 +5,7 @@
  * jobs; running jobs write a last checkpoint and go back to the queue; then the store closes.
  */
 import { createApi } from "../api/index.ts";
-import { assert, errorCode, type Runtime, type Trace } from "../base/index.ts";
+import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import {
   createSystemRuntime,
@@ -76,9 +76,10 @@ export async function openServer(
   config: ServerConfig,
   trace: Trace,
   family: ProcessFamily = {},
+  spans?: Spans,
 ): Promise<RunningServer> {
   const counts = new EventCounts(trace);
-  const runtime = createSystemRuntime(counts);
+  const runtime = createSystemRuntime(counts, spans);
   const store = await openStore(runtime, config);
   try {
     return await startNode(runtime, store, config, { counts, family });

@@ -157,7 +157,7 @@ const WAYS: Readonly<
     intercept: (id) => (request, forward) =>
       isReadOf(id, request) ? new Promise(() => {}) : forward(request),
     shown: "read null http_request_failed: ",
-    more: { use_bulk_get: false, connection_timeout: 500 },
+    more: { use_bulk_get: false, connection_timeout: 2000 },
   },
   "over which a bulk read breaks off": {
     side: "source",

@@ -217,7 +217,7 @@ describe("a batch of which something did not arrive", () => {
       source: endpoints.open(replication.source, replication.options, { userName: null }),
       target: endpoints.open(replication.target, replication.options, { userName: null }),
       replication,
-      ids: { baseId: "x", olderBaseIds: [] },
+      ids: { id: "x", baseId: "x", olderBaseIds: [] },
       mayWrite: async () => {},
       failures,
       ownCheckpoint: NO_OWN_CHECKPOINT,

@@ -1,7 +1,7 @@
 /** Secrets are compared in a time that does not depend on where they differ. */
 import { timingSafeEqual } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import type { RunningServer } from "../../src/server/index.ts";
 
 vi.mock("node:crypto", async (original) => {
   const crypto = await original<typeof import("node:crypto")>();
@@ -11,6 +11,9 @@ vi.mock("node:crypto", async (original) => {
 let server: RunningServer;
 
 beforeAll(async () => {
+  // Other files of this process may have loaded the modules, which then know the real function.
+  vi.resetModules();
+  const { openServer, readConfig } = await import("../../src/server/index.ts");
   const admin = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
   const { configuration, ...config } = readConfig({ port: 0, store: "memory" }, admin);
   const handlers = ["proxy", "cookie", "default"];
@@ -35,7 +38,10 @@ beforeAll(async () => {
   }
 });
 
-afterAll(() => server.stop());
+afterAll(async () => {
+  await server.stop();
+  vi.resetModules();
+});
 
 beforeEach(() => {
   vi.mocked(timingSafeEqual).mockClear();

@@ -4,7 +4,13 @@
  * Documents without attachments travel in bulk. Design documents travel alone, so that a refusal affects only them.
  * Documents with attachments travel alone as well: their bytes are streamed and never held.
  */
-import { forEachConcurrent, type Runtime, Semaphore, utf8Encode } from "../../base/index.ts";
+import {
+  forEachConcurrent,
+  inSpan,
+  type Runtime,
+  Semaphore,
+  utf8Encode,
+} from "../../base/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";
 import {
   type BulkReadResult,
@@ -93,7 +99,12 @@ export class BatchCopier {
    * if the job passes over those; else it is tried until it arrives, or the first failure is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
-    const failures = await this.#tryOnce(changes, this.#copierTurns, signal);
+    const failures = await inSpan(
+      this.#runtime.spans,
+      "replication.batch",
+      () => ({ "replication.documents": changes.length }),
+      () => this.#tryOnce(changes, this.#copierTurns, signal),
+    );
     const [first] = failures;
     if (first === undefined) return;
     const { failurePolicy } = this.#options;

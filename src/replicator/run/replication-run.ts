@@ -9,6 +9,7 @@
 import {
   BoundedQueue,
   errorCode,
+  inSpan,
   OperationalError,
   type Runtime,
   randomHex,
@@ -63,7 +64,7 @@ export interface ReplicationRunParts {
   readonly source: Endpoint;
   readonly target: Endpoint;
   readonly replication: Replication;
-  readonly ids: Pick<ReplicationId, "baseId" | "olderBaseIds">;
+  readonly ids: Pick<ReplicationId, "id" | "baseId" | "olderBaseIds">;
   /** Called before checkpoints are written: throws when the run has lost the right to. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: RunFailures;
@@ -132,7 +133,17 @@ export class ReplicationRun {
    * Runs to the end, and retries failures on request meanwhile. Rejects with the first failure, or with the signal's reason unless that
    * is a StopRequest.
    */
-  async run(signal: AbortSignal): Promise<ReplicationEnding> {
+  run(signal: AbortSignal): Promise<ReplicationEnding> {
+    const { runtime, source, target, ids } = this.#parts;
+    const attributes = () => ({
+      "replication.id": ids.id,
+      "replication.source": source.shownUrl,
+      "replication.target": target.shownUrl,
+    });
+    return inSpan(runtime.spans, "replication.run", attributes, () => this.#run(signal));
+  }
+
+  async #run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { source, target, ids, ownCheckpoint } = this.#parts;
     let checkpoints: Checkpoints | undefined;
     try {

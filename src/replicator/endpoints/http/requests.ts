@@ -27,6 +27,7 @@ import {
   withRateLimit,
   withRedirects,
   withRetry,
+  withSpans,
   withTimeLimit,
 } from "../../../http-client/index.ts";
 import { maskCredentials } from "../../../protocol/index.ts";
@@ -120,7 +121,8 @@ export class HttpRequests {
     // What a user gave as a header may be a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
-    const watched = activity === undefined ? parts.fetch : withActivity(parts.fetch, activity);
+    const spanned = withSpans(parts.runtime, parts.fetch);
+    const watched = activity === undefined ? spanned : withActivity(spanned, activity);
     const redirected = withRedirects(watched, { secretHeaders });
     const feedConnection = { ...this.#connection, isFeed: true };
     const connected = withConnection(redirected, ({ url }) =>
