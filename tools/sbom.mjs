@@ -1,0 +1,28 @@
+/**
+ * `npm run sbom`: prints a bill of materials (CycloneDX) of what a server runs with. `npm sbom --omit dev` leaves out packages that
+ * a tool of development could use as well, so the tools are taken out here.
+ */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const flags = ["sbom", "--package-lock-only", "--sbom-format", "cyclonedx"];
+const { stdout, stderr, status } = spawnSync("npm", flags, {
+  cwd: root,
+  encoding: "utf8",
+  maxBuffer: 64 * 2 ** 20,
+});
+if (status !== 0) {
+  process.stderr.write(stderr);
+  process.exit(1);
+}
+const bill = JSON.parse(stdout);
+const isTool = ({ properties = [] }) =>
+  properties.some(({ name, value }) => name === "cdx:npm:package:development" && value === "true");
+const tools = new Set(bill.components.filter(isTool).map((component) => component["bom-ref"]));
+const isKept = (reference) => !tools.has(reference);
+bill.components = bill.components.filter((component) => isKept(component["bom-ref"]));
+bill.dependencies = bill.dependencies
+  .filter(({ ref }) => isKept(ref))
+  .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter(isKept) }));
+process.stdout.write(`${JSON.stringify(bill, null, 2)}\n`);
