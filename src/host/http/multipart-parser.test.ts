@@ -38,3 +38,31 @@ test.each([0, 3, 20, 45, 50, 60, 80, TEXT.length - 3])(
     await expect(read(pieces(TEXT.slice(0, length), failure))).rejects.toThrow(failure);
   },
 );
+
+async function* endless(start: string, filler: string): AsyncIterable<Uint8Array> {
+  yield Buffer.from(start);
+  const piece = Buffer.from(filler.repeat(65_536 / filler.length));
+  for (;;) yield piece;
+}
+
+test.each([
+  ["no part", "x"],
+  ["no end of a part's headers", "--b\r\na: b\r\n"],
+])("a body in which there is %s fails whoever reads", async (_, start) => {
+  const reading = read(endless(start, "c: d\r\n  "));
+  await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
+});
+
+test("a part may be as long as it likes", async () => {
+  const length = 40 * 1024 * 1024;
+  const long = async function* () {
+    yield Buffer.from("--b\r\n\r\n");
+    for (let sent = 0; sent < length; sent += 65_536) yield Buffer.alloc(65_536, 0x61);
+    yield Buffer.from("\r\n--b--");
+  };
+  let count = 0;
+  for await (const { body } of parseMultipart(long(), "b")) {
+    for await (const chunk of body) count += chunk.length;
+  }
+  expect(count).toBe(length);
+});

@@ -10,6 +10,9 @@ type Event =
   | { readonly kind: "end" }
   | { readonly kind: "error"; readonly error: unknown };
 
+/** Bytes that may come in a row and belong to no part's body: headers, and what stands around the parts. No server sends a thousandth of them. */
+const AROUND_BYTES_MAX = 16 * 1024 * 1024;
+
 export async function* parseMultipart(
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
@@ -22,6 +25,17 @@ export async function* parseMultipart(
   };
   const dicer = new Dicer({ boundary });
   let current: Readable | undefined;
+  let aroundBytes = 0;
+  const bounded = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      yield chunk;
+      aroundBytes += chunk.length;
+      if (aroundBytes > AROUND_BYTES_MAX) throw new Error("There is no end of a part's headers");
+    }
+  };
+  const onPartRead = (): void => {
+    aroundBytes = 0;
+  };
   dicer.on("part", (stream) => {
     current = stream;
     const headers = new Map<string, string>();
@@ -30,7 +44,7 @@ export async function* parseMultipart(
     const announcePart = (): void => {
       if (announced) return;
       announced = true;
-      announce({ kind: "part", part: { headers, body: bytesOf(stream) } });
+      announce({ kind: "part", part: { headers, body: bytesOf(stream, onPartRead) } });
     };
     stream.on("header", (header: object) => {
       for (const [name, values] of Object.entries(header as Record<string, string[]>)) {
@@ -44,7 +58,7 @@ export async function* parseMultipart(
   });
   dicer.on("finish", () => announce({ kind: "end" }));
   dicer.on("error", (error: unknown) => announce({ kind: "error", error }));
-  const source = Readable.from(chunks, { objectMode: false });
+  const source = Readable.from(bounded(), { objectMode: false });
   source.on("error", (error) => {
     announce({ kind: "error", error });
     // The reader of a part would wait for ever: the parser is not told when a source breaks off.
@@ -80,9 +94,12 @@ function decoded(value: string): string {
 }
 
 /** Of one part; a body that ends in it fails its reader in the protocol's words. */
-async function* bytesOf(part: Readable): AsyncIterable<Uint8Array> {
+async function* bytesOf(part: Readable, onRead: () => void): AsyncIterable<Uint8Array> {
   try {
-    yield* part;
+    for await (const chunk of part) {
+      onRead();
+      yield chunk;
+    }
   } catch (error) {
     throw malformed(error);
   }
