@@ -37,10 +37,10 @@ function attachmentPart(
 ): WrittenPart {
   const headers: [string, string][] = [
     ["Content-Disposition", `attachment; filename="${quotable(name)}"`],
-    ["Content-Type", contentType],
+    ["Content-Type", headerText(contentType)],
     ["Content-Length", String(length)],
   ];
-  if (encoding !== undefined) headers.push(["Content-Encoding", encoding]);
+  if (encoding !== undefined) headers.push(["Content-Encoding", headerText(encoding)]);
   return {
     headers,
     length,
@@ -54,5 +54,10 @@ function attachmentPart(
 
 /** A name as the content of a quoted string in a header. */
 function quotable(name: string): string {
-  return name.replace(/[\r\n]/g, " ").replace(/["\\]/g, "\\$&");
+  return headerText(name).replace(/["\\]/g, "\\$&");
+}
+
+/** A text of the source as the value of a header, which it cannot end. */
+function headerText(text: string): string {
+  return text.replace(/[\r\n\0]/g, " ");
 }
