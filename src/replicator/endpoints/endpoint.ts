@@ -12,6 +12,12 @@ import type { Selection } from "../request/replication.ts";
 /** A place in the source's changes: opaque, any JSON value. Never compared, never parsed. 0 is before everything. */
 export type SourceSequence = unknown;
 
+/**
+ * Of a sequence as JSON. Checkpoints keep 150 of them, and a job a few more. CouchDB's have some hundred characters, and thousands in a
+ * cluster of hundreds of shards.
+ */
+export const SEQUENCE_LENGTH_MAX = 32_768;
+
 export interface EndpointInfo {
   readonly updateSequence: SourceSequence;
   /** Differs when the database was deleted and created again; `"0"` from servers that do not say. */

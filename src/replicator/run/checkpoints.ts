@@ -6,6 +6,7 @@ import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import {
   type CommonAncestry,
   commonAncestry,
+  parseReplicationLog,
   passedFailures,
   type ReplicationLog,
 } from "./replication-log.ts";
@@ -179,7 +180,7 @@ function sameStartTime(before: string, now: string | undefined): boolean {
 }
 
 function parseLog(record: FoundRecord | undefined): ReplicationLog | undefined {
-  return record && JSON.parse(record.body);
+  return record && parseReplicationLog(record.body);
 }
 
 function sameJson(left: JsonText, right: JsonText): boolean {

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { NO_STATISTICS } from "../jobs/replication-statistics.ts";
 import { httpDate } from "../times.ts";
-import { commonAncestry, nextLog, type ReplicationLogEntry } from "./replication-log.ts";
+import {
+  commonAncestry,
+  nextLog,
+  parseReplicationLog,
+  type ReplicationLogEntry,
+} from "./replication-log.ts";
 
 function entry(session: string, recorded: unknown): ReplicationLogEntry {
   return {
@@ -63,4 +68,42 @@ test("a run owns one entry, and fifty are kept", () => {
 
 test("dates are RFC 1123", () => {
   expect(httpDate(Date.UTC(2013, 9, 10, 5, 56, 38))).toBe("Thu, 10 Oct 2013 05:56:38 GMT");
+});
+
+test.each([
+  "[]",
+  "5",
+  "{}",
+  '{"session_id":5,"source_last_seq":7}',
+  '{"session_id":"a","source_last_seq":"@"}',
+])("%s is no log", (text) => {
+  expect(parseReplicationLog(text.replace("@", "s".repeat(40_000)))).toBeUndefined();
+});
+
+test("of a log that anybody may have written, fifty entries count, and figures that are some", () => {
+  const odd = [
+    null,
+    5,
+    {},
+    { ...entry("a", 1), session_id: 5 },
+    { ...entry("b", "s".repeat(40_000)) },
+  ];
+  const long = Array.from({ length: 100_000 }, (_, index) => entry(`s-${index}`, index));
+  const poisoned = {
+    ...entry("c", 7),
+    docs_read: -5,
+    docs_written: "many",
+    doc_write_failures: 1e99,
+  };
+  const text = JSON.stringify({ session_id: "x", history: [...odd, poisoned, ...long], more: "x" });
+  const log = parseReplicationLog(text);
+  expect(log).toMatchObject({ session_id: "x" });
+  expect(log).not.toHaveProperty("more");
+  expect(log?.history?.[0]).toEqual(entry("c", 7));
+  expect(log?.history).toHaveLength(45);
+});
+
+test("what we write is read as it was written", () => {
+  const log = { session_id: "b", source_last_seq: [9, "x"], history: [entry("b", [9, "x"])] };
+  expect(parseReplicationLog(JSON.stringify(log))).toEqual(log);
 });

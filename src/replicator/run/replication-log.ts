@@ -3,13 +3,16 @@
  * replication protocol, "Find Common Ancestry"). Pure: parsing a log, the common ancestry of two logs, and the next
  * log.
  */
-import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { JsonText } from "../../base/index.ts";
+import { SEQUENCE_LENGTH_MAX, type SourceSequence } from "../endpoints/endpoint.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
 import { httpDate } from "../times.ts";
 
 /** CouchDB keeps as many entries. */
 const HISTORY_LENGTH_MAX = 50;
+/** Of a session, or of a time. */
+const TEXT_LENGTH_MAX = 100;
 
 /** An entry of the history, as on the wire. */
 export interface ReplicationLogEntry {
@@ -49,6 +52,82 @@ export interface CommonAncestry {
 }
 
 const NOTHING: CommonAncestry = { sequence: 0, history: [] };
+
+/** What the text of a `_local` document says, whoever wrote it. What is no log, or no entry of one, is left out. */
+export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
+  const log = asMembers(JSON.parse(text));
+  const { source_last_seq, replication_id_version, history } = log;
+  const session_id = textOf(log.session_id);
+  if (session_id === undefined || !isSequence(source_last_seq ?? 0)) return undefined;
+  const entries: readonly unknown[] = Array.isArray(history) ? history : [];
+  return {
+    session_id,
+    ...(source_last_seq === undefined ? {} : { source_last_seq }),
+    ...(typeof replication_id_version === "number" ? { replication_id_version } : {}),
+    ...parseLegacy(log),
+    history: entries.slice(0, HISTORY_LENGTH_MAX).flatMap(parseEntry),
+  };
+}
+
+/** What only replications by document ids have. */
+function parseLegacy(log: Members): Partial<ReplicationLog> {
+  const start_time = textOf(log.start_time);
+  const end_time = textOf(log.end_time);
+  if (start_time === undefined || end_time === undefined) return {};
+  return {
+    start_time,
+    end_time,
+    docs_read: countOf(log.docs_read),
+    docs_written: countOf(log.docs_written),
+    doc_write_failures: countOf(log.doc_write_failures),
+  };
+}
+
+/** One entry, or none. */
+function parseEntry(json: unknown): ReplicationLogEntry[] {
+  const entry = asMembers(json);
+  const session_id = textOf(entry.session_id);
+  const { start_last_seq = 0, end_last_seq = 0, recorded_seq } = entry;
+  const sequences = [start_last_seq, end_last_seq, recorded_seq];
+  if (session_id === undefined || !sequences.every(isSequence)) return [];
+  return [
+    {
+      session_id,
+      start_time: textOf(entry.start_time) ?? "",
+      end_time: textOf(entry.end_time) ?? "",
+      start_last_seq,
+      end_last_seq,
+      recorded_seq,
+      missing_checked: countOf(entry.missing_checked),
+      missing_found: countOf(entry.missing_found),
+      docs_read: countOf(entry.docs_read),
+      docs_written: countOf(entry.docs_written),
+      doc_write_failures: countOf(entry.doc_write_failures),
+      ...(entry.bulk_get_docs === undefined ? {} : { bulk_get_docs: countOf(entry.bulk_get_docs) }),
+      ...(entry.bulk_get_attempts === undefined
+        ? {}
+        : { bulk_get_attempts: countOf(entry.bulk_get_attempts) }),
+    },
+  ];
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function asMembers(json: unknown): Members {
+  return typeof json === "object" && json !== null ? (json as Members) : {};
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value.length <= TEXT_LENGTH_MAX ? value : undefined;
+}
+
+function countOf(value: unknown): number {
+  return Number.isSafeInteger(value) ? Math.max(0, value as number) : 0;
+}
+
+function isSequence(value: unknown): boolean {
+  return value !== undefined && JSON.stringify(value).length <= SEQUENCE_LENGTH_MAX;
+}
 
 /** What both sides agree on. `undefined` stands for a side without a log. */
 export function commonAncestry(
