@@ -55,9 +55,9 @@ export function jsonKind(
   return "number";
 }
 
-/** Throws a SyntaxError when `text` is not JSON. */
-export function validateJson(text: string): void {
-  outlineJson(text, { depthMax: 0 });
+/** Throws a SyntaxError when `json`, a text or its UTF-8, is not JSON. */
+export function validateJson(json: string | Uint8Array): void {
+  outlineJson(json, { depthMax: 0 });
 }
 
 /** The members of the object that `text` holds, in order, repeated names included. Throws a SyntaxError for any other text. */

@@ -8,13 +8,13 @@ export interface Reply {
 }
 
 /** Answers with what `answer` says, and keeps what it was asked. */
-export function openServer(answer: (request: FetchRequest) => Reply) {
+export function openServer(answer: (request: FetchRequest) => Reply | Promise<Reply>) {
   const requests: FetchRequest[] = [];
   return {
     requests,
     fetch: async (request: FetchRequest): Promise<FetchResponse> => {
       requests.push(request);
-      const { status, headers = {}, body = "" } = answer(request);
+      const { status, headers = {}, body = "" } = await answer(request);
       return {
         status,
         headers: new Map(Object.entries(headers)),

@@ -2,7 +2,7 @@
  * One HTTP request, as a function. Retries, credentials and limits are functions from fetch to fetch (`with-…`), so
  * each is one idea and all can be combined.
  */
-import { concatBytes, OperationalError, utf8Decode } from "../base/index.ts";
+import { concatBytes, OperationalError } from "../base/index.ts";
 import type { Connection } from "./connection.ts";
 
 /** A body that can be produced again when a request is repeated. */
@@ -63,14 +63,36 @@ export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
-/** The whole body. */
-export async function readBytes(response: FetchResponse): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of response.body) chunks.push(chunk);
-  return concatBytes(chunks);
+/** The whole body; undefined when it has more than `byteCountMax` bytes, of which the rest is not read. */
+export async function readBytes(
+  { body }: Pick<FetchResponse, "body">,
+  byteCountMax: number,
+): Promise<Uint8Array | undefined> {
+  const { chunks, isWhole } = await readChunks(body, byteCountMax);
+  return isWhole ? concatBytes(chunks) : undefined;
 }
 
-/** The whole body as text. */
-export async function readText(response: FetchResponse): Promise<string> {
-  return utf8Decode(await readBytes(response));
+/** Of a text that is short: an error, a grant. */
+const TEXT_BYTES_MAX = 1_048_576;
+
+/** The body as text, for people or as JSON that is short: a mebibyte of it at most. What is no UTF-8 stands there as U+FFFD. */
+export async function readText({ body }: Pick<FetchResponse, "body">): Promise<string> {
+  return decoder.decode(concatBytes((await readChunks(body, TEXT_BYTES_MAX)).chunks));
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** Pieces up to the one that would be too much. */
+async function readChunks(
+  body: AsyncIterable<Uint8Array>,
+  byteCountMax: number,
+): Promise<{ readonly chunks: readonly Uint8Array[]; readonly isWhole: boolean }> {
+  const chunks: Uint8Array[] = [];
+  let byteCount = 0;
+  for await (const chunk of body) {
+    byteCount += chunk.length;
+    if (byteCount > byteCountMax) return { chunks, isWhole: false };
+    chunks.push(chunk);
+  }
+  return { chunks, isWhole: true };
 }

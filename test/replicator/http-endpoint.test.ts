@@ -19,7 +19,7 @@ import {
 const { signal } = new AbortController();
 
 function open(
-  answer: (request: FetchRequest) => Reply,
+  answer: (request: FetchRequest) => Reply | Promise<Reply>,
   {
     tls = REPLICATOR_CONFIG_DEFAULT.tls,
     retryCountMax = 0,
@@ -257,6 +257,102 @@ test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
     await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
   },
 );
+
+const LONG = " ".repeat(65 * 1024 * 1024);
+
+test("an answer that is longer than any may be ends the request, and a bulk read is no use then", async () => {
+  let count = 0;
+  const endpoint = open(
+    () => {
+      count++;
+      return { status: 200, body: LONG };
+    },
+    { retryCountMax: 3 },
+  );
+  await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "answer_too_long" });
+  expect(await endpoint.readRevisions(asked, signal)).toBeUndefined();
+  const request = { id: "a", revision: "1-a", ancestors: [] };
+  const reading = endpoint.readRevision(request, async () => {}, signal);
+  await expect(reading).rejects.toMatchObject({ error: "document_too_large" });
+  expect(count).toBe(3);
+});
+
+test.each([
+  '{"b":{"missing":["1-a"]}}',
+  '{"a":{"missing":["1-b"]}}',
+  '{"a":{"missing":5}}',
+  '{"a":null}',
+  '{"a":{"missing":["1-a"],"possible_ancestors":5}}',
+])("the answer %s about what is missing of a is none", async (body) => {
+  const endpoint = open(() => ({ status: 200, body }));
+  const asking = endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal);
+  await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed" });
+});
+
+test("what is missing is told as it was asked for, however the server writes it", async () => {
+  const body = '{"a":{"missing":["1-ab","1-ab"],"possible_ancestors":["1-c",5,"x"]}}';
+  const endpoint = open(() => ({ status: 200, body }));
+  const missing = await endpoint.missingRevisions(new Map([["a", ["1-AB", "1-b"]]]), signal);
+  expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
+});
+
+test("errors that are no texts, or long ones, are told in a few words", async () => {
+  const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
+  const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));
+  const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
+  const [failure] = await endpoint.writeDocuments(documents, signal);
+  expect(failure).toMatchObject({ status: undefined, error: '{"toString":1}' });
+  expect(failure?.reason.length).toBeLessThan(2_000);
+  const broken = open(() => ({ status: 400, body: '{"error":{"toString":1},"reason":[1]}' }));
+  const asking = broken.missingRevisions(new Map([["a", ["1-a"]]]), signal);
+  const reason = '400 from http://host/db/_revs_diff {"toString":1}: [1]';
+  await expect(asking).rejects.toMatchObject({ reason });
+});
+
+test.each([
+  ["nested deeply", `${"[".repeat(2_000)}${"]".repeat(2_000)}`],
+  ["long", `"${"s".repeat(40_000)}"`],
+])("a sequence that is %s is none", async (_, sequence) => {
+  for (const body of [
+    `{"results":[{"seq":${sequence},"id":"a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
+    `{"results":[],"last_seq":${sequence}}`,
+  ]) {
+    const endpoint = open(() => ({ status: 200, body }));
+    await expect(changesOf(endpoint, { kind: "all" })).rejects.toMatchObject({
+      code: expect.stringMatching(/^(REPLICATOR_ENDPOINT_FAILED|HTTP_REQUEST_FAILED)$/),
+    });
+  }
+});
+
+test("a source that sends another document than was asked for has not sent it", async () => {
+  const body = '[{"ok":{"_id":"b","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]';
+  const endpoint = open(() => ({ status: 200, body }));
+  const request = { id: "a", revision: "1-a", ancestors: [] };
+  const reading = endpoint.readRevision(request, async () => {}, signal);
+  await expect(reading).rejects.toMatchObject({ code: "REPLICATOR_DOCUMENT_INVALID" });
+});
+
+test("the type of an attachment ends no header", async () => {
+  let sent = "";
+  const endpoint = open(async ({ body }) => {
+    const { stream } = body as { stream(): AsyncIterable<Uint8Array> };
+    for await (const piece of stream()) sent += Buffer.from(piece).toString();
+    return { status: 201, body: "{}" };
+  });
+  const item = { name: "n", length: 1, contentType: "a/b\r\nx-more: 1", encoding: "g\r\n\r\nz" };
+  const attachments = async function* () {
+    yield { ...item, body: pieces() };
+  };
+  const text = '{"_id":"a","_rev":"1-a"}';
+  const document = { id: "a", text, hasStubs: false, outline: [item], attachments: attachments() };
+  await endpoint.writeDocument(document, signal);
+  expect(sent).toContain("Content-Type: a/b  x-more: 1\r\nContent-Length: 1\r\n");
+  expect(sent).toContain("Content-Encoding: g    z\r\n\r\n1");
+});
+
+async function* pieces(): AsyncIterable<Uint8Array> {
+  yield Buffer.from("1");
+}
 
 function textOf(body: FetchRequest["body"]): string {
   return Buffer.from(body as Uint8Array).toString();

@@ -15,7 +15,19 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
+/** Of the words for a failure, so much is kept with its job: enough for a sentence, too little for a document. */
+const ERROR_LENGTH_MAX = 200;
+const REASON_LENGTH_MAX = 2_000;
+
 export function describeFailure(error: unknown): ReplicationFailure {
+  const described = wordsOf(error);
+  return {
+    error: described.error.slice(0, ERROR_LENGTH_MAX),
+    reason: described.reason.slice(0, REASON_LENGTH_MAX),
+  };
+}
+
+function wordsOf(error: unknown): ReplicationFailure {
   if (error instanceof EndpointError) return { error: error.error, reason: error.reason };
   if (error instanceof ProtocolError) return { error: error.error, reason: error.reason };
   if (!(error instanceof OperationalError)) return { error: "error", reason: String(error) };

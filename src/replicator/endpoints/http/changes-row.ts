@@ -1,16 +1,22 @@
 /** A row of a server's changes feed. */
 import type { JsonValue } from "../../../base/index.ts";
-import type { ChangedDocument, SourceSequence } from "../endpoint.ts";
+import {
+  type ChangedDocument,
+  EndpointError,
+  SEQUENCE_LENGTH_MAX,
+  type SourceSequence,
+} from "../endpoint.ts";
 
 /** How many brackets are around a revision in a row, with that of the row. */
 export const REVISION_DEPTH = 3;
 
-/** The changes that rows tell of, in order. */
+/** The changes that rows tell of, in order. Throws an EndpointError when a sequence is too long. */
 export function changesOf(rows: readonly JsonValue[]): readonly ChangedDocument[] {
   const changes: ChangedDocument[] = [];
   for (const row of rows) {
     const id = row.member("id")?.string;
     // CouchDB skips rows without an id, too: there is nothing that could be asked for.
+    if (isTooLong(row.member("seq")?.length)) throw sequenceTooLong();
     if (id === undefined || id === "" || row.member("changes")?.isArray !== true) continue;
     changes.push(new ChangesRow(id, row));
   }
@@ -59,7 +65,23 @@ function sequenceOf(row: JsonValue): SourceSequence {
   return sequenceValue(row.member("seq"));
 }
 
-/** What a sequence in an answer says; undefined when it is not there. */
+/** What a sequence in an answer says; undefined when it is not there. Throws an EndpointError when it is too long. */
 export function sequenceValue(value: JsonValue | undefined): SourceSequence {
+  if (isTooLong(value?.length)) throw sequenceTooLong();
   return value === undefined ? undefined : (value.string ?? JSON.parse(value.text));
+}
+
+/** A sequence that is parsed. Throws an EndpointError when it is too long. */
+export function checkedSequence(sequence: SourceSequence): SourceSequence {
+  if (isTooLong(JSON.stringify(sequence)?.length)) throw sequenceTooLong();
+  return sequence;
+}
+
+function isTooLong(length = 0): boolean {
+  return length > SEQUENCE_LENGTH_MAX;
+}
+
+function sequenceTooLong(): EndpointError {
+  const reason = `a sequence of the source has more than ${SEQUENCE_LENGTH_MAX} characters`;
+  return new EndpointError("changes_req_failed", reason);
 }

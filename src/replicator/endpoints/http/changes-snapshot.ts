@@ -10,8 +10,8 @@ import { errorCode, JsonElements, type JsonValue, outlineJson } from "../../../b
 import type { FetchResponse } from "../../../http-client/index.ts";
 import type { ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
 import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
-import { changesOf, lastSequenceOf, REVISION_DEPTH } from "./changes-row.ts";
-import { asObject, isBroken, parseJson } from "./json-answer.ts";
+import { changesOf, checkedSequence, lastSequenceOf, REVISION_DEPTH } from "./changes-row.ts";
+import { asObject, isBroken, isNoAnswer, NESTING_MAX, parseJson } from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
 
 /** The longest row: a document with a million leaves. */
@@ -96,15 +96,16 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
     for await (const piece of response.body) {
       const whole = elements.push(piece);
       if (whole === undefined) continue;
-      yield outlineJson(whole, { depthMax: ROWS_DEPTH + REVISION_DEPTH }).elements();
+      const depthMax = ROWS_DEPTH + REVISION_DEPTH;
+      yield outlineJson(whole, { depthMax, nestingMax: NESTING_MAX }).elements();
     }
     text = elements.rest;
   } catch (error) {
-    if (error instanceof SyntaxError) throw requests.brokenOff("GET", path);
+    if (isNoAnswer(error)) throw requests.brokenOff("GET", path);
     throw error;
   }
   const rest = asObject(parseJson(text));
-  if (Array.isArray(rest?.results)) return rest.last_seq;
+  if (Array.isArray(rest?.results)) return checkedSequence(rest.last_seq);
   // A proxy may end a body in good order that broke off.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);

@@ -8,7 +8,7 @@ import type { ChangedDocument, ChangesItem, ChangesRequest, SourceSequence } fro
 import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
 import { changesOf, lastSequenceOf, REVISION_DEPTH, sequenceValue } from "./changes-row.ts";
 import { readChangesSnapshot } from "./changes-snapshot.ts";
-import { outlineAnswer } from "./json-answer.ts";
+import { NESTING_MAX, outlineAnswer } from "./json-answer.ts";
 import type { HttpRequests } from "./requests.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
@@ -50,7 +50,10 @@ async function* readPages(
       items.push({ kind: "position", sequence: page.lastSequence });
     }
     if (items.length > 0) yield items;
-    since = ended ? page.lastSequence : page.lastRowSequence;
+    const next = ended ? page.lastSequence : page.lastRowSequence;
+    // A server that answers at once although nothing is new would be asked without end.
+    if (sameSequence(next, since)) await requests.pause(signal);
+    since = next;
   }
 }
 
@@ -80,7 +83,7 @@ async function readPage(
 
 /** The answer as `parseChangesPage` takes it; undefined for what is no JSON. */
 function outlineChanges(body: Uint8Array): JsonValue | undefined {
-  return outlineAnswer(body, ROWS_DEPTH + REVISION_DEPTH);
+  return outlineAnswer(body, ROWS_DEPTH + REVISION_DEPTH, NESTING_MAX);
 }
 
 function parseChangesPage(

@@ -7,11 +7,17 @@ import {
   type MultipartParser,
   type WireAttachment,
 } from "../../../protocol/index.ts";
-import type { BulkReadResult, RevisionRequest, StreamedDocument } from "../endpoint.ts";
+import {
+  type BulkReadResult,
+  EndpointError,
+  InvalidDocumentError,
+  type RevisionRequest,
+  type StreamedDocument,
+} from "../endpoint.ts";
 import { suspicionOf } from "../suspicion.ts";
 import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
 import { readOpenRevisions } from "./open-revisions.ts";
-import type { Answer, HttpRequests } from "./requests.ts";
+import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 
 /** CouchDB keeps request lines below this (`couch_replicator_api_wrap`); ancestors beyond it are left out. */
 const URL_LENGTH_MAX = 7000;
@@ -40,8 +46,9 @@ export class HttpDocumentReader {
       const parse = outlineBulkGet;
       answer = await this.#requests.ask("POST", path, { body, parse, once, signal });
     } catch (error) {
-      if (!(await this.#isThere(error, signal))) throw error;
-      // It breaks off over one of them, or takes too long for all: each is to be asked for alone.
+      const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
+      if (!isLong && !(await this.#isThere(error, signal))) throw error;
+      // It breaks off over one of them, is too much at once, or takes too long for all: each is to be asked for alone.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests) : undefined;
@@ -92,7 +99,10 @@ export class HttpDocumentReader {
         readAttachment: (document, attachment) =>
           this.#readAttachment(request.id, document, attachment, signal),
       },
-      consume,
+      (document) => {
+        if (document.id === request.id) return consume(document);
+        throw new InvalidDocumentError("bad_request", "The source sent another document");
+      },
     );
   }
 

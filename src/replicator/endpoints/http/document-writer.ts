@@ -10,7 +10,7 @@ import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from 
 import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
 import { documentUpload } from "./document-upload.ts";
-import { parseObject, serverAnswer } from "./json-answer.ts";
+import { parseObject, serverAnswer, shown } from "./json-answer.ts";
 import type { Answer, HttpRequests } from "./requests.ts";
 
 /** Answers to a whole `_bulk_docs` that may concern one document of it, and what is said of that when the server says nothing. */
@@ -100,8 +100,8 @@ function batchRefusal({ id, text: sent }: PlainDocument, { status, text }: Answe
     id,
     revision: namedRevision(sent),
     status,
-    error: typeof error === "string" ? error : (BATCH_REFUSALS.get(status) ?? "bad_request"),
-    reason: typeof reason === "string" ? reason : "",
+    error: typeof error === "string" ? shown(error) : (BATCH_REFUSALS.get(status) ?? "bad_request"),
+    reason: typeof reason === "string" ? shown(reason) : "",
   };
 }
 
@@ -147,11 +147,16 @@ function bulkFailures(
       failures.push({
         id: String(id),
         revision,
-        status: typeof status === "number" ? status : refusalStatus(String(error)),
-        error: String(error),
-        reason: typeof reason === "string" ? reason : JSON.stringify(reason ?? ""),
+        status: isStatus(status) ? status : refusalStatus(shown(error)),
+        error: shown(error),
+        reason: shown(reason ?? ""),
       });
     }
   }
   return failures;
+}
+
+/** Whether a member of a row is an HTTP status. */
+function isStatus(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 100 && (value as number) <= 599;
 }

@@ -31,8 +31,9 @@ import { readHttpChanges } from "./changes.ts";
 import { sequenceText } from "./changes-request.ts";
 import { HttpDocumentReader } from "./document-reader.ts";
 import { HttpDocumentWriter } from "./document-writer.ts";
-import { asObject } from "./json-answer.ts";
+import { asObject, shown } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
+import { missingOf } from "./revisions-difference.ts";
 
 /** A server may hold a page of changes back for a third of the silence that ends a request; CouchDB's rule. */
 const FEED_TIMEOUT_RATIO = 1 / 3;
@@ -50,12 +51,6 @@ export interface HttpEndpointParts extends HttpRequestsParts {
   readonly spending?: EndpointSpending | undefined;
   /** Silence after which a run counts as stalled; absent: no run is checked. */
   readonly stallTimeoutMs?: number;
-}
-
-/** A row of a `_revs_diff` answer. */
-interface LackingRevisions {
-  readonly missing: readonly string[];
-  readonly possible_ancestors?: readonly string[];
 }
 
 export class HttpEndpoint implements Endpoint {
@@ -91,7 +86,7 @@ export class HttpEndpoint implements Endpoint {
     }
     return {
       updateSequence: body.update_seq,
-      instanceStartTime: String(body.instance_start_time ?? "0"),
+      instanceStartTime: startTimeOf(body.instance_start_time),
     };
   }
 
@@ -112,7 +107,7 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#requests.ask("GET", path, { signal });
     if (response.status !== 200) return undefined;
     const pending = asObject(response.json)?.pending;
-    return typeof pending === "number" ? pending : undefined;
+    return Number.isSafeInteger(pending) ? Math.max(0, pending as number) : undefined;
   }
 
   async missingRevisions(
@@ -124,14 +119,9 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#requests.ask("POST", "_revs_diff", { body, once, signal });
     const { text, json } = response;
     const answer = response.status === 200 ? asObject(json) : undefined;
-    if (answer === undefined)
-      throw this.#requests.unexpected("revs_diff_failed", "_revs_diff", response, text);
-    const missing = new Map<string, MissingRevisions>();
-    for (const [id, lacking] of Object.entries(answer as Record<string, LackingRevisions>)) {
-      const { missing: revisions, possible_ancestors: ancestors = [] } = lacking;
-      missing.set(id, { missing: revisions, possibleAncestors: ancestors });
-    }
-    return missing;
+    const missing = answer && missingOf(answer, revisions);
+    if (missing !== undefined) return missing;
+    throw this.#requests.unexpected("revs_diff_failed", "_revs_diff", response, text);
   }
 
   async readRevisions(
@@ -155,9 +145,9 @@ export class HttpEndpoint implements Endpoint {
   async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = encodeDocumentId(id);
     const response = await this.#requests.ask("GET", path, { signal });
-    const { text } = response;
+    const { text, json } = response;
     if (response.status === 404) return undefined;
-    if (response.status !== 200)
+    if (response.status !== 200 || asObject(json) === undefined)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     return text;
   }
@@ -179,9 +169,9 @@ export class HttpEndpoint implements Endpoint {
   async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
     const path = `_local/${encodeURIComponent(id)}`;
     const response = await this.#requests.ask("GET", path, { signal });
-    const { text } = response;
+    const { text, json } = response;
     if (response.status === 404) return undefined;
-    if (response.status !== 200)
+    if (response.status !== 200 || asObject(json) === undefined)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     const { revision = "0-0", body } = parseWireDocument(text);
     return { revision, body: body.text };
@@ -217,7 +207,7 @@ export class HttpEndpoint implements Endpoint {
     const response = await this.#requests.ask("POST", path, { signal });
     const body = asObject(response.json);
     if (response.status === 201 && body?.instance_start_time !== undefined) {
-      return String(body.instance_start_time);
+      return startTimeOf(body.instance_start_time);
     }
     if (
       response.status === TIMED_OUT ||
@@ -228,6 +218,11 @@ export class HttpEndpoint implements Endpoint {
     // Some services have dropped the call: what they acknowledge is durable.
     return (await this.info(signal)).instanceStartTime;
   }
+}
+
+/** As `EndpointInfo` has it, of whatever a server says. */
+function startTimeOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? shown(value) : "0";
 }
 
 /** How long a server may hold a page of changes back: less than what ends the request, or the run. */

@@ -3,7 +3,6 @@
  * or multipart/related with the attachments after the document, or a JSON array.
  */
 import {
-  concatBytes,
   jsonKind,
   splitArray,
   splitObject,
@@ -11,7 +10,7 @@ import {
   validateJson,
 } from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
-import { type FetchResponse, readText } from "../../../http-client/index.ts";
+import { type FetchResponse, readBytes } from "../../../http-client/index.ts";
 import {
   type MultipartParser,
   type MultipartPart,
@@ -22,6 +21,7 @@ import {
   type WireDocument,
 } from "../../../protocol/index.ts";
 import { type AttachmentStream, InvalidDocumentError, type StreamedDocument } from "../endpoint.ts";
+import { ANSWER_BYTES_MAX } from "./requests.ts";
 
 export interface OpenRevisionsAnswer {
   readonly response: FetchResponse;
@@ -37,7 +37,7 @@ export async function readOpenRevisions(
 ): Promise<boolean> {
   const { response, parseMultipart } = answer;
   const { type, parameters } = parseMediaType(response.headers.get("content-type") ?? "");
-  if (type !== "multipart/mixed") return readArray(answer, await readText(response), consume);
+  if (type !== "multipart/mixed") return readArray(answer, await readJson(response), consume);
   let found = false;
   for await (const part of parseMultipart(response.body, boundaryOf(parameters))) {
     const partType = parseMediaType(part.headers.get("content-type") ?? "application/json");
@@ -46,9 +46,11 @@ export async function readOpenRevisions(
       found = true;
       continue;
     }
-    const text = await partText(part);
-    if (partType.parameters.has("error")) continue;
-    checkJson(text);
+    if (partType.parameters.has("error")) {
+      await drain(part.body);
+      continue;
+    }
+    const text = await readJson(part);
     // Its stubs are attachments that the target has: the server would have sent the others.
     await consume(withoutAttachments(text));
     found = true;
@@ -61,7 +63,6 @@ async function readArray(
   text: string,
   consume: (document: StreamedDocument) => Promise<void>,
 ): Promise<boolean> {
-  checkJson(text);
   if (jsonKind(text) !== "array") throw new ProtocolError(400, "bad_request", "Not an array");
   let found = false;
   for (const item of splitArray(text)) {
@@ -81,8 +82,7 @@ async function consumeRelated(
   const iterator = parts[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
-  const text = await partText(first.value);
-  checkJson(text);
+  const text = await readJson(first.value);
   const { id, attachments } = parseDocument(text);
   const following = attachments.filter(({ content }) => content.kind === "follows");
   const outline = following.map(describe);
@@ -91,7 +91,7 @@ async function consumeRelated(
     text,
     hasStubs: following.length < attachments.length,
     outline,
-    attachments: followingParts(iterator, outline),
+    attachments: followingParts(iterator, following),
   });
   for (let rest = await iterator.next(); rest.done !== true; rest = await iterator.next()) {
     await drain(rest.value.body);
@@ -100,10 +100,10 @@ async function consumeRelated(
 
 async function* followingParts(
   parts: AsyncIterator<MultipartPart>,
-  outline: readonly Omit<AttachmentStream, "body">[],
+  following: readonly WireAttachment[],
 ): AsyncIterable<AttachmentStream> {
-  const byName = new Map(outline.map((item) => [item.name, item]));
-  for (const [index] of outline.entries()) {
+  const byName = new Map(following.map((item) => [item.name, item]));
+  for (const [index] of following.entries()) {
     const next = await parts.next();
     if (next.done === true) {
       throw new ProtocolError(400, "bad_request", "An attachment that should follow is missing");
@@ -111,9 +111,9 @@ async function* followingParts(
     // A part may name its attachment; otherwise the order tells (RFC 2183).
     const disposition = next.value.headers.get("content-disposition");
     const name = disposition && parseMediaType(disposition).parameters.get("filename");
-    const item = (name && byName.get(name)) || outline[index];
+    const item = (name && byName.get(name)) || following[index];
     if (item === undefined) throw new ProtocolError(400, "bad_request", "Unknown attachment part");
-    yield { ...item, body: next.value.body };
+    yield { ...describe(item), body: bounded(item, next.value.body) };
   }
 }
 
@@ -136,7 +136,10 @@ function streamed(answer: OpenRevisionsAnswer, text: string): StreamedDocument {
     outline: stubs.map(describe),
     attachments: (async function* () {
       for (const stub of stubs) {
-        yield { ...describe(stub), body: answer.readAttachment(revision ?? "", stub) };
+        yield {
+          ...describe(stub),
+          body: bounded(stub, answer.readAttachment(revision ?? "", stub)),
+        };
       }
     })(),
   };
@@ -164,10 +167,26 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
   };
 }
 
+/** The bytes, up to the length that the document says they have: more of them might never end. */
+async function* bounded(
+  { encoding, length, encodedLength }: WireAttachment,
+  body: AsyncIterable<Uint8Array>,
+): AsyncIterable<Uint8Array> {
+  const byteCountMax = encoding === undefined ? length : encodedLength;
+  let byteCount = 0;
+  for await (const chunk of body) {
+    byteCount += chunk.length;
+    if (byteCount > (byteCountMax ?? Number.POSITIVE_INFINITY)) {
+      throw new ProtocolError(400, "bad_request", "An attachment is longer than its document says");
+    }
+    yield chunk;
+  }
+}
+
 /** An answer that broke off is one that did not come, and no fault of the document's. */
-function checkJson(text: string): void {
+function checkJson(json: Uint8Array): void {
   try {
-    validateJson(text);
+    validateJson(json);
   } catch (error) {
     throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
   }
@@ -195,10 +214,15 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-async function partText(part: MultipartPart): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of part.body) chunks.push(chunk);
-  return utf8Decode(concatBytes(chunks));
+/** The JSON of an answer, or of a part of it. */
+async function readJson(json: Pick<FetchResponse | MultipartPart, "body">): Promise<string> {
+  const bytes = await readBytes(json, ANSWER_BYTES_MAX);
+  if (bytes === undefined) {
+    const reason = `The document is longer than ${ANSWER_BYTES_MAX} bytes`;
+    throw new InvalidDocumentError("document_too_large", reason);
+  }
+  checkJson(bytes);
+  return utf8Decode(bytes);
 }
 
 async function drain(body: AsyncIterable<Uint8Array>): Promise<void> {

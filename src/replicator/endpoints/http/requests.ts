@@ -2,7 +2,7 @@
  * The requests of one endpoint: with its headers and credentials, at the rate that its server allows, repeated when an
  * answer is incomplete. Errors name the endpoint.
  */
-import { type Runtime, Utf8Text } from "../../../base/index.ts";
+import { EMPTY_BYTES, type Runtime } from "../../../base/index.ts";
 import {
   type Activity,
   basicAuthorization,
@@ -36,10 +36,16 @@ import { endpointUrl } from "../../request/endpoint-url.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
-import { isBroken, parseJson, parseObject, serverAnswer } from "./json-answer.ts";
+import { isBroken, parseJson, parseObject, serverAnswer, shown } from "./json-answer.ts";
+
+/** The longest answer that is held whole: what CouchDB takes as one request, and so more than a batch of usual documents. */
+export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Before an answer that broke off in its middle is asked for again. */
 const BREAK_PAUSE_MS = 250;
+
+/** The error of an answer that is longer than any may be. */
+export const ANSWER_TOO_LONG = "answer_too_long";
 
 const JSON_TYPE = { "content-type": "application/json", accept: "application/json" };
 
@@ -74,8 +80,9 @@ export interface RequestParts {
 /** A whole answer. */
 export interface Answer<Json = unknown> {
   readonly status: number;
+  /** What is no UTF-8 stands there as U+FFFD. */
   readonly text: string;
-  /** What the text says; undefined for what is no JSON. */
+  /** What the text says; undefined for what is no JSON, or is nested too deeply. */
   readonly json: Json | undefined;
 }
 
@@ -84,7 +91,7 @@ export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
-/** How an answer's body is looked at; undefined for what is no JSON. `JSON.parse` when absent. */
+/** How an answer's body is looked at; undefined for what is no JSON. `parseJson` when absent. */
 interface Parsing<Json> {
   readonly parse?: (body: Uint8Array) => Json | undefined;
 }
@@ -167,13 +174,14 @@ export class HttpRequests {
     path: string,
     parts: RequestParts & Parsing<Json>,
   ): Promise<Answer<Json>> {
-    let body = NO_BODY;
+    const { parse = parseJson as (body: Uint8Array) => Json | undefined } = parts;
+    let body: Uint8Array = EMPTY_BYTES;
     let json: Json | undefined;
     const fetchWhole: Fetch = async (request) => {
       const response = await this.#once(request);
-      body = Utf8Text.encoded(await readBytes(response));
-      json = parts.parse === undefined ? (parseJson(body.text) as Json) : parts.parse(body.bytes);
-      if (response.status < 300 && json === undefined && isBroken(body.text)) {
+      body = await this.readWhole(response, path);
+      json = parse(body);
+      if (response.status < 300 && json === undefined && isBroken(shownText(body))) {
         throw this.brokenOff(method, path);
       }
       return response;
@@ -188,7 +196,7 @@ export class HttpRequests {
       status,
       json,
       get text() {
-        return body.text;
+        return shownText(body);
       },
     };
   }
@@ -217,6 +225,14 @@ export class HttpRequests {
     this.#checkRate(response.status);
     if (response.status === 200) return { kind: "begun", begun: begun as T };
     return { kind: "refused", status: response.status, text: await readText(response) };
+  }
+
+  /** The whole body of an answer to this path. Throws an EndpointError `answer_too_long` when it is longer than any may be. */
+  async readWhole(response: FetchResponse, path: string): Promise<Uint8Array> {
+    const body = await readBytes(response, ANSWER_BYTES_MAX);
+    if (body !== undefined) return body;
+    const reason = `more than ${ANSWER_BYTES_MAX} bytes from ${this.shownUrl}${shownPath(path)}`;
+    throw new EndpointError(ANSWER_TOO_LONG, reason);
   }
 
   /** Lets a moment pass before an answer that broke off is asked for again. */
@@ -274,13 +290,17 @@ export class HttpRequests {
     text: string,
   ): EndpointError {
     const { error: theirs, reason } = parseObject(text) ?? {};
-    const said = theirs === undefined ? "" : ` ${String(theirs)}: ${String(reason)}`;
-    const shown = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
-    return new EndpointError(error, shown, { answer: serverAnswer(status, text) });
+    const said = theirs === undefined ? "" : ` ${shown(theirs)}: ${shown(reason)}`;
+    const reasonText = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
+    return new EndpointError(error, reasonText, { answer: serverAnswer(status, text) });
   }
 }
 
-const NO_BODY = Utf8Text.of("");
+const lenientDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+function shownText(body: Uint8Array): string {
+  return lenientDecoder.decode(body);
+}
 
 function shownPath(path: string): string {
   return path.replace(/\?.*$/s, "");
