@@ -35,7 +35,7 @@ export async function openNode({
   });
   const runtime = runtimeOver(system);
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const { endpoints, jobs, databases, replicator, scheduler, outages, removedDatabases } =
+  const { endpoints, jobs, databases, attachments, replicator, scheduler, ...services } =
     composeNode({
       runtime,
       kv,
@@ -51,11 +51,13 @@ export async function openNode({
     kv,
     jobs,
     databases,
+    attachments,
     endpoints,
     replicator,
     events,
     start(): void {
       const { signal } = stopping;
+      const { outages, removedDatabases } = services;
       const removing = removedDatabases.run(signal).catch(() => {});
       running = Promise.all([scheduler.run(signal), outages.run(signal), removing]).then(() => {});
     },

@@ -1,0 +1,232 @@
+/**
+ * A server on loopback that is asked as a source and as a target. Behind it is an API like ours that answers well; what it answers is
+ * changed on the way. Each run of a test has databases of its own, and a random stream of its own.
+ */
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { type OpenApi, openApi, SETTINGS } from "../api/api.fixture.ts";
+import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
+import { mutated, type PeerAnswer } from "./hostile-answers.ts";
+
+/** A peer that is asked more than so often in a run answers well from then on, so that the run ends. */
+const HOSTILE_COUNT_MAX = 150;
+
+export interface HostilePeer {
+  readonly api: OpenApi;
+  /** The database of that name as the run sees it. */
+  url(run: number, database: string): string;
+  /** Bytes of all bodies that were sent to the run. */
+  sentTo(run: number): Buffer;
+  /** Resolves when the run has asked for so many pages of changes that wait for more. */
+  polledBy(run: number, count: number): Promise<void>;
+  /** The longest body of which the run has read more than any limit allows, in bytes. */
+  readonly longestBytes: number;
+  close(): Promise<void>;
+}
+
+interface Visitor {
+  readonly random: SeededRandom;
+  readonly ratio: number;
+  readonly counts: Map<string, number>;
+  readonly sent: Buffer[];
+  askedCount: number;
+  pollCount: number;
+  readonly polled: Polled;
+}
+
+export async function openHostilePeer(seed: string): Promise<HostilePeer> {
+  const api = await openApi({ parts: { settings: { ...SETTINGS, compressesResponses: false } } });
+  const visitors = new Map<number, Visitor>();
+  const peer = { longestBytes: 0 };
+  const visitorOf = (run: number): Visitor => {
+    const known = visitors.get(run);
+    if (known !== undefined) return known;
+    const random = new SeededRandom(`${seed}/${run}`);
+    const ratio = random.pick([0.03, 0.1, 0.3, 0.6]);
+    const visitor = {
+      random,
+      ratio,
+      counts: new Map(),
+      sent: [],
+      askedCount: 0,
+      pollCount: 0,
+      polled: new Polled(),
+    };
+    visitors.set(run, visitor);
+    return visitor;
+  };
+  const answer = async (incoming: IncomingMessage): Promise<PeerAnswer> => {
+    const { host } = incoming.headers;
+    const [, run = "", rest = "/"] = /^\/(\d+)(\/.*)$/.exec(incoming.url ?? "") ?? [];
+    const sound = await soundAnswer(api, incoming, rest);
+    const visitor = visitorOf(Number(run));
+    const resource = rest.replace(/\?.*$/s, "").replace(/^\/[^/]*\/?/, "");
+    const name = `${incoming.method} ${resource}`;
+    const number = (visitor.counts.get(name) ?? 0) + 1;
+    visitor.counts.set(name, number);
+    const random = visitor.random.fork(`${name}/${number}`);
+    const isHostile = visitor.askedCount++ < HOSTILE_COUNT_MAX && random.chance(visitor.ratio);
+    const url = `http://${host}${incoming.url}`;
+    const given = isHostile ? mutated(sound, { url, resource }, random) : sound;
+    if (rest.includes("feed=longpoll")) {
+      visitor.pollCount++;
+      visitor.polled.tell();
+    }
+    visitor.sent.push(given.body.subarray(0, KEPT_BYTES_MAX));
+    return given;
+  };
+  const server = createServer((incoming) => {
+    const { socket } = incoming;
+    socket.on("error", () => {});
+    void answer(incoming)
+      .then((given) => send(socket, given))
+      .then((byteCount) => {
+        peer.longestBytes = Math.max(peer.longestBytes, byteCount);
+      })
+      .catch(() => socket.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    api,
+    url: (run, database) => `http://127.0.0.1:${port}/${run}/${database}`,
+    sentTo: (run) => Buffer.concat(visitorOf(run).sent),
+    async polledBy(run, count) {
+      const visitor = visitorOf(run);
+      while (visitor.pollCount < count) await visitor.polled.wait();
+    },
+    get longestBytes() {
+      return peer.longestBytes;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** Tells all who wait now. */
+class Polled {
+  #waiting: (() => void)[] = [];
+
+  wait(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  tell(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+}
+
+/** What is longer holds no documents. */
+const KEPT_BYTES_MAX = 4_000_000;
+
+async function soundAnswer(
+  { ask }: OpenApi,
+  incoming: IncomingMessage,
+  path: string,
+): Promise<PeerAnswer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming) chunks.push(chunk);
+  const headers = Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]);
+  const { status, bytes, ...answer } = await ask(`${incoming.method} ${path}`, {
+    headers: Object.fromEntries(headers),
+    body: Buffer.concat(chunks),
+  });
+  return {
+    status,
+    headers: Object.entries(answer.headers).map(([name, value]) => [name.toLowerCase(), value]),
+    body: bytes,
+    framing: { kind: "whole" },
+  };
+}
+
+/** Sends the answer as its framing says; how many bytes of the body were taken. */
+async function send(
+  socket: Socket,
+  { status, headers, body, framing }: PeerAnswer,
+): Promise<number> {
+  if (framing.kind === "raw") {
+    socket.end(body);
+    return 0;
+  }
+  const length = body.length + (framing.kind === "length" ? framing.off : 0);
+  const isChunked = framing.kind === "chunked" || framing.kind === "endless";
+  const sized = isChunked ? "transfer-encoding: chunked" : `content-length: ${length}`;
+  // A header that says it otherwise stands alone.
+  const saysSize = headers.some(
+    ([name]) => name === "content-length" || name === "transfer-encoding",
+  );
+  const lines = [
+    `HTTP/1.1 ${status} x`,
+    ...headers.map(([name, value]) => `${name}: ${value}`),
+    ...(saysSize ? [] : [sized]),
+    "connection: close",
+    "\r\n",
+  ];
+  socket.write(Buffer.from(lines.join("\r\n"), "latin1"));
+  if (framing.kind === "cut") {
+    socket.write(body.subarray(0, framing.byteCount), () => socket.resetAndDestroy());
+    return framing.byteCount;
+  }
+  if (framing.kind === "stall") {
+    socket.write(body.subarray(0, framing.byteCount));
+    return framing.byteCount;
+  }
+  if (framing.kind === "endless") return sendEndlessly(socket, body, framing);
+  if (!isChunked) return sendPieces(socket, body);
+  socket.end(Buffer.concat([chunk(body), Buffer.from("0\r\n\r\n")]));
+  return body.length;
+}
+
+function chunk(bytes: Uint8Array): Buffer {
+  if (bytes.length === 0) return Buffer.alloc(0);
+  return Buffer.concat([
+    Buffer.from(`${bytes.length.toString(16)}\r\n`),
+    bytes,
+    Buffer.from("\r\n"),
+  ]);
+}
+
+async function sendPieces(socket: Socket, body: Buffer): Promise<number> {
+  let byteCount = 0;
+  while (byteCount < body.length && !socket.destroyed) {
+    const piece = body.subarray(byteCount, byteCount + 65_536);
+    if (!(await written(socket, piece))) return byteCount;
+    byteCount += piece.length;
+  }
+  socket.end();
+  return byteCount;
+}
+
+async function sendEndlessly(
+  socket: Socket,
+  body: Buffer,
+  { filler, byteCountMax }: { readonly filler: Buffer; readonly byteCountMax: number },
+): Promise<number> {
+  let byteCount = body.length;
+  const piece = chunk(filler);
+  let isOpen = await written(socket, chunk(body));
+  while (isOpen && byteCount < byteCountMax) {
+    isOpen = await written(socket, piece);
+    byteCount += filler.length;
+  }
+  socket.resetAndDestroy();
+  return byteCount;
+}
+
+/** Resolves when the client has taken it; false when it has gone. */
+function written(socket: Socket, bytes: Uint8Array): Promise<boolean> {
+  return new Promise((resolve) => {
+    if (socket.destroyed) return resolve(false);
+    const onClose = (): void => resolve(false);
+    socket.once("close", onClose);
+    socket.write(bytes, (error) => {
+      socket.off("close", onClose);
+      resolve(error === undefined || error === null);
+    });
+  });
+}
