@@ -2,7 +2,7 @@
  * Erlang's external term format, as far as CouchDB hashes it for a replication id (`term_to_binary` with minor version
  * 1). With it a job that moves here from CouchDB keeps its id, and so finds its checkpoints.
  */
-import { concatBytes, utf8Encode } from "../../base/index.ts";
+import { Utf8Writer, utf8Encode } from "../../base/index.ts";
 
 /** A term. JavaScript's plain values do not tell their type: each term says which Erlang type it is. */
 export type Term =
@@ -11,13 +11,22 @@ export type Term =
   | { readonly charlist: string }
   | { readonly tuple: readonly Term[] }
   | { readonly list: readonly Term[] }
-  | { readonly number: number };
+  | { readonly number: number }
+  | EncodedTerm;
+
+/** The bytes of a term, without the version byte: for one that is part of several. */
+interface EncodedTerm {
+  readonly encoded: Uint8Array;
+}
 
 export const atom = (name: string): Term => ({ atom: name });
 export const binary = (text: string): Term => ({ binary: text });
 export const charlist = (text: string): Term => ({ charlist: text });
 export const tuple = (...items: Term[]): Term => ({ tuple: items });
 export const list = (items: readonly Term[]): Term => ({ list: items });
+
+/** Of a usual replication. */
+const ENCODED_BYTES_EXPECTED = 512;
 
 /** A JSON value as CouchDB holds it: an object is a tuple of one list of pairs, in the order of its members. */
 export function jsonTerm(value: unknown): Term {
@@ -30,35 +39,44 @@ export function jsonTerm(value: unknown): Term {
   return tuple(list(pairs.map(([name, item]) => tuple(binary(name), jsonTerm(item)))));
 }
 
+/** The same term, which is encoded now and never again. */
+export function encodeOnce(term: Term): EncodedTerm {
+  const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
+  append(writer, term);
+  return { encoded: writer.finish() };
+}
+
 /** The term's bytes, with the version byte before them. */
 export function encodeTerm(term: Term): Uint8Array {
-  const parts: Uint8Array[] = [Uint8Array.of(131)];
-  append(parts, term);
-  return concatBytes(parts);
+  const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
+  writer.bytes(Uint8Array.of(131));
+  append(writer, term);
+  return writer.finish();
 }
 
-function append(parts: Uint8Array[], term: Term): void {
-  if ("atom" in term) parts.push(tagged(100, 2, utf8Encode(term.atom)));
-  else if ("binary" in term) parts.push(tagged(109, 4, utf8Encode(term.binary)));
-  else if ("charlist" in term) appendCharlist(parts, term.charlist);
-  else if ("number" in term) parts.push(encodeNumber(term.number));
+function append(writer: Utf8Writer, term: Term): void {
+  if ("atom" in term) writer.bytes(tagged(100, 2, utf8Encode(term.atom)));
+  else if ("binary" in term) writer.bytes(tagged(109, 4, utf8Encode(term.binary)));
+  else if ("charlist" in term) appendCharlist(writer, term.charlist);
+  else if ("encoded" in term) writer.bytes(term.encoded);
+  else if ("number" in term) writer.bytes(encodeNumber(term.number));
   else if ("tuple" in term) {
-    parts.push(Uint8Array.of(104, term.tuple.length));
-    for (const item of term.tuple) append(parts, item);
-  } else appendList(parts, term.list);
+    writer.bytes(Uint8Array.of(104, term.tuple.length));
+    for (const item of term.tuple) append(writer, item);
+  } else appendList(writer, term.list);
 }
 
-function appendList(parts: Uint8Array[], items: readonly Term[]): void {
+function appendList(writer: Utf8Writer, items: readonly Term[]): void {
   if (items.length > 0) {
-    const bytes = items.map((item) => byteOf(item));
-    if (items.length <= 0xffff && bytes.every((byte) => byte !== undefined)) {
-      parts.push(tagged(107, 2, Uint8Array.from(bytes as number[])));
+    if (items.length <= 0xffff && items.every((item) => byteOf(item) !== undefined)) {
+      const bytes = items.map((item) => byteOf(item) as number);
+      writer.bytes(tagged(107, 2, Uint8Array.from(bytes)));
       return;
     }
-    parts.push(Uint8Array.of(108, ...bigEndian(items.length, 4)));
-    for (const item of items) append(parts, item);
+    writer.bytes(Uint8Array.of(108, ...bigEndian(items.length, 4)));
+    for (const item of items) append(writer, item);
   }
-  parts.push(Uint8Array.of(106));
+  writer.bytes(Uint8Array.of(106));
 }
 
 /** Erlang writes a list of bytes as a string, whatever it was meant to be. */
@@ -69,9 +87,9 @@ function byteOf(term: Term): number | undefined {
 }
 
 /** Erlang's texts are bytes: a character beyond ASCII is as many numbers as it has bytes. */
-function appendCharlist(parts: Uint8Array[], text: string): void {
+function appendCharlist(writer: Utf8Writer, text: string): void {
   appendList(
-    parts,
+    writer,
     Array.from(utf8Encode(text), (byte) => ({ number: byte })),
   );
 }
@@ -97,7 +115,11 @@ function encodeNumber(number: number): Uint8Array {
 }
 
 function tagged(tag: number, lengthBytes: number, bytes: Uint8Array): Uint8Array {
-  return concatBytes([Uint8Array.of(tag, ...bigEndian(bytes.length, lengthBytes)), bytes]);
+  const term = new Uint8Array(1 + lengthBytes + bytes.length);
+  term[0] = tag;
+  for (let at = 1; at <= lengthBytes; at++) term[at] = bytes.length >>> (8 * (lengthBytes - at));
+  term.set(bytes, 1 + lengthBytes);
+  return term;
 }
 
 function bigEndian(value: number, byteCount: number): number[] {

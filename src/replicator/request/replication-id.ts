@@ -12,6 +12,7 @@ import {
   atom,
   binary,
   charlist,
+  encodeOnce,
   encodeTerm,
   jsonTerm,
   list,
@@ -51,8 +52,10 @@ export function replicationId(
   const selection = selectionTerms(replication.selection, filterCode);
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
+  // It may have a hundred thousand ids, and is part of five hashes.
+  const encoded = selection.map(encodeOnce);
   const hash = (...prefix: readonly Term[]): string =>
-    context.digests.md5Hex(encodeTerm(list([...prefix, ...selection])));
+    context.digests.md5Hex(encodeTerm(list([...prefix, ...encoded])));
   const endpoints = (encode: EndpointEncoding): [Term, Term] => [
     encode(context, replication.source),
     encode(context, replication.target),
