@@ -35,6 +35,12 @@ export interface Batch {
 /** What carrying an edit out needs, or what became of it without that. */
 type Preparation = Prepared | WriteOutcome;
 
+/**
+ * Documents as they were loaded for an edit that wrote nothing, by id: for the next edit of the same document. A document that is
+ * full is large, and refuses thousands of edits of one batch.
+ */
+type UnchangedDocuments = Map<string, LoadedDocument>;
+
 export class BatchWriter {
   readonly #keys: DatabaseKeys;
   readonly #reader: DocumentReader;
@@ -56,8 +62,9 @@ export class BatchWriter {
   async write(batch: Batch, edits: readonly DocumentEdit[]): Promise<WriteOutcome[]> {
     await this.#counts.begin(batch.tx, batch.state, edits.length);
     const outcomes: WriteOutcome[] = new Array(edits.length);
+    const unchanged: UnchangedDocuments = new Map();
     for (const round of this.#rounds(edits)) {
-      const written = await this.#writeRound(batch, round);
+      const written = await this.#writeRound(batch, round, unchanged);
       for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
     }
     return outcomes;
@@ -84,10 +91,11 @@ export class BatchWriter {
   async #writeRound(
     batch: Batch,
     round: readonly { readonly edit: DocumentEdit }[],
+    unchanged: UnchangedDocuments,
   ): Promise<WriteOutcome[]> {
     const { tx, state } = batch;
     const edits = round.map(({ edit }) => edit);
-    const prepared = await this.#prepareAll(batch, edits);
+    const prepared = await this.#prepareAll(batch, edits, unchanged);
     let lefts: (Key | undefined)[];
     for (;;) {
       lefts = await this.#counts.prepareLeave(tx, state, prepared.map(storedPlace));
@@ -97,7 +105,7 @@ export class BatchWriter {
       });
       if (stale.length === 0) break;
       for (const [index] of stale) {
-        const again = await this.#prepareAll(batch, edits.slice(index, index + 1));
+        const again = await this.#prepareAll(batch, edits.slice(index, index + 1), new Map());
         prepared[index] = again[0] as Preparation;
       }
     }
@@ -118,16 +126,26 @@ export class BatchWriter {
   }
 
   /** What is to be known of each edit before it is carried out; most of it is there once the documents are loaded. */
-  async #prepareAll(batch: Batch, edits: readonly DocumentEdit[]): Promise<Preparation[]> {
+  async #prepareAll(
+    batch: Batch,
+    edits: readonly DocumentEdit[],
+    unchanged: UnchangedDocuments,
+  ): Promise<Preparation[]> {
     const { tx, state } = batch;
-    const ids = edits.flatMap(({ id }) => (id.startsWith(LOCAL_PREFIX) ? [] : [id]));
+    const isToLoad = ({ id }: DocumentEdit) => !id.startsWith(LOCAL_PREFIX) && !unchanged.has(id);
+    const ids = edits.flatMap((edit) => (isToLoad(edit) ? [edit.id] : []));
     const loaded = await this.#reader.loadMany(tx, ids);
     let next = 0;
     const areAsked = this.#hooks.some((hook) => hook.beforeWrite !== undefined);
     return mapAtOnce<DocumentEdit, Preparation>(edits, (edit) => {
       if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
-      const judged = this.#writer.judge(state, edit, loaded[next++] as LoadedDocument);
-      if (judged.kind === "outcome") return judged.outcome;
+      const document = unchanged.get(edit.id) ?? (loaded[next++] as LoadedDocument);
+      const judged = this.#writer.judge(state, edit, document);
+      if (judged.kind === "outcome") {
+        unchanged.set(edit.id, document);
+        return judged.outcome;
+      }
+      unchanged.delete(edit.id);
       if (areAsked) return this.#askHooks(batch, edit, judged);
       return this.#writer.prepare(tx, edit, judged);
     });

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { countKeys, type KeyCounts } from "../../../test/support/kv/counting-engine.ts";
+import { CONTEXT, openStore, replicated } from "../store.fixture.ts";
+
+test("edits that a document refuses are judged without reading it for each of them", async () => {
+  const store = await openStore();
+  const revision = (number: number) => `1-${number.toString(16).padStart(32, "0")}`;
+  const edits = (first: number, count: number) =>
+    Array.from({ length: count }, (_, index) => replicated("x", [revision(first + index)]));
+  for (let first = 0; first < 1000; first += 50) await store.edit(...edits(first, 50));
+  const readFor = (count: number): Promise<number> =>
+    store.write(async (tx, database) => {
+      const counts: KeyCounts = { readCount: 0, writtenCount: 0 };
+      countKeys(tx, counts);
+      const outcomes = await database.writeMany(tx, edits(1000, count), CONTEXT);
+      expect(outcomes.every(({ kind }) => kind === "rejected")).toBe(true);
+      return counts.readCount;
+    });
+  expect(await readFor(200)).toBe(await readFor(1));
+});
+
+test("an edit after one that was refused is judged by what the edits before it wrote", async () => {
+  const store = await openStore();
+  const hash = (digit: string) => digit.repeat(32);
+  const outcomes = await store.edit(
+    replicated("x", [`1-${hash("a")}`]),
+    replicated("x", [`1-${hash("a")}`]),
+    replicated("x", [`2-${hash("b")}`, `1-${hash("a")}`]),
+    replicated("x", [`2-${hash("b")}`, `1-${hash("a")}`]),
+    replicated("x", [`3-${hash("c")}`, `2-${hash("b")}`]),
+  );
+  expect(outcomes.map(({ kind }) => kind)).toEqual([
+    "written",
+    "known",
+    "written",
+    "known",
+    "written",
+  ]);
+});
