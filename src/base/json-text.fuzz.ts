@@ -11,6 +11,7 @@ import {
   splitObject,
   validateJson,
 } from "./json-text.ts";
+import { Turns } from "./turns.ts";
 
 /** JSON texts with white space where it is allowed. */
 const spaced = fc
@@ -109,6 +110,23 @@ test("a repeated name is found, however deep it stands and however it is spelled
     ),
   );
   expect(outlineJson('{"a":{"a":["a",{"a":"a"}]}}').repeatedName()).toBeUndefined();
+});
+
+test("many names are looked at in turns, with the same answer", async () => {
+  let gaveCount = 0;
+  const clock = {
+    nowMs: () => 0,
+    // Every turn is over as soon as it has begun.
+    monotonicMs: () => 1000 * gaveCount++,
+    sleep: async () => {},
+  };
+  const members = Array.from({ length: 25_000 }, (_, index) => `"n${index}":{"a":${index}}`);
+  const repeatedIn = (texts: readonly string[]) =>
+    outlineJson(`[1,{${texts.join(",")}}]`).repeatedNameInTurns(new Turns(clock));
+  expect(await repeatedIn(members)).toBeUndefined();
+  expect(gaveCount).toBeGreaterThan(25);
+  expect(await repeatedIn([...members, '"n7":0'])).toBe("n7");
+  expect(await repeatedIn([...members, '"x":{"b":1,"b":2}'])).toBe("b");
 });
 
 /** As JSON may spell any character. */

@@ -250,28 +250,52 @@ export class JsonValue {
 
   /** The first name that occurs twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
   repeatedName(): string | undefined {
-    const rows = this.#rows;
     const end = this.#at(NEXT);
     for (let row = this.#row; row < end; row += ROW_LENGTH) {
-      if (rows[row + NEXT] === row + ROW_LENGTH) continue;
-      if (this.#whole[rows[row + VALUE_START] as number] !== OPEN_BRACE) continue;
-      const repeated = this.#repeatedIn(row);
+      const search = this.#searchIn(row);
+      const repeated = search && this.#repeatedIn(search, Number.POSITIVE_INFINITY);
       if (repeated !== undefined) return repeated;
     }
     return undefined;
   }
 
-  /** Of the members of one object. */
-  #repeatedIn(object: number): string | undefined {
+  /** The same, of a value that may have any number of members. */
+  async repeatedNameInTurns(turns: Turns): Promise<string | undefined> {
+    const end = this.#at(NEXT);
+    if (end - this.#row <= TURN_ROWS * ROW_LENGTH) return this.repeatedName();
+    for (let row = this.#row; row < end; row += ROW_LENGTH) {
+      const search = this.#searchIn(row);
+      while (search !== undefined && search.row < search.end) {
+        if (turns.areDue) await turns.give();
+        const repeated = this.#repeatedIn(search, TURN_ROWS);
+        if (repeated !== undefined) return repeated;
+      }
+    }
+    return undefined;
+  }
+
+  /** A search among the members of an object; undefined for what is none, or has none. */
+  #searchIn(object: number): NameSearch | undefined {
     const rows = this.#rows;
     const first = object + ROW_LENGTH;
     const end = rows[object + NEXT] as number;
+    if (end === first || this.#whole[rows[object + VALUE_START] as number] !== OPEN_BRACE) {
+      return undefined;
+    }
     const isLarge = end - first > COMPARED_ROWS_MAX * ROW_LENGTH;
-    const names = isLarge ? new Set<string>() : undefined;
-    for (let row = first; row < end; row = rows[row + NEXT] as number) {
+    return { row: first, first, end, names: isLarge ? new Set() : undefined };
+  }
+
+  /** Goes on with a search, through so many members at most. */
+  #repeatedIn(search: NameSearch, countMax: number): string | undefined {
+    const { first, end, names } = search;
+    const rows = this.#rows;
+    for (let count = 0; count < countMax && search.row < end; count++) {
+      const { row } = search;
       const name = this.#name(row);
       if (names?.has(name) ?? this.#isNamed(name, first, row)) return name;
       names?.add(name);
+      search.row = rows[row + NEXT] as number;
     }
     return undefined;
   }
@@ -340,6 +364,19 @@ export class JsonValue {
 
 /** Members of so few rows are compared with each other: a set costs more. */
 const COMPARED_ROWS_MAX = 8;
+
+/** Rows that are looked at between two looks at the clock: less than a millisecond. */
+const TURN_ROWS = 1000;
+
+/** How far a search for a repeated name is among the members of one object. */
+interface NameSearch {
+  /** Of the next member. */
+  row: number;
+  readonly first: number;
+  readonly end: number;
+  /** Of the members before; undefined where the few of them are compared one by one. */
+  readonly names: Set<string> | undefined;
+}
 
 /** The list with one more at its end. Most stay with one, and have room for no more. */
 function withOne<Item>(list: Item[] | undefined, item: Item): Item[] {

@@ -46,13 +46,9 @@ interface Draft {
 async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonValues(call, MEMBERS_DEPTH, "documents");
   const mode = modeOf(members.get("new_edits")?.text);
-  const documents = documentsOf(members.get("docs"));
-  if (mode === "interactive") {
-    for (const document of documents) {
-      if (call.turns.areDue) await call.turns.give();
-      refuseRepeatedNames(document);
-    }
-  }
+  const docs = members.get("docs");
+  const documents = documentsOf(docs);
+  if (mode === "interactive" && docs !== undefined) await refuseRepeatedNames(call, docs);
   await readDatabase(parts, call, async () => undefined);
   if (members.get("all_or_nothing")?.text === "true") return refuseAll(documents);
   const drafts =

@@ -40,8 +40,8 @@ export async function readJsonBody(
 }
 
 /** Throws a ProtocolError when an object in `value` has two members of one name. */
-export function refuseRepeatedNames(value: JsonValue): void {
-  const name = value.repeatedName();
+export async function refuseRepeatedNames({ turns }: Call, value: JsonValue): Promise<void> {
+  const name = await value.repeatedNameInTurns(turns);
   if (name !== undefined) throw repeatedMember(name);
 }
 
@@ -78,7 +78,7 @@ export async function readBody(call: Call, content: BodyContent): Promise<Uint8A
 /** The members of a body that has to be a JSON object, by name. No object in it may have two of one name. */
 export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
   const members = await readJsonValues(call, 1, "question");
-  for (const value of members.values()) refuseRepeatedNames(value);
+  for (const value of members.values()) await refuseRepeatedNames(call, value);
   return new Map([...members].map(([name, value]) => [name, value.text]));
 }
 
@@ -109,7 +109,8 @@ export function requireJsonType(call: Call): void {
 /** The text of a short part as it came, with the space around it. Throws as `readJsonBody`. */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
   const value = asJson(() => outlineJson(bytes, scanOptions(0, "documents")));
-  if (memberNames === "unique") refuseRepeatedNames(value);
+  const repeated = memberNames === "unique" ? value.repeatedName() : undefined;
+  if (repeated !== undefined) throw repeatedMember(repeated);
   return utf8Decode(bytes);
 }
 
@@ -121,7 +122,7 @@ export async function checkLongJson(
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
   const value = await outlineBody(call, bytes, 0, content);
-  if (memberNames === "unique") refuseRepeatedNames(value);
+  if (memberNames === "unique") await refuseRepeatedNames(call, value);
   return utf8Decode(bytes);
 }
 
