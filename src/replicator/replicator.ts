@@ -10,13 +10,13 @@ import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
+import type { ReplicationFailure } from "./jobs/failing.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import {
   hasEnded,
   newJobData,
   persistentJobId,
   REPLICATION_JOB_TYPE,
-  type ReplicationFailure,
   replicationState,
   unreadableJobData,
 } from "./jobs/job-data.ts";

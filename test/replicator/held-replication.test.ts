@@ -70,10 +70,14 @@ async function dueInSec(): Promise<number> {
 }
 
 const FAILURE = { error: "db_not_found", reason: "could not open a" };
+const CAUSE = { class: "not_found", phase: "open", side: "source", host: undefined } as const;
 const ENDINGS: readonly (readonly [string, () => Promise<void>])[] = [
   ["given back", () => job.end({ kind: "stopped" })],
   ["stalled", () => job.end({ kind: "stalled", reason: "nothing moved" })],
-  ["crashed", () => job.end({ kind: "crashed", failure: FAILURE, unreachable: undefined })],
+  [
+    "crashed",
+    () => job.end({ kind: "crashed", failure: FAILURE, cause: CAUSE, unreachable: undefined }),
+  ],
 ];
 
 describe.each(ENDINGS)("a job that is %s", (name, end) => {

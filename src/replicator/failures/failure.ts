@@ -1,9 +1,18 @@
 /** Describes an error that ended a run: in CouchDB's words where it has them, and never with a credential. */
-import { OperationalError } from "../../base/index.ts";
+import { errorCode, OperationalError } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
-import { EndpointError } from "../endpoints/endpoint.ts";
+import { EndpointError, type ServerAnswer } from "../endpoints/endpoint.ts";
 import { networkError } from "../endpoints/network-errors.ts";
-import type { ReplicationFailure } from "../jobs/job-data.ts";
+import type { ReplicationFailure } from "../jobs/failing.ts";
+import {
+  classOfError,
+  classOfNetworkError,
+  classOfStatus,
+  type FailureClass,
+  type FailurePlace,
+  NO_PLACE,
+} from "../jobs/failing.ts";
+
 import { parseUrl } from "../request/endpoint-url.ts";
 
 /** The server that could not be reached at all, if that is why; undefined for failures of any other kind. */
@@ -44,4 +53,27 @@ function wordsOf(error: unknown): ReplicationFailure {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
     reason: `${asked}: ${sentence}`,
   };
+}
+
+/** How servers say that they have no room, beside status 507. */
+const NO_ROOM = /enospc|no space left|disk (?:is )?full|file_too_large/i;
+
+/** What failures like this one are listed and counted by. */
+export function classifyFailure(error: unknown, { phase }: FailurePlace): FailureClass {
+  if (phase === "filter") return "filter";
+  const { error: word, reason } = describeFailure(error);
+  if (errorCode(error) === "HTTP_REQUEST_FAILED") {
+    return classOfNetworkError(String((error as OperationalError).details.cause));
+  }
+  const known = classOfError(word);
+  if (known !== "other") return known;
+  const answer = answerOf(error);
+  if (NO_ROOM.test(answer?.reason ?? reason)) return "storage_full";
+  if (answer !== undefined) return classOfStatus(answer.status) ?? "other";
+  const { cause } = error as { readonly cause?: unknown };
+  return cause instanceof OperationalError ? classifyFailure(cause, { ...NO_PLACE, phase }) : known;
+}
+
+function answerOf(error: unknown): ServerAnswer | undefined {
+  return error instanceof EndpointError ? error.answer : undefined;
 }

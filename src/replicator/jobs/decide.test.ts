@@ -18,19 +18,35 @@ import {
   STEPS,
   STEPS_WHEN_PAUSED,
 } from "./decide.ts";
-import { jobOutcome, newJobData, type ReplicationJobData } from "./job-data.ts";
+import { type FailureCause, failingAfter, NO_PLACE } from "./failing.ts";
+import { ended, jobOutcome, newJobData, type ReplicationJobData } from "./job-data.ts";
 
 const PAGE = readFileSync(new URL("../../../docs/spec/replicator.md", import.meta.url), "utf8");
 const NOW_SEC = 1000;
 const FAILURE = { error: "econnrefused", reason: "nobody there" };
+const CAUSE: FailureCause = {
+  class: "unreachable",
+  phase: "changes",
+  side: "source",
+  host: "host:5984",
+};
+/** What failures a run leaves the job with, by how it ended; undefined: as it was. */
+const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
+  completed: "none",
+  crashed: CAUSE,
+  "put-off": CAUSE,
+  "met-transient": { ...NO_PLACE, class: "duplicate" },
+  "met-persistent": { ...NO_PLACE, class: "duplicate" },
+  malformed: { ...NO_PLACE, class: "invalid" },
+};
 const KINDS: readonly JobKind[] = ["transient one-shot", "transient continuous", "persistent"];
 
 const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind: Kind }> } = {
   completed: { kind: "completed", result: { ok: true } },
   stopped: { kind: "stopped" },
   stalled: { kind: "stalled", reason: "nothing moved" },
-  crashed: { kind: "crashed", failure: FAILURE, unreachable: "http://host" },
-  "put-off": { kind: "put-off", failure: FAILURE },
+  crashed: { kind: "crashed", failure: FAILURE, cause: CAUSE, unreachable: "http://host" },
+  "put-off": { kind: "put-off", failure: FAILURE, cause: CAUSE },
   "met-transient": { kind: "met-transient", failure: FAILURE },
   "met-persistent": { kind: "met-persistent", failure: FAILURE },
   malformed: { kind: "malformed", failure: FAILURE },
@@ -93,6 +109,22 @@ describe.each(KINDS)("a %s job", (kind) => {
 
   test("is what it is", () => {
     expect(kindOf(job)).toBe(kind);
+  });
+
+  test.each(Object.values(ENDINGS))("fails as it should when its run ended as $kind", (ending) => {
+    const first = failingAfter(undefined, { error: "old", reason: "" }, CAUSE, 5);
+    const failing = { ...job, failing: first };
+    const found = { ...failing, ...jobOutcome("failed", FAILURE) };
+    const after = ended(failing, decideRun(ending, failing, found, facts), {
+      nowMs: 9,
+      historyLengthMax: 20,
+    });
+    const expected = FAILING_BY_ENDING[ending.kind];
+    if (expected === undefined) expect(after.failing).toEqual(first);
+    else if (expected === "none") expect(after.failing).toBeUndefined();
+    else {
+      expect(after.failing).toEqual({ ...expected, ...FAILURE, sinceMs: 5, lastMs: 9, tries: 2 });
+    }
   });
 
   test.each(Object.values(ENDINGS))("whose run ended as $kind", (ending) => {

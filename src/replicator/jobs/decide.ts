@@ -5,11 +5,12 @@
  */
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
+import type { ReplicationFailure } from "./failing.ts";
+import { type FailureCause, NO_PLACE } from "./failing.ts";
 import {
   type Ended,
   hasEnded,
   jobOutcome,
-  type ReplicationFailure,
   type ReplicationJobData,
   type RunOutcome,
   replicationState,
@@ -33,10 +34,15 @@ export type RunEnding =
   | {
       readonly kind: "crashed";
       readonly failure: ReplicationFailure;
+      readonly cause: FailureCause;
       readonly unreachable: string | undefined;
     }
   /** A server wants it to come later (`max_backoff`). */
-  | { readonly kind: "put-off"; readonly failure: ReplicationFailure }
+  | {
+      readonly kind: "put-off";
+      readonly failure: ReplicationFailure;
+      readonly cause: FailureCause;
+    }
   /** Another job owns the replication. */
   | { readonly kind: "met-transient"; readonly failure: ReplicationFailure }
   | { readonly kind: "met-persistent"; readonly failure: ReplicationFailure }
@@ -104,7 +110,8 @@ export function decideRun(
 ): Fate {
   const outcome = OUTCOMES[ending.kind][kindOf(job)];
   const { stallCount } = job;
-  const base = { errorCount: job.errorCount, stallCount, unreachable: undefined };
+  const { errorCount } = job;
+  const base = { errorCount, stallCount, cause: causeOf(ending), unreachable: undefined };
   switch (outcome) {
     case "same":
       return {
@@ -131,23 +138,23 @@ export function decideRun(
     }
     case "crashing": {
       const failure = failureOf(ending);
-      const errorCount = job.errorCount + 1;
+      const errors = errorCount + 1;
       return {
         ...base,
         ...jobOutcome(outcome, failure),
-        errorCount,
+        errorCount: errors,
         events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
-        due: nowSec + pauseSec(errorCount),
+        due: nowSec + pauseSec(errors),
         unreachable: ending.kind === "crashed" ? ending.unreachable : undefined,
       };
     }
     case "failed": {
       const failure = failureOf(ending);
-      const errorCount = job.errorCount + 1;
+      const errors = errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
       // A request for a replication's list is for the owner of the replication.
       const due = ending.kind === "met-persistent" ? "ended" : "list";
-      return { ...base, ...jobOutcome(outcome, failure), errorCount, events, due };
+      return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }
   }
 }
@@ -160,6 +167,22 @@ function dueForList(kind: RunEnding["kind"], nowSec: number): Fate["due"] {
 function failureOf(ending: RunEnding): ReplicationFailure {
   assert("failure" in ending, "Who has crashed or failed has a reason");
   return ending.failure;
+}
+
+/** Why the job fails from now on, or goes on failing; undefined: this run says nothing about that. */
+function causeOf(ending: RunEnding): FailureCause | undefined {
+  switch (ending.kind) {
+    case "crashed":
+    case "put-off":
+      return ending.cause;
+    case "met-transient":
+    case "met-persistent":
+      return { ...NO_PLACE, class: "duplicate" };
+    case "malformed":
+      return { ...NO_PLACE, class: "invalid" };
+    default:
+      return undefined;
+  }
 }
 
 function reasonOf({ error, reason }: ReplicationFailure): string {

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
+import { FAILURE_CLASSES, type Failing } from "./failing.ts";
 import {
   type Asked,
   type JobProgress,
@@ -38,6 +39,18 @@ const request: fc.Arbitrary<JobRequest> = fc
     }),
   )
   .map(([what, who]) => ({ ...what, ...who }));
+
+const failing: fc.Arbitrary<Failing> = fc.record({
+  sinceMs: count,
+  lastMs: count,
+  tries: count,
+  class: fc.constantFrom(...FAILURE_CLASSES),
+  error: text,
+  reason: text,
+  phase: maybe(fc.constantFrom("open", "write")),
+  side: maybe(fc.constantFrom("source", "target")),
+  host: maybe(text),
+});
 
 const outcome = fc
   .tuple(
@@ -79,7 +92,14 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  .map(([ending, figures]) => ({ ...ending, ...figures }));
+  // Who has just failed is failing; whoever fails may be in any state.
+  .chain(([ending, figures]) =>
+    (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
+      ...ending,
+      ...figures,
+      failing: fails,
+    })),
+  );
 
 const stored = (value: object) => JSON.parse(JSON.stringify(value));
 

@@ -73,7 +73,9 @@ test("a job is stored as two objects, each with its format", () => {
 
 describe("a job that an older version stored in one object", () => {
   test("is what it was", () => {
-    expect(decodeJob(flat())).toEqual({ ...FLAT, refusal: undefined, result: undefined });
+    const decoded = decodeJob(flat());
+    const rest = { refusal: undefined, result: undefined, failing: decoded.failing };
+    expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 
   test("is stored apart with its next write, and then no more", () => {
@@ -94,6 +96,17 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded.stallCount).toBe(0);
     expect(decoded.replication).toEqual(REPLICATION);
     expect(decoded.statistics.bulkGetAttempts).toBe(0);
+  });
+
+  test("fails since its last run, if that failed", () => {
+    expect(decodeJob(flat()).failing).toMatchObject({
+      ...FAILURE,
+      class: "other",
+      sinceMs: 8,
+      tries: 2,
+    });
+    const waiting = flat({ state: "pending", failure: undefined });
+    expect(decodeJob(waiting).failing).toBeUndefined();
   });
 
   test("is pending where version 0.1 stored that it ran", () => {

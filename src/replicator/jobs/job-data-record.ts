@@ -9,6 +9,8 @@ import { assert } from "../../base/index.ts";
 import type { Job, JobData } from "../../jobs/index.ts";
 import { storedOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
+import type { ReplicationFailure } from "./failing.ts";
+import { classOfError, type Failing, failingAfter, NO_PLACE } from "./failing.ts";
 import {
   type Asked,
   type JobEvent,
@@ -16,7 +18,6 @@ import {
   type JobProgress,
   type JobRequest,
   jobOutcome,
-  type ReplicationFailure,
   type ReplicationJobData,
   type RunOutcome,
 } from "./job-data.ts";
@@ -39,7 +40,7 @@ export function encodeRequest(data: ReplicationJobData): JobData {
 export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
-  const { history, lastUpdatedMs, lastStartMs } = data;
+  const { history, lastUpdatedMs, lastStartMs, failing } = data;
   return {
     format: FORMAT,
     replicationId,
@@ -47,6 +48,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     failure,
     result,
     errorCount,
+    failing,
     stallCount,
     statistics,
     checkpointedSequence,
@@ -118,10 +120,12 @@ function decodeProgress(stored: StoredProgress): JobProgress {
   const { errorCount = 0, stallCount = 0, statistics, history = NO_EVENTS } = stored;
   const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = stored;
   const { lastUpdatedMs = 0, lastStartMs = 0 } = stored;
+  const outcome = decodeOutcome(state, failure, result);
   return {
-    ...decodeOutcome(state, failure, result),
+    ...outcome,
     replicationId,
     errorCount,
+    failing: stored.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs),
     stallCount,
     statistics: { ...NO_STATISTICS, ...statistics },
     checkpointedSequence,
@@ -142,4 +146,16 @@ function decodeOutcome(
   result: Readonly<Record<string, unknown>> | undefined,
 ): JobOutcome {
   return jobOutcome(state === "running" ? "pending" : state, failure, result);
+}
+
+/** Of a job that a version stored that did not know since when it fails: since its last run, as far as one can tell. */
+function failingSinceLast(
+  { failure }: JobOutcome,
+  errorCount: number,
+  lastUpdatedMs: number,
+): Failing | undefined {
+  if (failure === undefined) return undefined;
+  const cause = { ...NO_PLACE, class: classOfError(failure.error) };
+  const failing = failingAfter(undefined, failure, cause, lastUpdatedMs);
+  return { ...failing, tries: Math.max(1, errorCount) };
 }

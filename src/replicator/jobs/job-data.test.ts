@@ -1,5 +1,14 @@
-import { expect, test } from "vitest";
-import { type JobEvent, withEvents } from "./job-data.ts";
+import { describe, expect, test } from "vitest";
+import { failingAfter, NO_PLACE } from "./failing.ts";
+import {
+  begunAnew,
+  type JobEvent,
+  newJobData,
+  observed,
+  restarted,
+  started,
+  withEvents,
+} from "./job-data.ts";
 
 const event = (type: JobEvent["type"], timeMs: number): JobEvent => ({ type, timeMs });
 
@@ -9,4 +18,32 @@ test("a history begins with what came last, and forgets what came first", () => 
   expect(started.map(({ type }) => type)).toEqual(["started", "added"]);
   const stopped = withEvents(started, [event("stopped", 3), event("pending", 3)], 3);
   expect(stopped.map(({ type }) => type)).toEqual(["pending", "stopped", "started"]);
+});
+
+describe("a job that fails", () => {
+  const refusal = { error: "econnrefused", reason: "nobody there" };
+  const failing = failingAfter(undefined, refusal, { ...NO_PLACE, class: "unreachable" }, 5);
+  const origin = { document: undefined, userName: null, replicationId: "id" };
+  const job = { ...newJobData({ replication: undefined, refusal, ...origin }, 0), failing };
+  const running = started(job, "id", { nowMs: 100, historyLengthMax: 20 });
+  const figures = {
+    statistics: running.statistics,
+    checkpointedSequence: 0,
+    throughSequence: 0,
+    sourceSequence: 0,
+  };
+  const failingAt = (nowMs: number, hasCheckpoint: boolean) =>
+    observed(running, { ...figures, hasCheckpoint }, { nowMs, healthyMs: 50 }).failing;
+
+  test("fails while it runs, until a checkpoint or a healthy time", () => {
+    expect(running.failing).toEqual(failing);
+    expect(failingAt(150, false)).toEqual(failing);
+    expect(failingAt(150, true)).toBeUndefined();
+    expect(failingAt(151, false)).toBeUndefined();
+  });
+
+  test("fails when it is tried again, and not when it begins anew", () => {
+    expect(restarted(job).failing).toEqual(failing);
+    expect(begunAnew(job).failing).toBeUndefined();
+  });
 });

@@ -9,6 +9,12 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { JobOwner } from "../request/job-owner.ts";
 import type { Replication } from "../request/replication.ts";
 import {
+  type Failing,
+  type FailureCause,
+  failingAfter,
+  type ReplicationFailure,
+} from "./failing.ts";
+import {
   addStatistics,
   NO_STATISTICS,
   type ReplicationStatistics,
@@ -83,12 +89,6 @@ export interface JobEvent {
   readonly reason?: string;
 }
 
-/** Why a run ended, in CouchDB's words. */
-export interface ReplicationFailure {
-  readonly error: string;
-  readonly reason: string;
-}
-
 /** The document that a persistent job comes from. */
 export interface JobDocument {
   readonly database: string;
@@ -115,6 +115,8 @@ export type JobProgress = JobOutcome & {
   readonly replicationId: string | undefined;
   /** Runs in a row that crashed or failed. */
   readonly errorCount: number;
+  /** Undefined while nothing fails. It outlives the outcome that it came with, until a success holds. */
+  readonly failing: Failing | undefined;
   /** Runs in a row that were ended because they did not move. */
   readonly stallCount: number;
   readonly statistics: ReplicationStatistics;
@@ -148,6 +150,7 @@ export function newJobData(
     ...origin,
     ...PENDING,
     errorCount: 0,
+    failing: undefined,
     stallCount: 0,
     statistics: NO_STATISTICS,
     checkpointedSequence: 0,
@@ -207,7 +210,10 @@ export interface Observed
   readonly hasCheckpoint: boolean;
 }
 
-/** The run's figures are taken over. Errors are forgotten when it has lasted for `healthyMs`. */
+/**
+ * The run's figures are taken over. Errors are forgotten when it has lasted for `healthyMs`. The job fails no more then, or when
+ * it has written a checkpoint.
+ */
 export function observed(
   data: ReplicationJobData,
   { hasCheckpoint, ...figures }: Observed,
@@ -218,6 +224,7 @@ export function observed(
     ...data,
     ...figures,
     errorCount: isHealthy ? 0 : data.errorCount,
+    failing: isHealthy || hasCheckpoint ? undefined : data.failing,
     // A run that only stood still for as long would seem healthy, too.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
@@ -243,6 +250,8 @@ export function withChangesPending(
 /** How a run ended, as `decide.ts` has decided. */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount"> & {
+    /** Why this run failed; undefined when it did not. */
+    readonly cause: FailureCause | undefined;
     /** Oldest first. */
     readonly events: readonly Omit<JobEvent, "timeMs">[];
   };
@@ -250,28 +259,31 @@ export type Ended = JobOutcome &
 /** A run has ended. */
 export function ended(
   data: ReplicationJobData,
-  { state, failure, result, errorCount, stallCount, events }: Ended,
+  { state, failure, result, errorCount, stallCount, cause, events }: Ended,
   { nowMs, historyLengthMax }: Noted,
 ): ReplicationJobData {
   const timed = events.map((event) => ({ ...event, timeMs: nowMs }));
+  const hasFailed = failure !== undefined && cause !== undefined;
+  const failing = hasFailed ? failingAfter(data.failing, failure, cause, nowMs) : data.failing;
   return {
     ...data,
     ...jobOutcome(state, failure, result),
     errorCount,
+    failing: state === "completed" && cause === undefined ? undefined : failing,
     stallCount,
     history: withEvents(data.history, timed, historyLengthMax),
     lastUpdatedMs: nowMs,
   };
 }
 
-/** The job is to run once more: how it ended last is forgotten. */
+/** The job is to run once more: how it ended last is forgotten, and not that it fails. */
 export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
 
-/** The same, and its figures begin at zero. */
+/** The same, and its figures and errors begin at zero. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
-  return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0 };
+  return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }
 
 /** Adds events, given oldest first; the newest `lengthMax` are kept. */

@@ -14,9 +14,11 @@ import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
-import { describeFailure, unreachableOrigin } from "../failures/failure.ts";
+import { classifyFailure, describeFailure, unreachableOrigin } from "../failures/failure.ts";
+import { FailurePlaces } from "../failures/failure-places.ts";
 import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
+import type { FailurePlace } from "../jobs/failing.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
 import { checkOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
@@ -50,6 +52,7 @@ export class ReplicationJob {
   readonly #parts: ReplicationJobParts;
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
+  readonly #places = new FailurePlaces();
 
   /** `runningCount` tells how many jobs the node runs, this one among them. */
   constructor(
@@ -115,7 +118,7 @@ export class ReplicationJob {
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
       if (isStop(error) || isStop(signal.reason)) return stopped;
-      return endingOf(error, replication);
+      return endingOf(error, replication, this.#places.of(error));
     }
   }
 
@@ -305,27 +308,30 @@ export class ReplicationJob {
     return StoredRunFailures.open({ runtime, kv, lists, baseId, verify });
   }
 
-  #open(replication: Replication, side: "source" | "target", connections?: RunConnections) {
-    return this.#parts.endpoints.open(
-      replication[side],
-      replication.options,
-      this.#job.data,
-      connections,
-    );
+  #open(
+    replication: Replication,
+    side: "source" | "target",
+    connections?: RunConnections,
+  ): Endpoint {
+    const address = replication[side];
+    const { options } = replication;
+    const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, connections);
+    return this.#places.watch(endpoint, side, address);
   }
 }
 
 /** How a run ended that an error ended. */
-function endingOf(error: unknown, replication: Replication): RunEnding {
+function endingOf(error: unknown, replication: Replication, place: FailurePlace): RunEnding {
   const failure = describeFailure(error);
+  const cause = { ...place, class: classifyFailure(error, place) };
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
-  if (failure.error === PUT_OFF) return { kind: "put-off", failure };
+  if (failure.error === PUT_OFF) return { kind: "put-off", failure, cause };
   // A server behind a proxy may be away for others, and there for us.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
   );
   const unreachable = isDirect ? unreachableOrigin(error) : undefined;
-  return { kind: "crashed", failure, unreachable };
+  return { kind: "crashed", failure, cause, unreachable };
 }
 
 /** With fewer requests at once, for a server that wanted us to come later (CouchDB 3.5). */

@@ -4,10 +4,8 @@ import type { Job, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { documentState } from "../../../src/replicator/documents/replication-document.ts";
 import { REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
-import type {
-  ReplicationFailure,
-  ReplicationJobData,
-} from "../../../src/replicator/jobs/job-data.ts";
+import type { ReplicationFailure } from "../../../src/replicator/jobs/failing.ts";
+import type { ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { openIfThere } from "./scene.ts";

@@ -1,0 +1,145 @@
+/**
+ * Finds out where a run failed. Each endpoint of a run is wrapped; what a call of it throws is remembered with its place, and
+ * passed on as it is.
+ */
+import type {
+  BulkReadResult,
+  ChangesItem,
+  ChangesRequest,
+  CheckpointDocument,
+  Endpoint,
+  EndpointInfo,
+  PlainDocument,
+  RevisionRequest,
+  StreamedDocument,
+  WriteFailure,
+  WriteResult,
+} from "../endpoints/endpoint.ts";
+import { type FailurePhase, type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
+import { validEndpointUrl } from "../request/endpoint-url.ts";
+import type { EndpointAddress } from "../request/replication.ts";
+
+export class FailurePlaces {
+  readonly #places = new WeakMap<object, FailurePlace>();
+
+  /** The same endpoint, whose failures are remembered. */
+  watch(endpoint: Endpoint, side: "source" | "target", address: EndpointAddress): Endpoint {
+    const host = address.kind === "http" ? validEndpointUrl(address)?.host : undefined;
+    return new WatchedEndpoint(endpoint, (error, phase) =>
+      this.#note(error, { phase, side, host }),
+    );
+  }
+
+  /** Where the error came from, or the one that caused it. */
+  of(error: unknown): FailurePlace {
+    for (let current = error; current instanceof Error; current = current.cause) {
+      const place = this.#places.get(current);
+      if (place !== undefined) return place;
+    }
+    return NO_PLACE;
+  }
+
+  /** The innermost call counts: what the target refuses passes through the source's streams. */
+  #note(error: unknown, place: FailurePlace): void {
+    if (error instanceof Error && !this.#places.has(error)) this.#places.set(error, place);
+  }
+}
+
+class WatchedEndpoint implements Endpoint {
+  readonly #inner: Endpoint;
+  readonly #note: (error: unknown, phase: FailurePhase) => void;
+
+  constructor(inner: Endpoint, note: (error: unknown, phase: FailurePhase) => void) {
+    this.#inner = inner;
+    this.#note = note;
+  }
+
+  get shownUrl(): string {
+    return this.#inner.shownUrl;
+  }
+
+  create(...args: Parameters<Endpoint["create"]>): Promise<void> {
+    return this.#noted("open", this.#inner.create(...args));
+  }
+
+  info(signal: AbortSignal): Promise<EndpointInfo> {
+    return this.#noted("open", this.#inner.info(signal));
+  }
+
+  async *changes(
+    request: ChangesRequest,
+    signal: AbortSignal,
+  ): AsyncIterable<readonly ChangesItem[]> {
+    try {
+      yield* this.#inner.changes(request, signal);
+    } catch (error) {
+      this.#note(error, "changes");
+      throw error;
+    }
+  }
+
+  pendingChangeCount(
+    ...args: Parameters<Endpoint["pendingChangeCount"]>
+  ): Promise<number | undefined> {
+    return this.#noted("changes", this.#inner.pendingChangeCount(...args));
+  }
+
+  missingRevisions(
+    ...args: Parameters<Endpoint["missingRevisions"]>
+  ): ReturnType<Endpoint["missingRevisions"]> {
+    return this.#noted("compare", this.#inner.missingRevisions(...args));
+  }
+
+  readRevisions(
+    ...args: Parameters<Endpoint["readRevisions"]>
+  ): Promise<readonly BulkReadResult[] | undefined> {
+    return this.#noted("read", this.#inner.readRevisions(...args));
+  }
+
+  readRevision(
+    request: RevisionRequest,
+    consume: (document: StreamedDocument) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    return this.#noted("read", this.#inner.readRevision(request, consume, signal));
+  }
+
+  readDocument(
+    ...args: Parameters<Endpoint["readDocument"]>
+  ): ReturnType<Endpoint["readDocument"]> {
+    return this.#noted("filter", this.#inner.readDocument(...args));
+  }
+
+  writeDocuments(
+    documents: readonly PlainDocument[],
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<readonly WriteFailure[]> {
+    return this.#noted("write", this.#inner.writeDocuments(documents, signal, options));
+  }
+
+  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
+    return this.#noted("write", this.#inner.writeDocument(document, signal));
+  }
+
+  readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
+    return this.#noted("checkpoint", this.#inner.readLocal(id, signal));
+  }
+
+  writeLocal(...args: Parameters<Endpoint["writeLocal"]>): Promise<string | undefined> {
+    return this.#noted("checkpoint", this.#inner.writeLocal(...args));
+  }
+
+  commit(signal: AbortSignal): Promise<string> {
+    return this.#noted("checkpoint", this.#inner.commit(signal));
+  }
+
+  async #noted<T>(phase: FailurePhase, work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      this.#note(error, phase);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,59 @@
+/** What failures are listed and counted by, and where they came from. */
+import { expect, test } from "vitest";
+import { RequestFailedError } from "../../http-client/index.ts";
+import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
+import { type FailureClass, NO_PLACE } from "../jobs/failing.ts";
+import { classifyFailure } from "./failure.ts";
+import { FailurePlaces } from "./failure-places.ts";
+
+const request = (cause: string) =>
+  new RequestFailedError({ method: "GET", url: "http://host/db", cause });
+const answered = (status: number, reason = "") =>
+  new EndpointError("http_error_code", "", { answer: { status, error: "e", reason } });
+
+test.each<[unknown, FailureClass]>([
+  [request("ECONNREFUSED"), "unreachable"],
+  [request("ENOTFOUND"), "dns"],
+  [request("UND_ERR_CONNECT_TIMEOUT"), "timeout"],
+  [request("REQUEST_TIMEOUT"), "timeout"],
+  [request("DEPTH_ZERO_SELF_SIGNED_CERT"), "tls"],
+  [request("CERT_HAS_EXPIRED"), "tls"],
+  [new EndpointError("unauthorized", ""), "unauthorized"],
+  [new EndpointError("db_not_found", ""), "not_found"],
+  [new EndpointError("max_backoff", ""), "rate_limited"],
+  [answered(403), "forbidden"],
+  [answered(507), "storage_full"],
+  [answered(500, "enospc"), "storage_full"],
+  [answered(500), "server_error"],
+  [answered(418), "other"],
+  [new EndpointError("checkpoint_commit_failure", "", { cause: answered(502) }), "server_error"],
+  [new Error("what"), "other"],
+])("%s is %s", (error, expected) => {
+  expect(classifyFailure(error, NO_PLACE)).toBe(expected);
+});
+
+test("a failure has the place of the call that failed first, also as the cause of another", async () => {
+  const places = new FailurePlaces();
+  const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
+  const refused = new EndpointError("forbidden", "");
+  const target = places.watch(
+    { writeDocument: async () => Promise.reject(refused) } as unknown as Endpoint,
+    "target",
+    address("https://b.example/db/"),
+  );
+  const signal = new AbortController().signal;
+  const source = places.watch(
+    {
+      readRevision: (_: unknown, consume: () => Promise<void>) => consume(),
+    } as unknown as Endpoint,
+    "source",
+    address("http://a.example:5984/db/"),
+  );
+  const revision = { id: "d", revision: "1-a", ancestors: [] };
+  const writing = async () => void (await target.writeDocument({} as never, signal));
+  await expect(source.readRevision(revision, writing, signal)).rejects.toBe(refused);
+  const place = { phase: "write", side: "target", host: "b.example" };
+  expect(places.of(refused)).toEqual(place);
+  expect(places.of(new Error("further out", { cause: refused }))).toEqual(place);
+  expect(places.of(new Error("elsewhere"))).toEqual(NO_PLACE);
+});
