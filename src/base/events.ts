@@ -84,6 +84,8 @@ export interface Events {
   "replication.failed": Failure;
   /** A run lost its job, and writes nothing more. */
   "replication.halted": { readonly jobId: string };
+  /** The index of jobs did not agree with so many jobs, which nodes of older versions had changed. */
+  "replication.index-repaired": { readonly repairedCount: number };
   "replication.last-checkpoint-failed": { readonly error: string };
   /** Revisions of so many documents on the list of failures arrived. */
   "replication.mended": { readonly documentCount: number };

@@ -9,6 +9,7 @@ export type { Groups } from "./groups.ts";
 export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from "./job.ts";
 export type { JobCounts, StateCounts } from "./job-counts.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
+export type { JobChange, JobObserver } from "./job-observer.ts";
 export type { JobSubscription, SubscriptionEvent, WaitOptions } from "./job-subscriptions.ts";
 export { JobSubscriptions } from "./job-subscriptions.ts";
 export type { JobWorkerParts, Membership } from "./job-worker.ts";

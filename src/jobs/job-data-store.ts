@@ -64,13 +64,15 @@ export class JobDataStore {
     if (request !== undefined) this.#nextRequest.set(tx, job, request);
   }
 
+  /** What was given for the next run takes the place of what is there; returns it. */
   async takeNext(
     tx: Transaction,
     job: JobName,
     { hasRequest }: Pick<JobFacts, "hasRequest">,
-  ): Promise<void> {
-    await this.#data.takeFrom(this.#nextData, tx, job);
-    if (hasRequest) await this.#request.takeFrom(this.#nextRequest, tx, job);
+  ): Promise<Stored> {
+    const data = await this.#data.takeFrom(this.#nextData, tx, job);
+    if (!hasRequest) return { data, request: undefined };
+    return { data, request: await this.#request.takeFrom(this.#nextRequest, tx, job) };
   }
 
   clear(tx: Transaction, job: JobName, { hasRequest }: Pick<JobFacts, "hasRequest">): void {
@@ -117,12 +119,14 @@ class JsonRows {
     this.setFirst(tx, job, value);
   }
 
-  /** Moves what `other` has, if it has anything. */
-  async takeFrom(other: JsonRows, tx: Transaction, job: JobName): Promise<void> {
+  /** Moves what `other` has, if it has anything, and returns it. */
+  async takeFrom(other: JsonRows, tx: Transaction, job: JobName): Promise<JobData | undefined> {
     const rows = await other.#rows(tx, job);
-    if (rows.length === 0) return;
+    if (rows.length === 0) return undefined;
     other.clear(tx, job);
-    this.set(tx, job, decodeData(rows));
+    const value = decodeData(rows);
+    this.set(tx, job, value);
+    return value;
   }
 
   clear(tx: Transaction, job: JobName): void {

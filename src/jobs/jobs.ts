@@ -34,6 +34,7 @@ import type {
 import { JobCounts } from "./job-counts.ts";
 import { JobDataStore, type Stored } from "./job-data-store.ts";
 import { JobKeys } from "./job-keys.ts";
+import type { JobObserver } from "./job-observer.ts";
 import {
   decodeFacts,
   decodeJobId,
@@ -77,6 +78,8 @@ export interface AcceptOptions extends Wanted {
 /** So many random bytes tell a call of a holder from the one before. */
 const CALL_BYTES = 8;
 
+const NOT_WRITTEN: Stored = { data: undefined, request: undefined };
+
 export class Jobs {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
@@ -87,6 +90,7 @@ export class Jobs {
   /** The groups of jobs, their shares and what they used. */
   readonly groups: Groups;
   readonly counts: JobCounts;
+  readonly #observers = new Map<JobType, JobObserver>();
   readonly idleGroups: IdleGroups;
 
   constructor(runtime: Runtime, subspace: Subspace) {
@@ -100,6 +104,11 @@ export class Jobs {
     const grouped = new GroupQueue(runtime, { keys: this.#keys, groups: this.groups, index });
     this.#queue = new PendingQueue(runtime, this.#keys, grouped);
     this.#data = new JobDataStore(this.#keys);
+  }
+
+  /** From now on `observer` is called in each transaction that changes a job of the type. One for each type. */
+  setObserver(type: JobType, observer: JobObserver): void {
+    this.#observers.set(type, observer);
   }
 
   /**
@@ -157,16 +166,20 @@ export class Jobs {
     if (facts?.state === "running") {
       this.#data.setNext(tx, job, stored);
       this.#write(tx, job, facts, { ...facts, ...terms, resubmitted: true });
+      await this.#announce(tx, job, { ...facts, ...terms });
       return;
     }
     if (facts?.state === "pending" && areSameTerms(facts, terms)) {
-      if (!(await this.#data.has(tx, job, stored))) this.#data.set(tx, job, stored);
+      if (await this.#data.has(tx, job, stored)) return;
+      this.#data.set(tx, job, stored);
+      await this.#announce(tx, job, facts, stored);
       return;
     }
     if (facts === undefined) this.#data.setFirst(tx, job, stored);
     else this.#data.set(tx, job, stored);
     if (facts?.state === "pending") await this.#queue.leave(tx, job, facts);
     await this.#enqueue(tx, job, facts, terms);
+    await this.#announce(tx, job, { ...terms, state: "pending" }, stored);
   }
 
   /** Removes a job in any state; its holder is halted. False when there is none. */
@@ -178,6 +191,7 @@ export class Jobs {
     tx.clear(this.#keys.job(job));
     this.#data.clear(tx, job, facts);
     this.counts.change(tx, job.type, facts, undefined);
+    await this.#announce(tx, job, undefined);
     return true;
   }
 
@@ -283,6 +297,7 @@ export class Jobs {
     this.#markActive(tx, name, running);
     this.#call(tx, name, worker);
     this.counts.change(tx, type, facts, { state: "running", group });
+    await this.#announce(tx, name, { ...facts, state: "running" });
     return {
       held: { type, id, lock },
       job: { type, id, state: "running", worker, scheduledAtSec, group, data, request },
@@ -302,7 +317,9 @@ export class Jobs {
     const facts = await this.#heldFacts(tx, held);
     tx.clear(this.#keys.activity(held.type, facts.activity));
     this.#markActive(tx, held, withRequest(facts, request));
-    this.#data.set(tx, held, { data, request });
+    const stored = { data, request };
+    this.#data.set(tx, held, stored);
+    await this.#announce(tx, held, withRequest(facts, request), stored);
   }
 
   /** Whether one more run was requested while this one lasts. */
@@ -328,14 +345,14 @@ export class Jobs {
     if (facts.state === "running") {
       this.#data.setNext(tx, job, { data, request });
       this.#write(tx, job, facts, { ...facts, ...terms, resubmitted: true });
+      await this.#announce(tx, job, { ...facts, ...terms });
       return true;
     }
     this.#data.set(tx, job, { data, request });
-    if (facts.state === "pending") {
-      if (areSameTerms(facts, terms)) return true;
-      await this.#queue.leave(tx, job, facts);
-    }
-    await this.#enqueue(tx, job, facts, terms);
+    const isMoved = facts.state !== "pending" || !areSameTerms(facts, terms);
+    if (isMoved && facts.state === "pending") await this.#queue.leave(tx, job, facts);
+    if (isMoved) await this.#enqueue(tx, job, facts, terms);
+    await this.#announce(tx, job, { ...terms, state: "pending" }, { data, request });
     return true;
   }
 
@@ -344,13 +361,15 @@ export class Jobs {
     const before = await this.#heldFacts(tx, held);
     const facts = withRequest(before, request);
     this.#clearRunning(tx, held, facts);
-    this.#data.set(tx, held, { data, request });
+    const stored = { data, request };
+    this.#data.set(tx, held, stored);
     if (facts.resubmitted) {
-      await this.#requeue(tx, held, facts);
+      await this.#requeue(tx, held, facts, stored);
       return;
     }
     tx.set(this.#keys.job(held), encodeWaiting("finished", facts));
     this.counts.change(tx, held.type, facts, { state: "finished", group: facts.group });
+    await this.#announce(tx, held, { ...facts, state: "finished" }, stored);
   }
 
   /** Fires when the job changes in any way, after this transaction's commit. */
@@ -468,9 +487,34 @@ export class Jobs {
   }
 
   /** Back into the queue after a run; what was given during the run takes its place. */
-  async #requeue(tx: Transaction, job: JobName, facts: RunningFacts): Promise<void> {
+  async #requeue(
+    tx: Transaction,
+    job: JobName,
+    facts: RunningFacts,
+    written: Stored = NOT_WRITTEN,
+  ): Promise<void> {
     await this.#enqueue(tx, job, facts, facts);
-    await this.#data.takeNext(tx, job, facts);
+    const { data = written.data, request = written.request } = await this.#data.takeNext(
+      tx,
+      job,
+      facts,
+    );
+    await this.#announce(tx, job, { ...facts, state: "pending" }, { data, request });
+  }
+
+  /** Tells who keeps something beside the jobs of the type; of a job that is gone without facts. */
+  async #announce(
+    tx: Transaction,
+    { type, id }: JobName,
+    facts: (JobTerms & Pick<JobFacts, "state">) | undefined,
+    { data, request }: Stored = NOT_WRITTEN,
+  ): Promise<void> {
+    const name = { type, id };
+    const load = async () => ({
+      data: data ?? (await this.#data.get(tx, name)) ?? {},
+      request: request ?? (facts?.hasRequest ? await this.#data.getRequest(tx, name) : undefined),
+    });
+    await this.#observers.get(type)?.changed(tx, name, { facts, data, request, load });
   }
 }
 

@@ -57,6 +57,7 @@ export type { ReplicationState } from "./jobs/job-data.ts";
 export { hasEnded, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 export type { JobFilter } from "./jobs/job-filter.ts";
 export { matchesFilter } from "./jobs/job-filter.ts";
+export { JobIndex } from "./jobs/job-index.ts";
 export type { JobEntry } from "./jobs/job-views.ts";
 export { documentView, jobView, taskView } from "./jobs/job-views.ts";
 export type { OutagesParts } from "./jobs/outages.ts";

@@ -17,6 +17,10 @@ const DATABASES_REMOVED = 13;
 const FAILURES_KEPT = 14;
 const ABANDONED = 15;
 const REPLICATION_JOB = 16;
+const JOB_STATUS = 17;
+const STATUS_ROW = 18;
+const STATUS_COUNT = 19;
+const STATUS_INDEX = 20;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -99,6 +103,26 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     value: '""',
     note: "a job that wants a replication, by its owner (a name, or `jwt:name`), whether it owns the replication or not",
   },
+  {
+    key: "(17, jobId)",
+    value: "(1, json)",
+    note: "what lists show jobs by: state, failing, owner and so on; the rows of 18 and 19 follow from it",
+  },
+  {
+    key: "(18, list, value, jobId)",
+    value: '""',
+    note: "jobs by one of these facts; the list `since` has a time as value, and `tries` a number",
+  },
+  {
+    key: "(19, list, value, uuid)",
+    value: "counter",
+    note: "how many rows 18 has; uuid null: of all jobs, or of one `_replicator` database, for the list `state`",
+  },
+  {
+    key: "(20)",
+    value: "(1, jobId)",
+    note: "the index of 17 to 19 is built for jobs up to this one; null: for all",
+  },
 ];
 
 /** What failures are counted by. */
@@ -108,6 +132,9 @@ export interface FailureKind {
   readonly status: number;
   readonly error: string;
 }
+
+/** What a list of jobs is ordered or divided by. */
+export type StatusValue = string | number | null;
 
 export class ReplicatorKeys {
   readonly #replicator: Subspace;
@@ -263,5 +290,45 @@ export class ReplicatorKeys {
 
   databasesRemoved(): Key {
     return this.#replicator.pack([DATABASES_REMOVED]);
+  }
+
+  /** The jobs that want a replication of this base id. */
+  replicationJobsBelow(baseId: string): KeyRange {
+    return {
+      begin: this.#replicator.pack([REPLICATION_JOB, baseId]),
+      end: this.#replicator.pack([REPLICATION_JOB, `${baseId},`]),
+    };
+  }
+
+  jobStatus(jobId: string): Key {
+    return this.#replicator.pack([JOB_STATUS, jobId]);
+  }
+
+  jobStatuses(): KeyRange {
+    return this.#replicator.range([JOB_STATUS]);
+  }
+
+  statusRow(list: string, value: StatusValue, jobId: string): Key {
+    return this.#replicator.pack([STATUS_ROW, list, value, jobId]);
+  }
+
+  /** The rows of a list, or those with one value. */
+  statusRows(list: string, value?: StatusValue): KeyRange {
+    const tuple = value === undefined ? [STATUS_ROW, list] : [STATUS_ROW, list, value];
+    return this.#replicator.range(tuple);
+  }
+
+  /** The value and the job in a key of `statusRow`; of `jobStatus`, the job. */
+  statusOf(key: Key): { readonly value: StatusValue; readonly jobId: string } {
+    const tuple = this.#replicator.unpack(key);
+    return { value: tuple.at(-2) as StatusValue, jobId: String(tuple.at(-1)) };
+  }
+
+  statusCount(list: string, value: StatusValue, databaseUuid: string | null): Key {
+    return this.#replicator.pack([STATUS_COUNT, list, value, databaseUuid]);
+  }
+
+  statusIndex(): Key {
+    return this.#replicator.pack([STATUS_INDEX]);
   }
 }

@@ -21,6 +21,7 @@ import {
   unreadableJobData,
 } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest, isReadable } from "./jobs/job-data-record.ts";
+import type { JobIndex } from "./jobs/job-index.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { removeJob } from "./jobs/remove-job.ts";
@@ -65,6 +66,7 @@ export interface ReplicatorParts {
   readonly ownership: ReplicationOwnership;
   readonly failureLists: FailureLists;
   readonly controls: JobControls;
+  readonly index: JobIndex;
   readonly abandoned: AbandonedReplications;
   readonly databases: DatabaseRegistry;
   readonly ids: ReplicationIdContext;
@@ -92,10 +94,11 @@ export class Replicator {
 
   /**
    * Registers the job type, so that jobs can be added, with the settings that hold for all nodes. At the start of every node, and when
-   * these settings change.
+   * these settings change. A store of a version without an index of jobs gets one first.
    */
   async prepare(): Promise<void> {
-    const { kv, jobs, config } = this.#parts;
+    const { kv, jobs, config, index } = this.#parts;
+    await index.build(kv, jobs);
     await kv.transact(
       (tx) => jobs.setTypeTimeout(tx, REPLICATION_JOB_TYPE, config.activityTimeoutSec),
       { whenUnknown: "retry" },
@@ -240,7 +243,15 @@ export class Replicator {
   /** Forgets what is too old to be asked for. Now and then, on any node. */
   async cleanUp(): Promise<void> {
     await this.removeOldTransients();
+    await this.repairIndex();
     await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
+  }
+
+  /** Compares the index of jobs with the jobs, for what nodes of older versions change beside us. */
+  async repairIndex(): Promise<void> {
+    const { kv, jobs, index, runtime } = this.#parts;
+    const repairedCount = await index.repair(kv, jobs);
+    if (repairedCount > 0) runtime.trace.event("replication.index-repaired", { repairedCount });
   }
 
   /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */

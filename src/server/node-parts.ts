@@ -15,6 +15,7 @@ import {
   type EndpointsParts,
   FailureLists,
   JobControls,
+  JobIndex,
   Outages,
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
@@ -56,6 +57,8 @@ export function joinNodeParts({
   failuresMax,
 }: NodePartsOptions) {
   const subspace = SUBSPACES.replicator;
+  const index = new JobIndex(subspace);
+  jobs.setObserver(REPLICATION_JOB_TYPE, index);
   const ownership = new ReplicationOwnership(subspace, jobs);
   const controls = new JobControls(subspace);
   const budgets = new Budgets({ runtime, kv, subspace });
@@ -71,11 +74,20 @@ export function joinNodeParts({
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const abandoned = new AbandonedReplications(runtime, kv, subspace);
-  const replicator = new Replicator({ ...owned, failureLists, abandoned, databases, ids, config });
+  const replicator = new Replicator({
+    ...owned,
+    index,
+    failureLists,
+    abandoned,
+    databases,
+    ids,
+    config,
+  });
   const cleanUp = new CleanUp({ runtime, kv, jobs, replicator, config });
   return {
     ...owned,
     cleanUp,
+    index,
     ids,
     config,
     budgets,

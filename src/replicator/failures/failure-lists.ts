@@ -15,6 +15,7 @@ import {
   type Transaction,
 } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
+import { JobIndex } from "../jobs/job-index.ts";
 import { type FailureKind, ReplicatorKeys } from "../replicator-keys.ts";
 import {
   decodeCount,
@@ -56,11 +57,13 @@ export class FailureLists {
   readonly #keys: ReplicatorKeys;
   readonly #digests: Digests;
   readonly #countMax: number;
+  readonly #index: JobIndex;
 
   constructor(subspace: Subspace, digests: Digests, countMax = FAILURES_MAX) {
     this.#keys = new ReplicatorKeys(subspace);
     this.#digests = digests;
     this.#countMax = countMax;
+    this.#index = new JobIndex(subspace);
   }
 
   /** Takes `arrived` off the list and puts `failed` on it. Throws an EndpointError when it would grow too long. */
@@ -78,6 +81,7 @@ export class FailureLists {
     },
   ): Promise<void> {
     const counts = new Counts(await this.counts(tx, baseId));
+    const wasEmpty = counts.total === 0;
     for (const { id, revisions } of arrived) {
       for (const revision of revisions) {
         const key = this.#key(baseId, id, revision);
@@ -119,6 +123,8 @@ export class FailureLists {
       if (count === 0) tx.clear(key);
       else tx.set(key, encodeCount(count));
     }
+    const isEmpty = counts.total === 0;
+    if (isEmpty !== wasEmpty) await this.#index.leftBehind(tx, baseId, !isEmpty);
   }
 
   /** Whether the list has been kept since the checkpoint passed the first failure. */

@@ -16,6 +16,7 @@ import {
   unpackTuple,
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
+import { JobIndex } from "./job-index.ts";
 
 /** Marks looked at in one transaction. */
 const PAGE_ROWS_MAX = 50;
@@ -24,11 +25,13 @@ export class AbandonedReplications {
   readonly #runtime: Pick<Runtime, "clock">;
   readonly #kv: KeyValueStore;
   readonly #keys: ReplicatorKeys;
+  readonly #index: JobIndex;
 
   constructor(runtime: Pick<Runtime, "clock">, kv: KeyValueStore, subspace: Subspace) {
     this.#runtime = runtime;
     this.#kv = kv;
     this.#keys = new ReplicatorKeys(subspace);
+    this.#index = new JobIndex(subspace);
   }
 
   /** Looks at every mark once; forgets what was abandoned for so long. */
@@ -68,6 +71,7 @@ export class AbandonedReplications {
     if (nowMs - sinceMs < ageSecMax * 1000) return;
     tx.clearRange(keys.failures(baseId));
     tx.clearRange(keys.failureCounts(baseId));
+    await this.#index.leftBehind(tx, baseId, false);
     tx.clear(keys.failureRetry(baseId));
     tx.clear(keys.failuresKept(baseId));
     tx.clear(keys.ownCheckpoint(baseId));
