@@ -12,6 +12,15 @@ interface JobView {
   readonly user: string | null;
   readonly node: string | null;
   readonly error_count: number;
+  readonly left_behind: number;
+  readonly last_failure: {
+    readonly class: string;
+    readonly error: string;
+    readonly reason: string;
+    readonly tries: number;
+    readonly next_try: string | null;
+  } | null;
+  readonly failing_since: string | null;
   readonly info: Readonly<Record<string, unknown>> | null;
   readonly history: readonly {
     readonly timestamp: string;
@@ -26,6 +35,12 @@ interface JobView {
   }[];
 }
 
+interface JobsAnswer {
+  readonly jobs: readonly JobView[];
+  readonly total_rows: number | null;
+  readonly bookmark: string | null;
+}
+
 interface FailureView {
   readonly id: string;
   readonly rev: string;
@@ -37,15 +52,22 @@ interface FailureView {
 
 /** A line for each job; the rest of the width is the endpoints'. */
 export function printJobs(answer: unknown): string {
-  const { jobs, total_rows: total } = answer as { jobs: JobView[]; total_rows: number };
+  const { jobs, total_rows: total, bookmark } = answer as JobsAnswer;
   const rows = jobs.map((job) => [
     nameOf(job),
     job.paused ? "paused" : job.state,
     `${job.source} → ${job.target}`,
-    String(job.info?.error ?? ""),
+    failureOf(job),
   ]);
-  const more = total > jobs.length ? `${total - jobs.length} more: --limit shows them\n` : "";
+  const found = total === null ? "" : `${total} in all. `;
+  const more = bookmark === null ? "" : `${found}More: --bookmark '${bookmark}'\n`;
   return `${table([["JOB", "STATE", "FROM → TO", "ERROR"], ...rows])}${more}`;
+}
+
+/** Also of a job that runs again. */
+function failureOf({ last_failure: failure, info }: JobView): string {
+  if (failure === null) return String(info?.error ?? "");
+  return `${failure.error}: ${failure.reason}`;
 }
 
 export function printJob(answer: unknown): string {
@@ -59,6 +81,11 @@ export function printJob(answer: unknown): string {
     ["owner", job.user ?? "-"],
     ["node", job.node ?? "-"],
     ["errors", String(job.error_count)],
+    ["failing since", job.failing_since ?? "-"],
+    ["last failure", failureOf(job)],
+    ["tries since then", String(job.last_failure?.tries ?? 0)],
+    ["next try", job.last_failure?.next_try ?? "-"],
+    ["left behind", String(job.left_behind)],
     ...Object.entries(job.info ?? {}).map(([name, value]) => [name, String(value)]),
   ];
   const events = job.history.map(({ timestamp, type, reason }) => [timestamp, type, reason ?? ""]);

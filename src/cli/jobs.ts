@@ -6,13 +6,24 @@ import { askServer, type Printer, type Server, withServer } from "./server-clien
 
 /** The filters of the API, and what each compares. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
-  ["state", "<state>", "pending, running, crashing, completed or failed"],
+  ["state", "<state>", "pending, running, crashing, completed or failed; several between commas"],
   ["database", "<name>", "the _replicator database of the job's document"],
   ["source", "<host>", "host of the source, or the name of a database of the server"],
   ["target", "<host>", "host of the target, or the name of a database of the server"],
   ["owner", "<name>", "who owns the job"],
-  ["error", "<text>", "is part of the reason of the last failure"],
+  ["error", "<class>", "what the last failure of a job that fails was, such as unauthorized"],
+  ["reason", "<text>", "is part of the words of that failure"],
 ];
+/** Filters that are there or not; `--no-…` asks for the others. */
+const FLAG_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
+  ["failing", "failing", "jobs that fail, also while they are tried again"],
+  ["left_behind", "left-behind", "jobs with documents that did not arrive"],
+  ["paused", "paused", "paused jobs"],
+  ["stalled", "stalled", "jobs whose last runs did not move"],
+];
+
+/** What asks for a page of a list. */
+const PAGE = ["limit", "sort", "descending", "bookmark"];
 
 interface Flags extends Readonly<Record<string, string | boolean | undefined>> {
   readonly server: string;
@@ -26,9 +37,12 @@ export function addJobsCommand(program: Command): void {
 
   withFilters(define("list", "jobs, in order of their ids"))
     .option("--limit <number>", "so many at most (default 100)")
+    .option("--sort <order>", "id; since or tries: jobs that fail, by when it began or how often")
+    .option("--descending", "the other way round")
+    .option("--bookmark <text>", "begin where the list before ended")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
-        const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, ["limit"])}`);
+        const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
         return [answer, printJobs];
       }),
     );
@@ -58,6 +72,13 @@ export function addJobsCommand(program: Command): void {
         askServer(flags, (server) => command(server, name, id, flags)),
       );
   }
+  withFilters(
+    define("retry-failures", "try the documents again that jobs left behind; do not wait for it"),
+  )
+    .option("--all", "those of every job of the server")
+    .action((flags: Flags) =>
+      askServer(flags, (server) => command(server, "retry_failures", undefined, flags)),
+    );
   define("start-from <id> <sequence>", "begin at this update sequence of the source").action(
     (id: string, sequence: string, flags: Flags) =>
       askServer(flags, async (server) => {
@@ -85,6 +106,10 @@ function withFilters(command: Command): Command {
   for (const [name, argument, description] of FILTERS) {
     command.option(`--${name} ${argument}`, `only jobs with this ${name}: ${description}`);
   }
+  for (const [, option, description] of FLAG_FILTERS) {
+    command.option(`--${option}`, `only ${description}`);
+    command.option(`--no-${option}`, `all but ${description}`);
+  }
   return command;
 }
 
@@ -92,6 +117,10 @@ function query(flags: Flags, further: readonly string[]): string {
   const parameters = new URLSearchParams();
   for (const name of [...FILTERS.map(([filter]) => filter), ...further]) {
     const value = flags[name];
+    if (value !== undefined) parameters.set(name, String(value));
+  }
+  for (const [name, option] of FLAG_FILTERS) {
+    const value = flags[option.replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
     if (value !== undefined) parameters.set(name, String(value));
   }
   return parameters.toString();

@@ -318,10 +318,11 @@ export class ReplicatorKeys {
     return this.#replicator.range(tuple);
   }
 
-  /** The value and the job in a key of `statusRow`; of `jobStatus`, the job. */
+  /** The value and the job in a key of `statusRow`; of `jobStatus`, the job, and null. */
   statusOf(key: Key): { readonly value: StatusValue; readonly jobId: string } {
     const tuple = this.#replicator.unpack(key);
-    return { value: tuple.at(-2) as StatusValue, jobId: String(tuple.at(-1)) };
+    const value = tuple.length === 2 ? null : (tuple[2] as StatusValue);
+    return { value, jobId: String(tuple.at(-1)) };
   }
 
   statusCount(list: string, value: StatusValue, databaseUuid: string | null): Key {

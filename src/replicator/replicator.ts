@@ -4,24 +4,18 @@
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import { type Job, JobSubscriptions, type Jobs, type Worker } from "../jobs/index.ts";
-import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
+import { type Job, JobSubscriptions, type Jobs } from "../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
-import {
-  hasEnded,
-  newJobData,
-  persistentJobId,
-  REPLICATION_JOB_TYPE,
-  replicationState,
-  unreadableJobData,
-} from "./jobs/job-data.ts";
-import { decodeJob, encodeProgress, encodeRequest, isReadable } from "./jobs/job-data-record.ts";
+import { hasEnded, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobIndex } from "./jobs/job-index.ts";
+import { entryOf, JobLists } from "./jobs/job-lists.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { removeJob } from "./jobs/remove-job.ts";
@@ -62,6 +56,7 @@ export type TransientOutcome =
 export interface ReplicatorParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
   readonly jobs: Jobs;
   readonly ownership: ReplicationOwnership;
   readonly failureLists: FailureLists;
@@ -78,6 +73,8 @@ export class Replicator {
   readonly failures: JobFailures;
   /** What an operator can do to a job. */
   readonly commands: JobCommands;
+  /** Jobs in pages, by what is asked for. */
+  readonly lists: JobLists;
   readonly #parts: ReplicatorParts;
   readonly #subscriptions: JobSubscriptions;
 
@@ -86,6 +83,7 @@ export class Replicator {
     this.#subscriptions = new JobSubscriptions(parts.runtime, parts.kv, parts.jobs);
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
+    this.lists = new JobLists(parts);
   }
 
   get config(): ReplicatorConfig {
@@ -289,10 +287,4 @@ export class Replicator {
 
 function jobName(id: string): { type: string; id: string } {
   return { type: REPLICATION_JOB_TYPE, id };
-}
-
-function entryOf(job: Job, worker: Worker | undefined): JobEntry {
-  const { id: jobId, scheduledAtSec } = job;
-  const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
-  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
 }

@@ -76,6 +76,7 @@ export function joinNodeParts({
   const abandoned = new AbandonedReplications(runtime, kv, subspace);
   const replicator = new Replicator({
     ...owned,
+    subspace,
     index,
     failureLists,
     abandoned,

@@ -69,11 +69,17 @@ test("jobs are listed and filtered", async () => {
   expect(all).toMatchObject({ code: 0, errors: "" });
   expect(all.output).toContain("_replicator/follow");
   expect(all.output).toContain("_replicator/broken");
-  const crashing = await tandem("list", "--server", server, "--error", "db_not_found", "--json");
+  const crashing = await tandem("list", "--server", server, "--error", "not_found", "--json");
   expect(JSON.parse(crashing.output)).toMatchObject({
     total_rows: 1,
-    jobs: [{ doc_id: "broken", error_count: expect.any(Number), paused: false, control: [] }],
+    jobs: [{ doc_id: "broken", failing: true, paused: false, control: [] }],
   });
+  const failing = await tandem("list", "--server", server, "--failing", "--sort", "tries");
+  expect(failing.output).toContain("_replicator/broken");
+  expect(failing.output).toContain("db_not_found");
+  const others = await tandem("list", "--server", server, "--no-failing");
+  expect(others.output).not.toContain("_replicator/broken");
+  expect(others.output).toContain("_replicator/follow");
 });
 
 test("a job that is paused survives a restart so, and who paused it is named", async () => {
@@ -150,7 +156,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Name the jobs by state, database, source, target, owner, error, or all of them by all=true",
+        "Name the jobs by state, database, error, failing, left_behind, paused, stalled, owner, source, target, reason, or all of them by all=true",
     },
   ],
   [

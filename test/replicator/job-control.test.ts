@@ -1,8 +1,10 @@
 /** What an operator can do to a job, on whichever node it runs. */
 import { afterEach, expect, test } from "vitest";
 import { MemoryStorage } from "../../src/kv/index.ts";
-import { type JobControl, matchesFilter, parseReplication } from "../../src/replicator/index.ts";
+import { type JobControl, type JobFilter, parseReplication } from "../../src/replicator/index.ts";
+import { failingAfter, NO_PLACE } from "../../src/replicator/jobs/failing.ts";
 import { jobOutcome } from "../../src/replicator/jobs/job-data.ts";
+import { decodeJob, encodeProgress } from "../../src/replicator/jobs/job-data-record.ts";
 import { type Node, openNode } from "../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
@@ -177,25 +179,39 @@ test("when a _replicator database is deleted, all of its jobs end, those that ru
   expect(left).toEqual([other]);
 });
 
-test.each([
-  [{ state: "pending" }, true],
-  [{ state: "running" }, false],
+test.each<[JobFilter, boolean]>([
+  [{ states: ["crashing"] }, true],
+  [{ states: ["pending", "crashing"] }, true],
+  [{ states: ["running"] }, false],
   [{ source: "Example.com" }, true],
   [{ source: "example.com:5984" }, true],
   [{ source: "example.org" }, false],
   [{ target: "b", source: "example.com" }, true],
   [{ target: "c", source: "example.com" }, false],
-  [{ error: "refused" }, true],
-  [{ error: "time-out" }, false],
-  [{ database: "_replicator" }, false],
+  [{ failing: true, states: ["crashing"] }, true],
+  [{ failing: false }, false],
+  [{ error: "unreachable" }, true],
+  [{ error: "dns" }, false],
+  [{ reason: "refused" }, true],
+  [{ reason: "time-out" }, false],
+  [{ databaseUuid: "u" }, false],
+  [{ paused: false, stalled: false, left_behind: false }, true],
   [{ owner: "joe" }, true],
-])("filter %j matches: %s", async (filter, expected) => {
+])("filter %j finds a job that fails: %s", async (filter, expected) => {
   const node = await open();
   const members = { source: "http://example.com:5984/a", target: "b", continuous: true };
   const requester = { userName: "joe", isAdmin: false };
-  const jobId = await node.replicator.start(parseReplication(members), requester);
-  const entry = await node.replicator.find(jobId);
-  const failure = { error: "error", reason: "connection refused" };
-  const failed = entry && { ...entry, data: { ...entry.data, ...jobOutcome("crashing", failure) } };
-  expect(failed && matchesFilter(filter, failed)).toBe(expected);
+  const id = await node.replicator.start(parseReplication(members), requester);
+  const name = { type: "replication", id };
+  await node.kv.transact(async (tx) => {
+    const job = await node.jobs.get(tx, name);
+    if (job === undefined) throw new Error("The job is there");
+    const failure = { error: "error", reason: "connection refused" };
+    const failing = failingAfter(undefined, failure, { ...NO_PLACE, class: "unreachable" }, 5);
+    const data = { ...decodeJob(job), ...jobOutcome("crashing", failure), failing };
+    await node.jobs.resubmit(tx, name, 2 ** 35, encodeProgress(data));
+  });
+  const { entries, total } = await node.replicator.lists.page({ filter, limit: 10 });
+  expect(entries.map(({ jobId }) => jobId)).toEqual(expected ? [id] : []);
+  expect(total).toBe(entries.length);
 });

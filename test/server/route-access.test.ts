@@ -156,6 +156,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "POST /_tandem/jobs/_reset",
       "POST /_tandem/jobs/_resume",
       "POST /_tandem/jobs/_retry",
+      "POST /_tandem/jobs/_retry_failures",
       "POST /_tandem/jobs/{id}/_cancel",
       "POST /_tandem/jobs/{id}/_pause",
       "POST /_tandem/jobs/{id}/_reset",

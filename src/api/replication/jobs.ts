@@ -2,32 +2,36 @@
  * `/_tandem/jobs`: replication jobs for operators. They filter jobs by their properties and states, and pause, resume,
  * retry, reset or cancel one or all of them. CouchDB has no counterpart.
  */
+import { errorCode } from "../../base/index.ts";
+import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   type CommandOutcome,
   type ControlEvent,
+  type Failing,
   isoTime,
   type JobControl,
   type JobEntry,
   type JobFilter,
   jobView,
-  matchesFilter,
+  NEVER_SEC,
   type Replicator,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
+import { type AskedFilter, bookmarkOf, commandFilterOf, pageOf } from "./job-query.ts";
 
 export interface JobsParts extends FindJobParts {
   readonly shownUrl: () => string;
 }
 
-const LIMIT_DEFAULT = 100;
-const FILTERS = ["state", "database", "source", "target", "owner", "error"] as const;
+/** Of no database: theirs are 32 digits. */
+const NO_UUID = "none";
 
 type Command = (replicator: Replicator, jobId: string, call: Call) => Promise<CommandOutcome>;
 
@@ -48,26 +52,46 @@ export function jobRoutes(parts: JobsParts): readonly Route[] {
     defineRoute("GET", "/_tandem/jobs", (call) => listJobs(parts, call)),
     defineRoute("GET", "/_tandem/jobs/{id}", (call) => showJob(parts, call)),
     defineRoute("POST", "/_tandem/jobs/{id}/_start_from", (call) => startFrom(parts, call)),
+    defineRoute("POST", "/_tandem/jobs/_retry_failures", (call) => retryAllFailures(parts, call)),
     ...commands,
   ];
 }
 
 async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
-  const limit = integerParameter(call, "limit") ?? LIMIT_DEFAULT;
-  const skip = integerParameter(call, "skip") ?? 0;
-  const filter = filterOf(call);
-  const shown: JobEntry[] = [];
-  let count = 0;
-  for await (const entry of parts.replicator.entries()) {
-    if (!matchesFilter(filter, entry)) continue;
-    if (count >= skip && shown.length < limit) shown.push(entry);
-    count++;
-  }
+  const asked = pageOf(call);
+  const { order, descending, after, skip, limit } = asked;
+  const filter = await resolved(parts, asked);
+  const page = { filter, order, descending, after, skip, limit };
+  const { entries, total, next } = await parts.replicator.lists.page(page);
   return json(200, {
-    total_rows: count,
-    offset: Math.min(skip, count),
-    jobs: await views(parts, shown),
+    total_rows: total ?? null,
+    offset: total === undefined ? skip : Math.min(skip, total),
+    bookmark: bookmarkOf(asked, next),
+    jobs: await views(parts, entries),
   });
+}
+
+/** With the uuid of the database that was named; that of none where there is no such database, and so no job. */
+async function resolved(
+  { kv, databases }: JobsParts,
+  { filter, database: name }: AskedFilter,
+): Promise<JobFilter> {
+  if (name === undefined) return filter;
+  const uuid = await kv.read((tx) => uuidOfDatabase(tx, databases, name));
+  return { ...filter, databaseUuid: uuid ?? NO_UUID };
+}
+
+async function uuidOfDatabase(
+  tx: ReadTransaction,
+  databases: DatabaseRegistry,
+  name: string,
+): Promise<string | undefined> {
+  try {
+    return (await databases.open(tx, name)).uuid;
+  } catch (error) {
+    if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
+    throw error;
+  }
 }
 
 async function showJob(parts: JobsParts, call: Call): Promise<ApiResponse> {
@@ -82,20 +106,32 @@ async function commandOne(parts: JobsParts, call: Call, command: Command): Promi
 
 /** Applies to all jobs, which has to be said, or to those that a filter finds. */
 async function commandAll(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
-  const { query } = call.request;
-  const filter = filterOf(call);
-  if (Object.keys(filter).length === 0 && query.get("all") !== "true") {
-    throw badRequest(`Name the jobs by ${FILTERS.join(", ")}, or all of them by all=true`);
-  }
-  const ids: string[] = [];
-  for await (const entry of parts.replicator.entries()) {
-    if (matchesFilter(filter, entry)) ids.push(entry.jobId);
-  }
+  const { replicator } = parts;
+  return forAll(parts, call, async ({ jobId }) => {
+    return (await command(replicator, jobId, call)) === "done";
+  });
+}
+
+/** Asks the nodes to try again what jobs left behind, and does not wait for that. */
+async function retryAllFailures(parts: JobsParts, call: Call): Promise<ApiResponse> {
+  const { failures } = parts.replicator;
+  return forAll(parts, call, (entry) => failures.askRetry(entry));
+}
+
+/** Page by page. `change` says whether it made a difference. */
+async function forAll(
+  parts: JobsParts,
+  call: Call,
+  change: (entry: JobEntry) => Promise<boolean>,
+): Promise<ApiResponse> {
+  const filter = await resolved(parts, commandFilterOf(call));
+  let matchedCount = 0;
   let changedCount = 0;
-  for (const id of ids) {
-    if ((await command(parts.replicator, id, call)) === "done") changedCount++;
+  for await (const entry of parts.replicator.lists.all(filter)) {
+    matchedCount++;
+    if (await change(entry)) changedCount++;
   }
-  return json(200, { ok: true, matched: ids.length, changed: changedCount });
+  return json(200, { ok: true, matched: matchedCount, changed: changedCount });
 }
 
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
@@ -126,11 +162,20 @@ function answer(outcome: CommandOutcome): ApiResponse {
 
 async function views({ replicator, shownUrl }: JobsParts, entries: readonly JobEntry[]) {
   const controls = await replicator.commands.controls(entries.map(({ jobId }) => jobId));
+  const leftBehind = await Promise.all(entries.map((entry) => replicator.failures.total(entry)));
   return entries.map((entry, index) => {
     const { isPaused, restartAt, events } = controls[index] as JobControl;
+    const { failing, errorCount, stallCount } = entry.data;
     return {
       ...jobView(entry, shownUrl()),
-      error_count: entry.data.errorCount,
+      error_count: errorCount,
+      failing: failing !== undefined,
+      failing_since: failing === undefined ? null : isoTime(failing.sinceMs),
+      last_failure: failing === undefined ? null : failureView(failing, entry),
+      left_behind: leftBehind[index],
+      stalled: stallCount > 0,
+      parked: false,
+      lag_sec: null,
       paused: isPaused,
       restart_at: restartAt?.sequence ?? null,
       control: events.map(controlView),
@@ -138,16 +183,25 @@ async function views({ replicator, shownUrl }: JobsParts, entries: readonly JobE
   });
 }
 
+/** The last failure of a job that fails, and when it is tried again: null while it runs, and where it is not. */
+function failureView(failing: Failing, { state, scheduledAtSec }: JobEntry) {
+  const { class: failureClass, error, reason, phase, side, host, lastMs, tries } = failing;
+  const waits = state === "crashing" || state === "pending";
+  const isDue = waits && scheduledAtSec < NEVER_SEC;
+  return {
+    class: failureClass,
+    error,
+    reason,
+    phase: phase ?? null,
+    side: side ?? null,
+    host: host ?? null,
+    time: isoTime(lastMs),
+    tries,
+    next_try: isDue ? isoTime(scheduledAtSec * 1000) : null,
+  };
+}
+
 function controlView({ action, userName, timeMs, since }: ControlEvent) {
   const event = { action, user: userName, timestamp: isoTime(timeMs) };
   return since === undefined ? event : { ...event, since };
-}
-
-function filterOf({ request: { query } }: Call): JobFilter {
-  const filter: Partial<Record<keyof JobFilter, string>> = {};
-  for (const name of FILTERS) {
-    const text = query.get(name);
-    if (text !== undefined) filter[name] = text;
-  }
-  return filter;
 }

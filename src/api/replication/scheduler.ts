@@ -4,8 +4,8 @@ import type { KeyValueStore } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   documentView,
-  hasEnded,
   type JobEntry,
+  type JobPageRequest,
   jobView,
   ownerKey,
   ownerOf,
@@ -17,9 +17,15 @@ import { readsOperations, requireAdmin } from "../access/authorization.ts";
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter, queryError } from "../http/query.ts";
+import {
+  booleanParameter,
+  integerParameter,
+  queryError,
+  textListParameter,
+} from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { REPLICATION_STATES } from "./job-query.ts";
 
 export interface SchedulerParts {
   readonly kv: KeyValueStore;
@@ -31,13 +37,7 @@ export interface SchedulerParts {
 
 const JOBS_LIMIT = 100;
 const REPLICATOR_DATABASE = "_replicator";
-const STATES: readonly ReplicationState[] = [
-  "running",
-  "failed",
-  "completed",
-  "pending",
-  "crashing",
-];
+const STATES = REPLICATION_STATES;
 
 export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
   return [
@@ -58,13 +58,14 @@ async function listJobs(
 ): Promise<ApiResponse> {
   const limit = integerParameter(call, "limit") ?? JOBS_LIMIT;
   const skip = integerParameter(call, "skip") ?? 0;
-  const active = await collect(replicator.entries(), ({ state }) => !hasEnded(state));
-  const jobs = active.map((entry) => jobView(entry, shownUrl()));
-  jobs.sort((left, right) => (String(left.id) < String(right.id) ? -1 : 1));
+  const descending = booleanParameter(call, "descending");
+  const order = "shown-id";
+  const page = await replicator.lists.page({ filter: {}, order, descending, skip, limit });
+  const { entries, total = entries.length } = page;
   return json(200, {
-    total_rows: jobs.length,
-    offset: Math.min(skip, jobs.length),
-    jobs: jobs.slice(skip, skip + limit),
+    total_rows: total,
+    offset: Math.min(skip, total),
+    jobs: entries.map((entry) => jobView(entry, shownUrl())),
   });
 }
 
@@ -100,44 +101,74 @@ async function listDocuments(
   const states = statesParameter(call);
   const limit = integerParameter(call, "limit") ?? Number.POSITIVE_INFINITY;
   const skip = integerParameter(call, "skip") ?? 0;
-  const uuid = await uuidOf(parts, database);
-  const entries = await collect(parts.replicator.entries(uuid), ({ state }) =>
-    states.includes(state),
-  );
+  const descending = booleanParameter(call, "descending");
+  const databaseUuid = await uuidOf(parts, database);
+  const keys = textListParameter(call, "keys");
+  const { entries, total } =
+    keys === undefined
+      ? await listed(parts, { filter: { ...states, databaseUuid }, descending, skip, limit })
+      : await named(parts, { databaseUuid, keys, states: states.states, skip, limit });
   return json(200, {
-    total_rows: entries.length,
-    offset: Math.min(skip, entries.length),
-    docs: entries.slice(skip, skip + limit).map((entry) => documentView(entry, parts.shownUrl())),
+    total_rows: total,
+    offset: Math.min(skip, total),
+    docs: entries.map((entry) => documentView(entry, parts.shownUrl())),
   });
 }
 
+interface Listed {
+  readonly entries: readonly JobEntry[];
+  readonly total: number;
+}
+
+async function listed({ replicator }: SchedulerParts, request: JobPageRequest): Promise<Listed> {
+  const { entries, total = entries.length } = await replicator.lists.page(request);
+  return { entries, total };
+}
+
+/** The documents with these ids, in the order of the ids as given. */
+async function named(
+  { replicator }: SchedulerParts,
+  {
+    databaseUuid,
+    keys,
+    states,
+    skip,
+    limit,
+  }: {
+    readonly databaseUuid: string;
+    readonly keys: readonly string[];
+    readonly states: readonly ReplicationState[] | undefined;
+    readonly skip: number;
+    readonly limit: number;
+  },
+): Promise<Listed> {
+  const found: JobEntry[] = [];
+  for (const key of keys) {
+    const entry = await replicator.findDocument(databaseUuid, key);
+    if (entry !== undefined && (states ?? STATES).includes(entry.state)) found.push(entry);
+  }
+  return { entries: found.slice(skip, skip + limit), total: found.length };
+}
+
 async function activeTasks({ replicator, shownUrl }: SchedulerParts): Promise<ApiResponse> {
-  const running = await collect(replicator.entries(), ({ state }) => state === "running");
+  const filter = { states: ["running"] } as const;
+  const running = await replicator.lists.page({ filter, limit: Number.POSITIVE_INFINITY });
   return json(
     200,
-    running.map((entry) => taskView(entry, shownUrl())),
+    running.entries.map((entry) => taskView(entry, shownUrl())),
   );
 }
 
-function statesParameter(call: Call): readonly string[] {
+function statesParameter(call: Call): { readonly states?: readonly ReplicationState[] } {
   const text = call.request.query.get("states");
-  if (text === undefined || text === "") return STATES;
+  if (text === undefined || text === "") return {};
   const named = text.toLowerCase().split(",");
   const unknown = named.filter((name) => !STATES.some((state) => state === name));
-  if (unknown.length === 0) return named;
+  if (unknown.length === 0) return { states: STATES.filter((state) => named.includes(state)) };
   throw queryError(`Unknown states ${unknown.join(",")}. Choose from: ${STATES.join(",")}`);
 }
 
 async function uuidOf({ kv, databases }: SchedulerParts, name: string): Promise<string> {
   const database = await kv.read((tx) => databases.open(tx, name));
   return database.uuid;
-}
-
-async function collect(
-  entries: AsyncIterable<JobEntry>,
-  passes: (entry: JobEntry) => boolean,
-): Promise<JobEntry[]> {
-  const found: JobEntry[] = [];
-  for await (const entry of entries) if (passes(entry)) found.push(entry);
-  return found;
 }

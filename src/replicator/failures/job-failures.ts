@@ -71,18 +71,40 @@ export class JobFailures {
    * has ended runs once more for the list alone. A paused one retries when it is resumed, and the call does not wait for that.
    */
   async retry(entry: JobEntry, signal: AbortSignal): Promise<RetryOutcome> {
-    const { runtime, kv, jobs, failureLists, controls } = this.#parts;
+    const { clock } = this.#parts.runtime;
     const baseId = baseIdOf(entry.data.replicationId);
-    const triedCount = await this.#total(entry);
+    const triedCount = await this.total(entry);
     if (baseId === undefined || triedCount === 0) {
       return { done: true, triedCount: 0, leftCount: 0 };
     }
+    const { request, rests } = await this.#ask(entry.jobId, baseId);
+    if (rests) return { done: false, triedCount, leftCount: triedCount };
+    const done = await waitAtMost(clock, RETRY_WAIT_MS_MAX, signal, (over) =>
+      this.#retried(baseId, request, over),
+    );
+    return { done, triedCount, leftCount: await this.total(entry) };
+  }
+
+  /** The same without waiting for it; false where nothing was left behind. */
+  async askRetry(entry: JobEntry): Promise<boolean> {
+    const baseId = baseIdOf(entry.data.replicationId);
+    if (baseId === undefined || (await this.total(entry)) === 0) return false;
+    await this.#ask(entry.jobId, baseId);
+    return true;
+  }
+
+  /** `rests`: the job is paused. */
+  async #ask(
+    jobId: string,
+    baseId: string,
+  ): Promise<{ readonly request: string; readonly rests: boolean }> {
+    const { runtime, kv, jobs, failureLists, controls } = this.#parts;
     const request = randomHex(runtime.random);
-    const name = { type: REPLICATION_JOB_TYPE, id: entry.jobId };
+    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     const rests = await kv.transact(
       async (tx) => {
         failureLists.askRetry(tx, baseId, request);
-        const { isPaused } = await controls.get(tx, entry.jobId);
+        const { isPaused } = await controls.get(tx, jobId);
         const job = await jobs.get(tx, name);
         if (job === undefined) return false;
         if ((await stepFor(tx, controls, job, "try-list")) === "due") {
@@ -92,11 +114,7 @@ export class JobFailures {
       },
       { whenUnknown: "retry" },
     );
-    if (rests) return { done: false, triedCount, leftCount: triedCount };
-    const done = await waitAtMost(runtime.clock, RETRY_WAIT_MS_MAX, signal, (over) =>
-      this.#retried(baseId, request, over),
-    );
-    return { done, triedCount, leftCount: await this.#total(entry) };
+    return { request, rests };
   }
 
   async #retried(baseId: string, request: string, signal: AbortSignal): Promise<void> {
@@ -115,7 +133,8 @@ export class JobFailures {
     }
   }
 
-  async #total(entry: JobEntry): Promise<number> {
+  /** How many documents the job has left behind. */
+  async total(entry: JobEntry): Promise<number> {
     let total = 0;
     for (const { count } of await this.counts(entry)) total += count;
     return total;

@@ -1,44 +1,54 @@
-/** The filter with which an operator chooses jobs. */
-import { endpointUrl } from "../request/endpoint-url.ts";
-import type { EndpointAddress } from "../request/replication.ts";
-import { failureOf } from "./job-data.ts";
-import type { JobEntry } from "./job-views.ts";
+/** The filter with which an operator chooses jobs. Pure. */
+import type { FailureClass } from "./failing.ts";
+import type { ReplicationJobData, ReplicationState } from "./job-data.ts";
+import {
+  hasFlag,
+  type JobStatus,
+  listedName,
+  STATUS_FLAGS,
+  type StatusFlag,
+} from "./job-status.ts";
 
 /** A job has to match all members that are there. */
-export interface JobFilter {
-  /** A state as `_scheduler` shows it. */
-  readonly state?: string;
+export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>> {
+  /** Any of these, as `_scheduler` shows them. */
+  readonly states?: readonly ReplicationState[];
   /** The `_replicator` database of the job's document. */
-  readonly database?: string;
+  readonly databaseUuid?: string;
   /** The host of the source (`example.com`, `example.com:5984`), or the name of a database of our own. */
   readonly source?: string;
   /** The same for the target. */
   readonly target?: string;
   readonly owner?: string;
-  /** Stands in the reason why the job failed last. */
-  readonly error?: string;
+  /** Of the last failure of a job that fails. */
+  readonly error?: FailureClass;
+  /** Stands in the words of that failure. */
+  readonly reason?: string;
 }
 
-export function matchesFilter(
-  filter: JobFilter,
-  { data, state: shownState }: Pick<JobEntry, "data" | "state">,
-): boolean {
-  const { state, database, source, target, owner, error } = filter;
-  const { replication } = data;
-  const failure = failureOf(data);
+/** All but `reason` and `databaseUuid`, which the status does not tell. */
+export function matchesStatus(filter: JobFilter, status: JobStatus): boolean {
+  const { states, source, target, owner, error } = filter;
   return (
-    (state === undefined || state === shownState) &&
-    (database === undefined || database === data.document?.database) &&
-    (owner === undefined || owner === data.userName) &&
-    (source === undefined || isAt(source, replication?.source)) &&
-    (target === undefined || isAt(target, replication?.target)) &&
-    (error === undefined || `${failure?.error ?? ""}: ${failure?.reason ?? ""}`.includes(error))
+    (states === undefined || states.includes(status.state)) &&
+    (owner === undefined || listedName(owner) === status.owner) &&
+    (source === undefined || status.source.includes(placeNamed(source))) &&
+    (target === undefined || status.target.includes(placeNamed(target))) &&
+    (error === undefined || error === status.failing?.class) &&
+    STATUS_FLAGS.every(
+      (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
+    )
   );
 }
 
-function isAt(place: string, address: EndpointAddress | undefined): boolean {
-  if (address === undefined) return false;
-  if (address.kind === "local") return address.database === place;
-  const { host, hostname } = endpointUrl(address);
-  return host === place.toLowerCase() || hostname === place.toLowerCase();
+export function matchesReason(
+  reason: string,
+  { failing }: Pick<ReplicationJobData, "failing">,
+): boolean {
+  return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
+}
+
+/** A host, in any case, or a database of our own, whose names have no capitals. */
+export function placeNamed(place: string): string {
+  return listedName(place.toLowerCase());
 }

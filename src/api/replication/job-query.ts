@@ -1,0 +1,156 @@
+/** The query of a list of jobs, or of a command for several: filters, order and page. What is not understood is refused by name. */
+import { badRequest } from "../../protocol/index.ts";
+import {
+  FAILURE_CLASSES,
+  type FailureClass,
+  type JobFilter,
+  type JobOrder,
+  type JobPosition,
+  type ReplicationState,
+} from "../../replicator/index.ts";
+import type { Call } from "../http/call.ts";
+import { booleanParameter, integerParameter } from "../http/query.ts";
+
+export const REPLICATION_STATES: readonly ReplicationState[] = [
+  "running",
+  "failed",
+  "completed",
+  "pending",
+  "crashing",
+];
+const LIMIT_DEFAULT = 100;
+const FLAGS = ["failing", "left_behind", "paused", "stalled"] as const;
+const NAMES = ["owner", "source", "target", "reason"] as const;
+/** Every filter that can be answered. */
+const FILTERS = ["state", "database", "error", ...FLAGS, ...NAMES] as const;
+/** What will be known of jobs, and is not yet. */
+const UNKNOWN_YET = ["parked", "behind_sec", "rule"];
+const ORDERS = ["id", "since", "tries"] as const satisfies readonly JobOrder[];
+const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
+
+/** As it was asked; the database still has to be looked up. */
+export interface AskedFilter {
+  readonly filter: JobFilter;
+  readonly database: string | undefined;
+}
+
+export interface AskedPage extends AskedFilter {
+  readonly order: (typeof ORDERS)[number];
+  readonly descending: boolean;
+  readonly after: JobPosition | undefined;
+  readonly skip: number;
+  readonly limit: number;
+}
+
+/** Of `GET /_tandem/jobs`. Throws a ProtocolError 400. */
+export function pageOf(call: Call): AskedPage {
+  refuseUnknown(call, [...FILTERS, ...PAGE_PARAMETERS]);
+  const order = chosen(call, "sort", ORDERS) ?? "id";
+  const descending = booleanParameter(call, "descending");
+  const asked = filterOf(call);
+  if (order !== "id" && asked.filter.failing === false) {
+    throw badRequest(`sort=${order} lists jobs that fail: leave out failing=false`);
+  }
+  const after = positionOf(call, order, descending);
+  const skip = integerParameter(call, "skip") ?? 0;
+  const limit = integerParameter(call, "limit") ?? LIMIT_DEFAULT;
+  return { ...asked, order, descending, after, skip, limit };
+}
+
+/** Of a command for several jobs: all of them only if that is said. Throws a ProtocolError 400. */
+export function commandFilterOf(call: Call): AskedFilter {
+  refuseUnknown(call, [...FILTERS, "all"]);
+  const asked = filterOf(call);
+  const isFiltered = asked.database !== undefined || Object.keys(asked.filter).length > 0;
+  if (!isFiltered && !booleanParameter(call, "all")) {
+    throw badRequest(`Name the jobs by ${FILTERS.join(", ")}, or all of them by all=true`);
+  }
+  return asked;
+}
+
+/** Where the next page begins, as clients get and give it. */
+export function bookmarkOf(
+  { order, descending }: Pick<AskedPage, "order" | "descending">,
+  position: JobPosition | undefined,
+): string | null {
+  if (position === undefined) return null;
+  return encodeURIComponent(JSON.stringify([order, descending, ...position]));
+}
+
+function filterOf(call: Call): AskedFilter {
+  const { query } = call.request;
+  const state = chosenList(call, "state", REPLICATION_STATES);
+  const error = chosen(call, "error", FAILURE_CLASSES);
+  const flags = FLAGS.filter((flag) => query.get(flag) !== undefined).map(
+    (flag) => [flag, booleanParameter(call, flag)] as const,
+  );
+  const names = NAMES.flatMap((name) => {
+    const text = query.get(name);
+    return text === undefined ? [] : [[name, text] as const];
+  });
+  const filter: JobFilter = {
+    ...(state === undefined ? {} : { states: state }),
+    ...(error === undefined ? {} : { error: error satisfies FailureClass }),
+    ...Object.fromEntries([...flags, ...names]),
+  };
+  return { filter, database: query.get("database") };
+}
+
+function refuseUnknown({ request }: Call, known: readonly string[]): void {
+  for (const name of request.query.keys()) {
+    if (known.includes(name)) continue;
+    if (UNKNOWN_YET.includes(name)) throw badRequest(`${name} of jobs is not known yet`);
+    throw badRequest(`Unknown parameter ${name}. Choose from: ${known.join(", ")}`);
+  }
+}
+
+function chosen<Value extends string>(
+  call: Call,
+  name: string,
+  values: readonly Value[],
+): Value | undefined {
+  const text = call.request.query.get(name);
+  return text === undefined ? undefined : knownValue(text, name, values);
+}
+
+/** Several, between commas. */
+function chosenList<Value extends string>(
+  call: Call,
+  name: string,
+  values: readonly Value[],
+): readonly Value[] | undefined {
+  const text = call.request.query.get(name);
+  if (text === undefined) return undefined;
+  return [...new Set(text.split(",").map((part) => knownValue(part, name, values)))];
+}
+
+function knownValue<Value extends string>(
+  text: string,
+  name: string,
+  values: readonly Value[],
+): Value {
+  const found = values.find((value) => value === text.toLowerCase());
+  if (found !== undefined) return found;
+  throw badRequest(`Unknown ${name} ${text}. Choose from: ${values.join(", ")}`);
+}
+
+function positionOf(call: Call, order: JobOrder, descending: boolean): JobPosition | undefined {
+  const text = call.request.query.get("bookmark");
+  if (text === undefined) return undefined;
+  const [ofOrder, ofDirection, value, jobId] = bookmarkParts(text);
+  const isPosition = typeof jobId === "string" && jobId !== "";
+  const isValue = order === "id" ? !Number.isNaN(value) : typeof value === "number";
+  if (ofOrder !== order || ofDirection !== descending || !isPosition || !isValue) {
+    throw badRequest("The bookmark is none of this list: take that of the page before");
+  }
+  return [order === "id" ? null : Number(value), jobId];
+}
+
+function bookmarkParts(text: string): readonly unknown[] {
+  try {
+    const parts: unknown = JSON.parse(decodeURIComponent(text));
+    return Array.isArray(parts) ? parts : [];
+  } catch {
+    return [];
+  }
+}

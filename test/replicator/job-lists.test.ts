@@ -1,0 +1,124 @@
+/** Pages of jobs: together they are all that match, once, in order; and a page costs as many keys as it has rows. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import {
+  type JobPageRequest,
+  type JobPosition,
+  parseReplication,
+  REPLICATION_JOB_TYPE,
+} from "../../src/replicator/index.ts";
+import { failingAfter, NO_PLACE } from "../../src/replicator/jobs/failing.ts";
+import { jobOutcome } from "../../src/replicator/jobs/job-data.ts";
+import { decodeJob, encodeProgress } from "../../src/replicator/jobs/job-data-record.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { countingEngine } from "../support/kv/counting-engine.ts";
+
+const JOBS = 1500;
+const FAILURE = { error: "error", reason: "refused" };
+
+let node: ReturnType<typeof open>;
+const ids: string[] = [];
+
+function open() {
+  const runtime = createSystemRuntime();
+  const { engine, counts } = countingEngine(new MemoryEngine({ runtime }));
+  const kv = new KeyValueStore({ runtime, engine });
+  return { ...composeNode({ runtime, kv }), kv, counts };
+}
+
+/** One job in ten fails: since times that run against the order of ids. */
+beforeEach(async () => {
+  node = open();
+  await node.replicator.prepare();
+  ids.length = 0;
+  for (let n = 0; n < JOBS; n++) {
+    const source = n % 2 === 0 ? "http://even.example/db" : "odd";
+    const replication = parseReplication({ source, target: `t${n}`, continuous: true });
+    ids.push(await node.replicator.start(replication, { userName: "ann", isAdmin: true }));
+  }
+  ids.sort();
+  for (let n = 0; n < JOBS; n += 10) {
+    const name = { type: REPLICATION_JOB_TYPE, id: ids[n] as string };
+    await node.kv.transact(async (tx) => {
+      const job = await node.jobs.get(tx, name);
+      if (job === undefined) throw new Error("The job is there");
+      const cause = { ...NO_PLACE, class: "unreachable" } as const;
+      const failing = { ...failingAfter(undefined, FAILURE, cause, JOBS - n), tries: n % 7 };
+      const data = { ...decodeJob(job), ...jobOutcome("crashing", FAILURE), failing };
+      await node.jobs.resubmit(tx, name, 2 ** 35, encodeProgress(data));
+    });
+  }
+});
+afterEach(() => node.kv.close());
+
+async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> {
+  const found: string[] = [];
+  let after: JobPosition | undefined;
+  do {
+    const page = await node.replicator.lists.page({ ...request, after });
+    expect(page.entries.length).toBeLessThanOrEqual(request.limit);
+    found.push(...page.entries.map(({ jobId }) => jobId));
+    after = page.next;
+  } while (after !== undefined);
+  return found;
+}
+
+const failingIds = () => ids.filter((_, n) => n % 10 === 0);
+
+test("pages are together all jobs that match, in either direction", async () => {
+  expect(await pages({ filter: {}, limit: 333 })).toEqual(ids);
+  expect(await pages({ filter: {}, limit: 250, descending: true })).toEqual(ids.toReversed());
+  const both = { states: ["crashing", "pending"] } as const;
+  expect(await pages({ filter: both, limit: 400 })).toEqual(ids);
+  expect(await pages({ filter: both, limit: 400, descending: true })).toEqual(ids.toReversed());
+  expect(await pages({ filter: { failing: true }, limit: 7 })).toEqual(failingIds());
+  expect(await pages({ filter: {}, order: "since", limit: 7 })).toEqual(failingIds().toReversed());
+  const rest = await pages({ filter: { failing: false }, limit: 100 });
+  expect(rest).toEqual(ids.filter((_, n) => n % 10 !== 0));
+  const even = await pages({ filter: { failing: true, source: "even.example" }, limit: 7 });
+  const odd = await pages({ filter: { failing: true, source: "odd" }, limit: 7 });
+  expect([...even, ...odd].toSorted()).toEqual(failingIds());
+});
+
+test("skip and limit cut a list as they cut an array", async () => {
+  for (const [skip, limit] of [
+    [0, 1],
+    [3, 5],
+    [199, 2],
+    [200, 200],
+    [1499, 3],
+    [1600, 3],
+  ] as const) {
+    const { entries, total } = await node.replicator.lists.page({ filter: {}, skip, limit });
+    expect(entries.map(({ jobId }) => jobId)).toEqual(ids.slice(skip, skip + limit));
+    expect(total).toBe(JOBS);
+  }
+});
+
+test("jobs that fail are listed by how often they were tried", async () => {
+  const { entries, total } = await node.replicator.lists.page({
+    filter: {},
+    order: "tries",
+    descending: true,
+    limit: 20,
+  });
+  expect(total).toBe(JOBS / 10);
+  expect(new Set(entries.map(({ data }) => data.failing?.tries))).toEqual(new Set([6]));
+});
+
+test("a first page reads as many keys as it has rows, however many jobs there are", async () => {
+  const requests: readonly JobPageRequest[] = [
+    { filter: {}, limit: 10 },
+    { filter: { states: ["crashing"] }, limit: 10 },
+    { filter: { failing: true }, order: "since", limit: 10 },
+    { filter: {}, order: "shown-id", limit: 10 },
+    { filter: { source: "odd" }, limit: 10 },
+  ];
+  for (const request of requests) {
+    const before = node.counts.readCount;
+    const { entries } = await node.replicator.lists.page(request);
+    expect(entries.length).toBe(10);
+    expect(node.counts.readCount - before).toBeLessThan(70);
+  }
+});

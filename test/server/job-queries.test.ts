@@ -1,0 +1,109 @@
+/** What operators ask about several jobs over HTTP, and what is refused by name. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import { call } from "../support/open-process.ts";
+
+let server: RunningServer;
+let announce: (name: string) => void = () => {};
+const ask = (method: string, path: string, body?: object) =>
+  call(`${server.url}${path}`, method, body);
+
+beforeAll(async () => {
+  const config = readConfig({ port: 0, store: "memory" }, {});
+  server = await openServer(config, { event: (name) => announce(name) });
+  await ask("PUT", "/a");
+  const crashed = new Promise<void>((resolve) => {
+    announce = (name) => name === "replication.crashed" && resolve();
+  });
+  await ask("PUT", "/_replicator/broken", { source: "nothing", target: "b" });
+  await crashed;
+  for (const id of ["one", "two"]) {
+    await ask("PUT", `/_replicator/${id}`, {
+      source: "a",
+      target: id,
+      create_target: true,
+      continuous: true,
+    });
+  }
+});
+afterAll(() => server.stop());
+
+test("a job that fails says so, with where and why", async () => {
+  const { body } = await ask("GET", "/_tandem/jobs?failing=true");
+  expect(body).toMatchObject({ total_rows: 1, offset: 0, bookmark: null });
+  expect(body.jobs[0]).toMatchObject({
+    doc_id: "broken",
+    failing: true,
+    failing_since: expect.any(String),
+    left_behind: 0,
+    parked: false,
+    lag_sec: null,
+    last_failure: {
+      class: "not_found",
+      error: "db_not_found",
+      phase: "open",
+      side: "source",
+      host: null,
+      tries: expect.any(Number),
+    },
+  });
+});
+
+test("a bookmark leads to the next page", async () => {
+  const seen: string[] = [];
+  let query = "limit=1&database=_replicator";
+  for (let page = 0; page < 3; page++) {
+    const { status, body } = await ask("GET", `/_tandem/jobs?${query}`);
+    expect([status, body.total_rows, body.jobs.length]).toEqual([200, 3, 1]);
+    seen.push(body.jobs[0].doc_id);
+    expect(body.bookmark === null).toBe(page === 2);
+    query = `limit=1&database=_replicator&bookmark=${encodeURIComponent(body.bookmark)}`;
+  }
+  expect(seen).toEqual(["broken", "one", "two"]);
+});
+
+test.each([
+  ["sorce=x", "Unknown parameter sorce. Choose from: state, database"],
+  ["state=dead", "Unknown state dead. Choose from: running"],
+  ["error=whatever", "Unknown error whatever. Choose from: unreachable, dns"],
+  ["behind_sec=5", "behind_sec of jobs is not known yet"],
+  ["sort=name", "Unknown sort name. Choose from: id, since, tries"],
+  ["bookmark=x", "The bookmark is none of this list"],
+  ["failing=perhaps", "Invalid boolean parameter"],
+])("GET /_tandem/jobs?%s is refused: %s", async (query, reason) => {
+  const { status, body } = await ask("GET", `/_tandem/jobs?${query}`);
+  expect(status).toBe(400);
+  expect(body.reason).toContain(reason);
+});
+
+test("a command with an unknown filter changes nothing", async () => {
+  const refused = await ask("POST", "/_tandem/jobs/_pause?sorce=x&all=true");
+  expect([refused.status, refused.body.reason]).toEqual([
+    400,
+    expect.stringContaining("Unknown parameter sorce"),
+  ]);
+  expect((await ask("POST", "/_tandem/jobs/_pause")).status).toBe(400);
+  expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
+});
+
+test("a command steers the jobs that a filter finds", async () => {
+  const paused = await ask("POST", "/_tandem/jobs/_pause?failing=true");
+  expect(paused.body).toEqual({ ok: true, matched: 1, changed: 1 });
+  const { body } = await ask("GET", "/_tandem/jobs?paused=true");
+  expect(body.jobs.map((job: { doc_id: string }) => job.doc_id)).toEqual(["broken"]);
+  expect(body.jobs[0].last_failure.next_try).toBeNull();
+  const resumed = await ask("POST", "/_tandem/jobs/_resume?paused=true");
+  expect(resumed.body).toEqual({ ok: true, matched: 1, changed: 1 });
+  const retried = await ask("POST", "/_tandem/jobs/_retry_failures?all=true");
+  expect(retried.body).toEqual({ ok: true, matched: 3, changed: 0 });
+});
+
+test("documents of _scheduler/docs are chosen by keys, and in either direction", async () => {
+  const shown = async (query: string) => {
+    const { body } = await ask("GET", `/_scheduler/docs/_replicator?${query}`);
+    return [body.total_rows, body.docs.map((doc: { doc_id: string }) => doc.doc_id)];
+  };
+  expect(await shown("descending=true&limit=2")).toEqual([3, ["two", "one"]]);
+  const keys = encodeURIComponent(JSON.stringify(["two", "nobody", "broken"]));
+  expect(await shown(`keys=${keys}`)).toEqual([2, ["two", "broken"]]);
+});
