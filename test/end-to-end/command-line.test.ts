@@ -156,7 +156,7 @@ test("the shell completes commands and options", async () => {
     return spawnSync("bash", ["-c", program], { encoding: "utf8" }).stdout.trim().split(" ");
   };
   expect(complete("tandem", "")).toEqual(expect.arrayContaining(["serve", "jobs", "completion"]));
-  expect(complete("tandem", "jobs", "re")).toEqual(["resume", "retry", "reset"]);
+  expect(complete("tandem", "jobs", "re")).toEqual(["resume", "retry", "reset", "retry-failures"]);
   expect(complete("tandem", "jobs", "list", "--se")).toEqual(["--server"]);
   for (const shell of ["zsh", "fish"]) {
     expect((await tandem(["completion", shell])).output).toContain("start-from");
