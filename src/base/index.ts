@@ -46,6 +46,7 @@ export type {
   Trace,
 } from "./runtime.ts";
 export { randomHex } from "./runtime.ts";
+export type { Seal } from "./seal.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
 export { inSpan } from "./spans.ts";
 export { Turns } from "./turns.ts";

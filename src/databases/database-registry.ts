@@ -89,9 +89,15 @@ export class DatabaseRegistry {
 
   /** Reads the registry, so that the removal of the database conflicts with this transaction. Throws STORE_DATABASE_NOT_FOUND. */
   async open(tx: ReadTransaction, name: string): Promise<Database> {
+    const database = await this.find(tx, name);
+    if (database === undefined) throw notFound(name);
+    return database;
+  }
+
+  /** As `open`; undefined when there is none. */
+  async find(tx: ReadTransaction, name: string): Promise<Database | undefined> {
     const value = isDatabaseName(name) ? await tx.get(this.#keys.database(name)) : undefined;
-    if (value === undefined) throw notFound(name);
-    return this.#database(name, decodeDatabaseRecord(value));
+    return value && this.#database(name, decodeDatabaseRecord(value));
   }
 
   /** Clears everything the database had, in one step. Throws STORE_DATABASE_NOT_FOUND. */

@@ -26,6 +26,7 @@ import {
   type DocumentRow,
 } from "./documents/all-documents.ts";
 import { BatchWriter } from "./documents/batch-writer.ts";
+import { BodyRenewal } from "./documents/body-renewal.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
@@ -38,6 +39,7 @@ import {
 } from "./documents/local-documents.ts";
 import type { DatabaseHook, HookedDatabase, ReadRevisionOptions, WriteContext } from "./hooks.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
+import { bodySeals } from "./records/body-seals.ts";
 import { readCounter } from "./records/counter-record.ts";
 import type { DatabaseKeys, RegistryKeys } from "./records/database-keys.ts";
 import {
@@ -96,6 +98,7 @@ export class Database implements HookedDatabase {
   readonly #changes: ChangesFeed;
   readonly #allDocuments: AllDocuments;
   readonly #locals: LocalDocuments;
+  readonly #bodyRenewal: BodyRenewal;
 
   constructor(runtime: Runtime, parts: DatabaseParts) {
     const { registryKeys, name, record, hooks, securityDefault } = parts;
@@ -109,10 +112,11 @@ export class Database implements HookedDatabase {
     this.#updates = parts.updates;
     this.#securityDefault = securityDefault;
     const { keys } = this;
-    const reader = new DocumentReader(keys, record.uuid, parts.readRule);
+    const sealOf = bodySeals(hooks.find(({ seal }) => seal !== undefined)?.seal, record.uuid);
+    const reader = new DocumentReader(keys, record.uuid, { readRule: parts.readRule, sealOf });
     const counts = new ChangeCounts(keys, runtime.random);
     const locals = new LocalDocuments(keys);
-    const leaves = new LeafWriter(runtime, keys);
+    const leaves = new LeafWriter(runtime, keys, sealOf);
     const indexes = new DocumentIndexes(keys, counts);
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, indexes });
     this.#reader = reader;
@@ -122,6 +126,7 @@ export class Database implements HookedDatabase {
     this.#changes = new ChangesFeed(keys, reader);
     this.#allDocuments = new AllDocuments(keys, reader);
     this.#locals = locals;
+    this.#bodyRenewal = new BodyRenewal(keys, reader, sealOf);
   }
 
   /** Throws STORE_DATABASE_NOT_FOUND when the database was removed; its removal conflicts with this transaction. */
@@ -329,6 +334,15 @@ export class Database implements HookedDatabase {
   async setPurgedInfosLimit(tx: Transaction, limit: number): Promise<void> {
     await this.#state(tx);
     this.#purger.setInfosLimit(tx, limit);
+  }
+
+  /**
+   * Stores those bodies of a document again that are not sealed as they would be now; how many. Nobody sees a difference. Not for a
+   * document that this transaction wrote.
+   */
+  async renewBodies(tx: Transaction, id: string): Promise<number> {
+    await this.#state(tx);
+    return this.#bodyRenewal.renew(tx, id);
   }
 
   async #noteUpdate(tx: Transaction, outcomes: readonly WriteOutcome[]): Promise<void> {

@@ -2,7 +2,7 @@
  * What the layers above may do in a transaction that writes here: refuse or change an edit before it is written, and
  * add writes of their own after it. So a replication document and its job are written in one transaction.
  */
-import type { JsonText, Page } from "../base/index.ts";
+import type { JsonText, Page, Seal } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";
 import type { Document, DocumentEdit, Leaf, Revision, WriteOutcome } from "./document.ts";
 import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
@@ -62,6 +62,8 @@ export interface WriteContext extends SecuritySubject {
 export interface DatabaseHook {
   /** Asked when a database is opened. */
   appliesTo(databaseName: string): boolean;
+  /** Seals the bodies of the database's documents in the store. */
+  readonly seal?: Seal | undefined;
   /**
    * Judges an edit that is no conflict and not yet known. It may return another edit of the same document and mode, and
    * writes no documents here. Local documents are not asked about.

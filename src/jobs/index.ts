@@ -8,6 +8,7 @@ export { ActivityMonitor } from "./activity-monitor.ts";
 export type { Groups } from "./groups.ts";
 export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from "./job.ts";
 export type { JobCounts, StateCounts } from "./job-counts.ts";
+export type { RequestForm } from "./job-data-store.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
 export type { JobChange, JobObserver } from "./job-observer.ts";
 export type { JobSubscription, SubscriptionEvent, WaitOptions } from "./job-subscriptions.ts";

@@ -2,7 +2,6 @@
  * The data and requests of jobs, stored as JSON that is cut into values: those of the present run, and those of the
  * next one when they were given meanwhile.
  */
-import { equalBytes } from "../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
 import type { JobKeys, Range } from "./job-keys.ts";
@@ -14,19 +13,35 @@ export interface Stored {
   readonly request: JobData | undefined;
 }
 
+/** How requests are stored, where that is not as they are. */
+export interface RequestForm {
+  encode(job: JobName, request: JobData): JobData;
+  /** Of any stored form, also of a request as it is. What cannot be read comes back as it is stored. */
+  decode(job: JobName, stored: JobData): JobData;
+  /** The request in the form in which `encode` stores it now; undefined when that is so already. Throws when it cannot be read. */
+  renew(job: JobName, stored: JobData): JobData | undefined;
+}
+
+const AS_IT_IS: RequestForm = {
+  encode: (_, request) => request,
+  decode: (_, stored) => stored,
+  renew: () => undefined,
+};
+
 export class JobDataStore {
   readonly #data: JsonRows;
   readonly #nextData: JsonRows;
   readonly #request: JsonRows;
   readonly #nextRequest: JsonRows;
 
-  constructor(keys: JobKeys) {
+  constructor(keys: JobKeys, form: RequestForm = AS_IT_IS) {
     this.#data = new JsonRows(keys.data.bind(keys), keys.dataChunks.bind(keys));
     this.#nextData = new JsonRows(keys.nextData.bind(keys), keys.nextDataChunks.bind(keys));
-    this.#request = new JsonRows(keys.request.bind(keys), keys.requestChunks.bind(keys));
+    this.#request = new JsonRows(keys.request.bind(keys), keys.requestChunks.bind(keys), form);
     this.#nextRequest = new JsonRows(
       keys.nextRequest.bind(keys),
       keys.nextRequestChunks.bind(keys),
+      form,
     );
   }
 
@@ -37,6 +52,12 @@ export class JobDataStore {
   /** Of a job that has one: a look for others would cost a read. */
   getRequest(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
     return this.#request.get(tx, job);
+  }
+
+  /** Stores the requests of the present and the next run in their current form; whether one of them was in another. */
+  async renewRequests(tx: Transaction, job: JobName): Promise<boolean> {
+    const areRenewed = [await this.#request.renew(tx, job), await this.#nextRequest.renew(tx, job)];
+    return areRenewed.includes(true);
   }
 
   /** Whether exactly this is stored. */
@@ -88,30 +109,47 @@ export class JobDataStore {
 class JsonRows {
   readonly #key: (job: JobName, chunk: number) => Key;
   readonly #range: (job: JobName) => Range;
+  readonly #form: RequestForm;
 
-  constructor(key: (job: JobName, chunk: number) => Key, range: (job: JobName) => Range) {
+  constructor(
+    key: (job: JobName, chunk: number) => Key,
+    range: (job: JobName) => Range,
+    form: RequestForm = AS_IT_IS,
+  ) {
     this.#key = key;
     this.#range = range;
+    this.#form = form;
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
     // Most objects are one row, and every write of one writes the first.
     const first = await tx.get(this.#key(job, 0));
     if (first === undefined) return undefined;
-    return decodeData(first.length < DATA_CHUNK_BYTES ? [first] : await this.#rows(tx, job));
+    const rows = first.length < DATA_CHUNK_BYTES ? [first] : await this.#rows(tx, job);
+    return this.#form.decode(job, decodeData(rows));
   }
 
   async has(tx: ReadTransaction, job: JobName, value: JobData): Promise<boolean> {
-    const stored = await this.#rows(tx, job);
-    const wanted = encodeData(value);
-    return (
-      stored.length === wanted.length &&
-      stored.every((bytes, index) => equalBytes(bytes, wanted[index] as Uint8Array))
-    );
+    const stored = await this.get(tx, job);
+    return stored !== undefined && JSON.stringify(stored) === JSON.stringify(value);
+  }
+
+  async renew(tx: Transaction, job: JobName): Promise<boolean> {
+    const rows = await this.#rows(tx, job);
+    if (rows.length === 0) return false;
+    const renewed = this.#form.renew(job, decodeData(rows));
+    if (renewed === undefined) return false;
+    this.clear(tx, job);
+    this.#setRows(tx, job, encodeData(renewed));
+    return true;
   }
 
   setFirst(tx: Transaction, job: JobName, value: JobData): void {
-    for (const [chunk, bytes] of encodeData(value).entries()) tx.set(this.#key(job, chunk), bytes);
+    this.#setRows(tx, job, encodeData(this.#form.encode(job, value)));
+  }
+
+  #setRows(tx: Transaction, job: JobName, rows: readonly Uint8Array[]): void {
+    for (const [chunk, bytes] of rows.entries()) tx.set(this.#key(job, chunk), bytes);
   }
 
   set(tx: Transaction, job: JobName, value: JobData): void {
@@ -124,9 +162,9 @@ class JsonRows {
     const rows = await other.#rows(tx, job);
     if (rows.length === 0) return undefined;
     other.clear(tx, job);
-    const value = decodeData(rows);
-    this.set(tx, job, value);
-    return value;
+    this.clear(tx, job);
+    this.#setRows(tx, job, rows);
+    return this.#form.decode(job, decodeData(rows));
   }
 
   clear(tx: Transaction, job: JobName): void {

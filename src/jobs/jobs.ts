@@ -32,7 +32,7 @@ import type {
   TypeTimeout,
 } from "./job.ts";
 import { JobCounts } from "./job-counts.ts";
-import { JobDataStore, type Stored } from "./job-data-store.ts";
+import { JobDataStore, type RequestForm, type Stored } from "./job-data-store.ts";
 import { JobKeys } from "./job-keys.ts";
 import type { JobObserver } from "./job-observer.ts";
 import {
@@ -93,7 +93,8 @@ export class Jobs {
   readonly #observers = new Map<JobType, JobObserver>();
   readonly idleGroups: IdleGroups;
 
-  constructor(runtime: Runtime, subspace: Subspace) {
+  /** `requestForm` says how requests are stored; as they are, when absent. */
+  constructor(runtime: Runtime, subspace: Subspace, requestForm?: RequestForm) {
     this.#runtime = runtime;
     this.#keys = new JobKeys(subspace);
     this.workers = new Workers(runtime, subspace);
@@ -103,7 +104,7 @@ export class Jobs {
     this.idleGroups = new IdleGroups(runtime, this.#keys, this.counts);
     const grouped = new GroupQueue(runtime, { keys: this.#keys, groups: this.groups, index });
     this.#queue = new PendingQueue(runtime, this.#keys, grouped);
-    this.#data = new JobDataStore(this.#keys);
+    this.#data = new JobDataStore(this.#keys, requestForm);
   }
 
   /** From now on `observer` is called in each transaction that changes a job of the type. One for each type. */
@@ -370,6 +371,28 @@ export class Jobs {
     tx.set(this.#keys.job(held), encodeWaiting("finished", facts));
     this.counts.change(tx, held.type, facts, { state: "finished", group: facts.group });
     await this.#announce(tx, held, { ...facts, state: "finished" }, stored);
+  }
+
+  /**
+   * Stores the job's requests in their current form, whoever holds it; whether one was in another. With `split`, a job without a
+   * request has what `split` makes of its data stored instead.
+   */
+  async renewRequest(
+    tx: Transaction,
+    job: JobName,
+    split?: (data: JobData) => { readonly data: JobData; readonly request: JobData },
+  ): Promise<boolean> {
+    const facts = await this.#facts(tx, job);
+    if (facts === undefined) return false;
+    if (facts.hasRequest) return this.#data.renewRequests(tx, job);
+    const data = await this.#data.get(tx, job);
+    if (split === undefined || data === undefined) return false;
+    this.#data.set(tx, job, split(data));
+    const after = { ...facts, hasRequest: true };
+    const record =
+      after.state === "running" ? encodeStillRunning(after) : encodeWaiting(after.state, after);
+    tx.set(this.#keys.job(job), record);
+    return true;
   }
 
   /** Fires when the job changes in any way, after this transaction's commit. */

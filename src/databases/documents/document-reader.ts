@@ -4,6 +4,7 @@ import type { Key, ReadTransaction, Value } from "../../kv/index.ts";
 import type { Attachment, Document } from "../document.ts";
 import { isDocumentId } from "../names.ts";
 import { decodeAttachmentList, decodeBody } from "../records/body-record.ts";
+import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
 import { formatRevision } from "../revisions/revision.ts";
@@ -17,12 +18,18 @@ export class DocumentReader {
   readonly #keys: DatabaseKeys;
   readonly #uuid: string;
   readonly #readRule: ReadRule | undefined;
+  readonly #sealOf: BodySealOf;
 
   /** Without a rule, everything is shown. */
-  constructor(keys: DatabaseKeys, uuid: string, readRule?: ReadRule) {
+  constructor(
+    keys: DatabaseKeys,
+    uuid: string,
+    { readRule, sealOf = unsealed }: { readRule?: ReadRule | undefined; sealOf?: BodySealOf } = {},
+  ) {
     this.#keys = keys;
     this.#uuid = uuid;
     this.#readRule = readRule;
+    this.#sealOf = sealOf;
   }
 
   /** The document as this transaction sees it; an empty tree for one that was never there. */
@@ -118,10 +125,16 @@ export class DocumentReader {
       id,
       revision: formatRevision(node),
       deleted: node.leaf.deleted,
-      body: Utf8Text.encoded(decodeBody(take(node.leaf.bodyChunkCount))),
+      body: Utf8Text.encoded(decodeBody(take(node.leaf.bodyChunkCount), this.#sealOf(id, node))),
       revisions: pathOf(node),
       attachments: attachmentsOf(take(node.leaf.attachmentChunkCount)),
     }));
+  }
+
+  /** The record of a leaf's body, as it is stored. */
+  bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
+    const keyOf = (chunk: number): Key => this.#keys.body(id, node, chunk);
+    return readChunks(tx, node.leaf.bodyChunkCount, keyOf);
   }
 
   async attachments(tx: ReadTransaction, id: string, node: LeafNode): Promise<Attachment[]> {

@@ -3,6 +3,7 @@ import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { Attachment, DocumentEdit } from "../document.ts";
 import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-record.ts";
+import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import { encodeContentId } from "../records/content-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
@@ -22,10 +23,12 @@ export interface NewLeaf {
 export class LeafWriter {
   readonly #runtime: Runtime;
   readonly #keys: DatabaseKeys;
+  readonly #sealOf: BodySealOf;
 
-  constructor(runtime: Runtime, keys: DatabaseKeys) {
+  constructor(runtime: Runtime, keys: DatabaseKeys, sealOf: BodySealOf = unsealed) {
     this.#runtime = runtime;
     this.#keys = keys;
+    this.#sealOf = sealOf;
   }
 
   /** Throws STORE_DOCUMENT_TOO_LARGE. */
@@ -37,7 +40,7 @@ export class LeafWriter {
         max: BODY_BYTES_MAX,
       });
     }
-    const bodyChunks = encodeBody(body);
+    const bodyChunks = encodeBody(body, this.#sealOf(edit.id, revision));
     for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
       tx.set(this.#keys.body(edit.id, revision, chunk), bodyChunks[chunk] as Uint8Array);
     }

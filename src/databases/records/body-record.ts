@@ -2,7 +2,7 @@
  * The stored form of a leaf's body, of the list of its attachments, and of local documents and security objects. All
  * are texts that are cut into chunks.
  *
- *   BodyRecord             format (1), the body's text in UTF-8
+ *   BodyRecord             format (1), the body's text in UTF-8; or format (2), the same sealed
  *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position, digest (16),
  *                          encoding (1), length, encoded length, content (16)
  *   LocalRecord            format (1), number of chunks, revision number, the body's text
@@ -15,6 +15,7 @@ import {
   hexDecode,
   hexEncode,
   type JsonText,
+  type Seal,
   utf8Decode,
   utf8Encode,
 } from "../../base/index.ts";
@@ -23,22 +24,41 @@ import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
+const FORMAT_SEALED = 2;
 const DIGEST_BYTES = 16;
 const CONTENT_ID_BYTES = 16;
 const DIGEST_PREFIX = "md5-";
 const IDENTITY = 0;
 const GZIP = 1;
 
+/** Seals the body at its place. */
+export interface BodySeal {
+  readonly seal: Seal;
+  readonly place: string;
+}
+
 /** The chunks of a text in UTF-8, until another record is begun. */
-export function encodeBody(text: Uint8Array): Uint8Array[] {
-  return splitChunks(new RecordWriter().byte(FORMAT).raw(text).finishBriefly());
+export function encodeBody(text: Uint8Array, sealed?: BodySeal): Uint8Array[] {
+  const writer = new RecordWriter();
+  if (sealed === undefined) return splitChunks(writer.byte(FORMAT).raw(text).finishBriefly());
+  const bytes = sealed.seal.seal(text, sealed.place);
+  return splitChunks(writer.byte(FORMAT_SEALED).raw(bytes).finishBriefly());
 }
 
 /** The text in UTF-8, in the memory of the chunks if there is but one. */
-export function decodeBody(chunks: readonly Uint8Array[]): Uint8Array {
+export function decodeBody(chunks: readonly Uint8Array[], sealed?: BodySeal): Uint8Array {
   const reader = new RecordReader(joinChunks(chunks));
-  assert(reader.byte() === FORMAT, "The body record has a format of this version");
-  return reader.rest();
+  const format = reader.byte();
+  if (format === FORMAT) return reader.rest();
+  assert(format === FORMAT_SEALED, "The body record has a format of this version");
+  assert(sealed !== undefined, "Only bodies of a database that has a seal are sealed");
+  return sealed.seal.open(reader.rest(), sealed.place);
+}
+
+/** Whether the record is sealed as `encodeBody` would seal it now. */
+export function isCurrentBody(chunks: readonly Uint8Array[], { seal }: BodySeal): boolean {
+  const reader = new RecordReader(joinChunks(chunks));
+  return reader.byte() === FORMAT_SEALED && seal.isCurrent(reader.rest());
 }
 
 export function encodeAttachmentList(attachments: readonly Attachment[]): Uint8Array[] {

@@ -64,6 +64,16 @@ export function encodeDocumentRecord(
   };
 }
 
+/** The chunks of a record that keeps its place in the update sequence, until another record is begun. */
+export function encodePlacedDocumentRecord(
+  tree: RevisionTree,
+  versionstamp: Versionstamp,
+): Uint8Array[] {
+  const { first, more } = encodeDocumentRecord(tree, 0);
+  first.bytes.set(versionstamp.bytes, VERSIONSTAMP_OFFSET);
+  return [first.bytes, ...more];
+}
+
 /** How many chunks the record has, by its chunk 0. */
 export function documentChunkCount(first: Uint8Array): number {
   assert(first[0] === FORMAT, "The document record has a format of this version");

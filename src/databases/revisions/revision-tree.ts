@@ -144,6 +144,13 @@ export class RevisionTree {
     this.#leaves = this.#leaves.filter((other) => other !== leaf);
   }
 
+  /** The leaf's body is stored in so many chunks from now on. */
+  setBodyChunkCount({ generation, hash }: LeafNode, bodyChunkCount: number): void {
+    const leaf = this.#leaves.find((each) => each.generation === generation && each.hash === hash);
+    assert(leaf?.leaf !== undefined, "The leaf is one of this tree");
+    leaf.leaf = { ...leaf.leaf, bodyChunkCount };
+  }
+
   #find(generation: number, hash: string): MutableNode | undefined {
     for (const leaf of this.#leaves) {
       let at: MutableNode | undefined = leaf;

@@ -1,0 +1,18 @@
+/** Where the bodies of a database are sealed: each at the place of its revision. */
+import type { Seal } from "../../base/index.ts";
+import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
+import type { BodySeal } from "./body-record.ts";
+
+/** The seal of a revision's body; undefined in a database whose bodies are stored as they are. */
+export type BodySealOf = (id: string, revision: RevisionParts) => BodySeal | undefined;
+
+export const unsealed: BodySealOf = () => undefined;
+
+/** The seals of the database with this uuid. */
+export function bodySeals(seal: Seal | undefined, uuid: string): BodySealOf {
+  if (seal === undefined) return unsealed;
+  return (id, revision) => ({
+    seal,
+    place: JSON.stringify(["body", uuid, id, formatRevision(revision)]),
+  });
+}
