@@ -24,9 +24,13 @@ const WARM_UP_MIB = 32;
 
 const sizeMib = Number(process.argv[2] ?? 1024);
 const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
-const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data-dir", folder], {
-  stdio: ["ignore", "pipe", "inherit"],
-});
+const child = spawn(
+  process.execPath,
+  [MAIN, "serve", "--port", "0", "--data-dir", join(folder, "data")],
+  {
+    stdio: ["ignore", "pipe", "inherit"],
+  },
+);
 try {
   const port = await listening();
   await send(port, "PUT", "/films");

@@ -114,6 +114,12 @@ export interface Events {
   };
   "replication.started": { readonly jobId: string; readonly replicationId: string };
   "replication.unverified-tls": { readonly jobId: string; readonly url: string };
+  /** Another key seals secrets from now on. */
+  "secrets.key-changed": { readonly keyId: string };
+  /** Another node seals secrets with a key that this one lacks. */
+  "secrets.key-missing": { readonly keyId: string };
+  /** All secrets of the store are sealed with the newest key. */
+  "secrets.rotated": { readonly keyId: string; readonly renewedCount: number };
   /** A service failed, and is started again after a pause. */
   "service.failed": {
     readonly service: string;

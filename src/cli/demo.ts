@@ -21,7 +21,7 @@ const BULK_ROWS = 500;
 const POLL_MS = 100;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-demo-"));
-const config = readConfig({ port: 0, dataDirectory: directory }, {});
+const config = readConfig({ port: 0, dataDirectory: join(directory, "data") }, {});
 const server = await openServer(config, createLogWriter({ level: () => "warn", format: "json" }));
 const url = server.url as string;
 

@@ -10,6 +10,7 @@ import { addConfigCommands } from "./config.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { addNodesCommand } from "./nodes.ts";
 import { replicate } from "./replicate.ts";
+import { addSecretsCommand } from "./secrets.ts";
 import { serve } from "./serve.ts";
 import { verify } from "./verify.ts";
 
@@ -73,6 +74,7 @@ addConfigCommands(program);
 addBudgetsCommand(program);
 addBackupCommands(program);
 addCompletionCommand(program);
+addSecretsCommand(program);
 
 collectBetweenTurns();
 await program.parseAsync();

@@ -26,7 +26,7 @@ export { compareDatabases, describeDifference } from "./copying/compare-database
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
 export { BatchCopier } from "./copying/copy-batch.ts";
 export { RemovedDatabases } from "./documents/removed-databases.ts";
-export { ReplicationHook } from "./documents/replication-hook.ts";
+export { isReplicatorDatabase, ReplicationHook } from "./documents/replication-hook.ts";
 export type {
   Endpoint,
   EndpointInfo,
@@ -56,6 +56,7 @@ export type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control
 export { JobControls } from "./jobs/job-controls.ts";
 export type { ReplicationState } from "./jobs/job-data.ts";
 export { hasEnded, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+export { splitJobData } from "./jobs/job-data-record.ts";
 export type { JobFilter } from "./jobs/job-filter.ts";
 export { JobIndex } from "./jobs/job-index.ts";
 export type { JobOrder, JobPage, JobPageRequest, JobPosition } from "./jobs/job-lists.ts";

@@ -3,6 +3,7 @@
  *
  * One folder for each subject; a folder imports only those above it:
  *
+ *   secrets   the keys that seal secrets in the store, and their rotation
  *   settings  the configuration, and the settings that each layer declares
  *   users     users, passwords, sessions and tokens
  *   metrics   counters and gauges

@@ -1,9 +1,15 @@
 /** The subspace of each layer, and the store's record of its own format and secrets. */
-import { type Runtime, randomHex, utf8Decode, utf8Encode } from "../base/index.ts";
-import { type KeyShape, type KeyValueStore, Subspace } from "../kv/index.ts";
+import { type Runtime, randomHex, type Seal, utf8Decode, utf8Encode } from "../base/index.ts";
+import { type KeyShape, type KeyValueStore, Subspace, type Transaction } from "../kv/index.ts";
+import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
 
-/** The version of all stored formats together. A program that knows only an older one must not write. */
-const LAYOUT_VERSION = 1;
+/**
+ * The version of all stored formats together. A program that knows only an older one must not write.
+ *
+ *   1   nothing is sealed
+ *   2   secrets are sealed; what a version 1 stored is read as it is
+ */
+const LAYOUT_VERSION = 2;
 
 const ROOT = Subspace.fromTuple(["tandem"]);
 const SERVER = ROOT.subspace(0);
@@ -18,11 +24,15 @@ const LAYOUT_KEY = SERVER.pack([0]);
 const UUID_KEY = SERVER.pack([1]);
 
 const SESSION_SECRET_KEY = SERVER.pack([2]);
+const SESSION_SECRET_PLACE = "session secret";
+/** Which keys the store's secrets are sealed with (`secrets/key-record.ts`). */
+export const KEY_RECORD_KEY = SERVER.pack([3]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   { key: '("tandem", 0, 0)', value: "text", note: "the version of the layout" },
   { key: '("tandem", 0, 1)', value: "text", note: "the uuid of the cluster" },
-  { key: '("tandem", 0, 2)', value: "text", note: "the secret that signs sessions" },
+  { key: '("tandem", 0, 2)', value: "text", note: "the secret that signs sessions, sealed" },
+  { key: '("tandem", 0, 3)', value: "KeyRecord", note: "the ids of the keys that seal secrets" },
 ];
 
 /** Refuses a store that a newer program wrote; returns the cluster's uuid, drawn once. */
@@ -40,7 +50,8 @@ export async function openLayout(
           `The store has layout version ${version}, and this program knows ${LAYOUT_VERSION}: use the version of Tandem that wrote it, or a newer one`,
         );
       }
-      if (layout === undefined) tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));
+      if (version < LAYOUT_VERSION || layout === undefined)
+        tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));
       if (configuredUuid !== undefined) return configuredUuid;
       const stored = await tx.get(UUID_KEY);
       if (stored !== undefined) return utf8Decode(stored);
@@ -53,15 +64,33 @@ export async function openLayout(
 }
 
 /** What signs sessions where the configuration names nothing: drawn once, so that sessions outlive a restart, on every node. */
-export async function sessionSecret({ random }: Runtime, kv: KeyValueStore): Promise<string> {
+export async function sessionSecret(
+  { random }: Runtime,
+  kv: KeyValueStore,
+  seal: Seal,
+): Promise<string> {
   return kv.transact(
     async (tx) => {
       const stored = await tx.get(SESSION_SECRET_KEY);
-      if (stored !== undefined) return utf8Decode(stored);
+      if (stored !== undefined) return openText(seal, utf8Decode(stored), SESSION_SECRET_PLACE);
       const secret = randomHex(random);
-      tx.set(SESSION_SECRET_KEY, utf8Encode(secret));
+      setSessionSecret(tx, seal, secret);
       return secret;
     },
     { whenUnknown: "retry" },
   );
+}
+
+/** Seals the secret of sessions with the key that seals now; whether it was sealed otherwise. */
+export async function renewSessionSecret(tx: Transaction, seal: Seal): Promise<boolean> {
+  const value = await tx.get(SESSION_SECRET_KEY);
+  if (value === undefined) return false;
+  const stored = utf8Decode(value);
+  if (isCurrentText(seal, stored)) return false;
+  setSessionSecret(tx, seal, openText(seal, stored, SESSION_SECRET_PLACE));
+  return true;
+}
+
+function setSessionSecret(tx: Transaction, seal: Seal, secret: string): void {
+  tx.set(SESSION_SECRET_KEY, utf8Encode(sealText(seal, secret, SESSION_SECRET_PLACE)));
 }

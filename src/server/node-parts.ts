@@ -2,7 +2,7 @@
  * The parts of a node, on any runtime and store, and how they are joined: the same in a server, in tests and in a
  * simulated cluster. A server adds the parts that serve requests (`open-server.ts`).
  */
-import type { JsonText, Runtime } from "../base/index.ts";
+import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
 import { VALIDATION_HOOK } from "../documents/index.ts";
 import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
@@ -29,6 +29,7 @@ import {
   Scheduler,
 } from "../replicator/index.ts";
 import { SUBSPACES } from "./layout.ts";
+import { sealedRequests } from "./secrets/sealed-forms.ts";
 
 export interface NodePartsOptions {
   readonly runtime: Runtime;
@@ -39,6 +40,8 @@ export interface NodePartsOptions {
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;
   readonly jobs?: Jobs;
+  /** Seals requests of jobs, and replication documents, in the store; absent: they are stored as they are. */
+  readonly seal?: Seal;
   /** The longest list of failures. */
   readonly failuresMax?: number | undefined;
 }
@@ -53,7 +56,8 @@ export function joinNodeParts({
   config,
   hooks = [],
   securityDefault,
-  jobs = new Jobs(runtime, SUBSPACES.jobs),
+  seal,
+  jobs = new Jobs(runtime, SUBSPACES.jobs, seal && sealedRequests(seal)),
   failuresMax,
 }: NodePartsOptions) {
   const subspace = SUBSPACES.replicator;
@@ -65,7 +69,7 @@ export function joinNodeParts({
   const failureLists = new FailureLists(subspace, runtime.digests, failuresMax);
   const owned = { runtime, kv, jobs, ownership, controls };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
-  const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config });
+  const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,

@@ -19,7 +19,7 @@ import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.t
 import type { KeyValueStore } from "../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
-import { openLayout, sessionSecret } from "./layout.ts";
+import { openLayout, renewSessionSecret, sessionSecret } from "./layout.ts";
 import { type Listening, listen } from "./listen.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics/metrics.ts";
@@ -27,6 +27,9 @@ import { joinNodeParts, joinReplication } from "./node-parts.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { routes } from "./routes.ts";
+import { KeyFollower } from "./secrets/key-follower.ts";
+import { establishKeys } from "./secrets/key-record.ts";
+import { Rotation } from "./secrets/rotation.ts";
 import { apiSettings, authenticationSettings } from "./settings/authentication-settings.ts";
 import { isLoopback, type ServerConfig } from "./settings/config.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
@@ -146,7 +149,10 @@ async function assembleNode(
 ) {
   const { configuration } = config;
   const ids = replicationIds(runtime, config, await openLayout(runtime, kv, config.serverUuid));
+  const { ring: seal, source } = config.secrets;
+  await establishKeys({ random: runtime.random, kv, ring: seal, source });
   const parts = joinNodeParts({
+    seal,
     runtime,
     kv,
     ids,
@@ -160,7 +166,20 @@ async function assembleNode(
     securityDefault: securityDefault(configuration),
   });
   const sandbox = new SandboxPool(runtime);
+  const rotation = new Rotation({
+    ...parts,
+    ring: seal,
+    source,
+    isSharedStore: config.store === "foundationdb",
+    renewOthers: async () => {
+      const isRenewed = await kv.transact((tx) => renewSessionSecret(tx, seal), {
+        whenUnknown: "retry",
+      });
+      return Number(isRenewed) + configuration.renewSecrets();
+    },
+  });
   return {
+    rotation,
     runtime,
     kv,
     config,
@@ -193,13 +212,13 @@ function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: 
 async function openAccounts(
   runtime: Runtime,
   kv: KeyValueStore,
-  { configuration, bindAddress }: ServerConfig,
+  { configuration, bindAddress, secrets }: ServerConfig,
   databases: DatabaseRegistry,
 ) {
   const settings = authenticationSettings(configuration);
   const passwords = passwordSettings(configuration);
   const users = new UserDirectory({ kv, databases, configuration, passwords });
-  const secret = await sessionSecret(runtime, kv);
+  const secret = await sessionSecret(runtime, kv, secrets.ring);
   const { clock } = runtime;
   const cookies = new SessionCookies(settings, clock, secret);
   const allowsParty = isLoopback(bindAddress);
@@ -245,7 +264,8 @@ function serveApi(node: AssembledNode): Promise<Listening> {
 }
 
 /** What the API has beside databases and documents. */
-function ownRoutes({ runtime, kv, config, counts, parts, accounts, shown }: AssembledNode) {
+function ownRoutes(node: AssembledNode) {
+  const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
   const { configuration, nodeName } = config;
   const { jobs, databases, replicator, budgets } = parts;
   return routes({
@@ -259,12 +279,13 @@ function ownRoutes({ runtime, kv, config, counts, parts, accounts, shown }: Asse
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
     metrics: new Metrics({ clock: runtime.clock, kv, jobs, counts }),
     nodeName,
+    secrets: rotation,
     shownUrl: () => shown.url,
   });
 }
 
 /** What every node does, whether it serves requests, runs jobs, or both. */
-function commonServices({ runtime, kv, config, parts }: AssembledNode): Service[] {
+function commonServices({ runtime, kv, config, parts, rotation }: AssembledNode): Service[] {
   const { jobs, databases, attachments, replicator, budgets } = parts;
   return [
     new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
@@ -274,6 +295,8 @@ function commonServices({ runtime, kv, config, parts }: AssembledNode): Service[
     parts.cleanUp,
     new ConfigurationRefresher(runtime, config.configuration),
     new QueueSettings(config.configuration, replicator),
+    new KeyFollower(runtime, kv, config.secrets.ring, () => config.configuration.renewSecrets()),
+    rotation,
   ];
 }
 

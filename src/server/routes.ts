@@ -12,7 +12,9 @@ import {
   type Route,
   replicateRoutes,
   type SchedulerParts,
+  type SecretKeys,
   schedulerRoutes,
+  secretsRoutes,
   sessionRoutes,
   type WorkersParts,
   workersRoutes,
@@ -30,12 +32,14 @@ export function routes(
       readonly configuration: NodeConfiguration;
       readonly metrics: NodeMetrics;
       readonly nodeName: string;
+      readonly secrets: SecretKeys;
     },
 ): readonly Route[] {
   const { authentication } = parts;
   return [
     ...nodeConfigurationRoutes(parts.configuration, parts.nodeName),
     ...nodeMetricsRoutes(parts.metrics, parts.nodeName),
+    ...secretsRoutes(parts.secrets),
     ...replicateRoutes(parts.replicator),
     ...schedulerRoutes(parts),
     ...workersRoutes(parts),

@@ -3,7 +3,7 @@
  *
  * A version that stores something anew adds a file of its own, and leaves the others as they are:
  *
- *   npm run build && STORE_FIXTURE=test/fixtures/stores/2.txt npx vitest run test/end-to-end/stored-formats.test.ts
+ *   npm run build && STORE_FIXTURE=test/fixtures/stores/3.txt npx vitest run test/end-to-end/stored-formats.test.ts
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,6 +13,8 @@ import { dumpStore, restoreStore } from "../support/store-dump.ts";
 
 const FIXTURES = new URL("../fixtures/stores/", import.meta.url);
 const INI = "[admins]\nadm = pass\n";
+/** What seals the secrets of stores that have them sealed. */
+const ENVIRONMENT = { TANDEM_SECRETS_KEY: Buffer.alloc(32, 7).toString("base64") };
 const ADMIN = basic("adm", "pass");
 /** Nobody runs the job meanwhile, so its state stays. */
 const FLAGS = ["--node-type", "api_frontend"];
@@ -174,12 +176,19 @@ test("a store written by this version holds what was put into it", {
   timeout: 60_000,
 }, async () => {
   const directory = processes.directory();
-  const writing = await processes.open({ directory, ini: INI, flags: FLAGS });
+  const writing = await processes.open({
+    directory,
+    ini: INI,
+    flags: FLAGS,
+    environment: ENVIRONMENT,
+  });
   await fill(writing);
   await writing.stop();
   const file = process.env.STORE_FIXTURE;
   if (file !== undefined) writeFileSync(file, await dumpStore(join(directory, "data")));
-  await expectAll(await processes.open({ directory, ini: INI, flags: FLAGS }));
+  await expectAll(
+    await processes.open({ directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT }),
+  );
 });
 
 test.each(readdirSync(FIXTURES))(
@@ -188,6 +197,8 @@ test.each(readdirSync(FIXTURES))(
   async (name) => {
     const directory = processes.directory();
     await restoreStore(readFileSync(new URL(name, FIXTURES), "utf8"), join(directory, "data"));
-    await expectAll(await processes.open({ directory, ini: INI, flags: FLAGS }));
+    await expectAll(
+      await processes.open({ directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT }),
+    );
   },
 );

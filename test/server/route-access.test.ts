@@ -170,6 +170,8 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
     SERVER_ADMIN,
     [
       "GET /_all_dbs",
+      "GET /_tandem/secrets",
+      "POST /_tandem/secrets/_rotate",
       "GET /_db_updates",
       "GET /_dbs_info",
       "POST /_dbs_info",

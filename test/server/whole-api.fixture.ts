@@ -5,6 +5,8 @@ import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
 import { readConfig } from "../../src/server/index.ts";
 import { EventCounts, Metrics } from "../../src/server/metrics/metrics.ts";
 import { routes } from "../../src/server/routes.ts";
+import { establishKeys } from "../../src/server/secrets/key-record.ts";
+import { Rotation } from "../../src/server/secrets/rotation.ts";
 import { authenticationSettings } from "../../src/server/settings/authentication-settings.ts";
 import { lockoutSettings } from "../../src/server/settings/lockout-settings.ts";
 import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
@@ -32,10 +34,11 @@ export async function openWholeApi({
   const parts = composeNode({ runtime, kv });
   await parts.replicator.prepare();
   const environment = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
-  const { configuration, nodeName } = readConfig(
+  const { configuration, nodeName, secrets } = readConfig(
     { port: 0, store: "memory", ...(configFile === undefined ? {} : { configFile }) },
     environment,
   );
+  await establishKeys({ random: runtime.random, kv, ...secrets });
   configuration.set("chttpd_auth", "iterations", "10");
   const settings = authenticationSettings(configuration);
   const passwords = passwordSettings(configuration);
@@ -69,6 +72,12 @@ export async function openWholeApi({
           counts: new EventCounts(runtime.trace),
         }),
         nodeName,
+        secrets: new Rotation({
+          ...parts,
+          ...secrets,
+          isSharedStore: false,
+          renewOthers: async () => 0,
+        }),
         shownUrl: () => "http://127.0.0.1:5984/",
       }),
     },

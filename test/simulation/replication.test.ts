@@ -133,7 +133,7 @@ test.each([
 });
 
 test("a queue that takes jobs from nodes that run them is found out", async () => {
-  const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new SilentJobs(...parts);
+  const openJobs = (...parts: ConstructorParameters<typeof SilentJobs>) => new SilentJobs(...parts);
   const problem = /though nothing happened to it/;
   expect(await found(problem, () => ({ openJobs }))).toMatch(problem);
 });

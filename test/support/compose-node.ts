@@ -1,5 +1,5 @@
 /** The parts of a node as `src/server` puts them together, on any runtime and store, without sockets. */
-import type { Runtime } from "../../src/base/index.ts";
+import type { Runtime, Seal } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
 import { ValidationCodes } from "../../src/documents/index.ts";
 import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
@@ -10,6 +10,7 @@ import type { KeyValueStore } from "../../src/kv/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
+import { sealedRequests } from "../../src/server/secrets/sealed-forms.ts";
 
 export const JOBS_SUBSPACE = SUBSPACES.jobs;
 
@@ -22,6 +23,8 @@ export interface NodeParts {
   readonly fetch?: Fetch;
   readonly nodeName?: string;
   readonly jobs?: Jobs;
+  /** Without it nothing is sealed. */
+  readonly seal?: Seal;
   /** Beside those of the program. */
   readonly hooks?: readonly DatabaseHook[];
   readonly sandbox?: Sandbox;
@@ -36,7 +39,8 @@ export function composeNode({
     throw new Error("No network here");
   },
   nodeName = "tandem@test",
-  jobs = new Jobs(runtime, JOBS_SUBSPACE),
+  seal,
+  jobs = new Jobs(runtime, JOBS_SUBSPACE, seal && sealedRequests(seal)),
   hooks = [],
   // Its threads do not outlive the tests.
   sandbox = new SandboxPool(runtime),
@@ -54,7 +58,9 @@ export function composeNode({
     port: 5984,
     serverUrl,
   };
-  const parts = joinNodeParts({ runtime, kv, ids, config: settings, hooks, jobs, failuresMax });
+  const sealing = seal === undefined ? {} : { seal };
+  const options = { runtime, kv, ids, config: settings, hooks, jobs, failuresMax, ...sealing };
+  const parts = joinNodeParts(options);
   const replication = joinReplication(parts, {
     reach: {
       functions: { sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },

@@ -2,7 +2,7 @@
  * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
  * `couch_replicator`'s document hooks).
  */
-import { errorCode, type Runtime } from "../../base/index.ts";
+import { errorCode, type Runtime, type Seal } from "../../base/index.ts";
 import type {
   Database,
   DatabaseHook,
@@ -44,6 +44,13 @@ export interface ReplicationHookParts {
   readonly removedDatabases: RemovedDatabases;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
+  /** Seals the documents in the store; undefined: they are stored as they are. */
+  readonly seal?: Seal | undefined;
+}
+
+/** Whether documents of the database are replications. */
+export function isReplicatorDatabase(name: string): boolean {
+  return name === "_replicator" || name.endsWith("/_replicator");
 }
 
 /** A document that was found valid before it was written. */
@@ -64,7 +71,11 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   appliesTo(databaseName: string): boolean {
-    return databaseName === "_replicator" || databaseName.endsWith("/_replicator");
+    return isReplicatorDatabase(databaseName);
+  }
+
+  get seal(): Seal | undefined {
+    return this.#parts.seal;
   }
 
   /** Refuses a document that is not the writer's, or that could never run, and notes its owner. */

@@ -69,6 +69,12 @@ export function requestToStore(
   return request === undefined ? encodeRequest(data) : undefined;
 }
 
+/** What the queue stores of a job of format 1 now, whose request stood in its data. */
+export function splitJobData(data: JobData): { readonly data: JobData; readonly request: JobData } {
+  const decoded = decodeJob({ data, request: undefined });
+  return { data: encodeProgress(decoded), request: encodeRequest(decoded) };
+}
+
 /** Throws when a newer version stored the job, in a format that this one does not know. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
   assert(isReadable({ data, request }), "A replication job has a format that this version knows");

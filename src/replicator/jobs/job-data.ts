@@ -67,6 +67,10 @@ export function jobOutcome(
   }
 }
 
+/** Why a job cannot be read. */
+const UNREADABLE =
+  "A newer version of the server stored this job, or it is sealed with a key that this node lacks";
+
 /** RFC 016's states. */
 export type ReplicationState = RunOutcome | "running";
 
@@ -132,10 +136,10 @@ export type JobProgress = JobOutcome & {
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
-/** What is shown of a job that a newer version stored: the reason why there is no more to show. */
+/** What is shown of a job that this node cannot read: the reason why there is no more to show. */
 export function unreadableJobData(): ReplicationJobData {
   const error = "unknown_format";
-  const failure = { error, reason: "A newer version of the server stored this job" };
+  const failure = { error, reason: UNREADABLE };
   const origin = { document: undefined, userName: null, replicationId: undefined };
   const data = newJobData({ ...origin, replication: undefined, refusal: failure }, 0);
   return { ...data, state: "crashing", failure, result: undefined };

@@ -6,6 +6,9 @@
 import { statSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
+import { createSystemRuntime } from "../../host/index.ts";
+import { KeyRing } from "../secrets/key-ring.ts";
+import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
 import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { CORS_SETTINGS } from "./cors-settings.ts";
@@ -69,6 +72,8 @@ export interface ServerConfig {
   /** `[tandem] utils_dir`: what is served below `/_utils/`. Not to be set over HTTP: it opens a folder to everybody. */
   readonly utilitiesDirectory: string | undefined;
   readonly log: LogSettings;
+  /** What seals secrets in the store and in `local.ini`. */
+  readonly secrets: { readonly ring: KeyRing; readonly source: KeySource };
   /** What can be changed while the node runs. */
   readonly configuration: Configuration;
 }
@@ -113,7 +118,9 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
   checkFolder(resolve(dataDirectory));
   const storeText = options.store ?? environment.TANDEM_STORE;
   const store = START_SETTINGS.store.read(storeText ?? file.get("tandem")?.get("store"));
+  const secrets = openKeys(environment, { file, configFile, dataDirectory, store });
   const configuration = new Configuration({
+    seal: secrets.ring,
     given: [file, environmentAdmins(environment), environmentLog(environment)],
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: [
@@ -159,6 +166,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     serverUuid: read(START_SETTINGS.serverUuid),
     utilitiesDirectory:
       environment.TANDEM_UTILS_DIR ?? (file.get("tandem")?.get("utils_dir") || undefined),
+    secrets,
     log: logSettings(configuration),
     configuration,
   };
@@ -172,6 +180,34 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     );
   }
   return config;
+}
+
+/** The keys that are given; which of them seals, the store says. */
+function openKeys(
+  environment: Environment,
+  {
+    file,
+    configFile,
+    dataDirectory,
+    store,
+  }: {
+    readonly file: IniSections;
+    readonly configFile: string | undefined;
+    readonly dataDirectory: string;
+    readonly store: StoreName;
+  },
+): ServerConfig["secrets"] {
+  const { random } = createSystemRuntime();
+  const source = keySource({
+    environment,
+    // Not read from `local.ini`: whoever may change settings over HTTP must not choose the key.
+    namedFile: file.get("secrets")?.get("key_file") || undefined,
+    configFile,
+    dataDirectory,
+    random,
+    isLasting: store !== "memory",
+  });
+  return { source, ring: new KeyRing({ random, readKeys: () => readKeys(source) }) };
 }
 
 function integer(name: string, text: string | undefined, min: number): number | undefined {

@@ -3,12 +3,15 @@
  *
  * Values that were set at run time are in the last file, `local.ini` in the data folder, and take precedence over the
  * other files; deleting one restores the other value (CouchDB's `config`). Code that only reads uses a live view
- * (`liveSettings`). Code that must act on a change watches a section.
+ * (`liveSettings`). Code that must act on a change watches a section. The local file has secrets sealed.
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import type { Seal } from "../../base/index.ts";
+import { isCurrentText, openText, sealText } from "../secrets/sealed-forms.ts";
 import { type IniSections, parseIni, withIniValue } from "./ini.ts";
+import { isSecretSetting } from "./secret-settings.ts";
 import { ConfigError, type Setting, type SettingTexts } from "./settings.ts";
 
 export interface ConfigurationChange {
@@ -27,6 +30,8 @@ export interface ConfigurationParts {
   readonly localFile: string | undefined;
   /** Settings whose texts are checked before they are taken. */
   readonly settings: readonly Setting<unknown>[];
+  /** Seals the secrets of the local file; without it they stand there as they are. */
+  readonly seal?: Seal;
 }
 
 type Sections = Map<string, Map<string, string>>;
@@ -98,6 +103,21 @@ export class Configuration implements SettingTexts {
     return true;
   }
 
+  /** Seals those secrets of the local file anew that are not sealed, or not with the key that seals now; how many. */
+  renewSecrets(): number {
+    const { localFile, seal } = this.#parts;
+    if (localFile === undefined || seal === undefined || this.#fileTime() === undefined) return 0;
+    let renewedCount = 0;
+    for (const [section, pairs] of readIni(localFile)) {
+      for (const [key, text] of pairs) {
+        if (!isSecretSetting(section, key) || isCurrentText(seal, text)) continue;
+        this.#write(section, key, openText(seal, text, placeOf(section, key)));
+        renewedCount++;
+      }
+    }
+    return renewedCount;
+  }
+
   /** Calls `listener` after each change of a key of the section, until the answer is called. */
   watch(section: string, listener: ConfigurationListener): () => void {
     const listeners = this.#listeners.get(section) ?? new Set();
@@ -109,7 +129,8 @@ export class Configuration implements SettingTexts {
   #load(): Sections {
     const { given, localFile } = this.#parts;
     const modifiedAtMs = this.#fileTime();
-    const local = localFile === undefined || modifiedAtMs === undefined ? [] : [readIni(localFile)];
+    const hasLocal = localFile !== undefined && modifiedAtMs !== undefined;
+    const local = hasLocal ? [this.#readLocal(localFile)] : [];
     const values: Sections = new Map();
     for (const sections of [...given, ...local]) {
       for (const [name, pairs] of sections) {
@@ -121,6 +142,19 @@ export class Configuration implements SettingTexts {
     }
     this.#modifiedAtMs = modifiedAtMs;
     return values;
+  }
+
+  #readLocal(localFile: string): IniSections {
+    const sections = readIni(localFile);
+    const { seal } = this.#parts;
+    if (seal === undefined) return sections;
+    try {
+      return opened(sections, seal);
+    } catch (error) {
+      throw new ConfigError(`config file ${localFile}: ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
   }
 
   #fileTime(): number | undefined {
@@ -136,7 +170,7 @@ export class Configuration implements SettingTexts {
     this.reloadIfChanged();
     try {
       const before = this.#fileTime() === undefined ? "" : readFileSync(localFile, "utf8");
-      const after = withIniValue(before, { section, key }, text);
+      const after = withIniValue(before, { section, key }, this.#stored(section, key, text));
       mkdirSync(dirname(localFile), { recursive: true });
       const written = `${localFile}.${randomUUID()}`;
       writeFileSync(written, after, { mode: 0o600 });
@@ -145,6 +179,12 @@ export class Configuration implements SettingTexts {
     } catch (error) {
       throw new ConfigError(`${localFile}: ${(error as Error).message}`, { cause: error });
     }
+  }
+
+  #stored(section: string, key: string, text: string | undefined): string | undefined {
+    const { seal } = this.#parts;
+    const isSealed = seal !== undefined && isSecretSetting(section, key);
+    return isSealed && text ? sealText(seal, text, placeOf(section, key)) : text;
   }
 
   #change(section: string, key: string, value: string | undefined): void {
@@ -159,6 +199,23 @@ export class Configuration implements SettingTexts {
   #announce(change: ConfigurationChange): void {
     for (const listener of this.#listeners.get(change.section) ?? []) listener(change);
   }
+}
+
+/** With the secrets as they are. */
+function opened(sections: IniSections, seal: Seal): IniSections {
+  const open = (section: string, key: string, text: string): string =>
+    isSecretSetting(section, key) ? openText(seal, text, placeOf(section, key)) : text;
+  return new Map(
+    [...sections].map(([section, pairs]) => [
+      section,
+      new Map([...pairs].map(([key, text]) => [key, open(section, key, text)])),
+    ]),
+  );
+}
+
+/** Where a setting is sealed. */
+function placeOf(section: string, key: string): string {
+  return JSON.stringify(["setting", section, key]);
 }
 
 export function readIni(file: string): IniSections {

@@ -10,6 +10,7 @@ import {
   parseAdminHash,
 } from "../passwords.ts";
 import type { Configuration } from "./configuration.ts";
+import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, unusable } from "./settings.ts";
 
 /** What stands for a secret; it cannot be set. */
@@ -60,7 +61,7 @@ export class MaskedConfiguration implements NodeConfiguration {
     options: { readonly persist: boolean },
   ): Promise<string> {
     checkSection(section);
-    if (isSecret(section, key) && text === MASK) {
+    if (isHiddenSetting(section, key) && text === MASK) {
       throw new ConfigError(`[${section}] ${key} = ${MASK}: expected the secret itself`);
     }
     const stored = section === "admins" ? await this.#hashed(key, text) : text;
@@ -95,13 +96,7 @@ export class MaskedConfiguration implements NodeConfiguration {
 }
 
 function shown(section: string, key: string, text: string): string {
-  return text !== "" && isSecret(section, key) ? MASK : text;
-}
-
-function isSecret(section: string, key: string): boolean {
-  if (section === "admins") return true;
-  if (section === "jwt_keys") return key.startsWith("hmac:");
-  return /(^|_)(secret|password)$/.test(key);
+  return text !== "" && isHiddenSetting(section, key) ? MASK : text;
 }
 
 function checkSection(section: string): void {

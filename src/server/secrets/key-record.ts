@@ -1,0 +1,78 @@
+/**
+ * The store's record of its keys: which one seals, and which are still needed. It holds no key. All nodes read it at their start, so
+ * that a node without the right key does not start instead of failing later.
+ */
+import { assert, type Random, utf8Decode, utf8Encode } from "../../base/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
+import { KEY_RECORD_KEY } from "../layout.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { describeSource, type KeySource, KeySourceError, makeKeyFile } from "./key-source.ts";
+
+const FORMAT = 1;
+
+export interface KeyRecord {
+  /** The id of the key that seals. */
+  readonly sealingId: string;
+  /** The ids of all keys that a sealed value of the store may name, oldest first. */
+  readonly inUse: readonly string[];
+}
+
+export async function readKeyRecord(tx: ReadTransaction): Promise<KeyRecord | undefined> {
+  const value = await tx.get(KEY_RECORD_KEY);
+  if (value === undefined) return undefined;
+  const { format, sealingId, inUse } = JSON.parse(utf8Decode(value));
+  assert(format === FORMAT, "The record of the keys has a format of this version");
+  return { sealingId, inUse };
+}
+
+export function writeKeyRecord(tx: Transaction, { sealingId, inUse }: KeyRecord): void {
+  tx.set(KEY_RECORD_KEY, utf8Encode(JSON.stringify({ format: FORMAT, sealingId, inUse })));
+}
+
+/** Fires when another key seals, or one is needed no more. */
+export function watchKeyRecord(tx: Transaction): Watch {
+  return tx.watch(KEY_RECORD_KEY);
+}
+
+export interface KeysParts {
+  readonly random: Random;
+  readonly kv: KeyValueStore;
+  readonly ring: KeyRing;
+  readonly source: KeySource;
+}
+
+/**
+ * Finds the key that seals, and makes the first one for a store that has none. Throws a KeySourceError that names the key when one is
+ * missing that the store needs.
+ */
+export async function establishKeys({ random, kv, ring, source }: KeysParts): Promise<void> {
+  const known = await kv.read(readKeyRecord);
+  if (known === undefined && ring.ids.length === 0) {
+    assert(source.kind === "file", "Keys of the process and of the environment are there");
+    if (source.isNamed) throw new KeySourceError(`${describeSource(source)} has no key`);
+    makeKeyFile(source.path, random);
+    ring.reload();
+  }
+  const record = await kv.transact(
+    async (tx) => {
+      const stored = await readKeyRecord(tx);
+      if (stored !== undefined) return stored;
+      const sealingId = ring.ids.at(-1) as string;
+      const first: KeyRecord = { sealingId, inUse: [sealingId] };
+      writeKeyRecord(tx, first);
+      return first;
+    },
+    { whenUnknown: "retry" },
+  );
+  const missing = record.inUse.filter((id) => !ring.has(id));
+  if (missing.length > 0) throw missingKeys(missing, source);
+  ring.sealWith(record.sealingId);
+}
+
+function missingKeys(ids: readonly string[], source: KeySource): KeySourceError {
+  const named = ids.length === 1 ? `the key ${ids[0]}` : `the keys ${ids.join(", ")}`;
+  return new KeySourceError(
+    `the secrets of this store are sealed with ${named}, which ${describeSource(source)} lacks: ` +
+      "give the key file of the nodes that served this store, by TANDEM_SECRETS_KEY_FILE or [secrets] key_file, or its keys by TANDEM_SECRETS_KEY",
+  );
+}

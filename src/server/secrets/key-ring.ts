@@ -1,0 +1,147 @@
+/**
+ * The keys that seal secrets in the store: AES-256-GCM. One key seals, all open, and each sealed value names its key.
+ *
+ *   sealed value   format (1), id of the key (4), nonce (12), the sealed bytes, tag (16)
+ *
+ * The id of a key is made from the key itself, so that a wrong key is a missing one. The place of a value is its associated data: a
+ * value that was moved elsewhere does not open.
+ */
+import { createCipheriv, createDecipheriv, createHash } from "node:crypto";
+import {
+  concatBytes,
+  equalBytes,
+  hexDecode,
+  hexEncode,
+  OperationalError,
+  type Random,
+  type Seal,
+  utf8Encode,
+} from "../../base/index.ts";
+
+export const KEY_BYTES = 32;
+
+const FORMAT = 1;
+const ID_BYTES = 4;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const NONCE_START = 1 + ID_BYTES;
+const HEAD_BYTES = NONCE_START + NONCE_BYTES;
+const CIPHER = "aes-256-gcm";
+
+/** The first bytes of a digest, as eight hexadecimal digits. It tells nothing of the key. */
+export function keyIdOf(key: Uint8Array): string {
+  const digest = createHash("sha256").update("tandem key id\n").update(key).digest();
+  return hexEncode(digest.subarray(0, ID_BYTES));
+}
+
+export interface KeyRingParts {
+  readonly random: Random;
+  /** Reads the keys anew, oldest first: called when a key is missing that another process may have added. */
+  readonly readKeys: () => readonly Uint8Array[];
+}
+
+export class KeyRing implements Seal {
+  readonly #parts: KeyRingParts;
+  #keys: ReadonlyMap<string, Uint8Array> = new Map();
+  /** Undefined: the newest. */
+  #sealingId: string | undefined;
+
+  /** Throws what `readKeys` throws. */
+  constructor(parts: KeyRingParts) {
+    this.#parts = parts;
+    this.reload();
+  }
+
+  /** Takes the keys that are given now. */
+  reload(): void {
+    this.#keys = new Map(this.#parts.readKeys().map((key) => [keyIdOf(key), key]));
+  }
+
+  /** Oldest first. */
+  get ids(): readonly string[] {
+    return [...this.#keys.keys()];
+  }
+
+  /** Whether the key is here, or has been given meanwhile. A source that cannot be read gives none. */
+  has(id: string): boolean {
+    if (this.#keys.has(id)) return true;
+    try {
+      this.reload();
+    } catch {
+      return false;
+    }
+    return this.#keys.has(id);
+  }
+
+  /** From now on this key seals, also when it is not here yet. */
+  sealWith(id: string): void {
+    this.#sealingId = id;
+  }
+
+  /** Undefined when there is no key at all. */
+  get sealingId(): string | undefined {
+    return this.#sealingId ?? this.ids.at(-1);
+  }
+
+  seal(plain: Uint8Array, place: string): Uint8Array {
+    const id = this.sealingId;
+    const key = this.#key(id);
+    const nonce = this.#parts.random.bytes(NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, key, nonce).setAAD(utf8Encode(place));
+    const body = [cipher.update(plain), cipher.final(), cipher.getAuthTag()];
+    return concatBytes([
+      Uint8Array.of(FORMAT),
+      hexDecode(id as string) as Uint8Array,
+      nonce,
+      ...body,
+    ]);
+  }
+
+  open(sealed: Uint8Array, place: string): Uint8Array {
+    if (sealed[0] !== FORMAT || sealed.length < HEAD_BYTES + TAG_BYTES) throw damaged(place);
+    const key = this.#key(sealedKeyId(sealed));
+    const tagStart = sealed.length - TAG_BYTES;
+    try {
+      const decipher = createDecipheriv(CIPHER, key, sealed.subarray(NONCE_START, HEAD_BYTES));
+      decipher.setAAD(utf8Encode(place)).setAuthTag(sealed.subarray(tagStart));
+      const plain = decipher.update(sealed.subarray(HEAD_BYTES, tagStart));
+      return concatBytes([plain, decipher.final()]);
+    } catch (error) {
+      throw damaged(place, error);
+    }
+  }
+
+  isCurrent(sealed: Uint8Array): boolean {
+    const id = this.sealingId;
+    const idBytes = sealed.subarray(1, NONCE_START);
+    return id !== undefined && equalBytes(idBytes, hexDecode(id) as Uint8Array);
+  }
+
+  #key(id: string | undefined): Uint8Array {
+    if (id === undefined || !this.has(id)) throw new KeyMissingError(id);
+    return this.#keys.get(id) as Uint8Array;
+  }
+}
+
+/** The id of the key that sealed the value. */
+export function sealedKeyId(sealed: Uint8Array): string {
+  return hexEncode(sealed.subarray(1, NONCE_START));
+}
+
+/** What is to be sealed or opened needs a key that this node does not have. */
+export class KeyMissingError extends OperationalError {
+  override readonly name = "KeyMissingError";
+
+  constructor(keyId: string | undefined) {
+    const message =
+      keyId === undefined
+        ? "This node has no key to seal secrets with"
+        : `This node lacks the key ${keyId}, which secrets of the store are sealed with`;
+    super("SECRETS_KEY_MISSING", message, { keyId });
+  }
+}
+
+function damaged(place: string, cause?: unknown): OperationalError {
+  const message = "A sealed value is damaged, or was moved";
+  return new OperationalError("SECRETS_DAMAGED", message, { place }, { cause });
+}

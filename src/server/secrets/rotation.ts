@@ -1,0 +1,280 @@
+/**
+ * Changes the key that seals, and seals everything anew, while the nodes serve.
+ *
+ *   begin     the newest key of the source seals from now on: one that was given, or else a new one that is added to the key file
+ *   sealing   everything that another key sealed, or none, is sealed again, a page at a time
+ *   waiting   until every node has learnt which key seals
+ *   checking  all of it once more, until nothing was found that another key sealed meanwhile
+ *   done      no other key is needed; those of the key file are removed from it
+ *
+ * A rotation that is interrupted leaves the record of the keys with the older ones in it: asked for again, it goes on with them.
+ */
+import { forEachConcurrent, Notifier, OperationalError, type Runtime } from "../../base/index.ts";
+import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../../kv/index.ts";
+import {
+  isReplicatorDatabase,
+  REPLICATION_JOB_TYPE,
+  splitJobData,
+} from "../../replicator/index.ts";
+import { FOLLOW_INTERVAL_MS } from "./key-follower.ts";
+import { type KeyRecord, readKeyRecord, writeKeyRecord } from "./key-record.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { addKey, describeSource, type KeySource, keepKeys } from "./key-source.ts";
+
+/** Names of databases, changes and jobs read in one transaction. */
+const PAGE_ROWS_MAX = 200;
+/** Documents and jobs that are sealed at once, each in a transaction of its own. */
+const AT_ONCE_MAX = 16;
+/** Longer than a node takes to follow, and its last transaction with the former key to end. */
+const NODES_FOLLOW_MS = 2 * FOLLOW_INTERVAL_MS + 5_000;
+
+export interface RotationParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly databases: DatabaseRegistry;
+  readonly ring: KeyRing;
+  readonly source: KeySource;
+  /** Whether nodes of other machines use the store: a key file of this machine is not theirs. */
+  readonly isSharedStore: boolean;
+  /** Seals what else there is anew: the session secret of the store, and the local configuration. How many. */
+  readonly renewOthers: () => Promise<number>;
+}
+
+export interface RotationProgress {
+  readonly state: "idle" | "sealing" | "waiting" | "checking" | "done" | "failed";
+  /** Documents and jobs that were looked at, in all passes. */
+  readonly seenCount: number;
+  /** Values that were sealed anew. */
+  readonly renewedCount: number;
+  /** Ids of the keys that were removed from the key file, or that can be taken out of the environment now. */
+  readonly unneededIds: readonly string[];
+  /** Why it failed. */
+  readonly error: string | undefined;
+}
+
+export interface SecretsStatus {
+  readonly record: KeyRecord;
+  /** The keys that this node has, oldest first. */
+  readonly hereIds: readonly string[];
+  readonly source: string;
+  readonly rotation: RotationProgress;
+}
+
+const IDLE: RotationProgress = {
+  state: "idle",
+  seenCount: 0,
+  renewedCount: 0,
+  unneededIds: [],
+  error: undefined,
+};
+
+export class Rotation {
+  readonly name = "server.secrets-rotation";
+  readonly #parts: RotationParts;
+  readonly #asked = new Notifier();
+  #progress: RotationProgress = IDLE;
+
+  constructor(parts: RotationParts) {
+    this.#parts = parts;
+  }
+
+  async status(): Promise<SecretsStatus> {
+    const { kv, ring, source } = this.#parts;
+    const record = await kv.read(readKeyRecord);
+    if (record === undefined) throw new Error("A node that serves has established its keys");
+    return { record, hereIds: ring.ids, source: describeSource(source), rotation: this.#progress };
+  }
+
+  /** Begins a rotation, or goes on with one that was interrupted; nothing while one runs. Throws SECRETS_NO_NEW_KEY. */
+  async begin(): Promise<void> {
+    if (this.#isRunning) return;
+    this.#progress = { ...IDLE, state: "sealing" };
+    try {
+      await this.#changeKey();
+    } catch (error) {
+      this.#progress = IDLE;
+      throw error;
+    }
+    this.#asked.notify();
+  }
+
+  get #isRunning(): boolean {
+    return ["sealing", "waiting", "checking"].includes(this.#progress.state);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#asked.notified(signal);
+      try {
+        await this.#sealAll(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#progress = { ...this.#progress, state: "failed", error: String(error) };
+      }
+    }
+  }
+
+  async #changeKey(): Promise<void> {
+    const { kv, ring } = this.#parts;
+    const { record } = await this.status();
+    ring.reload();
+    const targetId = this.#targetId(record);
+    await kv.transact(
+      async (tx) => {
+        const { inUse = [] } = (await readKeyRecord(tx)) ?? {};
+        const others = inUse.filter((id) => id !== targetId);
+        writeKeyRecord(tx, { sealingId: targetId, inUse: [...others, targetId] });
+      },
+      { whenUnknown: "retry" },
+    );
+    ring.sealWith(targetId);
+  }
+
+  /** The key that is to seal: a newer one of the source, that of a rotation that was interrupted, or a new one. */
+  #targetId({ sealingId, inUse }: KeyRecord): string {
+    const { runtime, ring, source, isSharedStore } = this.#parts;
+    const newestId = ring.ids.at(-1);
+    if (newestId !== undefined && newestId !== sealingId) return newestId;
+    if (inUse.length > 1) return sealingId;
+    if (source.kind !== "file" || isSharedStore) throw new NoNewKeyError(source);
+    const id = addKey(source.path, runtime.random);
+    ring.reload();
+    return id;
+  }
+
+  async #sealAll(signal: AbortSignal): Promise<void> {
+    const { runtime, ring } = this.#parts;
+    await this.#pass(signal);
+    this.#progress = { ...this.#progress, state: "waiting" };
+    await runtime.clock.sleep(NODES_FOLLOW_MS, signal);
+    this.#progress = { ...this.#progress, state: "checking" };
+    while ((await this.#pass(signal)) > 0);
+    const unneededIds = await this.#retireKeys();
+    this.#progress = { ...this.#progress, state: "done", unneededIds };
+    const { renewedCount } = this.#progress;
+    runtime.trace.event("secrets.rotated", { keyId: ring.sealingId as string, renewedCount });
+  }
+
+  /** The older keys are needed no more: the record says so before they go. */
+  async #retireKeys(): Promise<readonly string[]> {
+    const { kv, ring, source } = this.#parts;
+    const retired = await kv.transact(
+      async (tx) => {
+        const record = await readKeyRecord(tx);
+        if (record === undefined || record.sealingId !== ring.sealingId) return [];
+        writeKeyRecord(tx, { ...record, inUse: [record.sealingId] });
+        return record.inUse.filter((id) => id !== record.sealingId);
+      },
+      { whenUnknown: "retry" },
+    );
+    if (source.kind !== "file") return retired;
+    const kept = new Set(ring.ids.filter((id) => !retired.includes(id)));
+    const removed = keepKeys(source.path, kept);
+    ring.reload();
+    return removed;
+  }
+
+  /** Looks at everything once; how many values were sealed anew. */
+  async #pass(signal: AbortSignal): Promise<number> {
+    let renewedCount = await this.#parts.renewOthers();
+    this.#count(0, renewedCount);
+    renewedCount += await this.#passJobs(signal);
+    for await (const name of this.#replicatorDatabases()) {
+      renewedCount += await this.#passDocuments(name, signal);
+    }
+    return renewedCount;
+  }
+
+  async #passJobs(signal: AbortSignal): Promise<number> {
+    const { kv, jobs } = this.#parts;
+    let renewedCount = 0;
+    let from: { readonly afterId?: string } = {};
+    for (;;) {
+      const page = await kv.read((tx) =>
+        jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX }),
+      );
+      renewedCount += await this.#renewEach(page.entries, signal, async (tx, { type, id }) =>
+        Number(await jobs.renewRequest(tx, { type, id }, splitJobData)),
+      );
+      const last = page.entries.at(-1);
+      if (page.stoppedBy === "exhausted" || last === undefined) return renewedCount;
+      from = { afterId: last.id };
+    }
+  }
+
+  async *#replicatorDatabases(): AsyncIterable<string> {
+    const { kv, databases } = this.#parts;
+    let startName: string | undefined;
+    for (;;) {
+      const from = startName === undefined ? {} : { startName };
+      const names = await kv.read((tx) => databases.names(tx, { ...from, limit: PAGE_ROWS_MAX }));
+      yield* names.filter((name) => name !== startName && isReplicatorDatabase(name));
+      if (names.length < PAGE_ROWS_MAX) return;
+      startName = names.at(-1);
+    }
+  }
+
+  async #passDocuments(name: string, signal: AbortSignal): Promise<number> {
+    const { kv, databases } = this.#parts;
+    let renewedCount = 0;
+    let since = "0";
+    for (;;) {
+      const page = await kv.read(async (tx) => {
+        const database = await databases.find(tx, name);
+        return database?.changes(tx, { since, limit: PAGE_ROWS_MAX });
+      });
+      if (page === undefined) return renewedCount;
+      renewedCount += await this.#renewEach(page.entries, signal, async (tx, { id }) => {
+        const database = await databases.find(tx, name);
+        return (await database?.renewBodies(tx, id)) ?? 0;
+      });
+      const last = page.entries.at(-1);
+      if (page.stoppedBy === "exhausted" || last === undefined) return renewedCount;
+      since = last.sequence;
+    }
+  }
+
+  /** Renews each item in a transaction of its own. */
+  async #renewEach<Item>(
+    items: readonly Item[],
+    signal: AbortSignal,
+    renew: (tx: Transaction, item: Item) => Promise<number>,
+  ): Promise<number> {
+    let renewedCount = 0;
+    await forEachConcurrent(items, AT_ONCE_MAX, async (item) => {
+      signal.throwIfAborted();
+      const count = await this.#parts.kv.transact((tx) => renew(tx, item), {
+        whenUnknown: "retry",
+      });
+      renewedCount += count;
+      this.#count(1, count);
+    });
+    return renewedCount;
+  }
+
+  #count(seen: number, renewed: number): void {
+    const { seenCount, renewedCount } = this.#progress;
+    this.#progress = {
+      ...this.#progress,
+      seenCount: seenCount + seen,
+      renewedCount: renewedCount + renewed,
+    };
+  }
+}
+
+/** A new key is needed that this node cannot make for all nodes. */
+export class NoNewKeyError extends OperationalError {
+  override readonly name = "NoNewKeyError";
+
+  constructor(source: KeySource) {
+    const place = describeSource(source);
+    const reason =
+      source.kind === "process"
+        ? "A store in memory has a key of its own, which ends with the process"
+        : `Add a new key behind the others of ${place} on every node, and restart the nodes; then ask again`;
+    super("SECRETS_NO_NEW_KEY", "There is no newer key", { reason });
+  }
+}

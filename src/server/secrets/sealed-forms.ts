@@ -1,0 +1,87 @@
+/** How sealed bytes stand in requests of jobs and in texts. */
+import {
+  base64Decode,
+  base64Encode,
+  errorCode,
+  OperationalError,
+  type Seal,
+  utf8Decode,
+  utf8Encode,
+} from "../../base/index.ts";
+import type { JobData, JobName, RequestForm } from "../../jobs/index.ts";
+
+/** Higher than those of requests as they are (`job-data-record.ts`): a node that seals nothing shows such a job as one of a newer version. */
+const FORMAT_SEALED = 3;
+
+interface SealedRequest {
+  readonly format: typeof FORMAT_SEALED;
+  readonly sealed: string;
+}
+
+/** Requests of jobs, as `{"format": 3, "sealed": base64}`. */
+export function sealedRequests(seal: Seal): RequestForm {
+  const encode = (job: JobName, request: JobData): JobData => {
+    const sealed = seal.seal(utf8Encode(JSON.stringify(request)), placeOf(job));
+    return { format: FORMAT_SEALED, sealed: base64Encode(sealed) };
+  };
+  const open = (job: JobName, stored: JobData): JobData => {
+    if (!isSealed(stored)) return stored;
+    const place = placeOf(job);
+    return JSON.parse(utf8Decode(seal.open(bytesOf(stored.sealed, place), place)));
+  };
+  return {
+    encode,
+    decode(job, stored) {
+      try {
+        return open(job, stored);
+      } catch (error) {
+        // One job that cannot be read must not keep others from being listed or run.
+        if (isSecretsError(error)) return stored;
+        throw error;
+      }
+    },
+    renew(job, stored) {
+      const isCurrent = isSealed(stored) && seal.isCurrent(bytesOf(stored.sealed, placeOf(job)));
+      return isCurrent ? undefined : encode(job, open(job, stored));
+    },
+  };
+}
+
+function isSecretsError(error: unknown): boolean {
+  return ["SECRETS_KEY_MISSING", "SECRETS_DAMAGED"].includes(errorCode(error) ?? "");
+}
+
+function isSealed(stored: JobData): stored is JobData & SealedRequest {
+  return stored.format === FORMAT_SEALED && typeof stored.sealed === "string";
+}
+
+function placeOf({ type, id }: JobName): string {
+  return JSON.stringify(["request", type, id]);
+}
+
+/** Before the base64 of a sealed text. */
+const PREFIX = "sealed:";
+
+export function sealText(seal: Seal, text: string, place: string): string {
+  return PREFIX + base64Encode(seal.seal(utf8Encode(text), place));
+}
+
+/** Of a text that was not sealed: the text. */
+export function openText(seal: Seal, text: string, place: string): string {
+  if (!text.startsWith(PREFIX)) return text;
+  return utf8Decode(seal.open(bytesOf(text.slice(PREFIX.length), place), place));
+}
+
+/** Whether the text is sealed as `sealText` would seal it now. */
+export function isCurrentText(seal: Seal, text: string): boolean {
+  if (!text.startsWith(PREFIX)) return false;
+  return seal.isCurrent(bytesOf(text.slice(PREFIX.length), "text"));
+}
+
+function bytesOf(text: string, place: string): Uint8Array {
+  const bytes = base64Decode(text);
+  if (bytes !== undefined) return bytes;
+  throw new OperationalError("SECRETS_DAMAGED", "A sealed value is damaged, or was moved", {
+    place,
+  });
+}

@@ -1,0 +1,13 @@
+/** Which settings are secrets: they are not shown, and the local file has them sealed. */
+
+/** Whether the value is kept from who reads the configuration. */
+export function isHiddenSetting(section: string, key: string): boolean {
+  return section === "admins" || isSecretSetting(section, key);
+}
+
+/** Whether the local file has the value sealed. Administrators' passwords are stored as hashes only. */
+export function isSecretSetting(section: string, key: string): boolean {
+  if (section === "admins") return false;
+  if (section === "jwt_keys") return key.startsWith("hmac:");
+  return /(^|_)(secret|password)$/.test(key);
+}

@@ -1,0 +1,234 @@
+/** Secrets of every form that is accepted: they work, and stand nowhere but in the answers to those who may see them. */
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { secretsBelow, secretsIn } from "../support/find-secrets.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+
+const processes = new Processes();
+const directory = processes.directory();
+
+/** By the form in which a job has it. All but the first are for servers that are not there. */
+const SECRETS = {
+  password: "Kw7-there-password",
+  basic: "Kw7-auth-basic-pass",
+  basicHeader: "Kw7-authorization-header",
+  header: "Kw7-own-header-value",
+  cookie: "Kw7-cookie-of-session",
+  bearer: "Kw7-bearer-token-text",
+  iam: "Kw7-iam-api-key-text",
+  query: "Kw7-query-token-text",
+  proxy: "Kw7-proxy-password-x",
+  key: "Kw7-certificate-key-pw",
+  user: "Kw7-user-of-this-node",
+  setting: "Kw7-secret-of-setting",
+} as const;
+const ALL = Object.values(SECRETS);
+const ADMIN_PASSWORD = "admin-of-this-node";
+const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+/** Jobs that are asked for by a document, and once more without one. */
+const FORMS = 11;
+
+let here: TandemProcess;
+let there: TandemProcess;
+
+beforeAll(async () => {
+  [here, there] = await Promise.all([
+    processes.open({
+      directory,
+      flags: ["--replication-processes", "1"],
+      ini: INI,
+    }),
+    processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: SECRETS.password } }),
+  ]);
+});
+afterAll(() => processes.close());
+
+type Asked = { readonly status: number; readonly text: string };
+
+async function ask(
+  user: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  server: TandemProcess = here,
+): Promise<Asked> {
+  const response = await fetch(server.url + path, {
+    method,
+    headers: { "content-type": "application/json", authorization: `Basic ${btoa(user)}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+const admin = `admin:${ADMIN_PASSWORD}`;
+
+function sources(): Record<string, object> {
+  const gone = "http://127.0.0.1:1/films";
+  const there_ = there.url.replace("://", `://jan:${SECRETS.password}@`);
+  const basicHeader = { Authorization: `Basic ${btoa(`jan:${SECRETS.basicHeader}`)}` };
+  return {
+    userinfo: { source: `${there_}/films`, target: "copy", create_target: true },
+    basic: {
+      source: { url: gone, auth: { basic: { username: "jan", password: SECRETS.basic } } },
+    },
+    authorization: { source: { url: gone, headers: basicHeader } },
+    headers: { source: { url: gone, headers: { "X-Own": SECRETS.header } } },
+    cookie: { source: { url: gone, headers: { Cookie: `AuthSession=${SECRETS.cookie}` } } },
+    bearer: { source: { url: gone, auth: { bearer: { token: SECRETS.bearer } } } },
+    iam: {
+      source: {
+        url: gone,
+        auth: { iam: { api_key: SECRETS.iam, token_url: "http://127.0.0.1:1/token" } },
+      },
+    },
+    query: { source: `${gone}?token=${SECRETS.query}` },
+    proxy: { source: gone, source_proxy: `http://jan:${SECRETS.proxy}@127.0.0.1:1` },
+    key: { source: { url: gone, password: SECRETS.key, verify_ssl_certificates: false } },
+    refused: {
+      source: {
+        url: `${there.url}/films`,
+        auth: { basic: { username: "jan", password: SECRETS.basic } },
+      },
+    },
+  };
+}
+
+test("jobs with secrets of every form run, fail, change and go", async () => {
+  const jan = `jan:${SECRETS.password}`;
+  await ask(jan, "PUT", "/films", undefined, there);
+  await ask(jan, "PUT", "/films/a", { title: "A" }, there);
+  await ask(admin, "PUT", "/_users/org.couchdb.user:sue", {
+    name: "sue",
+    password: SECRETS.user,
+    roles: [],
+    type: "user",
+  });
+  await ask(admin, "PUT", "/_node/_local/_config/proxy/my_secret", SECRETS.setting);
+  for (const [form, source] of Object.entries(sources())) {
+    const body = { target: `copy-${form}`, continuous: true, ...source };
+    expect((await ask(admin, "PUT", `/_replicator/${form}`, body)).status).toBe(201);
+    const transient = { ...body, continuous: true, target: `transient-${form}` };
+    void (await ask(admin, "POST", "/_replicate", transient));
+  }
+  const running = () => ask(admin, "GET", "/_tandem/jobs?limit=1000");
+  await here.onceAnswered(running, ({ text }) => {
+    const { jobs } = JSON.parse(text) as { jobs: { doc_id: string | null; error_count: number }[] };
+    const failed = jobs.filter(({ error_count }) => error_count > 0);
+    return failed.length >= 2 * (Object.keys(sources()).length - 2);
+  });
+  const isCopied = () => ask(admin, "GET", "/copy/a");
+  await here.onceAnswered(isCopied, ({ status }) => status === 200);
+  // An edit leaves an old body behind, and a removal a whole document.
+  const stored = JSON.parse((await ask(admin, "GET", "/_replicator/basic")).text);
+  await ask(admin, "PUT", "/_replicator/basic", { ...stored, use_checkpoints: false });
+  const gone = JSON.parse((await ask(admin, "GET", "/_replicator/bearer")).text);
+  await ask(admin, "DELETE", `/_replicator/bearer?rev=${gone._rev}`);
+});
+
+test("who may see a document's secrets is shown them", async () => {
+  const { text } = await ask(admin, "GET", "/_replicator/userinfo");
+  expect(text).toContain(SECRETS.password);
+  expect((await ask(admin, "GET", "/_replicator/iam")).text).toContain(SECRETS.iam);
+});
+
+test("no file of the store, and no line of the log, has a secret", async () => {
+  expect(secretsBelow(directory, ALL)).toEqual([]);
+  expect(secretsIn(here.log(), ALL)).toEqual([]);
+});
+
+test("no answer has a secret, but to those who may see it", async () => {
+  const views = [
+    "/_scheduler/jobs",
+    "/_scheduler/docs",
+    "/_active_tasks",
+    "/_tandem/jobs?limit=1000",
+    "/_tandem/secrets",
+    "/_node/_local/_config",
+    "/_node/_local/_stats",
+    "/_node/_local/_system",
+    "/_node/_local/_prometheus",
+  ];
+  for (const path of views) {
+    const { status, text } = await ask(admin, "GET", path);
+    expect([path, status, secretsIn(text, ALL)]).toEqual([path, 200, []]);
+  }
+  const security = { admins: { names: [], roles: [] }, members: { names: ["sue"], roles: [] } };
+  await ask(admin, "PUT", "/_replicator/_security", security);
+  const sue = `sue:${SECRETS.user}`;
+  const documents = [
+    "/_replicator/_all_docs?include_docs=true",
+    "/_replicator/_changes?include_docs=true",
+    ...Object.keys(sources()).map((form) => `/_replicator/${form}`),
+  ];
+  for (const path of documents) {
+    const { text } = await ask(sue, "GET", path);
+    expect([path, secretsIn(text, ALL)]).toEqual([path, []]);
+  }
+});
+
+test("no process of the node was told a secret", () => {
+  const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && isOfNode(pid));
+  expect(own.length).toBeGreaterThan(1);
+  for (const pid of own) {
+    for (const file of ["cmdline", "environ"]) {
+      expect(secretsIn(readFileSync(`/proc/${pid}/${file}`), ALL)).toEqual([]);
+    }
+  }
+});
+
+function isOfNode(pid: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(directory);
+  } catch {
+    return false;
+  }
+}
+
+test("the key is changed by a command, while the node serves", { timeout: 60_000 }, async () => {
+  const before = JSON.parse((await ask(admin, "GET", "/_tandem/secrets")).text);
+  const key = readFileSync(join(directory, "data.key"), "utf8");
+  const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
+  const flags = ["secrets", "rotate", "--json", "--server", server];
+  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...flags]);
+  const after = JSON.parse(stdout);
+  expect(after.rotation).toMatchObject({ state: "done", unneeded_keys: [before.sealing_key] });
+  expect(after.keys_here).toEqual([after.sealing_key]);
+  expect(after.sealing_key).not.toBe(before.sealing_key);
+  // Documents, jobs, the session secret and a setting.
+  expect(after.rotation.renewed).toBeGreaterThanOrEqual(3 * (FORMS - 1) + 2);
+  expect(statSync(join(directory, "data.key")).mode & 0o777).toBe(0o600);
+  // The replication process has followed: it runs a job that only the new key opens.
+  await ask(admin, "PUT", "/_replicator/again", {
+    source: `${there.url.replace("://", `://jan:${SECRETS.password}@`)}/films`,
+    target: "copy-again",
+    create_target: true,
+  });
+  await here.onceAnswered(
+    () => ask(admin, "GET", "/copy-again/a"),
+    ({ status }) => status === 200,
+  );
+  expect(
+    secretsBelow(directory, [...ALL, ...key.split("\n").filter((line) => line.endsWith("="))]),
+  ).toEqual([]);
+});
+
+test("a node that is started again reads its secrets, and without the key does not start", async () => {
+  await here.stop();
+  here = await processes.open({ directory, ini: INI });
+  expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
+  const { text } = await ask(admin, "GET", "/_tandem/jobs?limit=1000");
+  expect(JSON.parse(text).jobs.map(({ info }: { info: unknown }) => info)).not.toContain(null);
+  await here.stop();
+  renameSync(join(directory, "data.key"), join(directory, "kept.key"));
+  await expect(processes.open({ directory, ini: INI })).rejects.toThrow(
+    /ended with 2: tandem: .*lacks the key [0-9a-f]{8}/,
+  );
+  const environment = { TANDEM_SECRETS_KEY_FILE: join(directory, "kept.key") };
+  here = await processes.open({ directory, ini: INI, environment });
+  expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
+});

@@ -1,0 +1,163 @@
+/** Keys of a node's secrets: where they come from, and what a node does without the right one. */
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine, MemoryStorage } from "../../src/kv/index.ts";
+import { openServer, readConfig } from "../../src/server/index.ts";
+import { establishKeys, readKeyRecord } from "../../src/server/secrets/key-record.ts";
+import { KEY_BYTES, keyIdOf } from "../../src/server/secrets/key-ring.ts";
+import { makeKeyFile } from "../../src/server/secrets/key-source.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const ONE = Buffer.alloc(KEY_BYTES, 1);
+const TWO = Buffer.alloc(KEY_BYTES, 2);
+const base64 = (...keys: Buffer[]): string => keys.map((key) => key.toString("base64")).join(",");
+
+/** A node's start as far as its keys are concerned. */
+async function start(
+  storage: MemoryStorage,
+  { directory, environment = {}, ini }: { directory: string; environment?: object; ini?: string },
+) {
+  const runtime = createSystemRuntime();
+  const configFile = join(directory, "conf", "tandem.ini");
+  if (ini !== undefined) writeFileSync(configFile, ini);
+  const options = {
+    dataDirectory: join(directory, "data"),
+    ...(ini === undefined ? {} : { configFile }),
+  };
+  const { secrets } = readConfig(options, { ...environment });
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
+  await establishKeys({ random: runtime.random, kv, ...secrets });
+  return { ring: secrets.ring, record: await kv.read(readKeyRecord) };
+}
+
+test("the first start makes a key beside the store's folder, for its owner only; the next one uses it", () =>
+  withDirectory(async (directory) => {
+    const storage = new MemoryStorage();
+    const { record } = await start(storage, { directory });
+    expect(readdirSync(directory)).toEqual(["data.key"]);
+    const file = join(directory, "data.key");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const [key = ""] = readFileSync(file, "utf8")
+      .split("\n")
+      .filter((line) => !line.startsWith("#"));
+    expect(record?.inUse).toEqual([keyIdOf(Buffer.from(key, "base64"))]);
+    const again = await start(storage, { directory });
+    expect(again.record).toEqual(record);
+    expect(again.ring.sealingId).toBe(record?.sealingId);
+  }));
+
+test("of keys that are given, the newest seals a new store, and a store keeps the one that it has", () =>
+  withDirectory(async (directory) => {
+    const storage = new MemoryStorage();
+    const first = { TANDEM_SECRETS_KEY: base64(ONE) };
+    expect((await start(storage, { directory, environment: first })).ring.sealingId).toBe(
+      keyIdOf(ONE),
+    );
+    const both = { TANDEM_SECRETS_KEY: base64(ONE, TWO) };
+    const opened = await start(storage, { directory, environment: both });
+    expect(opened.ring.sealingId).toBe(keyIdOf(ONE));
+    const other = await start(new MemoryStorage(), { directory, environment: both });
+    expect(other.ring.sealingId).toBe(keyIdOf(TWO));
+    expect(readdirSync(directory)).toEqual([]);
+  }));
+
+test.each([
+  ["no key", {}],
+  ["another key", { TANDEM_SECRETS_KEY: base64(TWO) }],
+])("a node with %s does not start, and says which key it needs", (_, environment) =>
+  withDirectory(async (directory) => {
+    const storage = new MemoryStorage();
+    await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
+    const starting = start(storage, { directory, environment });
+    await expect(starting).rejects.toThrow(
+      new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: give .*TANDEM_SECRETS_KEY`),
+    );
+    // Nothing was made that would pass for the key, and the right one still serves.
+    expect(readdirSync(directory)).toEqual([]);
+    await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
+  }),
+);
+
+test("a key file is named by the configuration, or by the environment before it", () =>
+  withDirectory(async (directory) => {
+    mkdirSync(join(directory, "conf"));
+    const [one, two] = [join(directory, "one"), join(directory, "two")];
+    writeFileSync(one, `# ours\n${base64(ONE)}\n`);
+    writeFileSync(two, base64(TWO));
+    const ini = `[secrets]\nkey_file = ${one}\n`;
+    expect((await start(new MemoryStorage(), { directory, ini })).ring.ids).toEqual([keyIdOf(ONE)]);
+    const environment = { TANDEM_SECRETS_KEY_FILE: two };
+    const named = await start(new MemoryStorage(), { directory, ini, environment });
+    expect(named.ring.ids).toEqual([keyIdOf(TWO)]);
+    rmSync(one);
+    await expect(start(new MemoryStorage(), { directory, ini })).rejects.toThrow(/key file .*one/);
+    // Without a name, it is made beside the configuration.
+    await start(new MemoryStorage(), { directory, ini: "[couchdb]\n" });
+    expect(readdirSync(join(directory, "conf")).sort()).toEqual(["data.key", "tandem.ini"]);
+  }));
+
+test.each(["not base64", base64(Buffer.alloc(16))])(
+  "the key %s is refused, and not repeated",
+  (text) =>
+    withDirectory(async (directory) => {
+      const starting = start(new MemoryStorage(), {
+        directory,
+        environment: { TANDEM_SECRETS_KEY: text },
+      });
+      const error: Error = await starting.then(
+        () => expect.fail("it started"),
+        (reason) => reason,
+      );
+      expect(error.message).toBe("TANDEM_SECRETS_KEY: expected keys of 32 bytes in base64");
+    }),
+);
+
+test("a key file that cannot be made is an error that says what to do", () =>
+  withDirectory(async (directory) => {
+    const folder = join(directory, "file");
+    writeFileSync(folder, "");
+    const making = () => makeKeyFile(join(folder, "data.key"), createSystemRuntime().random);
+    expect(making).toThrow(/cannot be written .*: name another by/);
+  }));
+
+test("a store in memory has a key of its own, and leaves no file", () =>
+  withDirectory(async (directory) => {
+    const options = { port: 0, store: "memory", dataDirectory: join(directory, "data") };
+    const server = await openServer(readConfig(options, {}), { event() {} });
+    await server.stop();
+    expect(readdirSync(directory)).toEqual([]);
+  }));
+
+test("the local configuration has secrets sealed, reads those that are not, and seals them on request", () =>
+  withDirectory(async (directory) => {
+    const localFile = join(directory, "local.ini");
+    const { secrets } = readConfig({ store: "memory" }, { TANDEM_SECRETS_KEY: base64(ONE) });
+    const open = () =>
+      new Configuration({ given: [], localFile, settings: [], seal: secrets.ring });
+    open().set("chttpd_auth", "secret", "my secret");
+    open().set("log", "level", "warn");
+    expect(readFileSync(localFile, "utf8")).toMatch(/secret = sealed:[\w+/=]+\n/);
+    expect(open().get("chttpd_auth", "secret")).toBe("my secret");
+    expect(open().renewSecrets()).toBe(0);
+    writeFileSync(localFile, "[replicator]\npassword = plain ; why\n[log]\nlevel = warn\n");
+    chmodSync(localFile, 0o600);
+    expect(open().get("replicator", "password")).toBe("plain");
+    expect(open().renewSecrets()).toBe(1);
+    expect(readFileSync(localFile, "utf8")).not.toContain("plain");
+    expect(open().get("replicator", "password")).toBe("plain");
+    const other = readConfig({ store: "memory" }, { TANDEM_SECRETS_KEY: base64(TWO) });
+    const opening = () =>
+      new Configuration({ given: [], localFile, settings: [], seal: other.secrets.ring });
+    expect(opening).toThrow(`local.ini: This node lacks the key ${keyIdOf(ONE)}`);
+  }));
