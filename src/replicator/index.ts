@@ -34,7 +34,7 @@ export type {
   WriteFailure,
 } from "./endpoints/endpoint.ts";
 export { EndpointError, TextDocument } from "./endpoints/endpoint.ts";
-export type { EndpointsParts } from "./endpoints/endpoints.ts";
+export type { EndpointsParts, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
 export { LocalEndpoint } from "./endpoints/local/local-endpoint.ts";
@@ -71,7 +71,7 @@ export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
-export { certificateFilesRefusal } from "./request/certificate-files.ts";
+export { adminOnlyRefusal } from "./request/admin-only.ts";
 export type { JobOwner, Vouched } from "./request/job-owner.ts";
 export { ownerKey, ownerOf } from "./request/job-owner.ts";
 export { ReplicationInvalidError } from "./request/parse-fields.ts";

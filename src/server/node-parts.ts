@@ -115,6 +115,7 @@ export interface JoinReplicationOptions {
     | "fetch"
     | "parseMultipart"
     | "userAgent"
+    | "lookUpSecret"
   >;
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;

@@ -340,6 +340,7 @@ function jobServices(
       fetch,
       parseMultipart,
       userAgent: `Tandem/${VERSION}`,
+      lookUpSecret: config.secrets.lookUp,
     },
     renewer,
     nodeName,

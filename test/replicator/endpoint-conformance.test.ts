@@ -40,6 +40,7 @@ async function openEndpoint(place: "local" | "own API" | "CouchDB"): Promise<End
     fetch: http.fetch,
     parseMultipart,
     userAgent: "Tandem",
+    lookUpSecret: (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
     spendingFor: (address) => budgets.spendingFor(address),
     config: REPLICATOR_CONFIG_DEFAULT,
   });

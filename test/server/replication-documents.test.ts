@@ -149,3 +149,31 @@ test("an admin of the database reads and deletes what others wrote, and does not
   expect(await ask("PUT", path, CHIEF, changed)).toMatchObject(OTHERS);
   expect((await ask("DELETE", `${path}?rev=${rev}`, CHIEF)).status).toBe(200);
 });
+
+describe("a reference to a secret of the server", () => {
+  const body = (url = "http://127.0.0.1:1/a") => ({
+    source: { url, auth: { basic: { username: "jan", password: "env:CREDENTIAL_A" } } },
+    target: "b",
+  });
+  const reason =
+    "`source.basic.password` refers to a secret of the server: only a server admin may";
+
+  test("is for server admins, in documents and in bodies", async () => {
+    for (const [method, path] of [
+      ["PUT", `/_replicator/${id}`],
+      ["POST", "/_replicate"],
+    ] as const) {
+      const refused = await ask(method, path, ALICE, body());
+      expect([refused.status, refused.json.reason]).toEqual([403, reason]);
+    }
+    expect((await ask("PUT", `/_replicator/${id}`, ROOT, body())).status).toBe(201);
+  });
+
+  test("is not sent elsewhere by the owner of a document that an admin wrote", async () => {
+    await ask("PUT", `/_replicator/${id}`, ROOT, { ...body(), owner: "alice" });
+    const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
+    const edited = { ...json, ...body("http://127.0.0.1:9/mine") };
+    const refused = await ask("PUT", `/_replicator/${id}`, ALICE, edited);
+    expect([refused.status, refused.json.reason]).toEqual([403, reason]);
+  });
+});

@@ -7,7 +7,11 @@ import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
-import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../../src/replicator/index.ts";
+import {
+  REPLICATOR_CONFIG_DEFAULT,
+  type ReplicatorConfig,
+  type SecretLookup,
+} from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
 import { sealedRequests } from "../../src/server/secrets/sealed-forms.ts";
@@ -25,6 +29,8 @@ export interface NodeParts {
   readonly jobs?: Jobs;
   /** Without it nothing is sealed. */
   readonly seal?: Seal;
+  /** Without it references stand for nothing. */
+  readonly lookUpSecret?: SecretLookup;
   /** Beside those of the program. */
   readonly hooks?: readonly DatabaseHook[];
   readonly sandbox?: Sandbox;
@@ -40,6 +46,7 @@ export function composeNode({
   },
   nodeName = "tandem@test",
   seal,
+  lookUpSecret = (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
   jobs = new Jobs(runtime, JOBS_SUBSPACE, seal && sealedRequests(seal)),
   hooks = [],
   // Its threads do not outlive the tests.
@@ -70,6 +77,7 @@ export function composeNode({
       fetch,
       parseMultipart,
       userAgent: "Tandem",
+      lookUpSecret,
     },
     renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers }),
     nodeName,

@@ -2,7 +2,7 @@
 import { errorCode } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
-  certificateFilesRefusal,
+  adminOnlyRefusal,
   ownerOf,
   parseReplication,
   type ReplicationFailure,
@@ -33,7 +33,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);
   const replication = parseReplication(body, replicator.config);
-  const refusal = requester.isAdmin ? undefined : certificateFilesRefusal(replication);
+  const refusal = requester.isAdmin ? undefined : adminOnlyRefusal(replication);
   if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
   const jobId = await replicator.start(replication, requester);
   try {

@@ -21,7 +21,7 @@ import { removeJob } from "../jobs/remove-job.ts";
 import { groupOf } from "../jobs/replication-group.ts";
 import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { certificateFilesRefusal } from "../request/certificate-files.ts";
+import { adminOnlyRefusal } from "../request/admin-only.ts";
 import { type JobOwner, ownerOf } from "../request/job-owner.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
@@ -166,7 +166,7 @@ export class ReplicationHook implements DatabaseHook {
   #parse(members: Members, { isAdmin }: WriteContext): Asked {
     try {
       const replication = parseReplication(members, this.#parts.config);
-      const reason = isAdmin ? undefined : certificateFilesRefusal(replication);
+      const reason = isAdmin ? undefined : adminOnlyRefusal(replication);
       if (reason === undefined) return { replication, refusal: undefined };
       return { replication: undefined, refusal: { error: "forbidden", reason } };
     } catch (error) {

@@ -11,9 +11,10 @@ import {
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { JobOwner } from "../request/job-owner.ts";
+import { resolveReferences } from "../request/references.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
-import type { Endpoint } from "./endpoint.ts";
+import { type Endpoint, EndpointError } from "./endpoint.ts";
 import { HttpEndpoint } from "./http/http-endpoint.ts";
 import type { LocalEndpointParts } from "./local/access.ts";
 import { LocalEndpoint } from "./local/local-endpoint.ts";
@@ -22,6 +23,8 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly fetch: Fetch;
   readonly parseMultipart: MultipartParser;
   readonly userAgent: string;
+  /** What a reference of a job stands for on this node. */
+  readonly lookUpSecret: SecretLookup;
   /** The budgets of the cluster. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Read at each use. */
@@ -30,6 +33,13 @@ export interface EndpointsParts extends LocalEndpointParts {
     "healthThresholdSec" | "stallTimeoutSec" | "tls" | "client"
   >;
 }
+
+/** What a reference (`references.ts`) stands for; or why it stands for nothing, which tells no secret. */
+export type SecretLookup = (
+  reference: string,
+) =>
+  | { readonly kind: "found"; readonly secret: string }
+  | { readonly kind: "missing"; readonly reason: string };
 
 /** What a run wants of its connections. */
 export interface RunConnections {
@@ -48,6 +58,7 @@ export class Endpoints {
     this.#parts = parts;
   }
 
+  /** Throws an EndpointError when the address refers to a secret that is not there. */
   open(
     address: EndpointAddress,
     options: ReplicationOptions,
@@ -82,8 +93,19 @@ export class Endpoints {
         activity,
         generation,
       },
-      address,
+      resolveReferences(address, (reference) => this.#secret(reference)),
       options,
+    );
+  }
+
+  #secret(reference: string): string {
+    const found = this.#parts.lookUpSecret(reference);
+    if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
+    // What a header cannot carry would be an error that shows it.
+    if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
+    throw new EndpointError(
+      "secret_missing",
+      `${reference} has a character that no header can carry`,
     );
   }
 }

@@ -17,7 +17,8 @@ import {
   optionalString,
   ReplicationInvalidError,
 } from "./parse-fields.ts";
-import type { EndpointAddress, HttpAddress } from "./replication.ts";
+import { isHeaderReference, isReference } from "./references.ts";
+import type { EndpointAddress, HttpAddress, ReferencePlace } from "./replication.ts";
 
 const DATABASE_NAME =
   /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
@@ -252,10 +253,13 @@ function parseAddress(
   const basic = isOther ? undefined : (auth.basic ?? userinfo ?? header);
   const bare = text.replace(/^(https?:\/\/)[^/?#]*@/i, "$1").replace(/#.*$/s, "");
   const complete = bare.endsWith("/") || bare.includes("?") ? bare : `${bare}/`;
+  const allHeaders =
+    auth.bearer === undefined ? rest : { ...rest, authorization: `Bearer ${auth.bearer}` };
+  const references = referencesOf({ headers: allHeaders, auth, tls });
   const address: HttpAddress = {
     kind: "http",
     url: complete,
-    headers: auth.bearer === undefined ? rest : { ...rest, authorization: `Bearer ${auth.bearer}` },
+    headers: allHeaders,
     ...(basic === undefined ? {} : { basic }),
     ...(basic !== undefined && basic === userinfo && basic.username !== writtenUsername
       ? { writtenUsername: writtenUsername as string }
@@ -263,9 +267,22 @@ function parseAddress(
     ...(auth.iam === undefined ? {} : { iam: auth.iam }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     ...(Object.keys(tls).length === 0 ? {} : { tls }),
+    ...(references.length === 0 ? {} : { references }),
   };
   checkUrl(field, address, protocols);
   return address;
+}
+
+/** Only what has a member of its own can be a reference: nobody takes a part of a URL for one. */
+function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): ReferencePlace[] {
+  const places: ReferencePlace[] = [];
+  if (auth.basic !== undefined && isReference(auth.basic.password)) places.push("basic.password");
+  if (auth.iam !== undefined && isReference(auth.iam.apiKey)) places.push("iam.apiKey");
+  if (tls.password !== undefined && isReference(tls.password)) places.push("tls.password");
+  for (const [name, value] of Object.entries(headers)) {
+    if (isHeaderReference(value)) places.push(`headers.${name}`);
+  }
+  return places;
 }
 
 function checkUrl(field: string, address: HttpAddress, protocols: readonly string[]): void {

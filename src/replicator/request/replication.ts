@@ -16,6 +16,9 @@ export type Selection =
       readonly queryParameters: Readonly<Record<string, unknown>>;
     };
 
+/** A place in an address where a reference stands: `basic.password`, `iam.apiKey`, `tls.password`, or `headers.` and a name. */
+export type ReferencePlace = string;
+
 /** A database on a server. */
 export interface HttpAddress {
   readonly kind: "http";
@@ -31,6 +34,8 @@ export interface HttpAddress {
   readonly proxyUrl?: string;
   /** Over the node's own settings. */
   readonly tls?: Partial<TlsSettings>;
+  /** Where references stand instead of credentials (`references.ts`). */
+  readonly references?: readonly ReferencePlace[];
 }
 
 /** A database in our own store. */

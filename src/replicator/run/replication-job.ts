@@ -272,9 +272,9 @@ export class ReplicationJob {
     signal: AbortSignal,
   ): Promise<RunEnding> {
     const { runtime, kv, failureLists, config } = this.#job.parts;
-    const source = this.#open(replication, "source");
-    const target = this.#open(replication, "target");
     try {
+      const source = this.#open(replication, "source");
+      const target = this.#open(replication, "target");
       const failures = await this.#openFailures(baseId);
       const observer = { count: this.#job.countRetried.bind(this.#job), failures };
       const parts = {

@@ -7,8 +7,10 @@ import { statSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { createSystemRuntime } from "../../host/index.ts";
+import type { SecretLookup } from "../../replicator/index.ts";
 import { KeyRing } from "../secrets/key-ring.ts";
 import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
+import { secretLookup } from "../secrets/secret-lookup.ts";
 import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { CORS_SETTINGS } from "./cors-settings.ts";
@@ -23,6 +25,7 @@ import {
   ConfigError,
   choiceSetting,
   integerSetting,
+  listSetting,
   type Setting,
   textSetting,
 } from "./settings.ts";
@@ -73,7 +76,12 @@ export interface ServerConfig {
   readonly utilitiesDirectory: string | undefined;
   readonly log: LogSettings;
   /** What seals secrets in the store and in `local.ini`. */
-  readonly secrets: { readonly ring: KeyRing; readonly source: KeySource };
+  readonly secrets: {
+    readonly ring: KeyRing;
+    readonly source: KeySource;
+    /** What jobs may refer to instead of naming a credential. */
+    readonly lookUp: SecretLookup;
+  };
   /** What can be changed while the node runs. */
   readonly configuration: Configuration;
 }
@@ -97,6 +105,12 @@ const START_SETTINGS = {
   headerVersion: integerSetting("foundationdb", "header_version", 0, { min: 0 }),
   prefix: textSetting("foundationdb", "prefix", undefined),
 } as const;
+
+/** What administrators of the server may refer to: references, `*` at the end for all that begin so. */
+const SECRET_REFERENCES = listSetting("secrets", "references", [
+  "env:CREDENTIAL_*",
+  "file:/run/secrets/*",
+]);
 
 /** Throws a ConfigError for a path that leads to or through a file. A folder that is not there is made later. */
 function checkFolder(dataDirectory: string): void {
@@ -207,7 +221,10 @@ function openKeys(
     random,
     isLasting: store !== "memory",
   });
-  return { source, ring: new KeyRing({ random, readKeys: () => readKeys(source) }) };
+  const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
+  // Not read from `local.ini` either: an administrator of the server need not be one of the machine.
+  const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
+  return { source, ring, lookUp: secretLookup(environment, released) };
 }
 
 function integer(name: string, text: string | undefined, min: number): number | undefined {
