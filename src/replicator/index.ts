@@ -25,6 +25,7 @@ export type { Comparison, ComparisonObserver, Difference } from "./copying/compa
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
 export { BatchCopier } from "./copying/copy-batch.ts";
+export { withStoredSecrets } from "./documents/masked-secrets.ts";
 export { RemovedDatabases } from "./documents/removed-databases.ts";
 export { isReplicatorDatabase, ReplicationHook } from "./documents/replication-hook.ts";
 export type {

@@ -177,3 +177,36 @@ describe("a reference to a secret of the server", () => {
     expect([refused.status, refused.json.reason]).toEqual([403, reason]);
   });
 });
+
+describe("a masked secret", () => {
+  const source = "http://jan:secret@127.0.0.1:1/a";
+  const masked = "http://jan:*****@127.0.0.1:1/a";
+
+  test("that comes back with an edit is the stored one, and goes nowhere else", async () => {
+    await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
+    const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
+    const edited = { ...json, source: masked, continuous: true };
+    expect((await ask("PUT", `/_replicator/${id}`, ALICE, edited)).status).toBe(201);
+    const after = (await ask("GET", `/_replicator/${id}`, ALICE)).json;
+    expect(after).toMatchObject({ source, continuous: true });
+    const elsewhere = { ...after, source: masked.replace("127.0.0.1:1", "127.0.0.1:9") };
+    const refused = await ask("PUT", `/_replicator/${id}`, ALICE, elsewhere);
+    expect([refused.status, refused.json.error]).toEqual([403, "forbidden"]);
+    expect(refused.json.reason).toMatch(/^`source` is masked: give the secret itself/);
+    expect((await ask("GET", `/_replicator/${id}`, ALICE)).json).toEqual(after);
+  });
+
+  test("is not that of another user's document", async () => {
+    await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
+    const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
+    const edited = { ...json, source: masked, owner: "bob" };
+    expect((await ask("PUT", `/_replicator/${id}`, BOB, edited)).status).toBe(403);
+    const copy = await ask("PUT", `/_replicator/${id}-copy`, BOB, { source: masked, target: "b" });
+    expect(copy.json.reason).toContain("`source` is masked");
+  });
+
+  test("is not asked for in a body, which nothing is stored for", async () => {
+    const refused = await ask("POST", "/_replicate", ALICE, { source: masked, target: "b" });
+    expect(refused.json.reason).toContain("`source` is masked");
+  });
+});

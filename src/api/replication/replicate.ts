@@ -1,5 +1,5 @@
 /** `POST /_replicate`: transient replications (`couch_replicator_httpd`). */
-import { errorCode } from "../../base/index.ts";
+import { errorCode, Utf8Text } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   adminOnlyRefusal,
@@ -8,6 +8,7 @@ import {
   type ReplicationFailure,
   type Replicator,
   type Requester,
+  withStoredSecrets,
 } from "../../replicator/index.ts";
 import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
@@ -23,7 +24,8 @@ export function replicateRoutes(replicator: Replicator): readonly Route[] {
 
 async function replicate(replicator: Replicator, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
-  const members: unknown = JSON.parse(await readJsonBody(call));
+  const text = await readJsonBody(call);
+  const members: unknown = JSON.parse(text);
   if (typeof members !== "object" || members === null || Array.isArray(members)) {
     throw badRequest("Request body must be a JSON object");
   }
@@ -32,6 +34,8 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   const { cancel = false } = body;
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);
+  const masked = withStoredSecrets(Utf8Text.of(text), undefined);
+  if (masked.kind === "refused") throw new ProtocolError(403, "forbidden", masked.reason);
   const replication = parseReplication(body, replicator.config);
   const refusal = requester.isAdmin ? undefined : adminOnlyRefusal(replication);
   if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);

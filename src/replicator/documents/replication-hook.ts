@@ -2,7 +2,7 @@
  * Replication documents: a write to a `_replicator` database and the change to its job are one transaction (RFC 016,
  * `couch_replicator`'s document hooks).
  */
-import { errorCode, type Runtime, type Seal } from "../../base/index.ts";
+import { errorCode, type Runtime, type Seal, type Utf8Text } from "../../base/index.ts";
 import type {
   Database,
   DatabaseHook,
@@ -26,6 +26,7 @@ import { type JobOwner, ownerOf } from "../request/job-owner.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
+import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
 import {
@@ -89,8 +90,10 @@ export class ReplicationHook implements DatabaseHook {
     const notOwn = await ownershipRefusal(tx, database, edit, context);
     if (notOwn !== undefined) return notOwn;
     if (edit.mode === "replicated" || edit.deleted) return { edit };
-    const members: Members = JSON.parse(edit.body.text);
-    const body = withOwner(edit.body, members.owner, context);
+    const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
+    if (unmasked.kind === "refused") return { rejected: "forbidden", reason: unmasked.reason };
+    const members: Members = JSON.parse(unmasked.body.text);
+    const body = withOwner(unmasked.body, members.owner, context);
     if (documentState(members) !== "failed") {
       const asked = this.#parse(members, context);
       if (asked.refusal !== undefined) {
@@ -175,6 +178,17 @@ export class ReplicationHook implements DatabaseHook {
       return { replication: undefined, refusal: { error: "bad_rep_doc", reason } };
     }
   }
+}
+
+/** What an edit changes; undefined for a new document. */
+async function parentBody(
+  tx: Transaction,
+  database: Database,
+  edit: DocumentEdit & { readonly mode: "interactive" },
+): Promise<Utf8Text | undefined> {
+  if (edit.parent === undefined || !edit.body.text.includes(MASK)) return undefined;
+  const [parent] = await database.readRevision(tx, edit.id, edit.parent);
+  return parent?.deleted === false ? parent.body : undefined;
 }
 
 /**

@@ -1,0 +1,205 @@
+/**
+ * Status pages show secrets as `*****`. Who writes such a text back means the secret that is stored: it is put in its place, as long as
+ * it goes where it went before. Otherwise it could be sent to another server by who never saw it.
+ *
+ * An endpoint with a masked secret keeps its server, its proxies and its TLS settings, and an `auth` all of its members.
+ */
+import { type JsonText, joinObject, splitObject, Utf8Text } from "../../base/index.ts";
+import { parseUrl } from "../request/endpoint-url.ts";
+import { isObject, type Members } from "../request/parse-fields.ts";
+
+/** What stands for a secret on status pages (`maskCredentials`). */
+export const MASK = "*****";
+const SIDES = ["source", "target"] as const;
+const PROXIES = ["proxy", "source_proxy", "target_proxy"] as const;
+/** How a server is reached, beside its address: members of a document, and of an endpoint. */
+const REACH = [
+  "verify_ssl_certificates",
+  "ssl_certificate_max_depth",
+  "ssl_trusted_certificates_file",
+  "cacert_file",
+  "cert_file",
+  "key_file",
+] as const;
+
+type Side = (typeof SIDES)[number];
+
+export type Unmasked =
+  | { readonly kind: "whole"; readonly body: Utf8Text }
+  /** There is no such secret, or it would go elsewhere. */
+  | { readonly kind: "refused"; readonly reason: string };
+
+/** A secret that cannot be put in its place. `field` is where it stands. */
+class MaskedSecretError extends Error {
+  override readonly name = "MaskedSecretError";
+
+  constructor(field: string) {
+    super(
+      `\`${field}\` is masked: give the secret itself, unless only what does not concern its server changes`,
+    );
+  }
+}
+
+/** The body with the secrets of the stored one where it has masks. What is not masked stays as it is, byte for byte. */
+export function withStoredSecrets(body: Utf8Text, stored: Utf8Text | undefined): Unmasked {
+  if (!body.text.includes(MASK)) return { kind: "whole", body };
+  const given: Members = JSON.parse(body.text);
+  const before: Members = stored === undefined ? {} : JSON.parse(stored.text);
+  try {
+    return { kind: "whole", body: withMembers(body, changedMembers(given, before)) };
+  } catch (error) {
+    if (error instanceof MaskedSecretError) return { kind: "refused", reason: error.message };
+    throw error;
+  }
+}
+
+function changedMembers(given: Members, before: Members): Map<string, unknown> {
+  const changed = new Map<string, unknown>();
+  for (const name of PROXIES) {
+    if (hasMask(given[name])) changed.set(name, unmaskUrl(name, given[name], before[name]));
+  }
+  const withProxies = { ...given, ...Object.fromEntries(changed) };
+  for (const side of SIDES) {
+    if (!hasMask(secretsOf(given[side]))) continue;
+    if (!goesWhereItWent(side, withProxies, before)) throw new MaskedSecretError(side);
+    changed.set(side, unmaskEndpoint(side, given[side], before[side]));
+  }
+  if (given.password === MASK) {
+    if (!SIDES.every((side) => goesWhereItWent(side, withProxies, before))) {
+      throw new MaskedSecretError("password");
+    }
+    changed.set("password", storedText("password", before.password));
+  }
+  return changed;
+}
+
+/** The parts of an endpoint that may be secret. */
+function secretsOf(endpoint: unknown): unknown {
+  if (!isObject(endpoint)) return endpoint;
+  const { url, auth, headers, password } = endpoint;
+  return [url, auth, headers, password];
+}
+
+/** Whether a text in it is a mask, or an address with one. */
+function hasMask(value: unknown): boolean {
+  if (typeof value === "string") return value === MASK || maskedUrl(value) !== undefined;
+  return typeof value === "object" && value !== null && Object.values(value).some(hasMask);
+}
+
+interface MaskedUrl {
+  readonly hasPassword: boolean;
+  /** The names of the query whose values are masked. */
+  readonly names: readonly string[];
+}
+
+/** Undefined for a text without masks where an address has them. */
+function maskedUrl(text: string): MaskedUrl | undefined {
+  const hasPassword = /^[a-z0-9+.-]+:\/\/[^/@:]*:\*{5}@/i.test(text);
+  const names = queryOf(text).flatMap(([name, value]) => (value === MASK ? [name] : []));
+  return hasPassword || names.length > 0 ? { hasPassword, names } : undefined;
+}
+
+function queryOf(url: string): (readonly [name: string, value: string])[] {
+  const mark = url.indexOf("?");
+  if (mark < 0) return [];
+  return url
+    .slice(mark + 1)
+    .split("&")
+    .map((pair) => {
+      const equals = pair.indexOf("=");
+      return equals < 0 ? [pair, ""] : [pair.slice(0, equals), pair.slice(equals + 1)];
+    });
+}
+
+const CREDENTIALS = /^([a-z0-9+.-]+:\/\/)([^/@:]*):([^/]*)@/i;
+
+function unmaskUrl(field: string, given: unknown, stored: unknown): unknown {
+  const masked = typeof given === "string" ? maskedUrl(given) : undefined;
+  if (typeof given !== "string" || masked === undefined) return given;
+  const before = storedText(field, stored);
+  const server = serverOf(given);
+  if (server === undefined || server !== serverOf(before)) throw new MaskedSecretError(field);
+  const [, , user, password = ""] = CREDENTIALS.exec(before) ?? [];
+  const withPassword = masked.hasPassword
+    ? given.replace(CREDENTIALS, (_, scheme: string, name: string) => {
+        if (name !== user) throw new MaskedSecretError(field);
+        return `${scheme}${name}:${password}@`;
+      })
+    : given;
+  return masked.names.length === 0 ? withPassword : withStoredQuery(field, withPassword, before);
+}
+
+function withStoredQuery(field: string, url: string, stored: string): string {
+  const values = new Map(queryOf(stored));
+  const pairs = queryOf(url).map(([name, value]) => {
+    const kept = value === MASK ? values.get(name) : value;
+    if (kept === undefined) throw new MaskedSecretError(field);
+    return `${name}=${kept}`;
+  });
+  return `${url.slice(0, url.indexOf("?"))}?${pairs.join("&")}`;
+}
+
+/** Scheme, host and port; undefined for what is no URL. */
+function serverOf(url: unknown): string | undefined {
+  const parsed = typeof url === "string" ? parseUrl(url) : undefined;
+  return parsed && `${parsed.protocol}//${parsed.host}`;
+}
+
+function unmaskEndpoint(side: Side, given: unknown, stored: unknown): unknown {
+  const storedUrl = isObject(stored) ? stored.url : stored;
+  if (!isObject(given)) return unmaskUrl(side, given, storedUrl);
+  const before = isObject(stored) ? stored : {};
+  const whole: Record<string, unknown> = { ...given, url: unmaskUrl(side, given.url, storedUrl) };
+  if (hasMask(given.auth)) whole.auth = unmaskAuth(`${side}.auth`, given.auth, before.auth);
+  if (isObject(given.headers)) {
+    const headers = isObject(before.headers) ? before.headers : {};
+    whole.headers = Object.fromEntries(
+      Object.entries(given.headers).map(([name, value]) => [
+        name,
+        value === MASK ? storedText(`${side}.headers.${name}`, headers[name]) : value,
+      ]),
+    );
+  }
+  if (given.password === MASK) whole.password = storedText(`${side}.password`, before.password);
+  return whole;
+}
+
+/** The stored one, if the given one differs from it by masks only: its user and where its key is sent are the same. */
+function unmaskAuth(field: string, given: unknown, stored: unknown): unknown {
+  if (given === MASK && typeof stored === "string") return stored;
+  if (!isObject(given) || !isObject(stored)) {
+    if (given !== stored) throw new MaskedSecretError(field);
+    return stored;
+  }
+  const names = new Set([...Object.keys(given), ...Object.keys(stored)]);
+  for (const name of names) unmaskAuth(field, given[name], stored[name]);
+  return stored;
+}
+
+/** Whether a side has the same server as before, reached in the same way. */
+function goesWhereItWent(side: Side, given: Members, before: Members): boolean {
+  return reachOf(side, given) === reachOf(side, before);
+}
+
+function reachOf(side: Side, members: Members): string {
+  const endpoint = members[side];
+  const own = isObject(endpoint) ? endpoint : {};
+  const server = serverOf(isObject(endpoint) ? endpoint.url : endpoint);
+  const proxies = [members.proxy, members[`${side}_proxy`]];
+  const settings = [members, own].flatMap((each) => REACH.map((name) => each[name] ?? null));
+  return JSON.stringify([server ?? null, proxies.map((proxy) => proxy ?? null), settings]);
+}
+
+function storedText(field: string, stored: unknown): string {
+  if (typeof stored !== "string") throw new MaskedSecretError(field);
+  return stored;
+}
+
+function withMembers(body: Utf8Text, changed: ReadonlyMap<string, unknown>): Utf8Text {
+  if (changed.size === 0) return body;
+  const members = splitObject(body.text).map(({ name, value }) => {
+    const text: JsonText = changed.has(name) ? JSON.stringify(changed.get(name)) : value;
+    return { name, value: text };
+  });
+  return Utf8Text.of(joinObject(members));
+}
