@@ -1,6 +1,8 @@
-/** `tandem secrets …`: the keys that seal the secrets of a server's store. */
+/** `tandem secrets …`: the keys that seal the secrets of a server's store, and the credentials of its jobs. */
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { WrongUse } from "./describe-error.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-client.ts";
 
 const POLL_MS = 500;
@@ -20,8 +22,19 @@ interface Status {
   };
 }
 
+interface ReplaceFlags extends ServerFlags {
+  readonly host: string;
+  readonly username: string;
+  readonly newUsername?: string;
+  readonly passwordFile?: string;
+  readonly side?: string;
+  readonly dryRun?: boolean;
+}
+
 export function addSecretsCommand(program: Command): void {
-  const secrets = program.command("secrets").description("the keys that seal a server's secrets");
+  const secrets = program
+    .command("secrets")
+    .description("the keys that seal a server's secrets, and its jobs' credentials");
   const define = (usage: string, description: string): Command =>
     withServer(secrets.command(usage)).description(description);
   define("status", "which key seals, and which are needed").action((flags: ServerFlags) =>
@@ -30,6 +43,46 @@ export function addSecretsCommand(program: Command): void {
   define("rotate", "seal everything with a new key; go on with what was interrupted").action(
     (flags: ServerFlags) => askServer(flags, async (server) => [await rotate(server), printStatus]),
   );
+  define("replace", "give all jobs of a user on a server another password")
+    .requiredOption("--host <url>", "the server that the jobs log in to: https://couch.example")
+    .requiredOption("--username <name>", "who logs in there now")
+    .option("--new-username <name>", "who logs in from now on (default: the same)")
+    .option("--password-file <file>", "a file with the new password, - for standard input")
+    .option("--side <side>", "source or target only")
+    .option("--dry-run", "only count the jobs")
+    .action((flags: ReplaceFlags) =>
+      askServer(flags, async (server) => [await replace(server, flags), printReplaced]),
+    );
+}
+
+/** Asks for new credentials of jobs. The password comes from a file or standard input: arguments are seen by everybody on the machine. */
+async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
+  const { host, username, newUsername = username, passwordFile, side, dryRun } = flags;
+  if (passwordFile === undefined) {
+    throw new WrongUse(
+      "--password-file: name a file with the new password, or - for standard input",
+    );
+  }
+  const basic = { username: newUsername, password: readPassword(passwordFile) };
+  const body = { host, username, auth: { basic }, ...(side === undefined ? {} : { side }) };
+  const query = dryRun === true ? "?dry_run=true" : "";
+  return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
+}
+
+/** Without the line break at its end. */
+function readPassword(file: string): string {
+  try {
+    return readFileSync(file === "-" ? process.stdin.fd : file, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    throw new WrongUse(`--password-file ${file}: ${(error as Error).message}`);
+  }
+}
+
+function printReplaced(answer: unknown): string {
+  const { matched, documents, transient, changed, refused } = answer as Record<string, number>;
+  const found = `${matched} jobs found: ${documents} of documents, ${transient} without`;
+  if (changed === undefined) return `${found}; nothing was changed\n`;
+  return `${found}; ${changed} changed, ${refused} refused\n`;
 }
 
 /** Begins, and waits for the end. */

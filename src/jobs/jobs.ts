@@ -395,6 +395,13 @@ export class Jobs {
     return true;
   }
 
+  /** Replaces the request of a job that has one and is not running, which then waits or stays finished as before. */
+  async setRequest(tx: Transaction, job: JobName, request: JobData): Promise<void> {
+    const facts = await this.#facts(tx, job);
+    assert(facts?.hasRequest === true && facts.state !== "running", "The job waits with a request");
+    this.#data.set(tx, job, { data: undefined, request });
+  }
+
   /** Fires when the job changes in any way, after this transaction's commit. */
   watch(tx: Transaction, job: JobName): Watch {
     return tx.watch(this.#keys.job(job));

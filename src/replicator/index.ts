@@ -13,7 +13,7 @@
  *   run          one run of a job: checkpoints, changes, progress
  *   scheduling   which jobs a node runs
  *
- * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CleanUp`.
+ * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CredentialReplacements`, `CleanUp`.
  * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
  * run/replication-job.ts, scheduling/scheduler.ts.
  */
@@ -25,6 +25,8 @@ export type { Comparison, ComparisonObserver, Difference } from "./copying/compa
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
 export { BatchCopier } from "./copying/copy-batch.ts";
+export type { CredentialReplacement, ReplacementOutcome } from "./credential-replacements.ts";
+export { CredentialReplacements, parseReplacement } from "./credential-replacements.ts";
 export { withStoredSecrets } from "./documents/masked-secrets.ts";
 export { RemovedDatabases } from "./documents/removed-databases.ts";
 export { isReplicatorDatabase, ReplicationHook } from "./documents/replication-hook.ts";

@@ -181,7 +181,7 @@ export class JobCommands {
 }
 
 interface Command {
-  readonly action: ControlAction | "cancel";
+  readonly action: Exclude<ControlAction, "replace-credentials"> | "cancel";
   readonly userName: string | null;
   readonly since?: SourceSequence;
 }

@@ -6,6 +6,7 @@ import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
+import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
@@ -75,6 +76,8 @@ export class Replicator {
   readonly commands: JobCommands;
   /** Jobs in pages, by what is asked for. */
   readonly lists: JobLists;
+  /** Gives many jobs other credentials. */
+  readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
   readonly #subscriptions: JobSubscriptions;
 
@@ -84,6 +87,7 @@ export class Replicator {
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
     this.lists = new JobLists(parts);
+    this.credentials = new CredentialReplacements(parts);
   }
 
   get config(): ReplicatorConfig {

@@ -2,6 +2,7 @@
 import {
   type BudgetRoutesParts,
   budgetRoutes,
+  credentialsRoutes,
   failureRoutes,
   type JobsParts,
   jobRoutes,
@@ -45,6 +46,7 @@ export function routes(
     ...workersRoutes(parts),
     ...failureRoutes(parts),
     ...jobRoutes(parts),
+    ...credentialsRoutes(parts),
     ...budgetRoutes(parts),
     ...sessionRoutes({
       get handlers() {

@@ -232,3 +232,27 @@ test("a node that is started again reads its secrets, and without the key does n
   here = await processes.open({ directory, ini: INI, environment });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
 });
+
+test("a command gives the jobs of a user another password, which is no argument", async () => {
+  const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
+  const replace = (...more: string[]) => {
+    const flags = ["secrets", "replace", "--json", "--server", server, "--host", there.url];
+    const child = promisify(execFile)(process.execPath, [
+      MAIN,
+      ...[...flags, "--username", "jan", "--password-file", "-", ...more],
+    ]);
+    child.child.stdin?.end("Kw7-the-next-password\n");
+    return child.then(({ stdout }) => JSON.parse(stdout));
+  };
+  // Jobs of two forms, in documents and without, and one document more.
+  const found = { ok: true, matched: 5, documents: 3, transient: 2 };
+  expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
+  expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
+  expect(await replace("--side", "target")).toMatchObject({ matched: 0 });
+  expect(await replace()).toEqual({ ...found, changed: 5, refused: 0 });
+  const { text } = await ask(admin, "GET", "/_replicator/userinfo");
+  expect(text).toContain("Kw7-the-next-password");
+  expect(text).not.toContain(SECRETS.password);
+  expect(secretsBelow(directory, ["Kw7-the-next-password"])).toEqual([]);
+  expect(secretsIn(here.log(), ["Kw7-the-next-password"])).toEqual([]);
+});

@@ -172,6 +172,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_all_dbs",
       "GET /_tandem/secrets",
       "POST /_tandem/secrets/_rotate",
+      "POST /_tandem/credentials/_replace",
       "GET /_db_updates",
       "GET /_dbs_info",
       "POST /_dbs_info",

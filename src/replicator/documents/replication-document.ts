@@ -64,14 +64,17 @@ export async function clearDocumentState(
   await rewrite(tx, database, stored, withStateMembers(stored.body.text, {}));
 }
 
-/** Writes what is another body. A design document of the database may refuse it: the job is not affected. */
-async function rewrite(
+/**
+ * Writes what is another body; false when that was refused, as a design document of the database may. The job is not affected either
+ * way.
+ */
+export async function rewrite(
   tx: Transaction,
   database: Database,
   { id, revision: parent, body: before, attachments }: Document,
   body: JsonText,
-): Promise<void> {
-  if (body === before.text) return;
+): Promise<boolean> {
+  if (body === before.text) return true;
   const stubs = attachments.map(({ name }) => ({ kind: "stub", name }) as const);
   const edit = {
     mode: "interactive",
@@ -81,7 +84,7 @@ async function rewrite(
     body: Utf8Text.of(body),
     attachments: stubs,
   } as const;
-  await database.write(tx, edit, CONTEXT);
+  return (await database.write(tx, edit, CONTEXT)).kind === "written";
 }
 
 /** Deletes a replication document, and through the hook its job. False when it is not there any more. */

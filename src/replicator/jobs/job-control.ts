@@ -7,7 +7,13 @@
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
-export type ControlAction = "pause" | "resume" | "retry" | "reset" | "start-from";
+export type ControlAction =
+  | "pause"
+  | "resume"
+  | "retry"
+  | "reset"
+  | "start-from"
+  | "replace-credentials";
 
 export interface ControlEvent {
   readonly action: ControlAction;

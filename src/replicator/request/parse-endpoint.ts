@@ -273,6 +273,30 @@ function parseAddress(
   return address;
 }
 
+/**
+ * The address with these credentials instead of those that it has; `auth` is what a document has under that name. Throws a
+ * ReplicationInvalidError when it is not valid.
+ */
+export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpAddress {
+  const { kind, url, proxyUrl, tls = {} } = address;
+  const given = parseAuth(side, auth);
+  const headers = Object.fromEntries(
+    Object.entries(address.headers).filter(([name]) => name.toLowerCase() !== "authorization"),
+  );
+  if (given.bearer !== undefined) headers.authorization = `Bearer ${given.bearer}`;
+  const references = referencesOf({ headers, auth: given, tls });
+  return {
+    kind,
+    url,
+    headers,
+    ...(given.basic === undefined ? {} : { basic: given.basic }),
+    ...(given.iam === undefined ? {} : { iam: given.iam }),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    ...(Object.keys(tls).length === 0 ? {} : { tls }),
+    ...(references.length === 0 ? {} : { references }),
+  };
+}
+
 /** Only what has a member of its own can be a reference: nobody takes a part of a URL for one. */
 function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): ReferencePlace[] {
   const places: ReferencePlace[] = [];

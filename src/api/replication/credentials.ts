@@ -1,0 +1,49 @@
+/** `/_tandem/credentials/_replace`: gives many jobs other credentials. CouchDB has no counterpart. */
+import { forEachConcurrent } from "../../base/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import { parseReplacement, type Replicator } from "../../replicator/index.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { booleanParameter } from "../http/query.ts";
+import { readJsonMembers } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** Jobs that are changed at once, each in a transaction of its own. */
+const AT_ONCE_MAX = 8;
+const MEMBERS = ["host", "username", "side", "auth"];
+
+export interface CredentialsParts {
+  readonly replicator: Replicator;
+}
+
+export function credentialsRoutes({ replicator }: CredentialsParts): readonly Route[] {
+  const path = "/_tandem/credentials/_replace";
+  return [defineRoute("POST", path, (call) => replaceCredentials(replicator, call))];
+}
+
+/** With `dry_run`, only counts. Safe to ask again: what has the new credentials is not found any more, unless the user is the same. */
+async function replaceCredentials(replicator: Replicator, call: Call): Promise<ApiResponse> {
+  const isDryRun = booleanParameter(call, "dry_run") ?? false;
+  const members = [...(await readJsonMembers(call))];
+  const unknown = members.find(([name]) => !MEMBERS.includes(name));
+  if (unknown !== undefined) throw badRequest(`\`${unknown[0]}\` is not known`);
+  const replacement = parseReplacement(
+    Object.fromEntries(members.map(([name, text]) => [name, JSON.parse(text)])),
+  );
+  const ids: string[] = [];
+  let documents = 0;
+  for await (const { jobId, data } of replicator.entries()) {
+    if (!replicator.credentials.concerns(replacement, data)) continue;
+    ids.push(jobId);
+    if (data.document !== undefined) documents++;
+  }
+  const found = { matched: ids.length, documents, transient: ids.length - documents };
+  if (isDryRun) return json(200, { ok: true, dry_run: true, ...found });
+  const counts = { replaced: 0, unmatched: 0, refused: 0 };
+  await forEachConcurrent(ids, AT_ONCE_MAX, async (id) => {
+    counts[await replicator.credentials.replace(id, replacement, call.user.name)]++;
+  });
+  const { replaced: changed, refused } = counts;
+  return json(200, { ok: refused === 0, ...found, changed, refused });
+}

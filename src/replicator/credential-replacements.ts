@@ -1,0 +1,186 @@
+/**
+ * Gives jobs other credentials for a server: those that log in there with a user's password, from documents and without. It is an
+ * operator's decision about each of them: one that runs writes a checkpoint and begins anew with the new credentials, one that waits
+ * after a failure is due at once, and one that is paused stays so. The document of a job gets the credentials in a new revision.
+ */
+import { type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
+import type { DatabaseRegistry } from "../databases/index.ts";
+import type { Job, Jobs } from "../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import { rewrite } from "./documents/replication-document.ts";
+import type { JobControls } from "./jobs/job-controls.ts";
+import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/job-data.ts";
+import { decodeJob, encodeRequest, isReadable, splitJobData } from "./jobs/job-data-record.ts";
+import { endpointUrl, parseUrl } from "./request/endpoint-url.ts";
+import { type Side, withAuth } from "./request/parse-endpoint.ts";
+import { isObject, type Members, ReplicationInvalidError } from "./request/parse-fields.ts";
+import type { HttpAddress, Replication } from "./request/replication.ts";
+
+const SIDES: readonly Side[] = ["source", "target"];
+
+export interface CredentialReplacement {
+  /** Scheme, host and port of the server: `https://couch.example`. */
+  readonly origin: string;
+  /** Who logs in there now, with a password. */
+  readonly username: string;
+  /** Undefined: both. */
+  readonly side: Side | undefined;
+  /** What a document has under this name. */
+  readonly auth: Members;
+}
+
+/**
+ *   replaced   the job has the new credentials
+ *   unmatched  it has others, or there is no such job
+ *   refused    a design document of its database does not allow the document
+ */
+export type ReplacementOutcome = "replaced" | "unmatched" | "refused";
+
+/** Of a JSON object. Throws a ReplicationInvalidError that names the member. */
+export function parseReplacement({ host, username, side, auth }: Members): CredentialReplacement {
+  const url = typeof host === "string" ? parseUrl(host) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new ReplicationInvalidError("`host` must be an http:// or https:// URL");
+  }
+  if (typeof username !== "string")
+    throw new ReplicationInvalidError("`username` must be a string");
+  if (side !== undefined && side !== "source" && side !== "target") {
+    throw new ReplicationInvalidError("if defined, `side` must be source or target");
+  }
+  if (!isObject(auth)) throw new ReplicationInvalidError("`auth` must be an object");
+  const address = withAuth("source", { kind: "http", url: url.href, headers: {} }, auth);
+  const { basic, iam, headers } = address;
+  if (basic === undefined && iam === undefined && headers.authorization === undefined) {
+    throw new ReplicationInvalidError("`auth` must name a way to authenticate");
+  }
+  return { origin: url.origin, username, side, auth };
+}
+
+export interface CredentialReplacementsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly controls: JobControls;
+  readonly databases: DatabaseRegistry;
+}
+
+export class CredentialReplacements {
+  readonly #parts: CredentialReplacementsParts;
+
+  constructor(parts: CredentialReplacementsParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether the replacement concerns the job: a transient one that has ended has no use for credentials. */
+  concerns({ origin, username, side }: CredentialReplacement, data: ReplicationJobData): boolean {
+    if (data.document === undefined && hasEnded(data.state)) return false;
+    return sidesOf({ origin, username, side }, data.replication).length > 0;
+  }
+
+  /** In one transaction. `userName` is who decides. */
+  replace(
+    jobId: string,
+    replacement: CredentialReplacement,
+    userName: string | null,
+  ): Promise<ReplacementOutcome> {
+    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+    return this.#parts.kv.transact(
+      async (tx) => {
+        const { jobs } = this.#parts;
+        // A job of the first format has no request of its own yet.
+        await jobs.renewRequest(tx, name, splitJobData);
+        const job = await jobs.get(tx, name);
+        if (job === undefined || !isReadable(job)) return "unmatched";
+        const data = decodeJob(job);
+        const { replication } = data;
+        if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
+        const sides = sidesOf(replacement, replication);
+        const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
+        if (!isWritten) return "refused";
+        const changed = sides.map((side) => [
+          side,
+          withAuth(side, replication[side] as HttpAddress, replacement.auth),
+        ]);
+        const after: Replication = { ...replication, ...Object.fromEntries(changed) };
+        await this.#schedule(
+          tx,
+          job,
+          { ...data, replication: after, refusal: undefined },
+          userName,
+        );
+        return "replaced";
+      },
+      { whenUnknown: "check" },
+    );
+  }
+
+  /** True for a job without a document. */
+  async #writeDocument(
+    tx: Transaction,
+    { document }: ReplicationJobData,
+    sides: readonly Side[],
+    auth: Members,
+  ): Promise<boolean> {
+    if (document === undefined) return true;
+    const database = await this.#parts.databases.find(tx, document.database);
+    if (database?.uuid !== document.databaseUuid) return false;
+    const stored = await database.read(tx, document.id);
+    if (stored === undefined || stored.deleted) return false;
+    return rewrite(tx, database, stored, bodyWithAuth(stored.body.text, sides, auth));
+  }
+
+  async #schedule(
+    tx: Transaction,
+    job: Job,
+    data: ReplicationJobData,
+    userName: string | null,
+  ): Promise<void> {
+    const { jobs, controls, runtime } = this.#parts;
+    const action = "replace-credentials";
+    const control = await controls.get(tx, job.id);
+    const nowMs = runtime.clock.nowMs();
+    controls.decide(tx, job.id, control, { action, userName, timeMs: nowMs });
+    const nowSec = Math.floor(nowMs / 1000);
+    const request = encodeRequest(data);
+    const isWaiting = job.state === "pending" && !control.isPaused && !hasEnded(data.state);
+    if (job.state === "running") await jobs.resubmit(tx, job, nowSec, undefined, request);
+    else if (isWaiting) {
+      await jobs.resubmit(tx, job, Math.min(job.scheduledAtSec, nowSec), undefined, request);
+    } else await jobs.setRequest(tx, job, request);
+    tx.afterCommit(() =>
+      runtime.trace.event("replication.controlled", { jobId: job.id, action, userName }),
+    );
+  }
+}
+
+/** The sides that log in as the user on the server. */
+function sidesOf(
+  { origin, username, side }: Omit<CredentialReplacement, "auth">,
+  replication: Replication | undefined,
+): Side[] {
+  return SIDES.filter((each) => {
+    const address = replication?.[each];
+    if (address?.kind !== "http" || (side !== undefined && side !== each)) return false;
+    return address.basic?.username === username && endpointUrl(address).origin === origin;
+  });
+}
+
+/** The body with the credentials in these sides; its other members stay as they came. */
+function bodyWithAuth(body: JsonText, sides: readonly Side[], auth: Members): JsonText {
+  const members = splitObject(body).map((member) => {
+    if (!sides.some((side) => side === member.name)) return member;
+    const { name, value } = member;
+    return { name, value: JSON.stringify(endpointWithAuth(JSON.parse(value), auth)) };
+  });
+  return joinObject(members);
+}
+
+function endpointWithAuth(endpoint: unknown, auth: Members): Members {
+  const { url, headers, ...rest } = isObject(endpoint)
+    ? endpoint
+    : { url: endpoint, headers: undefined };
+  const bare = String(url).replace(/^(https?:\/\/)[^/?#]*@/i, "$1");
+  if (!isObject(headers)) return { ...rest, url: bare, auth };
+  const kept = Object.entries(headers).filter(([name]) => name.toLowerCase() !== "authorization");
+  return { ...rest, url: bare, headers: Object.fromEntries(kept), auth };
+}

@@ -1,0 +1,180 @@
+/** One call gives many jobs other credentials. */
+import { expect, test } from "vitest";
+import type { FetchRequest } from "../../src/http-client/index.ts";
+import { parseReplacement, parseReplication } from "../../src/replicator/index.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const OLD = "http://jan:old-password@far.example";
+const NEW = { basic: { username: "jan", password: "new-password" } };
+const REPLACEMENT = parseReplacement({ host: "http://far.example/", username: "jan", auth: NEW });
+const NEW_LINE = `Basic ${btoa("jan:new-password")}`;
+const OLD_LINE = `Basic ${btoa("jan:old-password")}`;
+
+async function open(answer: (request: FetchRequest) => Promise<never>) {
+  const node = openVirtualNode({
+    config: { client: { usesSessions: false } as never, maxJobs: 1000 } as never,
+    fetch: answer,
+  });
+  await node.start();
+  await node.createDatabase("_replicator");
+  const { world, kv, databases, replicator } = node;
+  return {
+    ...node,
+    read: (id: string) =>
+      world.until(kv.read(async (tx) => (await databases.open(tx, "_replicator")).read(tx, id))),
+    replace: (jobId: string, replacement = REPLACEMENT) =>
+      world.until(replicator.credentials.replace(jobId, replacement, "ops")),
+    entries: () =>
+      world.until(
+        (async () => {
+          const entries = [];
+          for await (const entry of replicator.entries()) entries.push(entry);
+          return entries;
+        })(),
+      ),
+  };
+}
+
+const offline = async (): Promise<never> => {
+  throw new Error("No network here");
+};
+
+test("hundreds of jobs of documents log in with the new password at their next run, and nothing else changes", async () => {
+  const lines: (string | undefined)[] = [];
+  const node = await open(async (request) => {
+    lines.push(request.headers?.authorization);
+    return offline();
+  });
+  const forms: readonly unknown[] = [
+    `${OLD}/a`,
+    { url: `${OLD}/a`, headers: { "X-Own": "1" } },
+    { url: "http://far.example/a", headers: { Authorization: OLD_LINE } },
+    { url: "http://far.example/a", auth: { basic: { username: "jan", password: "old-password" } } },
+  ];
+  const count = 300;
+  for (let number = 0; number < count; number++) {
+    const source = forms[number % forms.length];
+    await node.put("_replicator", `job-${number}`, { source, target: `b-${number}`, n: number });
+  }
+  for (let number = 0; number < count; number++) {
+    await node.document(`job-${number}`, ({ data }) => data.failure !== undefined);
+  }
+  expect(new Set(lines)).toEqual(new Set([OLD_LINE]));
+  for (const { jobId, data } of await node.entries()) {
+    expect(node.replicator.credentials.concerns(REPLACEMENT, data)).toBe(true);
+    expect(await node.replace(jobId)).toBe("replaced");
+  }
+  lines.splice(0);
+  await node.world.time.run(node.world.time.nowMs + 60_000);
+  expect(new Set(lines)).toEqual(new Set([NEW_LINE]));
+  for (const number of [0, 1, 2, 3]) {
+    const document = await node.read(`job-${number}`);
+    expect(document?.revision).toMatch(/^2-/);
+    expect(JSON.parse(document?.body.text ?? "")).toEqual({
+      source: {
+        url: "http://far.example/a",
+        ...(number === 1 ? { headers: { "X-Own": "1" } } : {}),
+        ...(number === 2 ? { headers: {} } : {}),
+        auth: NEW,
+      },
+      target: `b-${number}`,
+      owner: null,
+      n: number,
+    });
+  }
+  expect(await node.entries()).toHaveLength(count);
+  await node.stop();
+}, 60_000);
+
+test("a transient job that runs begins anew with it, and keeps its id and history", async () => {
+  const seen: (string | undefined)[] = [];
+  const node = await open(async ({ headers, signal }) => {
+    seen.push(headers?.authorization);
+    return new Promise<never>((_, reject) => {
+      signal?.addEventListener("abort", () => reject(signal.reason));
+    });
+  });
+  const replication = parseReplication({ source: `${OLD}/a`, target: "b", continuous: true });
+  const { world, replicator } = node;
+  const requester = { userName: "sue", isAdmin: false };
+  const id = await world.until(replicator.start(replication, requester));
+  while (seen.length === 0) await world.time.run(world.time.nowMs + 100);
+  expect((await world.until(replicator.find(id)))?.state).toBe("running");
+  expect(await node.replace(id)).toBe("replaced");
+  while (!seen.includes(NEW_LINE)) await world.time.run(world.time.nowMs + 100);
+  const entry = await world.until(replicator.find(id));
+  expect(entry?.data.replication?.source).toMatchObject(NEW);
+  expect(entry?.data.history.map(({ type }) => type)).toContain("added");
+  expect(entry?.data.userName).toBe("sue");
+  await node.stop();
+});
+
+test("a job that is paused stays so, and has it when it is resumed", async () => {
+  const lines: (string | undefined)[] = [];
+  const node = await open(async ({ headers }) => {
+    lines.push(headers?.authorization);
+    return offline();
+  });
+  const { world, replicator } = node;
+  const replication = parseReplication({ source: `${OLD}/a`, target: "b", continuous: true });
+  const id = await world.until(replicator.start(replication, { userName: null, isAdmin: true }));
+  await world.until(replicator.commands.pause(id, "ops"));
+  await world.time.run(world.time.nowMs + 10_000);
+  lines.splice(0);
+  expect(await node.replace(id)).toBe("replaced");
+  await world.time.run(world.time.nowMs + 600_000);
+  expect(lines).toEqual([]);
+  const [control] = await world.until(replicator.commands.controls([id]));
+  expect(control).toMatchObject({
+    isPaused: true,
+    events: [{ action: "replace-credentials" }, {}],
+  });
+  await world.until(replicator.commands.resume(id, "ops"));
+  await world.time.run(world.time.nowMs + 10_000);
+  expect(new Set(lines)).toEqual(new Set([NEW_LINE]));
+  await node.stop();
+});
+
+test.each([
+  ["another host", { source: "http://jan:x@other.example/a" }],
+  ["another port", { source: "http://jan:x@far.example:5984/a" }],
+  ["another scheme", { source: "https://jan:x@far.example/a" }],
+  ["another user", { source: "http://eve:x@far.example/a" }],
+  ["no user", { source: "http://far.example/a" }],
+  ["the server's own databases", { source: "a" }],
+])("a job of %s is left alone", async (_, body) => {
+  const node = await open(offline);
+  await node.put("_replicator", "one", { ...body, target: "b" });
+  const [entry] = await node.entries();
+  expect(await node.replace(entry?.jobId ?? "")).toBe("unmatched");
+  expect((await node.read("one"))?.revision).toMatch(/^1-/);
+  await node.stop();
+});
+
+test("of a job with the server on both sides, one side can be named", async () => {
+  const node = await open(offline);
+  await node.put("_replicator", "one", { source: `${OLD}/a`, target: `${OLD}/b` });
+  const [entry] = await node.entries();
+  expect(await node.replace(entry?.jobId ?? "", { ...REPLACEMENT, side: "target" })).toBe(
+    "replaced",
+  );
+  expect(JSON.parse((await node.read("one"))?.body.text ?? "")).toMatchObject({
+    source: `${OLD}/a`,
+    target: { url: "http://far.example/b", auth: NEW },
+  });
+  await node.stop();
+});
+
+test.each([
+  [{ host: "far.example", username: "jan", auth: NEW }, "`host` must be"],
+  [{ host: "ftp://far.example", username: "jan", auth: NEW }, "`host` must be"],
+  [{ host: "http://a", auth: NEW }, "`username` must be"],
+  [{ host: "http://a", username: "jan", side: "both", auth: NEW }, "`side` must be"],
+  [{ host: "http://a", username: "jan" }, "`auth` must be an object"],
+  [{ host: "http://a", username: "jan", auth: {} }, "`auth` must name"],
+  [{ host: "http://a", username: "jan", auth: { basic: {} } }, "auth.basic"],
+])("%j is refused", (members, reason) => {
+  expect(() => parseReplacement(members)).toThrow(
+    expect.objectContaining({ reason: expect.stringContaining(reason) }),
+  );
+});
