@@ -121,7 +121,10 @@ test("a job that is paused stays so, and has it when it is resumed", async () =>
   await world.until(replicator.commands.pause(id, "ops"));
   await world.time.run(world.time.nowMs + 10_000);
   lines.splice(0);
+  const before = await world.until(replicator.find(id));
   expect(await node.replace(id)).toBe("replaced");
+  const after = await world.until(replicator.find(id));
+  expect(after?.scheduledAtSec).toBe(before?.scheduledAtSec);
   await world.time.run(world.time.nowMs + 600_000);
   expect(lines).toEqual([]);
   const [control] = await world.until(replicator.commands.controls([id]));
