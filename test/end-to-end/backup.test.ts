@@ -1,7 +1,7 @@
 /** `tandem backup` of a node that works, and `tandem restore` elsewhere when it is gone. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
@@ -91,6 +91,8 @@ test("a backup of a node that works, restored elsewhere after kill -9, has all t
   const directory = processes.directory();
   const restored = await tandem("restore", file, "--data-dir", join(directory, "data"));
   expect(restored).toMatchObject({ code: 0 });
+  // Secrets are sealed in the backup, with a key that is not part of it.
+  cpSync(join(oldDirectory, "data.key"), join(directory, "data.key"));
   const second = await processes.open({ ini: INI, directory });
   expect((await second.call("GET", "/")).body.uuid).toBe(uuid);
   const notes = await revisions(second, "notes");

@@ -143,6 +143,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/jobs/{id}",
       "GET /_tandem/jobs/{id}/failures",
       "GET /_tandem/jobs/{id}/failures/_counts",
+      "GET /_tandem/secrets",
       "GET /_tandem/workers",
     ],
   ],
@@ -151,6 +152,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
     [
       "PUT /_tandem/budgets/{name}",
       "DELETE /_tandem/budgets/{name}",
+      "POST /_tandem/credentials/_replace",
       "POST /_tandem/jobs/_cancel",
       "POST /_tandem/jobs/_pause",
       "POST /_tandem/jobs/_reset",
@@ -164,15 +166,13 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "POST /_tandem/jobs/{id}/_retry",
       "POST /_tandem/jobs/{id}/_start_from",
       "POST /_tandem/jobs/{id}/failures/_retry",
+      "POST /_tandem/secrets/_rotate",
     ],
   ],
   [
     SERVER_ADMIN,
     [
       "GET /_all_dbs",
-      "GET /_tandem/secrets",
-      "POST /_tandem/secrets/_rotate",
-      "POST /_tandem/credentials/_replace",
       "GET /_db_updates",
       "GET /_dbs_info",
       "POST /_dbs_info",
