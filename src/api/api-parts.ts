@@ -4,13 +4,14 @@ import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databas
 import type { DesignFunctions } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
+import type { AdmissionLimits } from "./http/admission.ts";
 import type { CorsOf } from "./http/cors.ts";
 import type { ApiRequest, User } from "./http/exchange.ts";
 import type { Route } from "./http/router.ts";
 import type { StaticFiles } from "./http/static-files.ts";
 
-/** `[chttpd]` and `[couchdb]`, as far as resources depend on them. */
-export interface ApiSettings {
+/** `[chttpd]`, `[couchdb]` and `[tandem]`, as far as resources depend on them. */
+export interface ApiSettings extends AdmissionLimits {
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_public`: whether all who come into `_users` may list what is public there. */

@@ -17,6 +17,7 @@ import { formUploadRoutes } from "./documents/form-uploads.ts";
 import { localDocumentRoutes } from "./documents/local-documents.ts";
 import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
+import { Admission, needsPlace } from "./http/admission.ts";
 import type { BodyRules } from "./http/call.ts";
 import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
@@ -35,6 +36,7 @@ export function createApi(parts: ApiParts): Api {
   const runtime: Runtime = { ...parts.runtime, random: parts.runtime.random.fork("api") };
   const own: ApiParts = { ...parts, runtime };
   const router = new Router(apiRoutes(own));
+  const admission = new Admission(own.settings);
   const { name, version } = parts.server.vendor;
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
@@ -42,7 +44,8 @@ export function createApi(parts: ApiParts): Api {
     const requestId = randomHex(runtime.random).slice(0, 10);
     const startMs = runtime.clock.monotonicMs();
     const permission = preflight(own.cors, request);
-    const response = permission ?? (await answer(router, own, request, requestId));
+    const response =
+      permission ?? (await answer({ router, admission, parts: own }, request, requestId));
     runtime.trace.event("api.answered", {
       method: request.method,
       path: request.path,
@@ -88,13 +91,18 @@ export function apiRoutes(parts: ApiParts): readonly Route[] {
 }
 
 async function answer(
-  router: Router,
-  parts: ApiParts,
+  {
+    router,
+    admission,
+    parts,
+  }: { readonly router: Router; readonly admission: Admission; readonly parts: ApiParts },
   request: ApiRequest,
   requestId: string,
 ): Promise<ApiResponse> {
   try {
-    const response = await dispatch(router, parts, request);
+    const work = (): Promise<ApiResponse> => dispatch(router, parts, request);
+    const isCounted = needsPlace(request);
+    const response = isCounted ? await admission.answer(request.signal, work) : await work();
     return request.method === "HEAD" ? await withoutBody(response) : response;
   } catch (error) {
     const isDefect = !isExpected(error) && !request.signal.aborted;

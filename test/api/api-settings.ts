@@ -13,6 +13,8 @@ export const SETTINGS: ApiSettings = {
   compressionLevel: 8,
   compressesResponses: true,
   infoCountMax: 100,
+  requestsMax: 500,
+  waitingRequestsMax: 1_500,
   maintenanceMode: "false",
 };
 

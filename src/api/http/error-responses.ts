@@ -80,6 +80,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   KV_UNAVAILABLE: TRY_AGAIN,
   KV_CLOSED: TRY_AGAIN,
   API_SERVER_STOPPING: TRY_AGAIN,
+  API_OVERLOADED: TRY_AGAIN,
 };
 
 const UNEXPECTED = {

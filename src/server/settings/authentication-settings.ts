@@ -82,6 +82,8 @@ const API_SETTINGS: SettingsOf<ApiSettings> = {
   compressibleTypes: listSetting("attachments", "compressible_types", COMPRESSIBLE_TYPES),
   compressionLevel: integerSetting("attachments", "compression_level", 8, { min: 0, max: 9 }),
   infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
+  requestsMax: integerSetting("tandem", "max_requests", 500),
+  waitingRequestsMax: integerSetting("tandem", "max_waiting_requests", 1_500, { min: 0 }),
   maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", ["false", "true", "nolb"]),
 };
 

@@ -1,0 +1,95 @@
+/** More requests than a node takes at once. */
+import { describe, expect, test } from "vitest";
+import { json } from "../../src/api/http/responses.ts";
+import { defineRoute } from "../../src/api/index.ts";
+import { type Deferred, deferred } from "../support/deferred.ts";
+import { type Answer, openFilms, SETTINGS } from "./api.fixture.ts";
+
+const refused = { error: "service_unavailable", reason: "Too many requests are under way" };
+
+/** An API with a resource `/films/_held/N`, whose answers come when the test lets them. */
+async function openHeld(limits: { requestsMax: number; waitingRequestsMax: number }) {
+  const answers: Deferred<void>[] = [];
+  const held = defineRoute("GET", "/{database}/_held/{number}", async () => {
+    const answer = deferred<void>();
+    answers.push(answer);
+    await answer.promise;
+    return json(200, {});
+  });
+  const api = await openFilms({ parts: { settings: { ...SETTINGS, ...limits }, routes: [held] } });
+  return {
+    ...api,
+    /** Those whose work has begun, in this order. */
+    answers,
+    hold: (signal?: AbortSignal): Promise<Answer> =>
+      api.ask("GET /films/_held/1", signal === undefined ? {} : { signal }),
+  };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe("a node with too much to do", () => {
+  test("lets so many requests wait, and refuses further ones with 503 and Retry-After", async () => {
+    const { ask, hold, answers } = await openHeld({ requestsMax: 1, waitingRequestsMax: 1 });
+    const first = hold();
+    const second = hold();
+    const third = await ask("GET /films");
+    expect(third).toMatchObject({ status: 503, json: refused, headers: { "Retry-After": "1" } });
+    await settled();
+    expect(answers).toHaveLength(1);
+    answers[0]?.resolve();
+    expect((await first).status).toBe(200);
+    await settled();
+    expect(answers).toHaveLength(2);
+    answers[1]?.resolve();
+    expect((await second).status).toBe(200);
+    expect((await ask("GET /films")).status).toBe(200);
+  });
+
+  test("answers what an operator asks, and live feeds", async () => {
+    const { ask, hold, answers, stream } = await openHeld({
+      requestsMax: 1,
+      waitingRequestsMax: 0,
+    });
+    const first = hold();
+    await settled();
+    expect((await ask("GET /_up")).status).toBe(200);
+    expect((await ask("GET /_all_dbs")).status).toBe(503);
+    expect((await ask("GET /films/_changes")).status).toBe(503);
+    const feed = await stream("GET /films/_changes?feed=continuous&timeout=1");
+    expect((await feed.next()).done).toBe(false);
+    await feed.return?.();
+    answers[0]?.resolve();
+    expect((await first).status).toBe(200);
+  });
+
+  test("gives the place of a client that has gone to the next", async () => {
+    const { hold, answers } = await openHeld({ requestsMax: 1, waitingRequestsMax: 1 });
+    const first = hold();
+    const leaving = new AbortController();
+    const second = hold(leaving.signal);
+    await settled();
+    expect(answers).toHaveLength(1);
+    leaving.abort(new Error("The client has gone"));
+    await second;
+    const third = hold();
+    await settled();
+    answers[0]?.resolve();
+    expect((await first).status).toBe(200);
+    await settled();
+    expect(answers).toHaveLength(2);
+    answers[1]?.resolve();
+    expect((await third).status).toBe(200);
+  });
+
+  test("keeps no place for clients that do not read their answers", async () => {
+    const { ask, stream } = await openHeld({ requestsMax: 1, waitingRequestsMax: 0 });
+    const docs = Array.from({ length: 3_000 }, (_, number) => ({ _id: `film-${number}` }));
+    expect((await ask("POST /films/_bulk_docs", { body: { docs } })).status).toBe(201);
+    const unread = await stream("GET /films/_all_docs");
+    await unread.next();
+    expect((await ask("GET /films")).status).toBe(200);
+    await unread.return?.();
+    expect((await ask("GET /films")).status).toBe(200);
+  });
+});
