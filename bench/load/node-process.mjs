@@ -1,0 +1,94 @@
+/** Processes of the built program for the programs of this folder, and requests to them. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const agent = new Agent({ keepAlive: true });
+
+/** Serves the store in `directory`; resolves when it listens, or at once for a node without an API. */
+export async function openProcess(directory, { port = 0, type = "api_frontend,replication" } = {}) {
+  const flags = ["--port", String(port), "--data-dir", join(directory, "data")];
+  const child = spawn(process.execPath, [MAIN, "serve", ...flags, "--node-type", type], {
+    env: { ...process.env, TANDEM_LOG_LEVEL: "error" },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  if (!type.includes("api_frontend")) return { child, url: undefined };
+  for await (const line of createInterface({ input: child.stdout })) {
+    const match = /^listening on (http:\/\/.*)$/.exec(line);
+    if (match !== null) {
+      child.stdout.resume();
+      return { child, url: match[1] };
+    }
+  }
+  throw new Error(`A node ended with ${child.exitCode}`);
+}
+
+export async function endProcess({ child }, signal = "SIGTERM") {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill(signal);
+  await once(child, "exit");
+}
+
+/** JSON in, JSON out. Rejects when there is no complete answer. */
+export function ask(url, method, path, body) {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json" };
+    const asked = request(url + path, { method, agent, headers }, async (answer) => {
+      try {
+        const chunks = [];
+        for await (const chunk of answer) chunks.push(chunk);
+        const text = Buffer.concat(chunks).toString();
+        resolve({
+          status: answer.statusCode,
+          retryAfter: answer.headers["retry-after"],
+          body: text === "" ? undefined : JSON.parse(text),
+        });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    asked.on("error", reject);
+    asked.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+/** Linux only. `memoryMib` is without the pages of mapped files, which are the machine's cache. */
+export function usage({ child }) {
+  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
+  const mib = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1]) / 1024;
+  return {
+    memoryMib: Math.round(mib("RssAnon")),
+    rssMib: Math.round(mib("VmRSS")),
+    handles: readdirSync(`/proc/${child.pid}/fd`).length,
+  };
+}
+
+/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
+export function drawsOf(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Each id of a database with its leaves, as one text. */
+export async function leavesOf(url, database) {
+  const { body } = await ask(url, "GET", `/${database}/_changes?style=all_docs`);
+  return new Map(
+    body.results.map(({ id, changes }) => [
+      id,
+      changes
+        .map(({ rev }) => rev)
+        .sort()
+        .join(),
+    ]),
+  );
+}
