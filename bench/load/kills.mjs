@@ -133,7 +133,8 @@ async function lookUp(when) {
     const leaves = await patiently(() => leavesOf(url, database));
     for (const [id, rev] of before) {
       counts.looked++;
-      const found = leaves.get(id);
+      // What is written while the changes are read has moved behind their end.
+      const found = leaves.get(id) ?? (await patiently(() => revisionOf(database, id)));
       const isThere =
         found !== undefined &&
         !found.includes(",") &&
@@ -141,6 +142,10 @@ async function lookUp(when) {
       if (!isThere) faults.push(`${when}: ${database}/${id} is ${found}, ${rev} was acknowledged`);
     }
   }
+}
+
+async function revisionOf(database, id) {
+  return (await ask(url, "GET", `/${database}/${id}`)).body._rev;
 }
 
 async function converge() {
