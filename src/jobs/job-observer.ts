@@ -14,6 +14,9 @@ export interface JobChange {
 }
 
 export interface JobObserver {
-  /** Called in the transaction, once for each change. Signs of life are changes, too. */
+  /**
+   * Called in the transaction, once for each change. Signs of life are changes, too. An acceptance is not announced: which jobs
+   * run is kept by the queue (`Jobs.runningIds`).
+   */
   changed(tx: Transaction, job: JobName, change: JobChange): Promise<void>;
 }

@@ -298,11 +298,19 @@ export class Jobs {
     this.#markActive(tx, name, running);
     this.#call(tx, name, worker);
     this.counts.change(tx, type, facts, { state: "running", group });
-    await this.#announce(tx, name, { ...facts, state: "running" });
     return {
       held: { type, id, lock },
       job: { type, id, state: "running", worker, scheduledAtSec, group, data, request },
     };
+  }
+
+  /** The jobs of a type that run, in order of their last sign of life. */
+  async runningIds(tx: ReadTransaction, type: JobType): Promise<readonly string[]> {
+    const ids: string[] = [];
+    for await (const { value } of tx.getRange(this.#keys.activities(type))) {
+      ids.push(decodeJobId(value));
+    }
+    return ids;
   }
 
   /** Verifies that the job is still held; for transactions that write something else on its behalf. */

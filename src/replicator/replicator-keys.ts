@@ -106,7 +106,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(17, jobId)",
     value: "(1, json)",
-    note: "what lists show jobs by: state, failing, owner and so on; the rows of 18 and 19 follow from it",
+    note: "what lists find jobs by: outcome, failing, owner and so on; the rows of 18 and 19 follow from it",
   },
   {
     key: "(18, list, value, jobId)",
@@ -116,7 +116,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(19, list, value, uuid)",
     value: "counter",
-    note: "how many rows 18 has; uuid null: of all jobs, or of one `_replicator` database, for the list `state`",
+    note: "how many rows 18 has; for the list `outcome` by the `_replicator` database, null for transient jobs; for `all`, with value null: how many jobs a database has",
   },
   {
     key: "(20)",
@@ -327,6 +327,17 @@ export class ReplicatorKeys {
 
   statusCount(list: string, value: StatusValue, databaseUuid: string | null): Key {
     return this.#replicator.pack([STATUS_COUNT, list, value, databaseUuid]);
+  }
+
+  /** The counters of a list, or of its rows with one value. */
+  statusCounts(list: string, value?: StatusValue): KeyRange {
+    const tuple = value === undefined ? [STATUS_COUNT, list] : [STATUS_COUNT, list, value];
+    return this.#replicator.range(tuple);
+  }
+
+  /** The value in a key of `statusCount`. */
+  countedValue(key: Key): StatusValue {
+    return this.#replicator.unpack(key)[2] as StatusValue;
   }
 
   statusIndex(): Key {

@@ -19,11 +19,13 @@ export async function indexProblems(
   for (const row of expected) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
     if (["since", "tries", "active"].includes(list)) continue;
-    const uuid = list === "state" && id.includes("|") ? id.split("|")[0] : undefined;
-    for (const scope of uuid === undefined ? [null] : [null, uuid]) {
-      const name = JSON.stringify([19, list, value, scope]);
-      counts.set(name, (counts.get(name) ?? 0) + 1);
-    }
+    const name = JSON.stringify([19, list, value, list === "outcome" ? databaseOf(id) : null]);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const page = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 10_000 });
+  for (const { id } of page.entries) {
+    const name = JSON.stringify([19, "all", null, databaseOf(id)]);
+    if (databaseOf(id) !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   const stored = new Map(await readAll(tx, SUBSPACES.replicator.range([19])));
   return [
@@ -33,6 +35,10 @@ export async function indexProblems(
       .filter((name) => (counts.get(name) ?? 0) !== (stored.get(name) ?? 0))
       .map((name) => `counts ${name}: ${stored.get(name)}, and there are ${counts.get(name)}`),
   ];
+}
+
+function databaseOf(id: string): string | null {
+  return id.includes("|") ? (id.split("|")[0] as string) : null;
 }
 
 async function expectedRows(
@@ -47,14 +53,12 @@ async function expectedRows(
       rows.push(JSON.stringify([18, list, value, job.id]));
     };
     const { state, failing, stallCount, replicationId, userName, replication } = decodeJob(job);
-    const shown = job.state === "running" ? "running" : state;
-    add("state", shown);
-    if (shown !== "completed" && shown !== "failed") add("active", replicationId ?? job.id);
+    if (state !== "pending") add("outcome", state);
+    if (state !== "completed" && state !== "failed") add("active", replicationId ?? job.id);
     if (failing !== undefined) {
       add("since", failing.sinceMs);
       add("tries", failing.tries);
       add("error", failing.class);
-      add("flag", "failing");
     }
     const baseId = replicationId?.replace(/\+.*$/, "");
     const isLeft = baseId !== undefined && (await failureLists.counts(tx, baseId)).length > 0;

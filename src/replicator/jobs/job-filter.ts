@@ -26,11 +26,11 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly reason?: string;
 }
 
-/** All but `reason` and `databaseUuid`, which the status does not tell. */
-export function matchesStatus(filter: JobFilter, status: JobStatus): boolean {
+/** All but `reason` and `databaseUuid`, which the status does not tell. `isRunning` matters where states are asked for. */
+export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, error } = filter;
   return (
-    (states === undefined || states.includes(status.state)) &&
+    (states === undefined || states.includes(isRunning ? "running" : status.outcome)) &&
     (owner === undefined || listedName(owner) === status.owner) &&
     (source === undefined || status.source.includes(placeNamed(source))) &&
     (target === undefined || status.target.includes(placeNamed(target))) &&
@@ -39,6 +39,11 @@ export function matchesStatus(filter: JobFilter, status: JobStatus): boolean {
       (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
     )
   );
+}
+
+/** Whether it is a job of the `_replicator` database, where one is asked for. */
+export function isOfDatabase(jobId: string, databaseUuid: string | undefined): boolean {
+  return databaseUuid === undefined || jobId.startsWith(`${databaseUuid}|`);
 }
 
 export function matchesReason(

@@ -5,7 +5,7 @@
  * A node of a version without it may change jobs beside us. So `repair` compares the index with the jobs, page by page; it also
  * builds the index of a store that has none.
  */
-import { EMPTY_BYTES } from "../../base/index.ts";
+import { EMPTY_BYTES, equalBytes } from "../../base/index.ts";
 import type { Job, JobChange, JobName, JobObserver, Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
@@ -21,20 +21,28 @@ import { baseIdOf } from "../request/replication-id.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationJobData, unreadableJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
 import {
+  askedRows,
   askedStatus,
-  countersOf,
+  counterOf,
+  counterOfDatabase,
   decodeStatus,
   encodeStatus,
-  isSameStatus,
   type JobStatus,
   jobStatus,
+  progressRows,
+  type StatusCounter,
   type StatusRow,
-  statusRows,
   withFacts,
 } from "./job-status.ts";
 
 /** Jobs compared with the index in one transaction. */
 const PAGE_ROWS_MAX = 200;
+
+/** As it is stored: equal statuses are equal bytes. */
+interface StoredStatus {
+  readonly value: Uint8Array;
+  readonly status: JobStatus;
+}
 
 /** What one page of a comparison did; `lastId`: where the next one begins, undefined behind the last. */
 interface RepairedPage {
@@ -50,19 +58,20 @@ export class JobIndex implements JobObserver {
   }
 
   async changed(tx: Transaction, { id }: JobName, change: JobChange): Promise<void> {
-    const before = await this.status(tx, id);
+    const stored = await this.#stored(tx, id);
+    const before = stored?.status;
     if (change.facts === undefined) {
-      this.#replace(tx, id, before, undefined);
+      this.#replace(tx, id, stored, undefined);
       return;
     }
     const { data, request, facts } = change;
     if (before !== undefined && data === undefined && request === undefined) {
-      this.#replace(tx, id, before, withFacts(before, facts));
+      this.#replace(tx, id, stored, withFacts(before, facts));
       return;
     }
     if (before === undefined || request !== undefined) {
       const job = readable(await change.load());
-      this.#replace(tx, id, before, await this.#statusOf(tx, facts, job));
+      this.#replace(tx, id, stored, await this.#statusOf(tx, facts, job));
       return;
     }
     // A sign of life: what was asked for is what it was.
@@ -71,12 +80,16 @@ export class JobIndex implements JobObserver {
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    this.#replace(tx, id, before, jobStatus(facts, job, before, hasLeftBehind));
+    this.#replace(tx, id, stored, jobStatus(facts, job, before, hasLeftBehind));
+  }
+
+  async #stored(tx: ReadTransaction, jobId: string): Promise<StoredStatus | undefined> {
+    const value = await tx.get(this.#keys.jobStatus(jobId));
+    return value && { value, status: decodeStatus(value) };
   }
 
   async status(tx: ReadTransaction, jobId: string): Promise<JobStatus | undefined> {
-    const value = await tx.get(this.#keys.jobStatus(jobId));
-    return value && decodeStatus(value);
+    return (await this.#stored(tx, jobId))?.status;
   }
 
   /** The list of failures of this base id has become empty, or is empty no more. */
@@ -84,9 +97,9 @@ export class JobIndex implements JobObserver {
     const page = await tx.getRangePage(this.#keys.replicationJobsBelow(baseId));
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJobId(key)));
     for (const id of ids) {
-      const before = await this.status(tx, id);
-      const isOf = before !== undefined && baseIdOf(before.replicationId) === baseId;
-      if (isOf) this.#replace(tx, id, before, { ...before, hasLeftBehind });
+      const stored = await this.#stored(tx, id);
+      if (stored === undefined || baseIdOf(stored.status.replicationId) !== baseId) continue;
+      this.#replace(tx, id, stored, { ...stored.status, hasLeftBehind });
     }
   }
 
@@ -137,10 +150,11 @@ export class JobIndex implements JobObserver {
     for (const id of ids) {
       const seen = byId.get(id);
       const expected = seen && (await this.#statusOf(tx.snapshot, seen, readable(seen)));
-      if (isSameStatus(expected, await this.status(tx.snapshot, id))) continue;
+      const stored = await tx.snapshot.get(this.#keys.jobStatus(id));
+      if (isSame(stored, expected && encodeStatus(expected))) continue;
       const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
       const after = job && (await this.#statusOf(tx, job, readable(job)));
-      this.#replace(tx, id, await this.status(tx, id), after);
+      this.#replace(tx, id, await this.#stored(tx, id), after);
       repairedCount++;
     }
     return { lastId, repairedCount };
@@ -179,25 +193,35 @@ export class JobIndex implements JobObserver {
   #replace(
     tx: Transaction,
     jobId: string,
-    before: JobStatus | undefined,
+    stored: StoredStatus | undefined,
     after: JobStatus | undefined,
   ): void {
-    if (isSameStatus(before, after)) return;
+    const before = stored?.status;
+    const value = after && encodeStatus(after);
+    if (isSame(stored?.value, value)) return;
     const key = this.#keys.jobStatus(jobId);
-    if (after === undefined) tx.clear(key);
-    else tx.set(key, encodeStatus(after));
-    const gone = rowsByName(jobId, before);
-    const come = rowsByName(jobId, after);
-    for (const [name, row] of gone) {
-      if (come.has(name)) continue;
-      tx.clear(this.#keys.statusRow(...row, jobId));
-      for (const counter of countersOf(row, jobId)) tx.add(this.#keys.statusCount(...counter), -1n);
-    }
-    for (const [name, row] of come) {
-      if (gone.has(name)) continue;
-      tx.set(this.#keys.statusRow(...row, jobId), EMPTY_BYTES);
-      for (const counter of countersOf(row, jobId)) tx.add(this.#keys.statusCount(...counter), 1n);
-    }
+    if (value === undefined) tx.clear(key);
+    else tx.set(key, value);
+    const gone = before === undefined ? [] : rowsOf(jobId, before);
+    const come = after === undefined ? [] : rowsOf(jobId, after);
+    for (const row of gone) if (!isAmong(come, row)) this.#remove(tx, jobId, row);
+    for (const row of come) if (!isAmong(gone, row)) this.#add(tx, jobId, row);
+    if (before === undefined) this.#count(tx, counterOfDatabase(jobId), 1n);
+    if (after === undefined) this.#count(tx, counterOfDatabase(jobId), -1n);
+  }
+
+  #add(tx: Transaction, jobId: string, row: StatusRow): void {
+    tx.set(this.#keys.statusRow(...row, jobId), EMPTY_BYTES);
+    this.#count(tx, counterOf(row, jobId), 1n);
+  }
+
+  #remove(tx: Transaction, jobId: string, row: StatusRow): void {
+    tx.clear(this.#keys.statusRow(...row, jobId));
+    this.#count(tx, counterOf(row, jobId), -1n);
+  }
+
+  #count(tx: Transaction, counter: StatusCounter | undefined, delta: bigint): void {
+    if (counter !== undefined) tx.add(this.#keys.statusCount(...counter), delta);
   }
 }
 
@@ -207,7 +231,16 @@ function readable(job: Pick<Job, "data" | "request">): ReplicationJobData {
   return isReadable(job) ? decodeJob(job) : unreadableJobData();
 }
 
-function rowsByName(jobId: string, status: JobStatus | undefined): Map<string, StatusRow> {
-  const rows = status === undefined ? [] : statusRows(jobId, status);
-  return new Map(rows.map((row) => [JSON.stringify(row), row]));
+function isSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
+  if (left === undefined || right === undefined) return left === right;
+  return equalBytes(left, right);
+}
+
+function rowsOf(jobId: string, status: JobStatus): readonly StatusRow[] {
+  return [...askedRows(status), ...progressRows(jobId, status)];
+}
+
+/** A job has few rows. */
+function isAmong(rows: readonly StatusRow[], [list, value]: StatusRow): boolean {
+  return rows.some((row) => row[0] === list && row[1] === value);
 }

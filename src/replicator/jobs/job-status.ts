@@ -1,6 +1,7 @@
 /**
- * What lists show jobs by. A job has one status, stored beside it; from that follow its rows in the lists, and the counters. So
- * the rows of a change are the difference between two statuses. Pure.
+ * What lists find jobs by. A job has one status, stored beside it; its rows in the lists and the counters follow from it, so the
+ * rows of a change are the difference between two statuses. Whether a job runs is no part of it: the queue knows the few that do,
+ * and an acceptance changes no status. Nor is there a row for a job that only waits: those are all jobs but the others. Pure.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
@@ -10,20 +11,12 @@ import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { NEVER_SEC } from "./decide.ts";
 import type { FailureClass } from "./failing.ts";
-import {
-  hasEnded,
-  type ReplicationJobData,
-  type ReplicationState,
-  type RunOutcome,
-  replicationState,
-} from "./job-data.ts";
+import { hasEnded, type ReplicationJobData, type RunOutcome } from "./job-data.ts";
 
 export interface JobStatus {
-  /** As it is shown. */
-  readonly state: ReplicationState;
-  readonly isPaused: boolean;
-  /** What became of the last run: the state once the job does not run. */
+  /** What became of the last run: the state that is shown while the job does not run. */
   readonly outcome: RunOutcome;
+  readonly isPaused: boolean;
   readonly failing:
     | { readonly sinceMs: number; readonly tries: number; readonly class: FailureClass }
     | undefined;
@@ -37,28 +30,31 @@ export interface JobStatus {
   readonly target: readonly string[];
 }
 
-/** The lists. `since` and `tries` hold jobs that fail, in these orders; `active` holds what has not ended, by its shown id. */
-export const STATUS_LISTS = [
-  "state",
-  "active",
-  "since",
-  "tries",
-  "error",
-  "flag",
-  "owner",
-  "source",
-  "target",
-] as const;
-export type StatusList = (typeof STATUS_LISTS)[number];
+/**
+ * The lists. `outcome` holds jobs whose last run crashed, failed or completed; `active` those that have not ended, by their shown
+ * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure.
+ */
+export type StatusList =
+  | "outcome"
+  | "active"
+  | "since"
+  | "tries"
+  | "error"
+  | "flag"
+  | "owner"
+  | "source"
+  | "target";
 export const STATUS_FLAGS = ["failing", "left_behind", "paused", "stalled"] as const;
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
+/** The jobs that fail are those of the list `error`. */
+export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing");
 
 /** One row of one list. */
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
-/** Lists whose rows are counted: the others hold the same jobs as one of these. */
+/** Lists whose rows are counted: `active`, `since` and `tries` hold the same jobs as others. */
 const COUNTED: ReadonlySet<StatusList> = new Set([
-  "state",
+  "outcome",
   "error",
   "flag",
   "owner",
@@ -74,7 +70,7 @@ export function listedName(name: string): string {
   return name.slice(0, NAME_LENGTH_MAX);
 }
 
-type ShownFacts = Pick<Job, "state" | "scheduledAtSec">;
+type QueueFacts = Pick<Job, "state" | "scheduledAtSec">;
 type AskedStatus = Pick<JobStatus, "owner" | "source" | "target">;
 
 /** What stays of a job while it runs, waits and ends. */
@@ -88,15 +84,15 @@ export function askedStatus({
 
 /** Equal statuses are equal as JSON. */
 export function jobStatus(
-  facts: ShownFacts,
+  facts: QueueFacts,
   data: Pick<ReplicationJobData, "state" | "failing" | "stallCount" | "replicationId">,
   { owner, source, target }: AskedStatus,
   hasLeftBehind: boolean,
 ): JobStatus {
   const { failing, stallCount, replicationId, state: outcome } = data;
   return {
-    ...factsStatus(facts, outcome),
     outcome,
+    isPaused: isPaused(facts),
     failing: failing && {
       sinceMs: failing.sinceMs,
       tries: failing.tries,
@@ -111,34 +107,40 @@ export function jobStatus(
   };
 }
 
-/** The job is accepted, back in the queue, or due at another time. */
-export function withFacts(status: JobStatus, facts: ShownFacts): JobStatus {
-  return { ...status, ...factsStatus(facts, status.outcome) };
+/** The job is back in the queue, or due at another time. */
+export function withFacts(status: JobStatus, facts: QueueFacts): JobStatus {
+  return { ...status, isPaused: isPaused(facts) };
 }
 
-function factsStatus(
-  { state, scheduledAtSec }: ShownFacts,
-  outcome: RunOutcome,
-): Pick<JobStatus, "state" | "isPaused"> {
-  return {
-    state: replicationState({ state }, { state: outcome }),
-    isPaused: state !== "finished" && scheduledAtSec === NEVER_SEC,
-  };
+function isPaused({ state, scheduledAtSec }: QueueFacts): boolean {
+  return state !== "finished" && scheduledAtSec === NEVER_SEC;
 }
 
-/** The rows of a job with this status. */
-export function statusRows(jobId: string, status: JobStatus): readonly StatusRow[] {
-  const { state, failing, replicationId, owner, source, target } = status;
-  const rows: StatusRow[] = [["state", state]];
-  if (!hasEnded(state)) rows.push(["active", listedName(replicationId ?? jobId)]);
+/** The rows that stay as long as what was asked for stays. */
+export function askedRows({ owner, source, target }: AskedStatus): readonly StatusRow[] {
+  return [
+    ["owner", owner],
+    ...source.map((place): StatusRow => ["source", place]),
+    ...target.map((place): StatusRow => ["target", place]),
+  ];
+}
+
+/** The rows that come and go while the job runs and waits. */
+export function progressRows(jobId: string, status: JobStatus): readonly StatusRow[] {
+  const { outcome, failing } = status;
+  const rows: StatusRow[] = [];
+  if (outcome !== "pending") rows.push(["outcome", outcome]);
+  if (!hasEnded(outcome)) rows.push(["active", shownId(jobId, status)]);
   if (failing !== undefined) {
     rows.push(["since", failing.sinceMs], ["tries", failing.tries], ["error", failing.class]);
   }
-  for (const flag of STATUS_FLAGS) if (hasFlag(status, flag)) rows.push(["flag", flag]);
-  rows.push(["owner", owner]);
-  for (const place of source) rows.push(["source", place]);
-  for (const place of target) rows.push(["target", place]);
+  for (const flag of LISTED_FLAGS) if (hasFlag(status, flag)) rows.push(["flag", flag]);
   return rows;
+}
+
+/** By what `_scheduler/jobs` is ordered. */
+export function shownId(jobId: string, { replicationId }: JobStatus): string {
+  return listedName(replicationId ?? jobId);
 }
 
 export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
@@ -154,15 +156,19 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
   }
 }
 
-/** The counters that a row counts for: of all jobs, and for states of the jobs of one `_replicator` database. */
-export function countersOf([list, value]: StatusRow, jobId: string): readonly StatusCounter[] {
-  if (!COUNTED.has(list)) return [];
-  const uuid = list === "state" ? databaseUuidOf(jobId) : null;
-  const all: StatusCounter = [list, value, null];
-  return uuid === null ? [all] : [all, [list, value, uuid]];
+export type StatusCounter = readonly [list: string, value: StatusValue, uuid: string | null];
+
+/** The counter that a row counts for; that of an outcome is of the jobs of one `_replicator` database, or of transient jobs. */
+export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
+  if (!COUNTED.has(list)) return undefined;
+  return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
-export type StatusCounter = readonly [list: StatusList, value: StatusValue, uuid: string | null];
+/** The counter of all jobs of one `_replicator` database; the queue counts those of all. */
+export function counterOfDatabase(jobId: string): StatusCounter | undefined {
+  const uuid = databaseUuidOf(jobId);
+  return uuid === null ? undefined : ["all", null, uuid];
+}
 
 /** Of the `_replicator` database in the id of a persistent job; null in that of a transient one. */
 function databaseUuidOf(jobId: string): string | null {
@@ -191,8 +197,4 @@ export function decodeStatus(value: Uint8Array): JobStatus {
   assert(format === FORMAT && text instanceof Uint8Array, "A status has a format of this version");
   const status = JSON.parse(utf8Decode(text)) as JobStatus;
   return { ...status, failing: status.failing, replicationId: status.replicationId };
-}
-
-export function isSameStatus(left: JobStatus | undefined, right: JobStatus | undefined): boolean {
-  return JSON.stringify(left) === JSON.stringify(right);
 }

@@ -1,0 +1,274 @@
+/**
+ * From which lists of the index a page of jobs is read, and how many jobs match.
+ *
+ * The index has no rows for jobs that only wait or run. The queue knows the few that run. Those that wait are the others: where
+ * few jobs are active, these are taken and sorted; otherwise all jobs are walked through.
+ */
+import type { Jobs } from "../../jobs/index.ts";
+import type { Key, KeyRange, ReadTransaction } from "../../kv/index.ts";
+import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
+import { isOfDatabase, type JobFilter, placeNamed } from "./job-filter.ts";
+import {
+  decodeStatus,
+  type JobStatus,
+  LISTED_FLAGS,
+  listedName,
+  STATUS_FLAGS,
+  type StatusRow,
+  shownId,
+} from "./job-status.ts";
+import { StatusCounts, sum } from "./status-counts.ts";
+
+/** So many jobs are sorted for one page. */
+const SORTED_ROWS_MAX = 2000;
+
+/** `id`: of the job; `shown-id`: the replication's, of jobs that have not ended; `since`, `tries`: of jobs that fail. */
+export type JobOrder = "id" | "shown-id" | "since" | "tries";
+
+/** A place in a list: the row's value, where the order has one, and the job. */
+export type JobPosition = readonly [value: StatusValue, jobId: string];
+
+/** A part of a list with the key of a position in it, or the positions themselves, in any order. */
+export type JobListSource =
+  | { readonly kind: "range"; readonly range: KeyRange; readonly keyOf: PositionKey }
+  | { readonly kind: "positions"; readonly positions: readonly JobPosition[] };
+
+type PositionKey = (position: JobPosition) => Key;
+
+export interface JobListPlan {
+  /** Together they have all that match. A job may be in several. */
+  readonly sources: readonly JobListSource[];
+  /** The order of the rows of all sources. */
+  readonly orderKey: PositionKey;
+  /** Whether there may be rows that do not match. */
+  readonly isTested: boolean;
+  /** How many jobs match; undefined where only the tests tell. */
+  readonly total: number | undefined;
+}
+
+/** A list that has all that match, and its length. */
+interface Candidate {
+  readonly count: number;
+  readonly plan: JobListPlan;
+}
+
+export class JobListPlanner {
+  readonly #jobs: Jobs;
+  readonly #keys: ReplicatorKeys;
+  readonly #counts: StatusCounts;
+
+  constructor(jobs: Jobs, keys: ReplicatorKeys) {
+    this.#jobs = jobs;
+    this.#keys = keys;
+    this.#counts = new StatusCounts(jobs, keys);
+  }
+
+  /** The list that has the order; otherwise one whose length is the total, or the shortest. */
+  async plan(tx: ReadTransaction, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
+    if (order === "since" || order === "tries") return this.#ofFailing(tx, filter, order);
+    if (order === "shown-id") return this.#ofActive(tx);
+    const candidates = await Promise.all([
+      this.#ofStates(tx, filter),
+      ...rowsAskedFor(filter).map((row) => this.#ofRow(tx, filter, row)),
+      ...(isOnlyFailing(filter) ? [this.#ofErrors(tx, filter)] : []),
+    ]);
+    const whole = candidates.find(({ plan }) => plan.total !== undefined);
+    if (whole !== undefined) return whole.plan;
+    const { plan } = candidates.reduce((best, one) => (one.count < best.count ? one : best));
+    return { ...plan, total: await this.#countWithout(tx, filter) };
+  }
+
+  async #ofFailing(
+    tx: ReadTransaction,
+    { failing: _, ...others }: JobFilter,
+    list: "since" | "tries",
+  ): Promise<JobListPlan> {
+    const isTested = Object.keys(others).length > 0;
+    const total = isTested ? undefined : sum((await this.#counts.errors(tx)).values());
+    return { ...this.#ordered(list, []), isTested, total };
+  }
+
+  /** A job that has ended, and runs for its failures alone, is among them while it runs. */
+  async #ofActive(tx: ReadTransaction): Promise<JobListPlan> {
+    const running = await this.#running(tx, undefined);
+    const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
+    const positions = again.map(([id, status]): JobPosition => [shownId(id, status), id]);
+    const total = (await this.#counts.active(tx)) + positions.length;
+    return { ...this.#ordered("active", positions), isTested: false, total };
+  }
+
+  async #ofStates(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+    const { states, databaseUuid, ...others } = filter;
+    const isWhole = Object.keys(others).length === 0;
+    if (states === undefined) {
+      const count = await this.#counts.all(tx, databaseUuid);
+      const total = isWhole ? count : undefined;
+      return {
+        count,
+        plan: { ...this.#byId([this.#all(databaseUuid)]), isTested: !isWhole, total },
+      };
+    }
+    const count = await this.#countStates(tx, states, databaseUuid);
+    const sources = await this.#sourcesOfStates(tx, states, databaseUuid);
+    const total = isWhole ? count : undefined;
+    return { count, plan: { ...this.#byId(sources), isTested: true, total } };
+  }
+
+  async #sourcesOfStates(
+    tx: ReadTransaction,
+    states: readonly ReplicationState[],
+    databaseUuid: string | undefined,
+  ): Promise<readonly JobListSource[]> {
+    const isPendingAsked = states.includes("pending");
+    if (isPendingAsked && (await this.#counts.active(tx)) > SORTED_ROWS_MAX) {
+      return [this.#all(databaseUuid)];
+    }
+    return Promise.all(
+      states.map(async (state): Promise<JobListSource> => {
+        if (state === "pending") return positionsOf(await this.#activeIds(tx, databaseUuid));
+        if (state !== "running") return this.#list(["outcome", state], databaseUuid);
+        return positionsOf([...(await this.#running(tx, databaseUuid)).keys()]);
+      }),
+    );
+  }
+
+  async #ofRow(tx: ReadTransaction, filter: JobFilter, row: StatusRow): Promise<Candidate> {
+    const count = await this.#counts.rows(tx, row);
+    const isTested = Object.keys(filter).length > 1;
+    const sources = [this.#list(row, filter.databaseUuid)];
+    return {
+      count,
+      plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
+    };
+  }
+
+  async #ofErrors(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+    const counts = await this.#counts.errors(tx);
+    const count = sum(counts.values());
+    const isTested = Object.keys(filter).length > 1 || filter.failing !== true;
+    const sources = [...counts.keys()].map((error) =>
+      this.#list(["error", error], filter.databaseUuid),
+    );
+    return {
+      count,
+      plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
+    };
+  }
+
+  /** How many jobs are without a flag, if that is all that is asked. */
+  async #countWithout(tx: ReadTransaction, filter: JobFilter): Promise<number | undefined> {
+    const [name, ...others] = Object.keys(filter);
+    const flag = STATUS_FLAGS.find((one) => one === name && filter[one] === false);
+    if (flag === undefined || others.length > 0) return undefined;
+    const count =
+      flag === "failing"
+        ? sum((await this.#counts.errors(tx)).values())
+        : await this.#counts.rows(tx, ["flag", flag]);
+    return (await this.#counts.all(tx, undefined)) - count;
+  }
+
+  /** How many jobs are shown in any of these states. */
+  async #countStates(
+    tx: ReadTransaction,
+    states: readonly ReplicationState[],
+    databaseUuid: string | undefined,
+  ): Promise<number> {
+    const running = [...(await this.#running(tx, databaseUuid)).values()];
+    const waiting = async (outcome: "crashing" | "completed" | "failed"): Promise<number> => {
+      const count = await this.#counts.outcome(tx, outcome, databaseUuid);
+      return count - running.filter((status) => status.outcome === outcome).length;
+    };
+    const others = {
+      running: running.length,
+      crashing: await waiting("crashing"),
+      completed: await waiting("completed"),
+      failed: await waiting("failed"),
+    };
+    const pending = (await this.#counts.all(tx, databaseUuid)) - sum(Object.values(others));
+    const counts: Record<ReplicationState, number> = { ...others, pending };
+    return sum(states.map((state) => counts[state]));
+  }
+
+  #byId(sources: readonly JobListSource[]): Pick<JobListPlan, "sources" | "orderKey"> {
+    return { sources, orderKey: ([, id]) => this.#keys.jobStatus(id) };
+  }
+
+  /** A whole list in the order of its values, and positions that belong there, too. */
+  #ordered(
+    list: "since" | "tries" | "active",
+    positions: readonly JobPosition[],
+  ): Pick<JobListPlan, "sources" | "orderKey"> {
+    const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow(list, value, id);
+    const range = this.#keys.statusRows(list);
+    const rows = { kind: "range", range, keyOf } as const;
+    return { sources: [rows, { kind: "positions", positions }], orderKey: keyOf };
+  }
+
+  #all(databaseUuid: string | undefined): JobListSource {
+    return rangeById(this.#keys.jobStatuses(), databaseUuid, (id) => this.#keys.jobStatus(id));
+  }
+
+  #list([list, value]: StatusRow, databaseUuid: string | undefined): JobListSource {
+    const all = this.#keys.statusRows(list, value);
+    return rangeById(all, databaseUuid, (id) => this.#keys.statusRow(list, value, id));
+  }
+
+  async #activeIds(
+    tx: ReadTransaction,
+    databaseUuid: string | undefined,
+  ): Promise<readonly string[]> {
+    const ids: string[] = [];
+    for await (const { key } of tx.snapshot.getRange(this.#keys.statusRows("active"))) {
+      const { jobId } = this.#keys.statusOf(key);
+      if (isOfDatabase(jobId, databaseUuid)) ids.push(jobId);
+    }
+    return ids;
+  }
+
+  /** The jobs that run, of one `_replicator` database or of all. */
+  async #running(
+    tx: ReadTransaction,
+    databaseUuid: string | undefined,
+  ): Promise<ReadonlyMap<string, JobStatus>> {
+    const running = await this.#jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE);
+    const ids = running.filter((id) => isOfDatabase(id, databaseUuid));
+    const values = await tx.snapshot.getMany(ids.map((id) => this.#keys.jobStatus(id)));
+    const found = ids.map((id, index) => [id, values[index]] as const);
+    return new Map(
+      found.flatMap(([id, value]) => (value === undefined ? [] : [[id, decodeStatus(value)]])),
+    );
+  }
+}
+
+function rowsAskedFor(filter: JobFilter): readonly StatusRow[] {
+  const { source, target, owner, error } = filter;
+  const rows: StatusRow[] = [];
+  if (owner !== undefined) rows.push(["owner", listedName(owner)]);
+  if (source !== undefined) rows.push(["source", placeNamed(source)]);
+  if (target !== undefined) rows.push(["target", placeNamed(target)]);
+  if (error !== undefined) rows.push(["error", error]);
+  for (const flag of LISTED_FLAGS) if (filter[flag] === true) rows.push(["flag", flag]);
+  return rows;
+}
+
+/** Whether only jobs that fail can match: others have no reason. */
+function isOnlyFailing({ failing, reason }: JobFilter): boolean {
+  return failing === true || reason !== undefined;
+}
+
+function positionsOf(ids: readonly string[]): JobListSource {
+  return { kind: "positions", positions: ids.map((id): JobPosition => [null, id]) };
+}
+
+/** A list in the order of ids, or the jobs of one `_replicator` database, whose ids begin with its uuid and a bar. */
+function rangeById(
+  all: KeyRange,
+  databaseUuid: string | undefined,
+  keyOfId: (jobId: string) => Key,
+): JobListSource {
+  const keyOf: PositionKey = ([, id]) => keyOfId(id);
+  if (databaseUuid === undefined) return { kind: "range", range: all, keyOf };
+  const range = { begin: keyOfId(`${databaseUuid}|`), end: keyOfId(`${databaseUuid}}`) };
+  return { kind: "range", range, keyOf };
+}

@@ -1,0 +1,82 @@
+/** How many jobs are in a list of the index, from counters. Snapshots: nothing conflicts with them. */
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyRange, ReadTransaction } from "../../kv/index.ts";
+import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import type { StatusRow } from "./job-status.ts";
+
+export class StatusCounts {
+  readonly #jobs: Jobs;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(jobs: Jobs, keys: ReplicatorKeys) {
+    this.#jobs = jobs;
+    this.#keys = keys;
+  }
+
+  /** All jobs, or those of one `_replicator` database. */
+  async all(tx: ReadTransaction, databaseUuid: string | undefined): Promise<number> {
+    if (databaseUuid !== undefined) return this.#at(tx, "all", null, databaseUuid);
+    const { pending, running, finished } = await this.#jobs.counts.read(tx, REPLICATION_JOB_TYPE);
+    return pending + running + finished;
+  }
+
+  /** The rows of a list with one value. */
+  async rows(tx: ReadTransaction, [list, value]: StatusRow): Promise<number> {
+    return sum((await this.#within(tx, this.#keys.statusCounts(list, value))).values());
+  }
+
+  /** Jobs whose last run ended so, all or those of one `_replicator` database; whether they run or not. */
+  outcome(
+    tx: ReadTransaction,
+    outcome: "crashing" | "completed" | "failed",
+    databaseUuid: string | undefined,
+  ): Promise<number> {
+    if (databaseUuid === undefined) return this.rows(tx, ["outcome", outcome]);
+    return this.#at(tx, "outcome", outcome, databaseUuid);
+  }
+
+  /** The rows of the list `active`. */
+  async active(tx: ReadTransaction): Promise<number> {
+    const ended = [
+      await this.outcome(tx, "completed", undefined),
+      await this.outcome(tx, "failed", undefined),
+    ];
+    return (await this.all(tx, undefined)) - sum(ended);
+  }
+
+  /** Jobs that fail, by the class of their last failure; only classes that there are. */
+  errors(tx: ReadTransaction): Promise<ReadonlyMap<StatusValue, number>> {
+    return this.#within(tx, this.#keys.statusCounts("error"));
+  }
+
+  async #within(tx: ReadTransaction, range: KeyRange): Promise<ReadonlyMap<StatusValue, number>> {
+    const counts = new Map<StatusValue, number>();
+    for await (const { key, value } of tx.snapshot.getRange(range)) {
+      const name = this.#keys.countedValue(key);
+      const count = (counts.get(name) ?? 0) + decodeCounter(value);
+      if (count > 0) counts.set(name, count);
+    }
+    return counts;
+  }
+
+  async #at(
+    tx: ReadTransaction,
+    list: string,
+    value: StatusValue,
+    databaseUuid: string,
+  ): Promise<number> {
+    return decodeCounter(await tx.snapshot.get(this.#keys.statusCount(list, value, databaseUuid)));
+  }
+}
+
+export function sum(counts: Iterable<number>): number {
+  let total = 0;
+  for (const count of counts) total += count;
+  return total;
+}
+
+function decodeCounter(value: Uint8Array | undefined): number {
+  if (value === undefined) return 0;
+  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
+}
