@@ -1,140 +1,182 @@
-/** Lists of states: what the queue knows and what the index has make them together, and the index costs each change little. */
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { createSystemRuntime } from "../../src/host/index.ts";
-import { type JobName, Jobs } from "../../src/jobs/index.ts";
-import { KeyValueStore, MemoryEngine, type Transaction } from "../../src/kv/index.ts";
-import {
-  NEVER_SEC,
-  parseReplication,
-  REPLICATION_JOB_TYPE,
-  type ReplicationState,
-} from "../../src/replicator/index.ts";
-import { jobOutcome, newJobData } from "../../src/replicator/jobs/job-data.ts";
-import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-data-record.ts";
-import { composeNode, JOBS_SUBSPACE } from "../support/compose-node.ts";
-import { countingEngine } from "../support/kv/counting-engine.ts";
+/** RFC 016's states: what leads to each, what the queue and the document say meanwhile, and what a job waits for. */
+import { afterEach, expect, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
-const FAILURE = { error: "error", reason: "refused" };
-const OUTCOMES = ["pending", "crashing", "completed", "failed"] as const;
-const UUIDS = ["a".repeat(32), "b".repeat(32)] as const;
-const DUE_SEC = 1;
+const USER = { userName: null, isAdmin: true };
+const FOREVER = new AbortController().signal;
+/** A job that failed is not due again while a test lasts. */
+const LONG_PAUSES = { penaltySecMin: 100_000, penaltySecMax: 1_000_000 };
+const nodes: Node[] = [];
 
-let node: ReturnType<typeof open>;
-beforeEach(async () => {
-  node = open();
-  await node.replicator.prepare();
+async function open(options: Parameters<typeof openNode>[0] = {}): Promise<Node> {
+  const node = await openNode(options);
+  nodes.push(node);
+  await node.createDatabase("_replicator");
+  return node;
+}
+
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
 });
-afterEach(() => node.kv.close());
 
-function open() {
-  const runtime = createSystemRuntime();
-  const { engine, counts } = countingEngine(new MemoryEngine({ runtime }));
-  const kv = new KeyValueStore({ runtime, engine });
-  return { ...composeNode({ runtime, kv }), runtime, kv, counts };
+function uuidOf(node: Node): Promise<string> {
+  return node.kv.read(async (tx) => (await node.databases.open(tx, "_replicator")).uuid);
 }
 
-function dataOf(number: number, outcome: (typeof OUTCOMES)[number]) {
-  const replication = parseReplication({ source: "a", target: `t${number}`, continuous: true });
-  const databaseUuid = UUIDS[number % 2] as string;
-  const document = { database: "_replicator", databaseUuid, id: String(number).padStart(6, "0") };
-  const asked = { replication, refusal: undefined, userName: "ann", document };
-  const data = newJobData({ ...asked, replicationId: `r${9_999_999 - number}` }, 1);
-  return { ...data, ...jobOutcome(outcome, FAILURE) };
+/** The job of a document, with the queue's own word on it. */
+async function jobOf(node: Node, documentId: string) {
+  const entry = await node.replicator.findDocument(await uuidOf(node), documentId);
+  if (entry === undefined) return undefined;
+  const job = { type: REPLICATION_JOB_TYPE, id: entry.jobId };
+  const queued = await node.kv.read((tx) => node.jobs.get(tx, job));
+  return { ...entry, queueState: queued?.state };
 }
 
-async function add(
-  tx: Transaction,
-  jobs: Jobs,
-  number: number,
-  { outcome, dueSec }: { readonly outcome: (typeof OUTCOMES)[number]; readonly dueSec: number },
-): Promise<JobName> {
-  const data = dataOf(number, outcome);
-  const name = {
-    type: REPLICATION_JOB_TYPE,
-    id: `${data.document?.databaseUuid}|${data.document?.id}`,
-  };
-  const request = encodeRequest(data);
-  await jobs.add(tx, name, encodeProgress(data), { request, scheduledAtSec: dueSec });
-  return name;
+async function members(node: Node, documentId: string): Promise<Record<string, unknown>> {
+  return JSON.parse((await node.read("_replicator", documentId))?.body.text ?? "{}");
 }
 
-/** So many jobs of all outcomes, of which one in nine runs. The states that are shown, by id. */
-async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
-  const { kv, jobs } = node;
-  const states = new Map<string, ReplicationState>();
-  const batch = 100;
-  for (let from = 0; from < count; from += batch) {
-    await kv.transact(async (tx) => {
-      for (let number = from; number < Math.min(count, from + batch); number++) {
-        const outcome = OUTCOMES[number % 4] as (typeof OUTCOMES)[number];
-        const isDue = number % 9 === 0;
-        const dueSec = isDue ? DUE_SEC : NEVER_SEC;
-        const { id } = await add(tx, jobs, number, { outcome, dueSec });
-        states.set(id, isDue ? "running" : outcome);
-      }
+/** Resolves when as many runs have ended in this state. */
+function ended(node: Node, state: string, count = 1) {
+  return node.event("replication.ended", () => {
+    const all = node.events.filter(({ name }) => name === "replication.ended");
+    return all.filter(({ fields }) => fields.state === state).length === count;
+  });
+}
+
+test("a document and its job are there together, or not at all", async () => {
+  const node = await open();
+  const write = (isKept: boolean) =>
+    node.kv.transact(async (tx) => {
+      const database = await node.databases.open(tx, "_replicator");
+      const body = Utf8Text.of('{"source":"a","target":"b"}');
+      const edit = { id: "copy", parent: undefined, deleted: false, body, attachments: [] };
+      await database.write(tx, { ...edit, mode: "interactive" }, ADMIN);
+      if (!isKept) throw new Error("The writer thinks better of it");
     });
+  await expect(write(false)).rejects.toThrow("thinks better");
+  expect([await node.read("_replicator", "copy"), await jobOf(node, "copy")]).toEqual([
+    undefined,
+    undefined,
+  ]);
+  await write(true);
+  expect(await jobOf(node, "copy")).toBeDefined();
+});
+
+test("a new job is pending, under an id that no server was asked for", async () => {
+  let requestCount = 0;
+  const node = await open({
+    fetch: async () => {
+      requestCount++;
+      throw new Error("Nobody is to be asked");
+    },
+  });
+  const body = '{"source":"http://far/a","target":"http://far/b","filter":"d/f"}';
+  await node.put("_replicator", "copy", body);
+  expect(await jobOf(node, "copy")).toMatchObject({
+    jobId: `${await uuidOf(node)}|copy`,
+    queueState: "pending",
+    data: { state: "pending", errorCount: 0, history: [{ type: "added" }] },
+  });
+  const transient = await node.replicator.start(parseReplication(JSON.parse(body)), USER);
+  expect((await node.replicator.find(transient))?.data.state).toBe("pending");
+  expect(requestCount).toBe(0);
+});
+
+test("a job that fails is crashing, and pending to the queue; its document hears of the end only", async () => {
+  const node = await open({ config: LONG_PAUSES });
+  node.start();
+  await node.createDatabase("b");
+  await node.put("_replicator", "copy", '{"source":"a","target":"b"}');
+  const asWritten = await members(node, "copy");
+  for (const errorCount of [1, 2]) {
+    await ended(node, "crashing", errorCount);
+    const job = await jobOf(node, "copy");
+    expect(job).toMatchObject({
+      queueState: "pending",
+      data: { state: "crashing", errorCount, failure: { error: "db_not_found" } },
+    });
+    const pauseSec = Number(job?.scheduledAtSec) - Number(job?.data.lastUpdatedMs) / 1000;
+    // Three quarters of the doubled pause at least, and whole seconds.
+    expect(pauseSec).toBeGreaterThan(LONG_PAUSES.penaltySecMin * 2 ** errorCount * 0.74);
+    expect(await members(node, "copy")).toEqual(asWritten);
+    if (errorCount === 2) await node.createDatabase("a");
+    await node.replicator.commands.retry(String(job?.jobId), null);
   }
-  const wanted = { dueBySec: DUE_SEC, countMax: count };
-  await kv.transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));
-  return states;
-}
+  await ended(node, "completed");
+  const job = await jobOf(node, "copy");
+  expect(job).toMatchObject({
+    queueState: "finished",
+    data: { state: "completed", errorCount: 0 },
+  });
+  expect(await members(node, "copy")).toMatchObject({ _replication_state: "completed" });
+  const crash = ["pending", "crashed", "started"];
+  expect(job?.data.history.map(({ type }) => type)).toEqual([
+    ...["stopped", "started"],
+    ...crash,
+    ...crash,
+    "added",
+  ]);
+});
+
+test("a document that says that it failed gets no job", async () => {
+  const node = await open();
+  const body = { source: "a", target: "b" };
+  await node.put("_replicator", "bad", JSON.stringify({ ...body, _replication_state: "failed" }));
+  await node.put("_replicator", "good", JSON.stringify(body));
+  expect(await jobOf(node, "bad")).toBeUndefined();
+  expect(await jobOf(node, "good")).toBeDefined();
+});
+
+test("a transient job that asks for what a document's job does fails", async () => {
+  const node = await open();
+  node.start();
+  await node.createDatabase("a");
+  const body = { source: "a", target: "b", create_target: true, continuous: true };
+  await node.put("_replicator", "copy", JSON.stringify(body));
+  await node.event("replication.started");
+  const transient = await node.replicator.start(parseReplication(body), USER);
+  expect(await node.replicator.started(transient, FOREVER)).toMatchObject({
+    error: "duplicate_job",
+    reason: expect.stringMatching(/\|copy$/),
+  });
+  expect((await node.replicator.find(transient))?.data.state).toBe("failed");
+});
 
 test.each([
-  ["few, which are sorted", 100],
-  ["many, which are walked through", 4500],
-])("jobs are listed and counted by the states that are shown: %s", async (_, count) => {
-  const shown = await addJobs(count);
-  const asked: ReplicationState[][] = [
-    ...(["running", "pending", "crashing", "completed", "failed"] as const).map((one) => [one]),
-    ["pending", "running"],
-    ["crashing", "pending", "failed"],
-  ];
-  for (const states of asked) {
-    for (const databaseUuid of [undefined, UUIDS[1]]) {
-      const filter = { states, ...(databaseUuid === undefined ? {} : { databaseUuid }) };
-      const page = await node.replicator.lists.page({ filter, limit: 40, skip: 7 });
-      const expected = [...shown.keys()]
-        .filter((id) => states.includes(shown.get(id) as ReplicationState))
-        .filter((id) => id.startsWith(databaseUuid ?? ""))
-        .toSorted();
-      expect(page.entries.map(({ jobId }) => jobId)).toEqual(expected.slice(7, 47));
-      expect(page.total).toBe(expected.length);
-    }
-  }
+  ["crashes", {}, "crashing"],
+  ["has ended", { create_target: true }, "completed"],
+])("a job that %s keeps no other from the same replication", async (_, more, state) => {
+  const node = await open({ config: LONG_PAUSES });
+  node.start();
+  await node.createDatabase("a");
+  const body = JSON.stringify({ source: "a", target: "b", ...more });
+  await node.put("_replicator", "first", body);
+  await ended(node, state);
+  await node.put("_replicator", "second", body);
+  await node.event("replication.ended", ({ jobId }) => String(jobId).endsWith("|second"));
+  expect((await jobOf(node, "second"))?.data).toMatchObject({ state });
 });
 
-test("jobs that have not ended, or run again, are listed once by the id that is shown", async () => {
-  const shown = await addJobs(100);
-  const ended: readonly string[] = ["completed", "failed"];
-  const active = [...shown.keys()].filter((id) => !ended.includes(shown.get(id) as string));
-  const page = await node.replicator.lists.page({ filter: {}, order: "shown-id", limit: 100 });
-  const ids = page.entries.map(({ data }) => data.replicationId);
-  expect(ids).toEqual(ids.toSorted());
-  expect(page.entries.map(({ jobId }) => jobId).toSorted()).toEqual(active.toSorted());
-  expect(page.total).toBe(active.length);
-});
-
-test("the index adds 9 keys to a job that is added, none to its acceptance, and 4 to its end", async () => {
-  const { kv, counts } = node;
-  const writtenBy = async (work: (tx: Transaction) => Promise<unknown>): Promise<number> => {
-    const before = counts.writtenCount;
-    await kv.transact(work);
-    return counts.writtenCount - before;
-  };
-  const cost = async (jobs: Jobs, number: number) => {
-    const first = { outcome: "pending", dueSec: DUE_SEC } as const;
-    const added = await writtenBy((tx) => add(tx, jobs, number, first));
-    let held: Parameters<Jobs["finish"]>[1] | undefined;
-    const accepted = await writtenBy(async (tx) => {
-      const wanted = { dueBySec: DUE_SEC, countMax: 1 };
-      const acceptance = await jobs.accept(tx, REPLICATION_JOB_TYPE, wanted);
-      if (acceptance.kind === "accepted") held = acceptance.held[0];
-    });
-    const data = encodeProgress(dataOf(number, "completed"));
-    const ended = await writtenBy(async (tx) => held && (await jobs.finish(tx, held, data)));
-    return [added, accepted, ended] as const;
-  };
-  const bare = await cost(new Jobs(node.runtime, JOBS_SUBSPACE), 1);
-  const indexed = await cost(node.jobs, 2);
-  expect(indexed.map((count, index) => count - (bare[index] as number))).toEqual([9, 0, 4]);
+test("a filter that cannot be read is asked for again after a pause, and the job goes on", async () => {
+  const node = await open({ config: LONG_PAUSES });
+  node.start();
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  await node.put("a", "doc", "{}");
+  await node.put("_replicator", "copy", '{"source":"a","target":"b","filter":"d/f"}');
+  await node.event("replication.ended");
+  const job = await jobOf(node, "copy");
+  expect(job?.data).toMatchObject({
+    state: "crashing",
+    errorCount: 1,
+    failure: { error: "filter_fetch_error" },
+  });
+  expect(job?.scheduledAtSec).toBeGreaterThan(Number(job?.data.lastUpdatedMs) / 1000);
+  const filters = { f: "function (doc) { return doc._id === 'doc'; }" };
+  await node.put("a", "_design/d", JSON.stringify({ filters }));
+  await node.replicator.commands.retry(String(job?.jobId), null);
+  await ended(node, "completed");
+  expect(Object.keys(await node.content("b"))).toEqual(["doc"]);
 });
