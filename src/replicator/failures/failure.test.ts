@@ -18,6 +18,8 @@ test.each<[unknown, FailureClass]>([
   [request("REQUEST_TIMEOUT"), "timeout"],
   [request("DEPTH_ZERO_SELF_SIGNED_CERT"), "tls"],
   [request("CERT_HAS_EXPIRED"), "tls"],
+  [request("HTTP_401"), "unauthorized"],
+  [request("HTTP_503"), "server_error"],
   [new EndpointError("unauthorized", ""), "unauthorized"],
   [new EndpointError("db_not_found", ""), "not_found"],
   [new EndpointError("max_backoff", ""), "rate_limited"],

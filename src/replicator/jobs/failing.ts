@@ -136,6 +136,9 @@ export function classOfStatus(status: number): FailureClass | undefined {
 
 /** What the system's word for a broken or refused connection says: the `cause` of HTTP_REQUEST_FAILED. */
 export function classOfNetworkError(cause: string): FailureClass {
+  // A login that got another answer.
+  const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
+  if (status !== undefined) return classOfStatus(Number(status)) ?? "other";
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") return "dns";
   if (/TIMEOUT$|^ETIMEDOUT$/.test(cause)) return "timeout";
   return TLS_ERROR.test(cause) ? "tls" : "unreachable";
