@@ -151,7 +151,8 @@ export class Rotation {
     this.#progress = { ...this.#progress, state: "waiting" };
     await runtime.clock.sleep(NODES_FOLLOW_MS, signal);
     this.#progress = { ...this.#progress, state: "checking" };
-    while ((await this.#pass(signal)) > 0);
+    // A node that has not learnt of the key yet seals with the former one: it gets time to.
+    while ((await this.#pass(signal)) > 0) await runtime.clock.sleep(FOLLOW_INTERVAL_MS, signal);
     const unneededIds = await this.#retireKeys();
     this.#progress = { ...this.#progress, state: "done", unneededIds };
     const { renewedCount } = this.#progress;
