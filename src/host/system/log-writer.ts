@@ -42,7 +42,9 @@ export function createLogWriter({
   const repeated = new RepeatedLines();
   return {
     event: (name: EventName, fields: object) => {
-      log.level = level();
+      const current = level();
+      // Setting it makes pino's functions again.
+      if (log.level !== current) log.level = current;
       const atMs = nowMs();
       for (const line of repeated.due(atMs)) log.warn(line.fields, line.name);
       if (WARNINGS.test(name)) {
