@@ -23,13 +23,15 @@ export function exitCodeOf(error: unknown): 1 | 2 {
   return isUsage ? 2 : 1;
 }
 
-/** Says on standard error, once for each sentence, that a request is repeated: a command that waits is not silent. */
+/** Says on standard error, once for each kind of failure, that a request is repeated: a command that waits is not silent. */
 export function retryReporter(): (failure: RetriedFailure) => void {
   const told = new Set<string>();
   return ({ error, status }) => {
+    const kind = error instanceof OperationalError ? `${error.code} ${error.details.cause}` : "";
+    const key = error === undefined ? String(status) : kind;
+    if (told.has(key)) return;
+    told.add(key);
     const sentence = error === undefined ? `a server answered ${status}` : describeError(error);
-    if (told.has(sentence)) return;
-    told.add(sentence);
     process.stderr.write(`tandem: ${sentence}; trying again\n`);
   };
 }
