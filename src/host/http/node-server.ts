@@ -15,6 +15,12 @@ import { certificateDepth } from "./certificate-depth.ts";
 /** Long `startkey`, `open_revs` and `atts_since` are in request lines; Node's own limit is 16 KiB. */
 const HEADER_BYTES_MAX = 65_536;
 
+/**
+ * Connections that wait for this process to accept them; Linux takes at most `net.core.somaxconn`. When there are more, it drops the
+ * last packet of their handshake: the client believes to be connected, and its request comes again after up to a minute.
+ */
+const BACKLOG_CONNECTIONS = 4096;
+
 /** How long answers that are under way may take when the server stops. */
 const CLOSE_MS_MAX = 3000;
 
@@ -166,7 +172,7 @@ function listen(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, bindAddress, () => {
+    server.listen({ port, host: bindAddress, backlog: BACKLOG_CONNECTIONS }, () => {
       server.off("error", reject);
       resolve();
     });

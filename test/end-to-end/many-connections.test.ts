@@ -1,0 +1,38 @@
+/** More clients that connect at once than a process accepts in one turn. Linux only: it reads /proc. */
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { afterAll, expect, test } from "vitest";
+import { Processes } from "../support/open-process.ts";
+
+const CLIENT_COUNT = 2_000;
+const SYSTEM_LIMIT = "/proc/sys/net/core/somaxconn";
+const areSoManyAllowed =
+  existsSync(SYSTEM_LIMIT) && Number(readFileSync(SYSTEM_LIMIT, "utf8")) >= CLIENT_COUNT;
+
+const processes = new Processes();
+const sockets: Socket[] = [];
+afterAll(async () => {
+  for (const socket of sockets) socket.destroy();
+  await processes.close();
+});
+
+test.skipIf(!areSoManyAllowed)(
+  "2,000 clients that come while a node is busy with something else are all connected",
+  async () => {
+    const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
+    node.child.kill("SIGSTOP");
+    try {
+      const connected = Array.from({ length: CLIENT_COUNT }, () => {
+        const socket = connect({ port: node.port, host: "127.0.0.1" });
+        sockets.push(socket);
+        return once(socket, "connect");
+      });
+      // A further connection would be tried again until the process goes on.
+      expect(await Promise.all(connected)).toHaveLength(CLIENT_COUNT);
+    } finally {
+      node.child.kill("SIGCONT");
+    }
+    expect((await node.call("GET", "/_up")).status).toBe(200);
+  },
+);
