@@ -33,7 +33,8 @@ export const KV_KEY_SHAPES: readonly KeyShape[] = [
 export class TransactionIds {
   readonly #clock: Runtime["clock"];
   readonly #random: Random;
-  #settled: Uint8Array[] = [];
+  /** Those that the next transaction clears come first. */
+  readonly #settled = new Set<Uint8Array>();
   #swept = false;
 
   constructor(runtime: Runtime) {
@@ -48,14 +49,14 @@ export class TransactionIds {
 
   /** Writes the id, and clears those of settled transactions. */
   write(tx: Transaction, id: Uint8Array): void {
-    const cleared = this.#settled.slice(0, CLEAR_COUNT_MAX);
+    const cleared = this.#nextSettled();
     for (const settled of cleared) tx.clear(settled);
     if (!this.#swept) {
       const endMs = Math.max(0, this.#clock.nowMs() - LIFETIME_MS);
       tx.clearRange({ begin: IDS.range().begin, end: IDS.pack([Math.floor(endMs)]) });
     }
     tx.afterCommit(() => {
-      this.#settled = this.#settled.filter((settled) => !cleared.includes(settled));
+      for (const settled of cleared) this.#settled.delete(settled);
       this.#swept = true;
     });
     const stamp = Versionstamp.incomplete();
@@ -69,6 +70,20 @@ export class TransactionIds {
 
   /** It is known what became of the transaction. */
   settle(id: Uint8Array): void {
-    this.#settled.push(id);
+    this.#settled.add(id);
+  }
+
+  /** They go to the end, so that transactions under way at the same time clear others; a commit removes them. */
+  #nextSettled(): Uint8Array[] {
+    const next: Uint8Array[] = [];
+    for (const settled of this.#settled) {
+      if (next.length === CLEAR_COUNT_MAX) break;
+      next.push(settled);
+    }
+    for (const settled of next) {
+      this.#settled.delete(settled);
+      this.#settled.add(settled);
+    }
+    return next;
   }
 }

@@ -73,6 +73,23 @@ test("transaction ids do not pile up", async () => {
   expect(page.entries.length).toBeLessThanOrEqual(2);
 });
 
+test("transactions under way at once clear different ids of settled ones", async () => {
+  const { kvs } = openNodes(32, {});
+  const [kv] = kvs as [KeyValueStore];
+  const atOnce = 500;
+  for (let round = 0; round < 5; round++) {
+    const numbers = Array.from({ length: atOnce }, (_, number) => number);
+    await Promise.all(
+      numbers.map((number) =>
+        kv.transact(async (tx) => put(tx, `a${number}`, String(round)), { whenUnknown: "check" }),
+      ),
+    );
+  }
+  const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
+  const page = await kv.read((tx) => tx.getRangePage(ids));
+  expect(page.entries.length).toBeLessThanOrEqual(atOnce);
+});
+
 test("the same seed fails the same way, another one differently", async () => {
   const trace = async (seed: number): Promise<string> => {
     const { kvs, events } = openNodes(seed, FAULTS);
