@@ -44,6 +44,8 @@ export type { StaticFile, StaticFiles } from "./http/static-files.ts";
 export type { BudgetRoutesParts } from "./replication/budgets.ts";
 export { budgetRoutes } from "./replication/budgets.ts";
 export { credentialsRoutes } from "./replication/credentials.ts";
+export type { EventsParts } from "./replication/events.ts";
+export { eventRoutes } from "./replication/events.ts";
 export { failureRoutes } from "./replication/failures.ts";
 export type { FindJobParts } from "./replication/find-job.ts";
 export type { JobsParts } from "./replication/jobs.ts";

@@ -1,5 +1,5 @@
 /** The server's JSON about jobs, for people. */
-import { table } from "./table.ts";
+import { printable, table } from "./table.ts";
 
 interface JobView {
   readonly id: string;
@@ -62,6 +62,22 @@ export function printJobs(answer: unknown): string {
   const found = total === null ? "" : `${total} in all. `;
   const more = bookmark === null ? "" : `${found}More: --bookmark '${bookmark}'\n`;
   return `${table([["JOB", "STATE", "FROM → TO", "ERROR"], ...rows])}${more}`;
+}
+
+interface EventView {
+  readonly time: string;
+  readonly id: string;
+  readonly changes: readonly string[];
+  readonly job: JobView | null;
+}
+
+/** A line for an event; `gap`: some were forgotten before they were told. */
+export function printEvent(event: string | undefined, data: unknown): string {
+  if (event !== "job") return "some events were missed: look at tandem jobs list\n";
+  const { time, id, changes, job } = data as EventView;
+  const name = job === null ? id : nameOf(job);
+  const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
+  return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
 }
 
 /** Also of a job that runs again. */

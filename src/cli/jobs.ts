@@ -1,8 +1,9 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
 import { WrongUse } from "./describe-error.ts";
-import { printFailures, printJob, printJobs } from "./job-output.ts";
+import { printEvent, printFailures, printJob, printJobs } from "./job-output.ts";
 import { askServer, type Printer, type Server, withServer } from "./server-client.ts";
+import { followServer } from "./server-feed.ts";
 
 /** The filters of the API, and what each compares. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
@@ -46,6 +47,12 @@ export function addJobsCommand(program: Command): void {
         return [answer, printJobs];
       }),
     );
+  withFilters(define("watch", "what happens to jobs, as it happens, until interrupted")).action(
+    (flags: Flags) =>
+      followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
+        flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
+      ),
+  );
   define("show <id>", "one job: by its id, or as DATABASE/DOCUMENT").action(
     (id: string, flags: Flags) =>
       askServer(flags, async (server) => [await server.ask("GET", jobPath(id)), printJob]),

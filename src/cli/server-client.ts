@@ -62,7 +62,8 @@ export async function askServer(
   }
 }
 
-async function headersFor(url: URL): Promise<Readonly<Record<string, string>>> {
+/** Of a request for JSON, with the credentials of who asks. */
+export async function headersFor(url: URL): Promise<Readonly<Record<string, string>>> {
   const credentials = await findCredentials(url, systemCredentialSources());
   const plain = { accept: "application/json", "content-type": "application/json" };
   if (credentials === undefined) return plain;
@@ -70,7 +71,8 @@ async function headersFor(url: URL): Promise<Readonly<Record<string, string>>> {
   return { ...plain, authorization: `Basic ${pair}` };
 }
 
-function answerOf(status: number, text: string): unknown {
+/** What the server answered; throws what it says when that is an error. */
+export function answerOf(status: number, text: string): unknown {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
@@ -84,7 +86,8 @@ function answerOf(status: number, text: string): unknown {
   throw new Error(`${status} ${error}: ${reason}${hint}`);
 }
 
-function parseServer(url: string): URL {
+/** Throws a WrongUse for what is no address of a server. */
+export function parseServer(url: string): URL {
   if (!URL.canParse(url) || !/^https?:/.test(url)) {
     throw new WrongUse(`--server ${maskCredentials(url)}: expected http://HOST:PORT`);
   }

@@ -1,5 +1,11 @@
+/** Names and errors come from others: without what would steer the terminal (C0, C1 and bidirectional controls). */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+}
+
 /** A table for a terminal: columns as wide as their longest cell. */
-export function table(rows: readonly (readonly string[])[]): string {
+export function table(given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(printable));
   const widths: number[] = [];
   for (const row of rows) {
     for (const [column, cell] of row.entries()) {

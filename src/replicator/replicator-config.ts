@@ -63,6 +63,8 @@ export interface ReplicatorConfig {
   readonly transientJobAgeSecMax: number;
   /** `abandoned_max_age_sec`: how long failures and our own checkpoints are kept when their last job is gone. */
   readonly abandonedSecMax: number;
+  /** `event_max_age_sec`: for how long who follows events may be away without missing one. */
+  readonly eventAgeSecMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
   /** `[replicator.shares]`: by the name of a `_replicator` database, or of a user for transient jobs; 100 where none is given. */
@@ -115,6 +117,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   activityTimeoutSec: 61,
   transientJobAgeSecMax: 86_400,
   abandonedSecMax: 30 * 86_400,
+  eventAgeSecMax: 900,
   fairShare: FAIR_SHARE_DEFAULT,
   shares: new Map(),
   stallTimeoutSec: 120,

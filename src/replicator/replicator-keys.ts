@@ -1,5 +1,12 @@
 /** The keys of the replicator itself, under its own subspace. */
-import type { Key, KeyRange, KeyShape, Subspace } from "../kv/index.ts";
+import {
+  type Key,
+  type KeyRange,
+  type KeyShape,
+  type Subspace,
+  Versionstamp,
+  type VersionstampedBytes,
+} from "../kv/index.ts";
 
 const REPLICATION_ID = 1;
 const FAILURE = 2;
@@ -21,6 +28,9 @@ const JOB_STATUS = 17;
 const STATUS_ROW = 18;
 const STATUS_COUNT = 19;
 const STATUS_INDEX = 20;
+const EVENT = 25;
+const LAST_EVENT = 26;
+const FORGOTTEN_EVENT = 27;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -122,6 +132,21 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(20)",
     value: "(1, jobId)",
     note: "the index of 17 to 19 is built for jobs up to this one; null: for all",
+  },
+  {
+    key: "(25, versionstamp)",
+    value: "(1, timeMs, jobId, changes, status)",
+    note: "what happened to a job, and its status before (17), or null; forgotten after a while",
+  },
+  {
+    key: "(26)",
+    value: "versionstamp, 12 bytes",
+    note: "the newest row of 25; watched by who follows events",
+  },
+  {
+    key: "(27)",
+    value: "versionstamp, 12 bytes",
+    note: "the newest row of 25 that was forgotten",
   },
 ];
 
@@ -342,5 +367,30 @@ export class ReplicatorKeys {
 
   statusIndex(): Key {
     return this.#replicator.pack([STATUS_INDEX]);
+  }
+
+  newEvent(userVersion: number): VersionstampedBytes {
+    return this.#replicator.packVersionstamped([EVENT, Versionstamp.incomplete(userVersion)]);
+  }
+
+  event(versionstamp: Versionstamp): Key {
+    return this.#replicator.pack([EVENT, versionstamp]);
+  }
+
+  events(): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([EVENT]);
+  }
+
+  /** The versionstamp in a key of `event`. */
+  eventStamp(key: Key): Versionstamp {
+    return this.#replicator.unpack(key)[1] as Versionstamp;
+  }
+
+  lastEvent(): Key {
+    return this.#replicator.pack([LAST_EVENT]);
+  }
+
+  forgottenEvent(): Key {
+    return this.#replicator.pack([FORGOTTEN_EVENT]);
   }
 }

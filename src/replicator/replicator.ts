@@ -15,6 +15,8 @@ import type { ReplicationFailure } from "./jobs/failing.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import { hasEnded, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
+import type { JobEventLog } from "./jobs/job-event-log.ts";
+import { JobEvents } from "./jobs/job-events.ts";
 import type { JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
@@ -63,6 +65,7 @@ export interface ReplicatorParts {
   readonly failureLists: FailureLists;
   readonly controls: JobControls;
   readonly index: JobIndex;
+  readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
   readonly databases: DatabaseRegistry;
   readonly ids: ReplicationIdContext;
@@ -76,6 +79,8 @@ export class Replicator {
   readonly commands: JobCommands;
   /** Jobs in pages, by what is asked for. */
   readonly lists: JobLists;
+  /** What happens to jobs, for those who follow it. */
+  readonly events: JobEvents;
   /** Gives many jobs other credentials. */
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
@@ -87,6 +92,7 @@ export class Replicator {
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
     this.lists = new JobLists(parts);
+    this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.credentials = new CredentialReplacements(parts);
   }
 
@@ -244,9 +250,18 @@ export class Replicator {
 
   /** Forgets what is too old to be asked for. Now and then, on any node. */
   async cleanUp(): Promise<void> {
+    await this.#forgetEvents();
     await this.removeOldTransients();
     await this.repairIndex();
     await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
+  }
+
+  async #forgetEvents(): Promise<void> {
+    const { kv, events, runtime, config } = this.#parts;
+    const olderThanMs = runtime.clock.nowMs() - config.eventAgeSecMax * 1000;
+    const forget = () =>
+      kv.transact((tx) => events.forget(tx, olderThanMs), { whenUnknown: "retry" });
+    while (await forget());
   }
 
   /** Compares the index of jobs with the jobs, for what nodes of older versions change beside us. */

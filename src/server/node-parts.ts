@@ -15,6 +15,7 @@ import {
   type EndpointsParts,
   FailureLists,
   JobControls,
+  JobEventLog,
   JobIndex,
   Outages,
   OwnCheckpoints,
@@ -61,12 +62,13 @@ export function joinNodeParts({
   failuresMax,
 }: NodePartsOptions) {
   const subspace = SUBSPACES.replicator;
-  const index = new JobIndex(subspace);
+  const events = new JobEventLog(runtime.clock, subspace);
+  const index = new JobIndex(subspace, events);
   jobs.setObserver(REPLICATION_JOB_TYPE, index);
   const ownership = new ReplicationOwnership(subspace, jobs);
   const controls = new JobControls(subspace);
   const budgets = new Budgets({ runtime, kv, subspace });
-  const failureLists = new FailureLists(subspace, runtime.digests, failuresMax);
+  const failureLists = new FailureLists(subspace, runtime.digests, index, failuresMax);
   const owned = { runtime, kv, jobs, ownership, controls };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
@@ -77,11 +79,12 @@ export function joinNodeParts({
     ...(securityDefault === undefined ? {} : { securityDefault }),
   });
   const attachments = new AttachmentStore({ runtime, kv });
-  const abandoned = new AbandonedReplications(runtime, kv, subspace);
+  const abandoned = new AbandonedReplications(runtime, kv, subspace, index);
   const replicator = new Replicator({
     ...owned,
     subspace,
     index,
+    events,
     failureLists,
     abandoned,
     databases,
@@ -93,6 +96,7 @@ export function joinNodeParts({
     ...owned,
     cleanUp,
     index,
+    events,
     ids,
     config,
     budgets,

@@ -269,6 +269,7 @@ function ownRoutes(node: AssembledNode) {
   const { configuration, nodeName } = config;
   const { jobs, databases, replicator, budgets } = parts;
   return routes({
+    runtime,
     kv,
     jobs,
     databases,

@@ -3,8 +3,9 @@ import {
   type BudgetRoutesParts,
   budgetRoutes,
   credentialsRoutes,
+  type EventsParts,
+  eventRoutes,
   failureRoutes,
-  type JobsParts,
   jobRoutes,
   type NodeConfiguration,
   type NodeMetrics,
@@ -27,7 +28,7 @@ export function routes(
   parts: SchedulerParts &
     WorkersParts &
     BudgetRoutesParts &
-    JobsParts & {
+    EventsParts & {
       readonly authentication: Authentication;
       readonly cookies: SessionCookies;
       readonly configuration: NodeConfiguration;
@@ -46,6 +47,7 @@ export function routes(
     ...workersRoutes(parts),
     ...failureRoutes(parts),
     ...jobRoutes(parts),
+    ...eventRoutes(parts),
     ...credentialsRoutes(parts),
     ...budgetRoutes(parts),
     ...sessionRoutes({

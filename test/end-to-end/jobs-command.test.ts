@@ -1,5 +1,7 @@
 /** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, as their user sees them. */
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -169,4 +171,24 @@ test.each([
   ["POST", "/_tandem/jobs/_replicator%2Ffollow/_start_from", { since: 0 }, 200, { ok: true }],
 ])("%s %s %j answers %i", async (method, path, body, status, expected) => {
   expect(await ask(method, path, body)).toEqual({ status, body: expected });
+});
+
+test("what happens to jobs is told as it happens, also after the server was away", async () => {
+  const child = spawn(process.execPath, [MAIN, "jobs", "watch", "--paused", "--server", server]);
+  const ended = once(child, "exit");
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
+  const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
+  const told = async (change: string) =>
+    expect((await lines.next()).value).toMatch(new RegExp(`^2.*Z  ${change} +_replicator/follow$`));
+  expect((await errors.next()).value).toBe("tandem: watching");
+  await decide("pause");
+  await told("paused");
+  await node.stop();
+  expect((await errors.next()).value).toMatch(/connecting again$/);
+  node = await processes.open({ directory, port: node.port, environment: ADMIN });
+  await decide("resume");
+  await told("resumed");
+  child.kill("SIGINT");
+  expect(await ended).toEqual([0, null]);
 });

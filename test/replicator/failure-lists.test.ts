@@ -33,8 +33,8 @@ function refused(id: string, more: Partial<DocumentFailure> = {}): DocumentFailu
 }
 
 test("a failure keeps its first time and counts its tries, whatever its id is", async () => {
-  const { kv, runtime } = await open();
-  const lists = new FailureLists(SPACE, runtime.digests);
+  const { kv, runtime, index } = await open();
+  const lists = new FailureLists(SPACE, runtime.digests, index);
   const odd = ["", "a/b", "\ud800", "\ud801", "é".repeat(3000), `${"é".repeat(3000)}x`];
   for (const nowMs of [1000, 2000]) {
     const failed = odd.map((id) => refused(id));
@@ -53,8 +53,8 @@ test("a failure keeps its first time and counts its tries, whatever its id is", 
 });
 
 test("failures are counted by kind, and a change of the reason moves the count", async () => {
-  const { kv, runtime } = await open();
-  const lists = new FailureLists(SPACE, runtime.digests);
+  const { kv, runtime, index } = await open();
+  const lists = new FailureLists(SPACE, runtime.digests, index);
   const change = (failed: readonly DocumentFailure[]) =>
     kv.transact((tx) => lists.change(tx, BASE_ID, { failed, arrived: [], nowMs: 1000 }));
   await change([refused("a"), refused("b"), refused("c", { status: undefined, error: "odd\n" })]);
@@ -68,8 +68,8 @@ test("failures are counted by kind, and a change of the reason moves the count",
 });
 
 test("a list that would grow too long stays as it is, and says why", async () => {
-  const { kv, runtime } = await open();
-  const lists = new FailureLists(SPACE, runtime.digests, 2);
+  const { kv, runtime, index } = await open();
+  const lists = new FailureLists(SPACE, runtime.digests, index, 2);
   const change = (...ids: string[]) =>
     kv.transact((tx) =>
       lists.change(tx, BASE_ID, {
@@ -92,8 +92,8 @@ test("a list that would grow too long stays as it is, and says why", async () =>
 });
 
 test("a job that was taken away lists nothing, and so may not pass anything", async () => {
-  const { kv, runtime } = await open();
-  const lists = new FailureLists(SPACE, runtime.digests);
+  const { kv, runtime, index } = await open();
+  const lists = new FailureLists(SPACE, runtime.digests, index);
   let held = true;
   const log = await StoredRunFailures.open({
     runtime,
@@ -121,7 +121,7 @@ test("what a removed job left behind is kept, then forgotten, and then looked fo
     config: { copyLimits: limits, transientJobAgeSecMax: 0, abandonedSecMax: 0 },
   });
   nodes.push(node);
-  const lists = new FailureLists(SUBSPACES.replicator, node.runtime.digests);
+  const lists = new FailureLists(SUBSPACES.replicator, node.runtime.digests, node.index);
   node.start();
   await node.createDatabase("a");
   for (const id of ["one", "two", "three"]) await node.put("a", id, "{}");

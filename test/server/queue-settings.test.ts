@@ -3,7 +3,12 @@ import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
-import { JobIndex, REPLICATION_JOB_TYPE, Replicator } from "../../src/replicator/index.ts";
+import {
+  JobEventLog,
+  JobIndex,
+  REPLICATION_JOB_TYPE,
+  Replicator,
+} from "../../src/replicator/index.ts";
 import { Configuration } from "../../src/server/settings/configuration.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
 import { QueueSettings } from "../../src/server/settings/queue-settings.ts";
@@ -50,7 +55,8 @@ test("a change takes effect on the queue", async () => {
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
   const configuration = open("[replicator.shares]\nbob = 50");
   const config = replicatorConfig(configuration);
-  const index = new JobIndex(Subspace.fromTuple(["replicator"]));
+  const subspace = Subspace.fromTuple(["replicator"]);
+  const index = new JobIndex(subspace, new JobEventLog(runtime.clock, subspace));
   const replicator = new Replicator({ runtime, kv, jobs, config, index } as never);
   const stopping = new AbortController();
   const updater = new QueueSettings(configuration, replicator).run(stopping.signal);

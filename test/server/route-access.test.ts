@@ -139,6 +139,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_scheduler/jobs/{id...}",
       "GET /_tandem/budgets",
       "GET /_tandem/budgets/{name}",
+      "GET /_tandem/events",
       "GET /_tandem/jobs",
       "GET /_tandem/jobs/{id}",
       "GET /_tandem/jobs/{id}/failures",

@@ -35,7 +35,7 @@ export async function openNode({
   });
   const runtime = runtimeOver(system);
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const { endpoints, jobs, databases, attachments, replicator, scheduler, ...services } =
+  const { endpoints, jobs, index, databases, attachments, replicator, scheduler, ...services } =
     composeNode({
       runtime,
       kv,
@@ -53,6 +53,7 @@ export async function openNode({
     databases,
     attachments,
     endpoints,
+    index,
     replicator,
     events,
     start(): void {

@@ -57,6 +57,12 @@ export function pageOf(call: Call): AskedPage {
   return { ...asked, order, descending, after, skip, limit };
 }
 
+/** Of a feed of events; its other parameters are `known`. Throws a ProtocolError 400. */
+export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter {
+  refuseUnknown(call, [...FILTERS, ...known]);
+  return filterOf(call);
+}
+
 /** Of a command for several jobs: all of them only if that is said. Throws a ProtocolError 400. */
 export function commandFilterOf(call: Call): AskedFilter {
   refuseUnknown(call, [...FILTERS, "all"]);

@@ -60,19 +60,19 @@ export function jobRoutes(parts: JobsParts): readonly Route[] {
 async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const asked = pageOf(call);
   const { order, descending, after, skip, limit } = asked;
-  const filter = await resolved(parts, asked);
+  const filter = await resolvedFilter(parts, asked);
   const page = { filter, order, descending, after, skip, limit };
   const { entries, total, next } = await parts.replicator.lists.page(page);
   return json(200, {
     total_rows: total ?? null,
     offset: total === undefined ? skip : Math.min(skip, total),
     bookmark: bookmarkOf(asked, next),
-    jobs: await views(parts, entries),
+    jobs: await jobRows(parts, entries),
   });
 }
 
 /** With the uuid of the database that was named; that of none where there is no such database, and so no job. */
-async function resolved(
+export async function resolvedFilter(
   { kv, databases }: JobsParts,
   { filter, database: name }: AskedFilter,
 ): Promise<JobFilter> {
@@ -95,7 +95,7 @@ async function uuidOfDatabase(
 }
 
 async function showJob(parts: JobsParts, call: Call): Promise<ApiResponse> {
-  const [view] = await views(parts, [await findJob(parts, call)]);
+  const [view] = await jobRows(parts, [await findJob(parts, call)]);
   return json(200, view);
 }
 
@@ -124,7 +124,7 @@ async function forAll(
   call: Call,
   change: (entry: JobEntry) => Promise<boolean>,
 ): Promise<ApiResponse> {
-  const filter = await resolved(parts, commandFilterOf(call));
+  const filter = await resolvedFilter(parts, commandFilterOf(call));
   let matchedCount = 0;
   let changedCount = 0;
   for await (const entry of parts.replicator.lists.all(filter)) {
@@ -160,7 +160,8 @@ function answer(outcome: CommandOutcome): ApiResponse {
   }
 }
 
-async function views({ replicator, shownUrl }: JobsParts, entries: readonly JobEntry[]) {
+/** Rows of `GET /_tandem/jobs`. */
+export async function jobRows({ replicator, shownUrl }: JobsParts, entries: readonly JobEntry[]) {
   const controls = await replicator.commands.controls(entries.map(({ jobId }) => jobId));
   const leftBehind = await Promise.all(entries.map((entry) => replicator.failures.total(entry)));
   return entries.map((entry, index) => {

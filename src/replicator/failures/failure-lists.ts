@@ -15,7 +15,7 @@ import {
   type Transaction,
 } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
-import { JobIndex } from "../jobs/job-index.ts";
+import type { JobIndex } from "../jobs/job-index.ts";
 import { type FailureKind, ReplicatorKeys } from "../replicator-keys.ts";
 import {
   decodeCount,
@@ -59,11 +59,11 @@ export class FailureLists {
   readonly #countMax: number;
   readonly #index: JobIndex;
 
-  constructor(subspace: Subspace, digests: Digests, countMax = FAILURES_MAX) {
+  constructor(subspace: Subspace, digests: Digests, index: JobIndex, countMax = FAILURES_MAX) {
     this.#keys = new ReplicatorKeys(subspace);
     this.#digests = digests;
     this.#countMax = countMax;
-    this.#index = new JobIndex(subspace);
+    this.#index = index;
   }
 
   /** Takes `arrived` off the list and puts `failed` on it. Throws an EndpointError when it would grow too long. */

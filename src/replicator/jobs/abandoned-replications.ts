@@ -16,7 +16,7 @@ import {
   unpackTuple,
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import { JobIndex } from "./job-index.ts";
+import type { JobIndex } from "./job-index.ts";
 
 /** Marks looked at in one transaction. */
 const PAGE_ROWS_MAX = 50;
@@ -27,11 +27,16 @@ export class AbandonedReplications {
   readonly #keys: ReplicatorKeys;
   readonly #index: JobIndex;
 
-  constructor(runtime: Pick<Runtime, "clock">, kv: KeyValueStore, subspace: Subspace) {
+  constructor(
+    runtime: Pick<Runtime, "clock">,
+    kv: KeyValueStore,
+    subspace: Subspace,
+    index: JobIndex,
+  ) {
     this.#runtime = runtime;
     this.#kv = kv;
     this.#keys = new ReplicatorKeys(subspace);
-    this.#index = new JobIndex(subspace);
+    this.#index = index;
   }
 
   /** Looks at every mark once; forgets what was abandoned for so long. */

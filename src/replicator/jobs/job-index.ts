@@ -20,6 +20,7 @@ import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationJobData, unreadableJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
+import type { JobEventLog } from "./job-event-log.ts";
 import {
   askedRows,
   askedStatus,
@@ -52,26 +53,28 @@ interface RepairedPage {
 
 export class JobIndex implements JobObserver {
   readonly #keys: ReplicatorKeys;
+  readonly #events: JobEventLog;
 
-  constructor(subspace: Subspace) {
+  constructor(subspace: Subspace, events: JobEventLog) {
     this.#keys = new ReplicatorKeys(subspace);
+    this.#events = events;
   }
 
   async changed(tx: Transaction, { id }: JobName, change: JobChange): Promise<void> {
     const stored = await this.#stored(tx, id);
     const before = stored?.status;
     if (change.facts === undefined) {
-      this.#replace(tx, id, stored, undefined);
+      this.#change(tx, id, stored, undefined);
       return;
     }
     const { data, request, facts } = change;
     if (before !== undefined && data === undefined && request === undefined) {
-      this.#replace(tx, id, stored, withFacts(before, facts));
+      this.#change(tx, id, stored, withFacts(before, facts));
       return;
     }
     if (before === undefined || request !== undefined) {
       const job = readable(await change.load());
-      this.#replace(tx, id, stored, await this.#statusOf(tx, facts, job));
+      this.#change(tx, id, stored, await this.#statusOf(tx, facts, job));
       return;
     }
     // A sign of life: what was asked for is what it was.
@@ -80,7 +83,7 @@ export class JobIndex implements JobObserver {
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    this.#replace(tx, id, stored, jobStatus(facts, job, before, hasLeftBehind));
+    this.#change(tx, id, stored, jobStatus(facts, job, before, hasLeftBehind));
   }
 
   async #stored(tx: ReadTransaction, jobId: string): Promise<StoredStatus | undefined> {
@@ -99,7 +102,7 @@ export class JobIndex implements JobObserver {
     for (const id of ids) {
       const stored = await this.#stored(tx, id);
       if (stored === undefined || baseIdOf(stored.status.replicationId) !== baseId) continue;
-      this.#replace(tx, id, stored, { ...stored.status, hasLeftBehind });
+      this.#change(tx, id, stored, { ...stored.status, hasLeftBehind });
     }
   }
 
@@ -190,15 +193,27 @@ export class JobIndex implements JobObserver {
     return page.entries.length > 0;
   }
 
-  #replace(
+  /** Something happened to the job. */
+  #change(
     tx: Transaction,
     jobId: string,
     stored: StoredStatus | undefined,
     after: JobStatus | undefined,
   ): void {
+    const isChanged = this.#replace(tx, jobId, stored, after);
+    if (isChanged) this.#events.noteStatus(tx, jobId, stored?.status, after);
+  }
+
+  /** Returns whether anything is different now. */
+  #replace(
+    tx: Transaction,
+    jobId: string,
+    stored: StoredStatus | undefined,
+    after: JobStatus | undefined,
+  ): boolean {
     const before = stored?.status;
     const value = after && encodeStatus(after);
-    if (isSame(stored?.value, value)) return;
+    if (isSame(stored?.value, value)) return false;
     const key = this.#keys.jobStatus(jobId);
     if (value === undefined) tx.clear(key);
     else tx.set(key, value);
@@ -208,6 +223,7 @@ export class JobIndex implements JobObserver {
     for (const row of come) if (!isAmong(gone, row)) this.#add(tx, jobId, row);
     if (before === undefined) this.#count(tx, counterOfDatabase(jobId), 1n);
     if (after === undefined) this.#count(tx, counterOfDatabase(jobId), -1n);
+    return true;
   }
 
   #add(tx: Transaction, jobId: string, row: StatusRow): void {

@@ -24,7 +24,7 @@ import {
   type JobOrder,
   type JobPosition,
 } from "./job-list-plan.ts";
-import { decodeStatus } from "./job-status.ts";
+import { decodeStatus, type JobStatus } from "./job-status.ts";
 import type { JobEntry } from "./job-views.ts";
 
 /** Rows read in one transaction. */
@@ -48,6 +48,11 @@ export interface JobPage {
   readonly total: number | undefined;
   /** Where the next page begins; undefined behind the last. */
   readonly next: JobPosition | undefined;
+}
+
+export interface FoundJob {
+  readonly entry: JobEntry;
+  readonly status: JobStatus;
 }
 
 interface Row {
@@ -121,6 +126,25 @@ export class JobLists {
         return { entries, total: known, next: isEnough ? next : position };
       }
     }
+  }
+
+  /** Those of these jobs that are there, with what they are found by. */
+  async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
+    return this.#parts.kv.read(async (tx) => {
+      const keys = jobIds.map((id) => this.#keys.jobStatus(id));
+      const statuses = await tx.snapshot.getMany(keys);
+      const rows = jobIds.map(
+        (id, index): Row => ({ position: [null, id], key: keys[index] as Key }),
+      );
+      const entries = new Map((await this.#entries(tx, rows)).map((entry) => [entry.jobId, entry]));
+      return new Map(
+        jobIds.flatMap((id, index) => {
+          const [entry, status] = [entries.get(id), statuses[index]];
+          const isThere = entry !== undefined && status !== undefined;
+          return isThere ? [[id, { entry, status: decodeStatus(status) }] as const] : [];
+        }),
+      );
+    });
   }
 
   /** Every job that matches, page by page; what is done to the jobs of a page does not disturb the next one. */

@@ -23,6 +23,7 @@ import {
   withChangesPending,
 } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
+import type { JobEventLog } from "../jobs/job-event-log.ts";
 import type { Outages } from "../jobs/outages.ts";
 import { penaltySec } from "../jobs/penalty.ts";
 import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
@@ -42,6 +43,7 @@ export interface HeldReplicationParts {
   readonly failureLists: FailureLists;
   readonly controls: JobControls;
   readonly outages: Outages;
+  readonly events: JobEventLog;
   readonly config: ReplicatorConfig;
 }
 
@@ -118,7 +120,7 @@ export class HeldReplication {
 
   /** Notes that the run begins, unless another job owns the replication. */
   async begin(replicationId: string): Promise<Claim> {
-    const { runtime, kv, ownership, config } = this.parts;
+    const { runtime, kv, ownership, events, config } = this.parts;
     const before = this.#data;
     const { historyLengthMax } = config;
     const begun = started(before, replicationId, {
@@ -135,6 +137,7 @@ export class HeldReplication {
       const claimed = await ownership.claim(tx, replicationId, job);
       if (claimed.kind === "owner") {
         await this.#write(tx, begun);
+        events.noteRun(tx, this.held.id, [{ type: "started" }]);
         if (!hasEnded(before.state)) await this.#clearDocumentState(tx);
       }
       return claimed;
@@ -226,7 +229,7 @@ export class HeldReplication {
    * alone found it, which it then is again.
    */
   async end(ending: RunEnding, before: ReplicationJobData = this.#data): Promise<void> {
-    const { runtime, kv, jobs, config, outages } = this.parts;
+    const { runtime, kv, jobs, config, events, outages } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -245,6 +248,7 @@ export class HeldReplication {
         await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
       }
       await jobs.finish(tx, this.held, encodeProgress(data), this.#requestToStore);
+      events.noteRun(tx, this.held.id, fate.events);
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
     });

@@ -51,6 +51,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, 0),
   abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, 0),
+  eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, 0),
   stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec),
   connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs),
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax),

@@ -1,0 +1,105 @@
+/**
+ * `GET /_tandem/events`: what happens to jobs, as server-sent events (WHATWG HTML, "Server-sent events"). A client that comes back with
+ * the id of the last event it has seen misses none, as long as it was not away for longer than `event_max_age_sec`; then it is told so.
+ * CouchDB has no counterpart.
+ */
+import { errorCode, type Runtime } from "../../base/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import type { FollowedEvent, JobEntry, JobFilter } from "../../replicator/index.ts";
+import { isoTime } from "../../replicator/index.ts";
+import { waitFor } from "../changes/feed-wait.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
+import { streamedJson } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { feedFilterOf } from "./job-query.ts";
+import { type JobsParts, jobRows, resolvedFilter } from "./jobs.ts";
+
+export interface EventsParts extends JobsParts {
+  readonly runtime: Pick<Runtime, "clock">;
+}
+
+/** So that proxies do not take the feed for dead. */
+const HEARTBEAT_MS_DEFAULT = 30_000;
+/** How soon a browser connects again. */
+const RETRY_MS = 1000;
+const HEARTBEAT = ":\n\n";
+const HEADERS = { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" };
+
+export function eventRoutes(parts: EventsParts): readonly Route[] {
+  return [defineRoute("GET", "/_tandem/events", (call) => follow(parts, call))];
+}
+
+async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
+  const { query, headers } = call.request;
+  const asked = feedFilterOf(call, ["since", "heartbeat"]);
+  const heartbeatMs = integerParameter(call, "heartbeat") ?? HEARTBEAT_MS_DEFAULT;
+  if (heartbeatMs === 0) throw badRequest("heartbeat: expected a number of milliseconds above 0");
+  const filter = await resolvedFilter(parts, asked);
+  // What a browser says that connects again counts before the URL, which it repeats.
+  const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
+  const { events } = parts.replicator;
+  const after = since === "now" ? await events.lastId() : since;
+  try {
+    await events.page(after, filter);
+  } catch (error) {
+    if (errorCode(error) !== "REPLICATOR_EVENT_INVALID") throw error;
+    throw badRequest(`since: expected now, or the id of an event, and not ${since.slice(0, 100)}`);
+  }
+  return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs }), HEADERS);
+}
+
+interface Followed {
+  readonly filter: JobFilter;
+  readonly after: string;
+  readonly heartbeatMs: number;
+}
+
+async function* feed(
+  parts: EventsParts,
+  call: Call,
+  { filter, after, heartbeatMs }: Followed,
+): AsyncGenerator<string, void, undefined> {
+  const { replicator, runtime } = parts;
+  const { signal } = call.request;
+  const wait = { clock: runtime.clock, signal, heartbeatMs, heartbeat: HEARTBEAT };
+  // So that a client knows where to go on before anything has happened.
+  yield `retry: ${RETRY_MS}\n${message("position", after, {})}`;
+  let position = after;
+  while (!signal.aborted) {
+    const { events, next, isGap } = await replicator.events.page(position, filter);
+    if (isGap) yield message("gap", next ?? position, { since: position });
+    yield* await messages(parts, events);
+    if (next !== undefined) {
+      position = next;
+      continue;
+    }
+    const seen = position;
+    const changed = async (waiting: AbortSignal) => {
+      await replicator.events.next(seen, waiting);
+      return "changed" as const;
+    };
+    if ((yield* waitFor(changed, { ...wait, timeoutMs: undefined })) !== "changed") return;
+  }
+}
+
+async function messages(
+  parts: EventsParts,
+  events: readonly FollowedEvent[],
+): Promise<readonly string[]> {
+  const entries = new Map<string, JobEntry>();
+  for (const { jobId, entry } of events) if (entry !== undefined) entries.set(jobId, entry);
+  const rows = await jobRows(parts, [...entries.values()]);
+  const rowOf = new Map([...entries.keys()].map((jobId, index) => [jobId, rows[index]]));
+  return events.map(({ id, timeMs, jobId, changes, before, entry, isMatch }) => {
+    const shownId = (entry?.data ?? before)?.replicationId ?? jobId;
+    const job = rowOf.get(jobId) ?? null;
+    const data = { time: isoTime(timeMs), id: shownId, changes, matches: isMatch, job };
+    return message("job", id, data);
+  });
+}
+
+function message(event: string, id: string, data: Readonly<Record<string, unknown>>): string {
+  return `event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
+}

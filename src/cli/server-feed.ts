@@ -1,0 +1,74 @@
+/** Follows a feed of server-sent events of a server: `tandem jobs watch`. */
+import { setTimeout as pause } from "node:timers/promises";
+import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { openUndiciFetch } from "../host/index.ts";
+import { type Fetch, readText } from "../http-client/index.ts";
+import { describeError, reportError } from "./describe-error.ts";
+import { answerOf, headersFor, parseServer, type ServerFlags } from "./server-client.ts";
+
+/** The server sends a sign of life twice as often. */
+const SILENCE_MS_MAX = 60_000;
+const RECONNECT_MS = 1000;
+
+/**
+ * Prints what the feed tells, until the command is interrupted. A lost connection is opened again, and goes on behind the last event;
+ * one that never was ends with the error.
+ */
+export async function followServer(
+  { server }: ServerFlags,
+  path: string,
+  print: (message: EventSourceMessage) => string,
+): Promise<void> {
+  const undici = openUndiciFetch();
+  const stopping = new AbortController();
+  const stop = (): void => stopping.abort();
+  process.once("SIGINT", stop).once("SIGTERM", stop);
+  const { signal } = stopping;
+  let lastId: string | undefined;
+  const parser = createParser({
+    onEvent: (message) => {
+      lastId = message.id ?? lastId;
+      // The first message of each connection.
+      if (message.event === "position") report("watching");
+      else process.stdout.write(print(message));
+    },
+  });
+  try {
+    const { origin } = parseServer(server);
+    const headers = await headersFor(new URL(server));
+    while (!signal.aborted) {
+      const position = lastId === undefined ? {} : { "last-event-id": lastId };
+      const asked = { url: origin + path, headers: { ...headers, ...position }, signal };
+      try {
+        for await (const text of readFeed(undici.fetch, asked)) parser.feed(text);
+      } catch (error) {
+        if (lastId === undefined && !signal.aborted) throw error;
+        if (!signal.aborted) report(`${describeError(error)}; connecting again`);
+      }
+      parser.reset();
+      await pause(RECONNECT_MS, undefined, { signal }).catch(() => {});
+    }
+  } catch (error) {
+    reportError(error);
+  } finally {
+    process.off("SIGINT", stop).off("SIGTERM", stop);
+    await undici.close();
+  }
+}
+
+function report(sentence: string): void {
+  process.stderr.write(`tandem: ${sentence}\n`);
+}
+
+async function* readFeed(
+  fetch: Fetch,
+  asked: Pick<Parameters<Fetch>[0], "url" | "headers" | "signal">,
+): AsyncGenerator<string, void, undefined> {
+  const response = await fetch({ ...asked, method: "GET", inactivityTimeoutMs: SILENCE_MS_MAX });
+  if (response.status !== 200) {
+    answerOf(response.status, await readText(response));
+    throw new Error(`the server answered ${response.status} instead of a feed`);
+  }
+  const decoder = new TextDecoder();
+  for await (const piece of response.body) yield decoder.decode(piece, { stream: true });
+}

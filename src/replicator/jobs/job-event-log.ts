@@ -1,0 +1,194 @@
+/**
+ * What happened to jobs, in the order in which it was committed, for those who follow it (`GET /_tandem/events`). An event is written
+ * in the transaction that changes the job, so none is missed and none is announced that did not happen. It tells what changed and not
+ * what the job is now: a reader looks at the job, so that an event says the same as a list. Old events are forgotten.
+ */
+import { type Clock, hexDecode, hexEncode, OperationalError } from "../../base/index.ts";
+import {
+  firstGreaterThan,
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
+  type Watch,
+} from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { JobEvent } from "./job-data.ts";
+import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "./job-status.ts";
+
+/**
+ * What an event may tell of a job: it was added or removed; a run began, or ended in one of four ways; it has completed, or failed for
+ * good; it fails from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; `changed` is
+ * whatever else lists find it by.
+ */
+export const JOB_CHANGES = [
+  "added",
+  "removed",
+  "started",
+  "stopped",
+  "crashed",
+  "stalled",
+  "completed",
+  "failed",
+  "failing",
+  "recovered",
+  "left_behind",
+  "arrived",
+  "paused",
+  "resumed",
+  "changed",
+] as const;
+export type JobChangeName = (typeof JOB_CHANGES)[number];
+
+/** What a run adds to the history of its job. */
+type RunEvent = Pick<JobEvent, "type">;
+
+export interface LoggedEvent {
+  /** Its place in the log: 24 hex digits, in the order of the commits. */
+  readonly id: string;
+  readonly timeMs: number;
+  readonly jobId: string;
+  readonly changes: readonly JobChangeName[];
+  /** As lists found the job before; undefined where that did not change, or there was no job. */
+  readonly before: JobStatus | undefined;
+}
+
+export interface EventPage {
+  readonly events: readonly LoggedEvent[];
+  /** The newest of the events behind the asked place that have been forgotten, so that some are missing here. */
+  readonly forgottenId: string | undefined;
+}
+
+/** Events forgotten in one transaction. */
+const FORGOTTEN_COUNT_MAX = 1000;
+/** The stored form; the first element is the format's version. */
+const FORMAT = 1;
+
+export class JobEventLog {
+  readonly #clock: Clock;
+  readonly #keys: ReplicatorKeys;
+
+  constructor(clock: Clock, subspace: Subspace) {
+    this.#clock = clock;
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  /** Lists find the job by other facts from now on; undefined: there was, or is, no job. Equal statuses are no event. */
+  noteStatus(
+    tx: Transaction,
+    jobId: string,
+    before: JobStatus | undefined,
+    after: JobStatus | undefined,
+  ): void {
+    this.#append(tx, jobId, changesBetween(before, after), before);
+  }
+
+  /** A run of the job began or ended, as its history says. */
+  noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
+    const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
+    this.#append(tx, jobId, changes, undefined);
+  }
+
+  #append(
+    tx: Transaction,
+    jobId: string,
+    changes: readonly JobChangeName[],
+    before: JobStatus | undefined,
+  ): void {
+    const userVersion = tx.nextUserVersion();
+    const status = before === undefined ? null : encodeStatus(before);
+    const timeMs = Math.floor(this.#clock.nowMs());
+    const value = packTuple([FORMAT, timeMs, jobId, changes.join(), status]);
+    tx.setVersionstampedKey(this.#keys.newEvent(userVersion), value);
+    const last = Versionstamp.incomplete(userVersion);
+    tx.setVersionstampedValue(this.#keys.lastEvent(), { bytes: last.bytes, offset: 0 });
+  }
+
+  /** The events behind a place, oldest first. Throws REPLICATOR_EVENT_INVALID for what is no id of an event. */
+  async page(tx: ReadTransaction, afterId: string, limit: number): Promise<EventPage> {
+    const after = parseEventId(afterId);
+    const { end } = this.#keys.events();
+    const begin = firstGreaterThan(this.#keys.event(after));
+    const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit });
+    const forgotten = await tx.snapshot.get(this.#keys.forgottenEvent());
+    const forgottenId = forgotten && hexEncode(forgotten);
+    return {
+      events: entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value)),
+      forgottenId: forgottenId !== undefined && afterId < forgottenId ? forgottenId : undefined,
+    };
+  }
+
+  /** Where the log ends now: events behind it are yet to come. */
+  async lastId(tx: ReadTransaction): Promise<string> {
+    const last = await tx.snapshot.get(this.#keys.lastEvent());
+    return hexEncode(last ?? new Uint8Array(VERSIONSTAMP_BYTES));
+  }
+
+  /** Fires after the next commit with an event. */
+  watch(tx: Transaction): Watch {
+    return tx.watch(this.#keys.lastEvent());
+  }
+
+  /** Forgets some of the events that are older than this; returns whether there may be more of them. */
+  async forget(tx: Transaction, olderThanMs: number): Promise<boolean> {
+    const all = this.#keys.events();
+    const { entries } = await tx.snapshot.getRangePage(all, { limit: FORGOTTEN_COUNT_MAX });
+    const isOld = ({ value }: { readonly value: Uint8Array }) => timeOf(value) < olderThanMs;
+    const firstKept = entries.findIndex((entry) => !isOld(entry));
+    const old = firstKept < 0 ? entries : entries.slice(0, firstKept);
+    const last = old.at(-1);
+    if (last === undefined) return false;
+    tx.clearRange({ begin: all.begin, end: keyAfter(last.key) });
+    tx.set(this.#keys.forgottenEvent(), this.#keys.eventStamp(last.key).bytes);
+    return firstKept < 0 && entries.length === FORGOTTEN_COUNT_MAX;
+  }
+}
+
+function changesBetween(
+  before: JobStatus | undefined,
+  after: JobStatus | undefined,
+): readonly JobChangeName[] {
+  if (after === undefined) return ["removed"];
+  if (before === undefined) return ["added"];
+  const changes: JobChangeName[] = [];
+  if (before.outcome !== after.outcome) {
+    if (after.outcome === "completed" || after.outcome === "failed") changes.push(after.outcome);
+  }
+  for (const [flag, begun, over] of FLAG_CHANGES) {
+    const [was, is] = [hasFlag(before, flag), hasFlag(after, flag)];
+    if (was !== is) changes.push(is ? begun : over);
+  }
+  return changes.length > 0 ? changes : ["changed"];
+}
+
+const FLAG_CHANGES = [
+  ["failing", "failing", "recovered"],
+  ["left_behind", "left_behind", "arrived"],
+  ["paused", "paused", "resumed"],
+] as const;
+
+function parseEventId(id: string): Versionstamp {
+  const bytes = /^[0-9a-f]{24}$/.test(id) ? hexDecode(id) : undefined;
+  if (bytes?.length === VERSIONSTAMP_BYTES) return Versionstamp.fromBytes(bytes);
+  const details = { id: id.slice(0, 100) };
+  throw new OperationalError("REPLICATOR_EVENT_INVALID", "This is no id of an event", details);
+}
+
+function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
+  const [, timeMs, jobId, changes, before] = unpackTuple(value);
+  return {
+    id: hexEncode(stamp.bytes),
+    timeMs: Number(timeMs),
+    jobId: String(jobId),
+    changes: String(changes).split(",") as JobChangeName[],
+    before: before instanceof Uint8Array ? decodeStatus(before) : undefined,
+  };
+}
+
+function timeOf(value: Uint8Array): number {
+  return Number(unpackTuple(value)[1]);
+}

@@ -1,0 +1,149 @@
+/** `GET /_tandem/events`: what happens to jobs, as a client of server-sent events sees it. */
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import { call } from "../support/open-process.ts";
+
+let server: RunningServer;
+const ask = (method: string, path: string, body?: object) =>
+  call(`${server.url}${path}`, method, body);
+const feeds = new Set<AbortController>();
+
+beforeAll(async () => {
+  server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event: () => {} });
+  await ask("PUT", "/a");
+  await ask("PUT", "/a/doc", {});
+  await ask("PUT", "/_replicator");
+});
+
+afterEach(() => {
+  for (const feed of feeds) feed.abort();
+  feeds.clear();
+});
+afterAll(() => server.stop());
+
+interface Message {
+  readonly event: string;
+  readonly id: string;
+  // biome-ignore lint/suspicious/noExplicitAny: JSON of the server
+  readonly data: any;
+}
+
+/** Messages as they come, without the first, which only tells the position. */
+async function* follow(query = "", headers: Record<string, string> = {}): AsyncGenerator<Message> {
+  const stopping = new AbortController();
+  feeds.add(stopping);
+  const { signal } = stopping;
+  const answer = await fetch(`${server.url}/_tandem/events${query}`, { headers, signal });
+  expect(answer.headers.get("content-type")).toBe("text/event-stream");
+  let text = "";
+  for await (const piece of answer.body ?? []) {
+    text += Buffer.from(piece).toString();
+    const blocks = text.split("\n\n");
+    text = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const fields = new Map(
+        block.split("\n").map((line) => line.split(/: (.*)/s, 2) as [string, string]),
+      );
+      const event = String(fields.get("event"));
+      const id = String(fields.get("id"));
+      if (event === "position") opened?.(id);
+      else yield { event, id, data: JSON.parse(String(fields.get("data"))) };
+    }
+  }
+}
+let opened: ((id: string) => void) | undefined;
+
+/** Follows from now on: resolves when nothing that happens later can be missed. */
+async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
+  const begun = new Promise<string>((resolve) => {
+    opened = resolve;
+  });
+  const messages = follow(query);
+  const first = messages.next();
+  await begun;
+  return (async function* () {
+    const { value, done } = await first;
+    if (!done) yield value;
+    yield* messages;
+  })();
+}
+
+/** Messages up to the first with this change, which is the last of them. */
+async function until(messages: AsyncGenerator<Message>, change: string): Promise<Message[]> {
+  const seen: Message[] = [];
+  for (;;) {
+    const { value, done } = await messages.next();
+    if (done) throw new Error("The feed has ended");
+    seen.push(value);
+    if (value.data.changes?.includes(change)) return seen;
+  }
+}
+
+const changesOf = (messages: readonly Message[]): string[] =>
+  messages.flatMap(({ data }) => data.changes);
+
+test("the life of a job is told in order, with the row that lists have", async () => {
+  const messages = await followFromNow();
+  await ask("PUT", "/_replicator/life", { source: "a", target: "life", create_target: true });
+  const run = await until(messages, "completed");
+  const rest = await until(messages, "stopped");
+  expect(changesOf([...run, ...rest])).toEqual(["added", "started", "completed", "stopped"]);
+  const { body: row } = await ask("GET", "/_tandem/jobs/_replicator%2Flife");
+  expect(rest.at(-1)?.data).toMatchObject({ id: row.id, matches: true, job: row });
+  await ask("POST", "/_tandem/jobs/_replicator%2Flife/_cancel");
+  const [gone] = await until(messages, "removed");
+  expect(gone?.data).toMatchObject({ id: row.id, job: null, matches: false });
+});
+
+test("a client that comes back misses nothing, by the header and by the URL", async () => {
+  const messages = await followFromNow();
+  await ask("PUT", "/_replicator/back", { source: "a", target: "back", create_target: true });
+  const [added] = await until(messages, "added");
+  const all = await until(messages, "stopped");
+  const id = String(added?.id);
+  const again = await until(follow("", { "last-event-id": id }), "stopped");
+  expect(again.map((message) => message.id)).toEqual(all.map((message) => message.id));
+  const fromUrl = await until(follow(`?since=${id}`), "stopped");
+  expect(fromUrl.map((message) => message.id)).toEqual(all.map((message) => message.id));
+});
+
+test("filters tell of jobs that come in and go out, and of no others", async () => {
+  const messages = await followFromNow("?failing=true");
+  await ask("PUT", "/_replicator/good", { source: "a", target: "good", create_target: true });
+  await ask("PUT", "/_replicator/bad", { source: "nowhere", target: "bad", create_target: true });
+  const [failing] = await until(messages, "failing");
+  expect(failing?.data).toMatchObject({
+    matches: true,
+    job: { doc_id: "bad", failing: true, last_failure: { class: "not_found" } },
+  });
+  await ask("PUT", "/nowhere");
+  await ask("POST", "/_tandem/jobs/_replicator%2Fbad/_retry");
+  const back = await until(messages, "recovered");
+  expect(back.at(-1)?.data).toMatchObject({ matches: false, job: { doc_id: "bad" } });
+  expect(new Set(back.map(({ data }) => data.job.doc_id))).toEqual(new Set(["bad"]));
+});
+
+test("pauses are told, with who decided them", async () => {
+  const messages = await followFromNow("?database=_replicator&paused=true");
+  const job = { source: "a", target: "held", create_target: true, continuous: true };
+  await ask("PUT", "/_replicator/held", job);
+  await ask("POST", "/_tandem/jobs/_replicator%2Fheld/_pause");
+  const [paused] = await until(messages, "paused");
+  expect(paused?.data).toMatchObject({
+    matches: true,
+    job: { paused: true, control: [{ action: "pause" }] },
+  });
+  await ask("POST", "/_tandem/jobs/_replicator%2Fheld/_resume");
+  expect((await until(messages, "resumed")).at(-1)?.data).toMatchObject({ matches: false });
+});
+
+test.each([
+  ["?since=junk", "since: expected now, or the id of an event, and not junk"],
+  ["?heartbeat=0", "heartbeat: expected a number of milliseconds above 0"],
+  ["?falling=true", "Unknown parameter falling"],
+  ["?failing=perhaps", "Invalid boolean parameter"],
+])("%s is refused", async (query, reason) => {
+  const { status, body } = await ask("GET", `/_tandem/events${query}`);
+  expect(status).toBe(400);
+  expect(body.reason).toContain(reason);
+});
