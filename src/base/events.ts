@@ -57,6 +57,8 @@ export interface Events {
   /** Writes are refused for want of room. Announced once, until there is room again. */
   "kv.disk-full": { readonly directory: string; readonly reason: string };
   "kv.disk-has-room": { readonly directory: string };
+  /** Commits have waited so long for LMDB's lock, and the engine sees to it that the wait is not in vain. */
+  "kv.lock-wait": { readonly waitedMs: number };
   "kv.unavailable": {
     readonly engine: string;
     readonly waitedMs?: number;

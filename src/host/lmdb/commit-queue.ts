@@ -14,6 +14,7 @@ import {
 import { builtFile } from "../system/built-file.ts";
 import { ByteWriter } from "./byte-writer.ts";
 import type { CommitterThreadData } from "./committer-thread.ts";
+import type { CommitterProgress } from "./lock-knocks.ts";
 import {
   type CommitterAnswer,
   type CommitterMessage,
@@ -58,6 +59,8 @@ export class LmdbCommitQueue {
   readonly #spares: ArrayBuffer[] = [];
   /** Sent or in the outbox, in order. */
   #pending: PendingCommit[] = [];
+  #isOpening = false;
+  #groupCount = 0;
   #closed = false;
 
   constructor(data: CommitterThreadData, observer: CommitObserver) {
@@ -65,12 +68,23 @@ export class LmdbCommitQueue {
     this.#observer = observer;
   }
 
+  /** What can be seen of the thread from here. */
+  get progress(): CommitterProgress {
+    return {
+      isBusy: this.#isOpening || this.#pending.length > 0,
+      doneCount: this.#groupCount,
+    };
+  }
+
   /** Starts the thread; rejects with KV_UNAVAILABLE when it cannot open the store. */
-  open(): Promise<void> {
-    return new Promise((resolve, reject) => {
+  async open(): Promise<void> {
+    this.#isOpening = true;
+    await new Promise<void>((resolve, reject) => {
       this.#thread = this.#start(resolve, (reason) => {
         reject(new KeyValueError("KV_UNAVAILABLE", { reason, directory: this.#data.directory }));
       });
+    }).finally(() => {
+      this.#isOpening = false;
     });
   }
 
@@ -139,6 +153,7 @@ export class LmdbCommitQueue {
   }
 
   #settle({ version, outcomes, reason, isDiskFull }: CommitterAnswer & { kind: "group" }): void {
+    this.#groupCount++;
     const settled = this.#pending.splice(0, outcomes.length);
     let batchIndex = 0;
     for (const [index, { resolve, reject }] of settled.entries()) {

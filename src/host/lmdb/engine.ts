@@ -18,6 +18,7 @@ import { LmdbCommitQueue } from "./commit-queue.ts";
 import { DiskRoom } from "./disk-room.ts";
 import { GIVEN_UP_REASON, isGivenUp, openEnvironment, unavailable } from "./environment.ts";
 import type { LmdbDatabase } from "./layout.ts";
+import { LockKnocks } from "./lock-knocks.ts";
 import { LmdbSnapshots } from "./snapshots.ts";
 
 export interface LmdbOptions {
@@ -28,7 +29,7 @@ export interface LmdbOptions {
   readonly mapBytes?: number | undefined;
 }
 
-const CLEANING_MS = 1_000;
+const LOOK_MS = 1_000;
 
 /** Opens the store; rejects with KV_UNAVAILABLE and the reason when that is impossible. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> {
@@ -54,9 +55,10 @@ export class LmdbEngine implements Engine {
   readonly #snapshots: LmdbSnapshots;
   readonly #changes: LmdbChangeFeed;
   readonly #commits: LmdbCommitQueue;
+  readonly #knocks: LockKnocks;
   readonly #room: DiskRoom;
   readonly #pool = new SlabPool();
-  readonly #cleaning: NodeJS.Timeout;
+  readonly #looks: NodeJS.Timeout;
   #failure: KeyValueError | undefined;
   #onFailed: (failure: KeyValueError) => void = () => {};
   #closing: Promise<void> | undefined;
@@ -84,11 +86,13 @@ export class LmdbEngine implements Engine {
         givenUp: () => this.#giveUp(),
       },
     );
-    this.#cleaning = setInterval(() => {
+    this.#knocks = new LockKnocks({ directory, mapBytes }, this.#clock.monotonicMs());
+    this.#looks = setInterval(() => {
       this.#snapshots.freeOld();
       this.#room.look();
-    }, CLEANING_MS);
-    this.#cleaning.unref();
+      this.#lookAtCommitter();
+    }, LOOK_MS);
+    this.#looks.unref();
   }
 
   /** Snapshots of LMDB that transactions hold. */
@@ -128,9 +132,10 @@ export class LmdbEngine implements Engine {
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#cleaning);
     this.#changes.close();
     await this.#commits.close();
+    clearInterval(this.#looks);
+    await this.#knocks.close();
     await this.#database.close();
   }
 
@@ -142,6 +147,12 @@ export class LmdbEngine implements Engine {
       if (isGivenUp(error)) this.#giveUp();
       throw unavailable(error, this.#directory);
     }
+  }
+
+  #lookAtCommitter(): void {
+    if (this.#failure !== undefined) return;
+    const waitedMs = this.#knocks.look(this.#commits.progress, this.#clock.monotonicMs());
+    if (waitedMs !== undefined) this.#trace.event("kv.lock-wait", { waitedMs });
   }
 
   #assertUsable(): void {

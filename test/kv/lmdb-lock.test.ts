@@ -1,0 +1,37 @@
+/** Commits that wait for LMDB's lock and are not woken when it is released: docs/decisions/0174-knocks-at-the-lock.md. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
+import { KeyValueStore } from "../../src/kv/index.ts";
+import { bytes } from "../conformance/kv/fixture.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));
+
+test("a commit that waits for the lock ends, though nobody knows that it waits", async () => {
+  await withDirectory(async (directory) => {
+    const events: string[] = [];
+    const trace = { event: (name: string) => events.push(name) };
+    const runtime = { ...createSystemRuntime(), trace };
+    const engine = await openLmdbEngine({ runtime, directory });
+    const kv = new KeyValueStore({ runtime, engine });
+    const write = () => kv.transact(async (tx) => tx.set(bytes("key"), bytes("value")));
+    const holder = spawn(process.execPath, [HOLDER_FILE, directory], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      const ended = once(holder, "exit");
+      await once(holder.stdout, "data");
+      const committed = write();
+      await ended;
+      await committed;
+      expect(events).toContain("kv.lock-wait");
+      await write();
+    } finally {
+      holder.kill("SIGKILL");
+      await kv.close();
+    }
+  });
+});
