@@ -115,13 +115,13 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(17, jobId)",
-    value: "(1, json)",
+    value: "(2, json)",
     note: "what lists find jobs by: outcome, failing, owner and so on; the rows of 18 and 19 follow from it",
   },
   {
     key: "(18, list, value, jobId)",
     value: '""',
-    note: "jobs by one of these facts; the list `since` has a time as value, and `tries` a number",
+    note: "jobs by one of these facts; the lists `since` and `ended` have a time as value, and `tries` a number",
   },
   {
     key: "(19, list, value, uuid)",
@@ -130,7 +130,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(20)",
-    value: "(1, jobId)",
+    value: "(2, jobId)",
     note: "the index of 17 to 19 is built for jobs up to this one; null: for all",
   },
   {

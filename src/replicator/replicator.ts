@@ -13,11 +13,11 @@ import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
-import { hasEnded, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+import { newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
-import type { JobIndex } from "./jobs/job-index.ts";
+import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
@@ -56,6 +56,9 @@ export type TransientOutcome =
   | { readonly kind: "failed"; readonly failure: ReplicationFailure }
   | { readonly kind: "removed" };
 
+/** Pages of jobs that one clean-up compares with their index. */
+const COMPARED_PAGES_MAX = 10;
+
 export interface ReplicatorParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -85,6 +88,8 @@ export class Replicator {
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
   readonly #subscriptions: JobSubscriptions;
+  /** Up to this job the index was compared; empty: none yet. */
+  #comparedId = "";
 
   constructor(parts: ReplicatorParts) {
     this.#parts = parts;
@@ -264,26 +269,43 @@ export class Replicator {
     while (await forget());
   }
 
-  /** Compares the index of jobs with the jobs, for what nodes of older versions change beside us. */
+  /**
+   * Compares the index of some jobs with the jobs, for what nodes of older versions change beside us; the next time, that of the
+   * following ones.
+   */
   async repairIndex(): Promise<void> {
     const { kv, jobs, index, runtime } = this.#parts;
-    const repairedCount = await index.repair(kv, jobs);
+    let repairedCount = 0;
+    for (let count = 0; count < COMPARED_PAGES_MAX; count++) {
+      const page = await index.repair(kv, jobs, this.#comparedId);
+      repairedCount += page.repairedCount;
+      this.#comparedId = page.lastId ?? "";
+      if (page.lastId === undefined) break;
+    }
     if (repairedCount > 0) runtime.trace.event("replication.index-repaired", { repairedCount });
   }
 
   /** Removes transient jobs that ended longer ago than `transient_job_max_age_sec`. */
   async removeOldTransients(): Promise<void> {
-    const { kv, jobs, controls, config, runtime } = this.#parts;
-    const before = runtime.clock.nowMs() - config.transientJobAgeSecMax * 1000;
-    for await (const { jobId, data } of this.entries()) {
-      if (data.document !== undefined || !hasEnded(data.state)) continue;
-      if (data.lastUpdatedMs > before) continue;
-      await kv.transact(async (tx) => {
-        const job = await jobs.get(tx, jobName(jobId));
-        if (job === undefined || (await stepFor(tx, controls, job, "old")) !== "remove") return;
-        await removeJob(this.#parts, tx, job);
-      });
-    }
+    const { kv, index, config, runtime } = this.#parts;
+    const ageMs = config.transientJobAgeSecMax * 1000;
+    const endMs = Math.floor(runtime.clock.nowMs() - ageMs) + 1;
+    let after: EndedJob | undefined;
+    do {
+      const from = after;
+      const page = await kv.read((tx) => index.endedTransients(tx.snapshot, endMs, from));
+      for (const { jobId } of page) await this.#removeOld(jobId);
+      after = page.at(-1);
+    } while (after !== undefined);
+  }
+
+  async #removeOld(jobId: string): Promise<void> {
+    const { kv, jobs, controls } = this.#parts;
+    await kv.transact(async (tx) => {
+      const job = await jobs.get(tx, jobName(jobId));
+      if (job === undefined || (await stepFor(tx, controls, job, "old")) !== "remove") return;
+      await removeJob(this.#parts, tx, job);
+    });
   }
 
   /** Looks at the job, and again with each event of it, until `decide` has an answer. */

@@ -3,13 +3,17 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
-import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { KeyValueStore, MemoryEngine, packTuple } from "../../src/kv/index.ts";
 import {
   type FailureClass,
   parseReplication,
   REPLICATION_JOB_TYPE,
 } from "../../src/replicator/index.ts";
 import { FAILURE_CLASSES } from "../../src/replicator/jobs/failing.ts";
+import { jobOutcome, newJobData } from "../../src/replicator/jobs/job-data.ts";
+import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-data-record.ts";
+import type { EndedJob, RepairedPage } from "../../src/replicator/jobs/job-index.ts";
+import { decodeStatus } from "../../src/replicator/jobs/job-status.ts";
 import { HeldReplication } from "../../src/replicator/run/held-replication.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode, JOBS_SUBSPACE } from "../support/compose-node.ts";
@@ -127,7 +131,7 @@ class History {
         return;
       }
       case "repair":
-        expect(await this.#node.index.repair(kv, jobs)).toBe(0);
+        expect((await repairAll(this.#node)).repairedCount).toBe(0);
         return;
       case "reset":
         await replicator.commands.startFrom(id, 0, null);
@@ -152,6 +156,22 @@ class History {
       this.#held.delete(id);
     }
   }
+}
+
+async function repairAll({
+  index,
+  kv,
+  jobs,
+}: Node): Promise<{ repairedCount: number; pageCount: number }> {
+  const done = { repairedCount: 0, pageCount: 0 };
+  let lastId: string | undefined = "";
+  while (lastId !== undefined) {
+    const page: RepairedPage = await index.repair(kv, jobs, lastId);
+    done.repairedCount += page.repairedCount;
+    done.pageCount++;
+    lastId = page.lastId;
+  }
+  return done;
 }
 
 describe("the index of jobs", () => {
@@ -210,7 +230,7 @@ describe("the index of jobs", () => {
     const last = { type: REPLICATION_JOB_TYPE, id: ids[2] as string };
     await node.kv.transact((tx) => older.remove(tx, last));
     expect(await problems()).not.toEqual([]);
-    expect(await node.index.repair(node.kv, node.jobs)).toBeGreaterThan(0);
+    expect((await repairAll(node)).repairedCount).toBeGreaterThan(0);
     expect(await problems()).toEqual([]);
   });
 
@@ -229,4 +249,48 @@ describe("the index of jobs", () => {
     await Promise.all([build(), build(), build()]);
     expect(await problems()).toEqual([]);
   });
+
+  test("of an older format is written again, with the rows that it lacked", async () => {
+    for (let n = 0; n < 3; n++) await addEnded(n);
+    await node.kv.transact(async (tx) => {
+      const { entries } = await tx.getRangePage(SUBSPACES.replicator.range([17]));
+      for (const { key, value } of entries) {
+        const { endedMs: _, ...status } = decodeStatus(value);
+        tx.set(key, packTuple([1, new TextEncoder().encode(JSON.stringify(status))]));
+      }
+      tx.clearRange(SUBSPACES.replicator.range([18, "ended"]));
+      tx.set(SUBSPACES.replicator.pack([20]), packTuple([1, null]));
+    });
+    expect(await problems()).toHaveLength(3);
+    await node.index.build(node.kv, node.jobs);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("finds the transient jobs that ended before a time, in pages", async () => {
+    for (let n = 0; n < 450; n++) await addEnded(n);
+    const found: number[] = [];
+    const find = (after?: EndedJob) =>
+      node.kv.read((tx) => node.index.endedTransients(tx, 440, after));
+    for (let page = await find(); page.length > 0; page = await find(page.at(-1))) {
+      expect(page.length).toBeLessThanOrEqual(200);
+      found.push(...page.map(({ endedMs }) => endedMs));
+    }
+    expect(found).toEqual(Array.from({ length: 440 }, (_, n) => n));
+  });
+
+  test("is compared page by page", async () => {
+    for (let n = 0; n < 450; n++) await addEnded(n);
+    expect(await repairAll(node)).toEqual({ repairedCount: 0, pageCount: 3 });
+  });
+
+  /** A transient job that ended `endedMs` after 1970. */
+  async function addEnded(endedMs: number): Promise<void> {
+    const replication = parseReplication({ source: "a", target: `b${endedMs}` });
+    const asked = { replication, refusal: undefined, document: undefined, userName: null };
+    const data = newJobData({ ...asked, replicationId: undefined }, endedMs);
+    const name = { type: REPLICATION_JOB_TYPE, id: `job${endedMs}` };
+    const ended = encodeProgress({ ...data, ...jobOutcome("completed", undefined, {}) });
+    const request = encodeRequest(data);
+    await node.kv.transact((tx) => node.jobs.add(tx, name, ended, { request, scheduledAtSec: 1 }));
+  }
 });

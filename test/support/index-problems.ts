@@ -18,7 +18,7 @@ export async function indexProblems(
   const counts = new Map<string, number>();
   for (const row of expected) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
-    if (["since", "tries", "active"].includes(list)) continue;
+    if (["since", "tries", "active", "ended"].includes(list)) continue;
     const name = JSON.stringify([19, list, value, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
@@ -52,9 +52,12 @@ async function expectedRows(
     const add = (list: string, value: unknown): void => {
       rows.push(JSON.stringify([18, list, value, job.id]));
     };
-    const { state, failing, stallCount, replicationId, userName, replication } = decodeJob(job);
+    const data = decodeJob(job);
+    const { state, failing, stallCount, replicationId, userName, replication } = data;
+    const hasEnded = state === "completed" || state === "failed";
     if (state !== "pending") add("outcome", state);
-    if (state !== "completed" && state !== "failed") add("active", replicationId ?? job.id);
+    if (!hasEnded) add("active", replicationId ?? job.id);
+    if (hasEnded && databaseOf(job.id) === null) add("ended", data.lastUpdatedMs);
     if (failing !== undefined) {
       add("since", failing.sinceMs);
       add("tries", failing.tries);

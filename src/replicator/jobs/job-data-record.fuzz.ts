@@ -10,7 +10,7 @@ import {
   jobOutcome,
   type ReplicationJobData,
 } from "./job-data.ts";
-import { decodeJob, encodeProgress, encodeRequest } from "./job-data-record.ts";
+import { decodeIndexed, decodeJob, encodeProgress, encodeRequest } from "./job-data-record.ts";
 
 const REPLICATION = parseReplication({ source: "http://host/a", target: "b" });
 
@@ -109,6 +109,16 @@ test("what is stored of a job is read as it was", () => {
       const data: ReplicationJobData = { ...what, ...far };
       const job = { data: stored(encodeProgress(data)), request: stored(encodeRequest(data)) };
       expect(decodeJob(job)).toEqual(data);
+    }),
+  );
+});
+
+test("what the index reads of a job is what is stored of it", () => {
+  fc.assert(
+    fc.property(request, progress, (what, far) => {
+      const data: ReplicationJobData = { ...what, ...far };
+      const job = { data: stored(encodeProgress(data)), request: stored(encodeRequest(data)) };
+      expect(data).toMatchObject(decodeIndexed(job));
     }),
   );
 });

@@ -75,6 +75,27 @@ export function splitJobData(data: JobData): { readonly data: JobData; readonly 
   return { data: encodeProgress(decoded), request: encodeRequest(decoded) };
 }
 
+/** What lists find a job by. */
+export interface IndexedJob
+  extends Pick<
+    ReplicationJobData,
+    "state" | "failing" | "stallCount" | "replicationId" | "lastUpdatedMs" | "userName"
+  > {
+  readonly replication: Pick<Replication, "source" | "target"> | undefined;
+}
+
+/** A part of what `decodeJob` says, without the work for the rest: each change of a job needs it. Throws as that does. */
+export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">): IndexedJob {
+  assert(isReadable({ data, request }), "A replication job has a format that this version knows");
+  const progress: StoredProgress = data;
+  const { replication, userName = null }: StoredRequest = request ?? data;
+  const { replicationId, errorCount = 0, stallCount = 0, lastUpdatedMs = 0 } = progress;
+  const outcome = decodeOutcome(progress.state, progress.failure, progress.result);
+  const failing = progress.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs);
+  const { state } = outcome;
+  return { replication, userName, state, failing, stallCount, replicationId, lastUpdatedMs };
+}
+
 /** Throws when a newer version stored the job, in a format that this one does not know. */
 export function decodeJob({ data, request }: Pick<Job, "data" | "request">): ReplicationJobData {
   assert(isReadable({ data, request }), "A replication job has a format that this version knows");

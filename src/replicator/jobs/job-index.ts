@@ -18,8 +18,8 @@ import {
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
-import { REPLICATION_JOB_TYPE, type ReplicationJobData, unreadableJobData } from "./job-data.ts";
-import { decodeJob, isReadable } from "./job-data-record.ts";
+import { REPLICATION_JOB_TYPE, unreadableJobData } from "./job-data.ts";
+import { decodeIndexed, type IndexedJob, isReadable } from "./job-data-record.ts";
 import type { JobEventLog } from "./job-event-log.ts";
 import {
   askedRows,
@@ -46,9 +46,15 @@ interface StoredStatus {
 }
 
 /** What one page of a comparison did; `lastId`: where the next one begins, undefined behind the last. */
-interface RepairedPage {
+export interface RepairedPage {
   readonly lastId: string | undefined;
   readonly repairedCount: number;
+}
+
+/** A transient job that has ended, and its place among them. */
+export interface EndedJob {
+  readonly endedMs: number;
+  readonly jobId: string;
 }
 
 export class JobIndex implements JobObserver {
@@ -74,7 +80,7 @@ export class JobIndex implements JobObserver {
     }
     if (before === undefined || request !== undefined) {
       const job = readable(await change.load());
-      this.#change(tx, id, stored, await this.#statusOf(tx, facts, job));
+      this.#change(tx, id, stored, await this.#statusOf(tx, id, facts, job));
       return;
     }
     // A sign of life: what was asked for is what it was.
@@ -83,7 +89,7 @@ export class JobIndex implements JobObserver {
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    this.#change(tx, id, stored, jobStatus(facts, job, before, hasLeftBehind));
+    this.#change(tx, id, stored, jobStatus(id, facts, job, before, hasLeftBehind));
   }
 
   async #stored(tx: ReadTransaction, jobId: string): Promise<StoredStatus | undefined> {
@@ -106,6 +112,26 @@ export class JobIndex implements JobObserver {
     }
   }
 
+  /** The next transient jobs that ended before `endMs`, the earliest first, behind `after`. */
+  async endedTransients(
+    tx: ReadTransaction,
+    endMs: number,
+    after: EndedJob | undefined,
+  ): Promise<readonly EndedJob[]> {
+    const { begin } = this.#keys.statusRows("ended");
+    const { begin: end } = this.#keys.statusRows("ended", endMs);
+    const from =
+      after === undefined
+        ? begin
+        : keyAfter(this.#keys.statusRow("ended", after.endedMs, after.jobId));
+    const found: EndedJob[] = [];
+    for await (const { key } of tx.getRange({ begin: from, end }, { limit: PAGE_ROWS_MAX })) {
+      const { value, jobId } = this.#keys.statusOf(key);
+      found.push({ endedMs: Number(value), jobId });
+    }
+    return found;
+  }
+
   /** Builds the index of a store of an older version, once: in pages, by any number of nodes, which may stop and go on. */
   async build(kv: KeyValueStore, jobs: Jobs): Promise<void> {
     const key = this.#keys.statusIndex();
@@ -113,7 +139,8 @@ export class JobIndex implements JobObserver {
       isBuilt = await kv.transact(
         async (tx) => {
           const value = await tx.get(key);
-          const afterId = value === undefined ? "" : unpackTuple(value)[1];
+          const [format, lastBuilt] = value === undefined ? [] : unpackTuple(value);
+          const afterId = format === FORMAT ? lastBuilt : "";
           if (afterId === null) return true;
           const { lastId } = await this.#repairPage(tx, jobs, String(afterId));
           tx.set(key, packTuple([FORMAT, lastId ?? null]));
@@ -124,19 +151,12 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** Compares the whole index with the jobs, and repairs what an older node beside us left behind; returns how many jobs. */
-  async repair(kv: KeyValueStore, jobs: Jobs): Promise<number> {
-    let afterId: string | undefined = "";
-    let count = 0;
-    while (afterId !== undefined) {
-      const from: string = afterId;
-      const page: RepairedPage = await kv.transact((tx) => this.#repairPage(tx, jobs, from), {
-        whenUnknown: "retry",
-      });
-      count += page.repairedCount;
-      afterId = page.lastId;
-    }
-    return count;
+  /**
+   * Compares the next jobs behind `afterId` with the index, and repairs what an older node beside us left behind. `afterId`: "" for the
+   * first ones.
+   */
+  repair(kv: KeyValueStore, jobs: Jobs, afterId: string): Promise<RepairedPage> {
+    return kv.transact((tx) => this.#repairPage(tx, jobs, afterId), { whenUnknown: "retry" });
   }
 
   /** Looks at snapshots, so that nothing conflicts with it but the jobs that it repairs. */
@@ -152,11 +172,11 @@ export class JobIndex implements JobObserver {
     const byId = new Map(page.entries.map((job) => [job.id, job]));
     for (const id of ids) {
       const seen = byId.get(id);
-      const expected = seen && (await this.#statusOf(tx.snapshot, seen, readable(seen)));
+      const expected = seen && (await this.#statusOf(tx.snapshot, id, seen, readable(seen)));
       const stored = await tx.snapshot.get(this.#keys.jobStatus(id));
       if (isSame(stored, expected && encodeStatus(expected))) continue;
       const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
-      const after = job && (await this.#statusOf(tx, job, readable(job)));
+      const after = job && (await this.#statusOf(tx, id, job, readable(job)));
       this.#replace(tx, id, await this.#stored(tx, id), after);
       repairedCount++;
     }
@@ -179,11 +199,12 @@ export class JobIndex implements JobObserver {
 
   async #statusOf(
     tx: ReadTransaction,
+    jobId: string,
     facts: Pick<Job, "state" | "scheduledAtSec">,
-    data: ReplicationJobData,
+    job: IndexedJob,
   ): Promise<JobStatus> {
-    const hasLeftBehind = await this.#hasLeftBehind(tx, data.replicationId);
-    return jobStatus(facts, data, askedStatus(data), hasLeftBehind);
+    const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
+    return jobStatus(jobId, facts, job, askedStatus(job), hasLeftBehind);
   }
 
   async #hasLeftBehind(tx: ReadTransaction, replicationId: string | undefined): Promise<boolean> {
@@ -241,10 +262,11 @@ export class JobIndex implements JobObserver {
   }
 }
 
-const FORMAT = 1;
+/** 2: statuses say when a transient job ended. */
+const FORMAT = 2;
 
-function readable(job: Pick<Job, "data" | "request">): ReplicationJobData {
-  return isReadable(job) ? decodeJob(job) : unreadableJobData();
+function readable(job: Pick<Job, "data" | "request">): IndexedJob {
+  return isReadable(job) ? decodeIndexed(job) : unreadableJobData();
 }
 
 function isSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {

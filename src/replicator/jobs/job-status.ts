@@ -11,7 +11,8 @@ import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { NEVER_SEC } from "./decide.ts";
 import type { FailureClass } from "./failing.ts";
-import { hasEnded, type ReplicationJobData, type RunOutcome } from "./job-data.ts";
+import { hasEnded, type RunOutcome } from "./job-data.ts";
+import type { IndexedJob } from "./job-data-record.ts";
 
 export interface JobStatus {
   /** What became of the last run: the state that is shown while the job does not run. */
@@ -24,6 +25,8 @@ export interface JobStatus {
   readonly hasLeftBehind: boolean;
   readonly isStalled: boolean;
   readonly replicationId: string | undefined;
+  /** Of a transient job that has ended: when. */
+  readonly endedMs: number | undefined;
   readonly owner: string | null;
   /** Under which names the source is found: host and port, host, or a database of our own. */
   readonly source: readonly string[];
@@ -32,11 +35,13 @@ export interface JobStatus {
 
 /**
  * The lists. `outcome` holds jobs whose last run crashed, failed or completed; `active` those that have not ended, by their shown
- * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure.
+ * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure; `ended` transient jobs
+ * that have ended, in the order of time.
  */
 export type StatusList =
   | "outcome"
   | "active"
+  | "ended"
   | "since"
   | "tries"
   | "error"
@@ -52,7 +57,7 @@ export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing");
 /** One row of one list. */
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
-/** Lists whose rows are counted: `active`, `since` and `tries` hold the same jobs as others. */
+/** Lists whose rows are counted: `active`, `since` and `tries` hold the same jobs as others, and nobody asks how many `ended` has. */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
   "error",
@@ -74,22 +79,21 @@ type QueueFacts = Pick<Job, "state" | "scheduledAtSec">;
 type AskedStatus = Pick<JobStatus, "owner" | "source" | "target">;
 
 /** What stays of a job while it runs, waits and ends. */
-export function askedStatus({
-  replication,
-  userName,
-}: Pick<ReplicationJobData, "userName" | "replication">): AskedStatus {
+export function askedStatus({ replication, userName }: IndexedJob): AskedStatus {
   const owner = userName === null ? null : listedName(userName);
   return { owner, source: placesOf(replication?.source), target: placesOf(replication?.target) };
 }
 
-/** Equal statuses are equal as JSON. */
+/** Equal statuses are equal in their stored form. */
 export function jobStatus(
+  jobId: string,
   facts: QueueFacts,
-  data: Pick<ReplicationJobData, "state" | "failing" | "stallCount" | "replicationId">,
+  job: IndexedJob,
   { owner, source, target }: AskedStatus,
   hasLeftBehind: boolean,
 ): JobStatus {
-  const { failing, stallCount, replicationId, state: outcome } = data;
+  const { failing, stallCount, replicationId, state: outcome, lastUpdatedMs } = job;
+  const isEndedTransient = hasEnded(outcome) && databaseUuidOf(jobId) === null;
   return {
     outcome,
     isPaused: isPaused(facts),
@@ -101,6 +105,7 @@ export function jobStatus(
     hasLeftBehind,
     isStalled: stallCount > 0,
     replicationId,
+    endedMs: isEndedTransient ? lastUpdatedMs : undefined,
     owner,
     source,
     target,
@@ -127,10 +132,11 @@ export function askedRows({ owner, source, target }: AskedStatus): readonly Stat
 
 /** The rows that come and go while the job runs and waits. */
 export function progressRows(jobId: string, status: JobStatus): readonly StatusRow[] {
-  const { outcome, failing } = status;
+  const { outcome, failing, endedMs } = status;
   const rows: StatusRow[] = [];
   if (outcome !== "pending") rows.push(["outcome", outcome]);
   if (!hasEnded(outcome)) rows.push(["active", shownId(jobId, status)]);
+  if (endedMs !== undefined) rows.push(["ended", endedMs]);
   if (failing !== undefined) {
     rows.push(["since", failing.sinceMs], ["tries", failing.tries], ["error", failing.class]);
   }
@@ -186,15 +192,82 @@ function placesOf(address: EndpointAddress | undefined): readonly string[] {
 }
 
 /** The stored form; the first element is the format's version. */
-const FORMAT = 1;
+const FORMAT = 2;
+/** An object, with the members of `JobStatus`. */
+const FORMAT_OBJECT = 1;
+
+type Failing = NonNullable<JobStatus["failing"]>;
+type StoredFailing = readonly [Failing["sinceMs"], Failing["tries"], Failing["class"]];
+
+/** An array: the names of the members would take more room than their values. */
+type StoredStatus = readonly [
+  outcome: RunOutcome,
+  flags: number,
+  failing: StoredFailing | null,
+  replicationId: string | null,
+  endedMs: number | null,
+  owner: string | null,
+  source: readonly string[],
+  target: readonly string[],
+];
+
+const PAUSED = 1;
+const LEFT_BEHIND = 2;
+const STALLED = 4;
 
 export function encodeStatus(status: JobStatus): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(status))]);
+  const { outcome, failing, replicationId = null, endedMs = null, owner, source, target } = status;
+  const flags =
+    (status.isPaused ? PAUSED : 0) +
+    (status.hasLeftBehind ? LEFT_BEHIND : 0) +
+    (status.isStalled ? STALLED : 0);
+  const failed = failing === undefined ? null : encodeFailing(failing);
+  const stored: StoredStatus = [
+    outcome,
+    flags,
+    failed,
+    replicationId,
+    endedMs,
+    owner,
+    source,
+    target,
+  ];
+  return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
 }
 
 export function decodeStatus(value: Uint8Array): JobStatus {
   const [format, text] = unpackTuple(value);
-  assert(format === FORMAT && text instanceof Uint8Array, "A status has a format of this version");
-  const status = JSON.parse(utf8Decode(text)) as JobStatus;
-  return { ...status, failing: status.failing, replicationId: status.replicationId };
+  assert(text instanceof Uint8Array, "A status is text");
+  const stored: unknown = JSON.parse(utf8Decode(text));
+  if (format === FORMAT_OBJECT) {
+    const status = stored as JobStatus;
+    const { failing, replicationId } = status;
+    return { ...status, failing, replicationId, endedMs: undefined };
+  }
+  assert(format === FORMAT, "A status has a format that this version knows");
+  return decodeStored(stored as StoredStatus);
+}
+
+function decodeStored(stored: StoredStatus): JobStatus {
+  const [outcome, flags, failing, replicationId, endedMs, owner, source, target] = stored;
+  return {
+    outcome,
+    isPaused: (flags & PAUSED) !== 0,
+    failing: failing === null ? undefined : decodeFailing(failing),
+    hasLeftBehind: (flags & LEFT_BEHIND) !== 0,
+    isStalled: (flags & STALLED) !== 0,
+    replicationId: replicationId ?? undefined,
+    endedMs: endedMs ?? undefined,
+    owner,
+    source,
+    target,
+  };
+}
+
+function encodeFailing({ sinceMs, tries, class: failureClass }: Failing): StoredFailing {
+  return [sinceMs, tries, failureClass];
+}
+
+function decodeFailing([sinceMs, tries, failureClass]: StoredFailing): Failing {
+  return { sinceMs, tries, class: failureClass };
 }
