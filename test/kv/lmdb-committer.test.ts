@@ -1,10 +1,12 @@
 /** What a commit is said to have become when its wait for the disk failed, and what others did before that was settled. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { ABORT } from "lmdb";
 import { expect, test } from "vitest";
 import { ByteWriter } from "../../src/host/lmdb/byte-writer.ts";
 import { LmdbCommitter } from "../../src/host/lmdb/committer.ts";
 import { openEnvironment } from "../../src/host/lmdb/environment.ts";
-import type { LmdbDatabase } from "../../src/host/lmdb/layout.ts";
+import { DATA_FILE, type LmdbDatabase, PAGE_BYTES } from "../../src/host/lmdb/layout.ts";
 import {
   OUTCOMES,
   type PackedRequest,
@@ -18,8 +20,8 @@ test("a commit that another process carried out after its wait had failed is not
   await withCommitter(
     ({ database, directory }) => redoLostCommits(database, directory),
     (committer) => {
-      expect(outcomeOf(committer, setting("a"))).toBe("unknown");
-      expect(outcomeOf(committer, setting("b"))).toBe("committed");
+      expect(outcomeOf(committer, setting(["a"]))).toBe("unknown");
+      expect(outcomeOf(committer, setting(["b"]))).toBe("committed");
     },
   );
 });
@@ -28,11 +30,28 @@ test("a commit whose wait failed, and which nobody carried out, has failed for c
   await withCommitter(
     () => {},
     (committer) => {
-      expect(outcomeOf(committer, setting("a"))).toBe("unavailable");
-      expect(outcomeOf(committer, setting("b"))).toBe("committed");
+      expect(outcomeOf(committer, setting(["a"]))).toBe("unavailable");
+      expect(outcomeOf(committer, setting(["b"]))).toBe("committed");
     },
   );
 });
+
+test("a job that is added with its rows in the index waits for the disk once", async () => {
+  await withDirectory(async (directory) => {
+    const database = openEnvironment(directory);
+    const committer = new LmdbCommitter(database, directory);
+    const keys = Array.from({ length: 18 }, (_, number) => `${number}`.padStart(53));
+    expect(outcomeOf(committer, setting(keys, 67))).toBe("committed");
+    const slot = readFileSync(join(directory, DATA_FILE)).subarray(SLOT_OFFSET);
+    expect(slot.readBigUInt64LE(8)).toBe(1n);
+    expect(slot.readUInt32LE(4)).toBeGreaterThan(18 * (53 + 67));
+    committer.close();
+    await database.close();
+  });
+});
+
+/** Where the record of version 1 lies: behind the second root. */
+const SLOT_OFFSET = PAGE_BYTES + PAGE_BYTES / 2 + 512;
 
 interface Store {
   readonly database: LmdbDatabase;
@@ -74,9 +93,10 @@ function bound(target: LmdbDatabase, name: string | symbol): unknown {
   return typeof member === "function" ? member.bind(target) : member;
 }
 
-function setting(key: string): PackedRequest[] {
+function setting(keys: readonly string[], valueBytes = 1): PackedRequest[] {
   const writer = new ByteWriter();
-  const mutations = [{ kind: "set" as const, key, value: new Uint8Array([1]) }];
+  const value = new Uint8Array(valueBytes);
+  const mutations = keys.map((key) => ({ kind: "set" as const, key, value }));
   writeRequest(writer, { readVersion: undefined, reads: [], writes: [], mutations });
   return readRequests(writer.finish());
 }

@@ -1,6 +1,6 @@
 /** The index of jobs agrees with the jobs, whatever happened to them; it is built where there is none, and repaired. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine, packTuple } from "../../src/kv/index.ts";
@@ -281,6 +281,21 @@ describe("the index of jobs", () => {
   test("is compared page by page", async () => {
     for (let n = 0; n < 450; n++) await addEnded(n);
     expect(await repairAll(node)).toEqual({ repairedCount: 0, pageCount: 3 });
+  });
+
+  test("is compared in parts, and old transient jobs are taken from it without a look at the others", async () => {
+    for (let n = 0; n < 2100; n++) await addEnded(n);
+    const list = vi.spyOn(node.jobs, "list");
+    const pageCounts: number[] = [];
+    for (let cleanUp = 0; cleanUp < 3; cleanUp++) {
+      list.mockClear();
+      await node.replicator.repairIndex();
+      pageCounts.push(list.mock.calls.length);
+    }
+    expect(pageCounts).toEqual([10, 1, 10]);
+    list.mockClear();
+    await node.replicator.removeOldTransients();
+    expect(list).not.toHaveBeenCalled();
   });
 
   /** A transient job that ended `endedMs` after 1970. */

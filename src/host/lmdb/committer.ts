@@ -38,8 +38,11 @@ const TRIM_PERIOD = 16;
 /** What such a commit may spend on them: more than one for each that did not, so that a backlog shrinks. */
 const TRIM_COUNT_MAX = 64;
 
-/** What a redo record holds, but for what is added to a group: the log of it with each key again, and records of the log that go. */
-const REDO_BYTES_MAX = 2_900;
+/**
+ * Requests of so many bytes, with each key again for the log, most likely fit into a redo record. One in `TRIM_PERIOD` of the largest
+ * does not, for the records of the log that go, and is tried twice: that costs far less than a second wait for the disk in the others.
+ */
+const REDO_BYTES_MAX = 3_400;
 
 const WAIT_TWICE = TransactionFlags.ABORTABLE | TransactionFlags.SYNCHRONOUS_COMMIT;
 /** With LMDB's MDB_NOMETASYNC, which lmdb passes on but does not name. */
