@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const MIB = 1024 * 1024;
 const SAMPLE_MS = 50;
 const WARM_UP_MIB = 32;

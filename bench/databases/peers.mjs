@@ -19,7 +19,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { open } from "lmdb";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const BARE = fileURLToPath(new URL("./bare-server.mjs", import.meta.url));
 const POUCHDB = fileURLToPath(new URL("./pouchdb-server.mjs", import.meta.url));
 const BATCH_DOCUMENTS = 500;

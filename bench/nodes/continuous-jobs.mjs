@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const JOB_COUNT = Number(process.argv[2] ?? 500);
 const BUSY_SEC = Number(process.argv[3] ?? 30);
 const WRITES_AT_ONCE = 8;

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const SHARES_SEC = Number(process.argv[2] ?? 300);
 const MANY = 2000;
 const SOME = 200;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 /** The unit of times in /proc, on every Linux that Node.js runs on. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 100;

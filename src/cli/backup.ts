@@ -1,7 +1,6 @@
-/** `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
+/** The work of `tandem backup` and `tandem restore`: what the embedded store holds, as a file, and a store made of that file. */
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Command } from "commander";
 import {
   type BackupSummary,
   exportLmdbStore,
@@ -11,50 +10,12 @@ import {
   writeBackup,
 } from "../host/index.ts";
 import { ConfigError, readConfig, VERSION } from "../server/index.ts";
-import { reportError } from "./describe-error.ts";
+import type { BackupFlags, RestoreFlags } from "./backup-commands.ts";
 
-interface BackupFlags {
-  readonly dataDir?: string;
-  readonly config?: string;
-}
-
-interface RestoreFlags {
-  readonly dataDir: string;
-  readonly replace?: boolean;
-}
-
-/** Exit codes: 1 for what failed, a damaged backup among it; 2 for wrong use. */
-export function addBackupCommands(program: Command): void {
-  const backup = program
-    .command("backup")
-    .description("copy all that the embedded store holds into a file, also while nodes use it")
-    .argument("<file>", "the file, which must not exist, or a folder in which it gets a name")
-    .option("--data-dir <folder>", "where the store keeps its files (default ./data)")
-    .option("--config <file>", "configuration in CouchDB's INI format")
-    .action((file: string, flags: BackupFlags) => run(() => backUp(file, flags)));
-  backup
-    .command("verify")
-    .description("read a backup to its end, and check it")
-    .argument("<file>", "a backup")
-    .action((file: string) => run(() => verifyBackup(file)));
-  program
-    .command("restore")
-    .description("make a store of a backup")
-    .argument("<file>", "a backup")
-    .requiredOption("--data-dir <folder>", "where the store shall keep its files")
-    .option("--replace", "take the place of a store that is there; its file is kept beside")
-    .action((file: string, flags: RestoreFlags) => run(() => restore(file, flags)));
-}
-
-async function run(work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    reportError(error);
-  }
-}
-
-async function backUp(path: string, { dataDir, config: configFile }: BackupFlags): Promise<void> {
+export async function backUp(
+  path: string,
+  { dataDir, config: configFile }: BackupFlags,
+): Promise<void> {
   const { store, dataDirectory } = readConfig(
     {
       ...(dataDir === undefined ? {} : { dataDirectory: dataDir }),
@@ -76,11 +37,11 @@ async function backUp(path: string, { dataDir, config: configFile }: BackupFlags
   }
 }
 
-async function verifyBackup(file: string): Promise<void> {
+export async function verifyBackup(file: string): Promise<void> {
   print(file, await readBackup(file, {}));
 }
 
-async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
+export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
   const imported = new LmdbImport({
     directory: resolve(dataDir),

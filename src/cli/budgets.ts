@@ -1,8 +1,8 @@
 /** `tandem budgets`: limits of a cluster's use of a server. */
 import type { Command } from "commander";
-import { WrongUse } from "./describe-error.ts";
-import { askServer, type ServerFlags, withServer } from "./server-client.ts";
+import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
+import { WrongUse } from "./wrong-use.ts";
 
 type Limits = Readonly<Record<string, number>>;
 

@@ -1,6 +1,6 @@
 /** `tandem config` and `tandem shares`: the configuration of a node, read and changed while it runs. */
 import type { Command } from "commander";
-import { askServer, type Server, type ServerFlags, withServer } from "./server-client.ts";
+import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 
 interface ConfigFlags extends ServerFlags {

@@ -3,11 +3,7 @@ import { OperationalError } from "../base/index.ts";
 import type { RetriedFailure } from "../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../replicator/index.ts";
 import { ConfigError } from "../server/index.ts";
-
-/** The command cannot be carried out as it was given. Ends with exit code 2. */
-export class WrongUse extends Error {
-  override readonly name = "WrongUse";
-}
+import { WrongUse } from "./wrong-use.ts";
 
 /** Prints the error, and sets the exit code: 2 for wrong use and wrong configuration, 1 for everything else. */
 export function reportError(error: unknown): void {

@@ -1,9 +1,8 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
-import { WrongUse } from "./describe-error.ts";
 import { printEvent, printFailures, printJob, printJobs } from "./job-output.ts";
-import { askServer, type Printer, type Server, withServer } from "./server-client.ts";
-import { followServer } from "./server-feed.ts";
+import { askServer, type Printer, type Server, withServer } from "./server-command.ts";
+import { WrongUse } from "./wrong-use.ts";
 
 /** The filters of the API, and what each compares. */
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
@@ -48,10 +47,12 @@ export function addJobsCommand(program: Command): void {
       }),
     );
   withFilters(define("watch", "what happens to jobs, as it happens, until interrupted")).action(
-    (flags: Flags) =>
-      followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
+    async (flags: Flags) => {
+      const { followServer } = await import("./server-feed.ts");
+      await followServer(flags, `/_tandem/events?${query(flags, [])}`, ({ event, data }) =>
         flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
-      ),
+      );
+    },
   );
   define("show <id>", "one job: by its id, or as DATABASE/DOCUMENT").action(
     (id: string, flags: Flags) =>

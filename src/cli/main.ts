@@ -1,18 +1,18 @@
 #!/usr/bin/env node
-/** The command `tandem`. */
+/**
+ * The command `tandem`. Loads what defines the commands; each command loads what it does when it is called, so `tandem jobs list`
+ * does not wait for a server's modules.
+ */
 import { Command, InvalidArgumentError } from "commander";
 import { collectBetweenTurns } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
-import { addBackupCommands } from "./backup.ts";
+import { addBackupCommands } from "./backup-commands.ts";
 import { addBudgetsCommand } from "./budgets.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addConfigCommands } from "./config.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { addNodesCommand } from "./nodes.ts";
-import { replicate } from "./replicate.ts";
 import { addSecretsCommand } from "./secrets.ts";
-import { serve } from "./serve.ts";
-import { verify } from "./verify.ts";
 
 function port(text: string): number {
   const number = integer(text);
@@ -43,7 +43,7 @@ program
   .option("--cluster-file <file>", "cluster file of FoundationDB")
   .option("--node-type <types>", "api_frontend, replication, or both (default both)")
   .option("--replication-processes <number>", "replication nodes beside the API", integer)
-  .action(serve);
+  .action(async (flags) => (await import("./serve.ts")).serve(flags));
 
 program
   .command("replicate")
@@ -57,7 +57,9 @@ program
   .option("--filter <name>", "copy what this filter of the source lets pass")
   .option("--since <seq>", "begin behind this update sequence")
   .option("--json", "print one JSON object at the end")
-  .action(replicate);
+  .action(async (source, target, flags) =>
+    (await import("./replicate.ts")).replicate(source, target, flags),
+  );
 
 program
   .command("verify")
@@ -66,7 +68,9 @@ program
   .argument("<target>", "URL of a database")
   .option("--repair", "copy what the target lacks, then compare again")
   .option("--json", "print one JSON object a line: each difference, then the figures")
-  .action(verify);
+  .action(async (source, target, flags) =>
+    (await import("./verify.ts")).verify(source, target, flags),
+  );
 
 addJobsCommand(program);
 addNodesCommand(program);

@@ -1,6 +1,6 @@
 /** `tandem nodes`: the nodes of a server's cluster that run jobs. */
 import type { Command } from "commander";
-import { askServer, type ServerFlags, withServer } from "./server-client.ts";
+import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 
 interface WorkersAnswer {

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { WrongUse } from "./describe-error.ts";
-import { askServer, type Server, type ServerFlags, withServer } from "./server-client.ts";
+import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
+import { WrongUse } from "./wrong-use.ts";
 
 const POLL_MS = 500;
 

@@ -1,41 +1,19 @@
-/** A server that commands ask: `tandem jobs`, `nodes`, `config`, `budgets` and `shares`. */
-import { type Command, Option } from "commander";
+/** Asks a server over HTTP, for one command. */
 import { openUndiciFetch } from "../host/index.ts";
-import { type FetchRequest, readText } from "../http-client/index.ts";
+import { readText } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { findCredentials, systemCredentialSources } from "./credentials.ts";
-import { reportError, WrongUse } from "./describe-error.ts";
+import { reportError } from "./describe-error.ts";
+import type { ServerFlags, ServerWork } from "./server-command.ts";
+import { WrongUse } from "./wrong-use.ts";
 
-const SERVER_DEFAULT = "http://127.0.0.1:5984";
 /** A server that says nothing for so long does not answer. */
 const SILENCE_MS_MAX = 60_000;
 
-export interface ServerFlags {
-  readonly server: string;
-  readonly json?: boolean;
-}
-
-export interface Server {
-  /** The server's answer. Throws when it is an error, and when there is none. */
-  ask(method: FetchRequest["method"], path: string, body?: unknown): Promise<unknown>;
-}
-
-/** Makes text of what a server answered. */
-export type Printer = (answer: unknown) => string;
-
-/** Adds the options that each of these commands has. */
-export function withServer(command: Command): Command {
-  return command
-    .addOption(
-      new Option("--server <url>", "the server").default(SERVER_DEFAULT).env("TANDEM_SERVER"),
-    )
-    .option("--json", "print the server's JSON");
-}
-
-/** Prints what the server answers. */
-export async function askServer(
+/** Does the work of a command with its server, and prints the answer or the error. */
+export async function workWithServer(
   { server: url, json }: ServerFlags,
-  work: (server: Server) => Promise<readonly [answer: unknown, print: Printer]>,
+  work: ServerWork,
 ): Promise<void> {
   const undici = openUndiciFetch();
   try {

@@ -4,7 +4,8 @@ import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { openUndiciFetch } from "../host/index.ts";
 import { type Fetch, readText } from "../http-client/index.ts";
 import { describeError, reportError } from "./describe-error.ts";
-import { answerOf, headersFor, parseServer, type ServerFlags } from "./server-client.ts";
+import { answerOf, headersFor, parseServer } from "./server-client.ts";
+import type { ServerFlags } from "./server-command.ts";
 
 /** The server sends a sign of life twice as often. */
 const SILENCE_MS_MAX = 60_000;

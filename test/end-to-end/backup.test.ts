@@ -10,7 +10,7 @@ import { canMountMemory, memoryDisk, withMount } from "../support/mounts.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
 const INI = `
 [replicator]

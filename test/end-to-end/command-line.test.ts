@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const processes = new Processes();
 const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
 let node: TandemProcess;

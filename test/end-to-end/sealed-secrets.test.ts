@@ -29,7 +29,7 @@ const SECRETS = {
 const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 /** Jobs that are asked for by a document, and once more without one. */
 const FORMS = 11;
 

@@ -8,7 +8,7 @@ import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const processes = new Processes();
 const films = sampleLines("films").slice(0, 200);
 let server: TandemProcess;

@@ -16,6 +16,8 @@ export default function setup(project: TestProject): void {
 }
 
 function build(): void {
-  const { status } = spawnSync(process.execPath, [COMPILER, "-b"], { cwd: ROOT, stdio: "inherit" });
-  if (status !== 0) throw new Error("The sources do not compile: tests would run an old build");
+  for (const step of [[COMPILER, "-b"], ["tools/bundle.mjs"]]) {
+    const { status } = spawnSync(process.execPath, step, { cwd: ROOT, stdio: "inherit" });
+    if (status !== 0) throw new Error("The sources do not compile: tests would run an old build");
+  }
 }

@@ -9,7 +9,7 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { AnnouncedEvents } from "./announced-events.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
 export interface ProcessOptions {
   /** Kept when given; otherwise a folder of its own, removed at the end. */

@@ -1,0 +1,45 @@
+/** Defines `tandem backup` and `tandem restore`. */
+import type { Command } from "commander";
+
+export interface BackupFlags {
+  readonly dataDir?: string;
+  readonly config?: string;
+}
+
+export interface RestoreFlags {
+  readonly dataDir: string;
+  readonly replace?: boolean;
+}
+
+/** Exit codes: 1 for what failed, a damaged backup among it; 2 for wrong use. */
+export function addBackupCommands(program: Command): void {
+  const backup = program
+    .command("backup")
+    .description("copy all that the embedded store holds into a file, also while nodes use it")
+    .argument("<file>", "the file, which must not exist, or a folder in which it gets a name")
+    .option("--data-dir <folder>", "where the store keeps its files (default ./data)")
+    .option("--config <file>", "configuration in CouchDB's INI format")
+    .action((file: string, flags: BackupFlags) => run(({ backUp }) => backUp(file, flags)));
+  backup
+    .command("verify")
+    .description("read a backup to its end, and check it")
+    .argument("<file>", "a backup")
+    .action((file: string) => run(({ verifyBackup }) => verifyBackup(file)));
+  program
+    .command("restore")
+    .description("make a store of a backup")
+    .argument("<file>", "a backup")
+    .requiredOption("--data-dir <folder>", "where the store shall keep its files")
+    .option("--replace", "take the place of a store that is there; its file is kept beside")
+    .action((file: string, flags: RestoreFlags) => run(({ restore }) => restore(file, flags)));
+}
+
+/** Does the work of a command, and prints its error. Loads the modules of the store only now. */
+async function run(work: (backup: typeof import("./backup.ts")) => Promise<void>): Promise<void> {
+  try {
+    await work(await import("./backup.ts"));
+  } catch (error) {
+    const { reportError } = await import("./describe-error.ts");
+    reportError(error);
+  }
+}

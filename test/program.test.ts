@@ -1,0 +1,29 @@
+/** What the built program loads before it knows what it is asked for. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const PROGRAM = fileURLToPath(new URL("../dist/program", import.meta.url));
+
+/** The packages that `file` and all that it imports need, those of dynamic imports left out. */
+function packagesOf(file: string, seen = new Set<string>()): string[] {
+  if (seen.has(file)) return [];
+  seen.add(file);
+  const text = readFileSync(join(PROGRAM, file), "utf8");
+  const specifiers = [...text.matchAll(/^import .*?"([^"]+)";$/gm)].map((match) => match[1] ?? "");
+  const packages = specifiers.filter((name) => !name.startsWith("./") && !name.startsWith("node:"));
+  const own = specifiers.filter((name) => name.startsWith("./"));
+  return [...packages, ...own.flatMap((name) => packagesOf(name.slice(2), seen))];
+}
+
+test.each([
+  ["main.js", ["commander"]],
+  ["committer-thread.js", ["lmdb"]],
+  ["lmdb-lease-thread.js", ["lmdb"]],
+  ["lease-process.js", ["lmdb"]],
+  ["lease-beat-thread.js", []],
+  ["thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
+])("%s loads no packages but %j", (file, packages) => {
+  expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
+});

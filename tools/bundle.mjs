@@ -1,0 +1,40 @@
+/**
+ * Makes the program `dist/program/main.js` of the sources: few files instead of several hundred, which Node.js loads in half the time.
+ * The threads and processes that it starts are files beside it, under the names by which `builtFile` looks for them. Packages stay
+ * what is installed.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { rolldown } from "rolldown";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const PROGRAM = `${ROOT}dist/program`;
+
+const bundle = await rolldown({
+  cwd: ROOT,
+  input: {
+    main: "src/cli/main.ts",
+    "committer-thread": "src/host/lmdb/committer-thread.ts",
+    "lease-beat-thread": "src/host/leases/lease-beat-thread.ts",
+    "lease-process": "src/host/leases/lease-process.ts",
+    "lmdb-lease-thread": "src/host/leases/lmdb-lease-thread.ts",
+    "lock-knock-thread": "src/host/lmdb/lock-knock-thread.ts",
+    thread: "src/host/sandbox/thread.ts",
+  },
+  platform: "node",
+  external: /^[^./]/,
+  // A command loads what it uses: no module of ours is imported for what happens while it is loaded.
+  treeshake: { moduleSideEffects: false },
+});
+const { output } = await bundle.generate({ dir: PROGRAM, format: "esm", sourcemap: true });
+await bundle.close();
+
+// What is the same stays as it is: processes of another run may be reading it.
+mkdirSync(PROGRAM, { recursive: true });
+for (const file of output) {
+  const path = `${PROGRAM}/${file.fileName}`;
+  const text = file.type === "chunk" ? file.code : file.source;
+  if (!existsSync(path) || readFileSync(path, "utf8") !== text) writeFileSync(path, text);
+}
+const names = new Set(output.map(({ fileName }) => fileName));
+for (const name of readdirSync(PROGRAM)) if (!names.has(name)) rmSync(`${PROGRAM}/${name}`);
