@@ -34,7 +34,7 @@ import {
 } from "./replication/saboteurs.ts";
 import type { WorkloadName } from "./replication/workloads/draw-workloads.ts";
 
-const [firstSeed = 0, lastSeed = 199] = (process.env.SEEDS ?? "0-99").split("-").map(Number);
+const [firstSeed = 0, lastSeed = 49] = (process.env.SEEDS ?? "0-49").split("-").map(Number);
 
 /** What the seeds together have to come across. */
 const SEEN = [
@@ -105,7 +105,7 @@ test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   ["takes a store's refusal for consent", swallowing, / passes | completed without /, 34],
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],
-  ["lets pass what nobody selected", unfiltering, / which nobody selected/],
+  ["lets pass what nobody selected", unfiltering, / which nobody selected/, 5],
   ["writes elsewhere what a hostile server says", misdirecting, / b has doc-\d+-stray /, 12],
 ])("an endpoint that %s is found out", async (_, sabotage, problem, firstSeed) => {
   const workloads: WorkloadName[] = ["one-shots", "hostility"];
