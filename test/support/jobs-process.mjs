@@ -6,12 +6,10 @@
  * loop is then busy for so long, and every job tells of its first write after that. SIGTERM lets it leave.
  */
 import { setMaxListeners } from "node:events";
-import {
-  createSystemRuntime,
-  LmdbLeaseRenewer,
-  openLmdbEngine,
-  ProcessLeaseRenewer,
-} from "../../dist/host/index.js";
+import { LmdbLeaseRenewer } from "../../dist/host/leases/lmdb-lease-renewer.js";
+import { ProcessLeaseRenewer } from "../../dist/host/leases/process-lease-renewer.js";
+import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
+import { createSystemRuntime } from "../../dist/host/system/runtime.js";
 import { Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 

@@ -2,7 +2,8 @@
  * Counts in the store of the folder that it is given, in small transactions and now and then a large one, and prints each number when it
  * is committed. Of the rows, the one of a number's remainder holds the number.
  */
-import { createSystemRuntime, openLmdbEngine } from "../../../dist/host/index.js";
+import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
+import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
 import { KeyValueStore } from "../../../dist/kv/index.js";
 
 const ROW_COUNT = 500;
