@@ -5,7 +5,15 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { JobKeys } from "../../src/jobs/job-keys.ts";
 import { encodeWaiting } from "../../src/jobs/job-record.ts";
-import { KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import {
+  type CommitRequest,
+  KeyValueStore,
+  keyText,
+  MemoryEngine,
+  MemoryStorage,
+  type Mutation,
+  Subspace,
+} from "../../src/kv/index.ts";
 import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts";
 
 const TYPE = "test";
@@ -13,13 +21,37 @@ const TYPE = "test";
 const ACCEPT_COUNT = 80;
 /** Jobs that are really added, at least: as many as the smallest queue has. */
 const ADDED_COUNT = 100;
-/** Jobs written in one transaction. */
-const BATCH_ROWS = 10_000;
+/** Jobs written in one commit. */
+const BATCH_ROWS = 1_000;
+
+/** The jobs from `start` to before `end` as `add` writes them, without its reads and transactions: a million of those take minutes. */
+function jobRows(
+  keys: JobKeys,
+  start: number,
+  end: number,
+  group: (number: number) => string | undefined,
+): CommitRequest {
+  const mutations: Mutation[] = [];
+  const values = new Map<string | undefined, Uint8Array>();
+  for (let number = start; number < end; number++) {
+    const name = { type: TYPE, id: `job-${number}` };
+    const plan = { scheduledAtSec: 1, group: group(number) };
+    const value =
+      values.get(plan.group) ?? encodeWaiting("pending", { ...plan, hasRequest: false });
+    values.set(plan.group, value);
+    const indexKey =
+      plan.group === undefined ? keys.pending(name, 1) : keys.groupPending(name, plan.group, 1);
+    mutations.push({ kind: "set", key: keyText(keys.job(name)), value });
+    mutations.push({ kind: "set", key: keyText(indexKey), value: EMPTY_BYTES });
+  }
+  return { readVersion: undefined, reads: [], writes: [], mutations };
+}
 
 /** Keys that an acceptance reads and writes at most, among so many jobs in so many groups; 0: without a group. */
 async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   const runtime = createSystemRuntime();
-  const { engine, counts } = countingEngine(new MemoryEngine({ runtime }));
+  const storage = new MemoryStorage();
+  const { engine, counts } = countingEngine(new MemoryEngine({ runtime, storage }));
   const kv = new KeyValueStore({ runtime, engine });
   const subspace = Subspace.fromTuple(["jobs"]);
   const jobs = new Jobs(runtime, subspace);
@@ -31,21 +63,9 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
     const plan = { scheduledAtSec: 1, group: group(number) };
     await kv.transact((tx) => jobs.add(tx, name, {}, plan));
   }
-  // The others as `add` writes them, without its reads: a million of those take minutes.
-  const keys = new JobKeys(subspace);
   for (let start = addedCount; start < jobCount; start += BATCH_ROWS) {
-    await kv.transact(async (tx) => {
-      for (let number = start; number < Math.min(jobCount, start + BATCH_ROWS); number++) {
-        const name = { type: TYPE, id: `job-${number}` };
-        const plan = { scheduledAtSec: 1, group: group(number) };
-        tx.set(keys.job(name), encodeWaiting("pending", { ...plan, hasRequest: false }));
-        const { group: named } = plan;
-        tx.set(
-          named === undefined ? keys.pending(name, 1) : keys.groupPending(name, named, 1),
-          EMPTY_BYTES,
-        );
-      }
-    });
+    const end = Math.min(jobCount, start + BATCH_ROWS);
+    storage.commit(jobRows(new JobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
   }
   const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
   // The first ones move groups that have just come due into the index of those that are ready.
