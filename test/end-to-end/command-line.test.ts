@@ -77,7 +77,8 @@ describe("what cannot be done is said in a sentence", () => {
     expect(ran.errors).toMatch(/^tandem: 401 unauthorized: .*TANDEM_USER and TANDEM_PASSWORD/);
   });
 
-  test.each([["replicate"], ["verify"]])(
+  // Beside each other: each tries again for eight seconds.
+  test.concurrent.each([["replicate"], ["verify"]])(
     "%s: an unknown host, at once and at the end",
     async (command) => {
       const ran = await tandem([command, "http://nowhere.invalid/a", "http://nowhere.invalid/b"]);
