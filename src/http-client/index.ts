@@ -7,6 +7,7 @@ export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export { SessionLogin } from "./session-login.ts";
 export type { GrantSettings } from "./shared-grant.ts";
 export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
+export type { WaitReason } from "./waits.ts";
 export { Activity, withActivity } from "./with-activity.ts";
 export type { BudgetUnit, EndpointSpending, Spending } from "./with-budget.ts";
 export { withBudget } from "./with-budget.ts";

@@ -1,14 +1,18 @@
 /** Measures the bytes that move over the connections of one run, and when they last moved. */
 import type { Clock } from "../base/index.ts";
 import { type Fetch, isStream, type RequestBody } from "./fetch.ts";
+import { Waits } from "./waits.ts";
 
 export class Activity {
+  /** What the run's requests wait for. */
+  readonly waits: Waits;
   readonly #clock: Pick<Clock, "monotonicMs">;
   #byteCount = 0;
   #lastMs: number;
   #excusedCount = 0;
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
+    this.waits = new Waits(clock);
     this.#clock = clock;
     this.#lastMs = clock.monotonicMs();
   }

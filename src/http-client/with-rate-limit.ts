@@ -7,6 +7,7 @@
  */
 import type { Runtime } from "../base/index.ts";
 import type { Fetch, FetchResponse } from "./fetch.ts";
+import type { Waits } from "./waits.ts";
 
 export interface Estimate {
   readonly intervalMs: number;
@@ -83,11 +84,15 @@ export function withRateLimit(
   fetch: Fetch,
   rateLimits: RateLimits,
   endpointUrl: string,
+  waits?: Waits,
 ): Fetch {
   return async (request): Promise<FetchResponse> => {
     const key = `${request.method} ${endpointUrl}`;
     const intervalMs = rateLimits.intervalMs(key);
-    if (intervalMs >= 1) await clock.sleep(intervalMs, request.signal);
+    if (intervalMs >= 1) {
+      const pause = clock.sleep(intervalMs, request.signal);
+      await (waits?.during("limiter", pause) ?? pause);
+    }
     const response = await fetch(request);
     rateLimits.observe(key, response.status, clock.monotonicMs());
     return response;

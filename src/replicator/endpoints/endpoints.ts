@@ -85,7 +85,10 @@ export class Endpoints {
           retryCountMax: options.retriesPerRequest,
           // Longer, and a job that fails would pass for a healthy one.
           failingMsMax: parts.config.healthThresholdSec * 500,
-          onPause: (pauseMs) => activity?.expectSilence(pauseMs),
+          onPause: (pauseMs) => {
+            activity?.expectSilence(pauseMs);
+            activity?.waits.expect("limiter", pauseMs);
+          },
         },
         stallTimeoutMs: parts.config.stallTimeoutSec * 1000,
         parseMultipart: parts.parseMultipart,
@@ -113,7 +116,8 @@ export class Endpoints {
 /** The same budgets; waiting for them excuses a run that does not move. */
 export function excused({ read, write }: EndpointSpending, activity: Activity): EndpointSpending {
   const over = (spending: Spending): Spending => ({
-    spend: (unit, count, signal) => activity.excuse(spending.spend(unit, count, signal)),
+    spend: (unit, count, signal) =>
+      activity.excuse(activity.waits.during("budget", spending.spend(unit, count, signal))),
   });
   return { read: over(read), write: over(write) };
 }

@@ -142,7 +142,8 @@ export class HttpRequests {
     const grant = this.#sharedGrant(address);
     const granted = grant === undefined ? limited : withGrant(limited, grant);
     const named = withHeaders(granted, headers);
-    this.#once = withRateLimit(parts.runtime, named, parts.rateLimits, address.url);
+    const { runtime, rateLimits } = parts;
+    this.#once = withRateLimit(runtime, named, rateLimits, address.url, activity?.waits);
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
