@@ -135,22 +135,53 @@ export class Groups {
     dueBySec: number,
   ): Promise<string[]> {
     const reader = tx.snapshot;
-    const waiting: Candidate[] = await this.#index.candidates(reader, type, 1);
-    for (const { group } of await this.#index.comeDue(reader, type, dueBySec)) {
-      waiting.push({ ...(await this.standing(reader, type, group)), group });
-    }
-    const [lowest] = waiting.toSorted(compareStandings);
+    const lowest = await this.#next(reader, type, dueBySec);
     if (lowest === undefined) return [];
-    const standings = await Promise.all(
-      [...new Set(running)].map(async (group) => ({
-        ...(await this.standing(reader, type, group)),
-        group,
-      })),
-    );
+    const standings = await this.#standings(reader, type, new Set(running));
     return standings
       .filter((standing) => compareStandings(standing, lowest) >= 0)
       .toSorted((left, right) => compareStandings(right, left))
       .map(({ group }) => group);
+  }
+
+  /** Which of these groups have a higher standing than another that has a job due at `dueBySec`. A snapshot. */
+  async notNext(
+    tx: ReadTransaction,
+    type: JobType,
+    groups: ReadonlySet<string>,
+    dueBySec: number,
+  ): Promise<ReadonlySet<string>> {
+    if (groups.size === 0) return new Set();
+    const lowest = await this.#next(tx.snapshot, type, dueBySec);
+    if (lowest === undefined) return new Set();
+    const standings = await this.#standings(tx.snapshot, type, groups);
+    const higher = standings.filter((standing) => compareStandings(standing, lowest) > 0);
+    return new Set(higher.map(({ group }) => group));
+  }
+
+  /** The group with the lowest standing that has a job due at `dueBySec`. */
+  async #next(
+    tx: ReadTransaction,
+    type: JobType,
+    dueBySec: number,
+  ): Promise<Candidate | undefined> {
+    const waiting: Candidate[] = await this.#index.candidates(tx, type, 1);
+    for (const { group } of await this.#index.comeDue(tx, type, dueBySec)) {
+      waiting.push({ ...(await this.standing(tx, type, group)), group });
+    }
+    return waiting.toSorted(compareStandings)[0];
+  }
+
+  #standings(
+    tx: ReadTransaction,
+    type: JobType,
+    groups: ReadonlySet<string>,
+  ): Promise<Candidate[]> {
+    const read = async (group: string): Promise<Candidate> => ({
+      ...(await this.standing(tx, type, group)),
+      group,
+    });
+    return Promise.all([...groups].map(read));
   }
 
   /**
