@@ -70,6 +70,8 @@ export interface Events {
   /** A transient job was put into the queue. */
   "replication.added": { readonly jobId: string };
   "replication.accepted": { readonly jobId: string };
+  /** The source of a job that waits was asked how much is to come; `pending` is undefined when it did not say. */
+  "replication.backlog-asked": { readonly jobId: string; readonly pending: number | undefined };
   "replication.cancelled": { readonly jobId: string; readonly userName: string | null };
   "replication.checkpoint": { readonly source: string };
   /** An operator decided something about a job. */

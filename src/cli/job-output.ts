@@ -13,6 +13,12 @@ interface JobView {
   readonly node: string | null;
   readonly error_count: number;
   readonly left_behind: number;
+  readonly lag_sec: number | null;
+  readonly pending: number | null;
+  readonly docs_per_sec: number;
+  readonly bytes_per_sec: number;
+  readonly held_back_by: string | null;
+  readonly next_try: string | null;
   readonly last_failure: {
     readonly class: string;
     readonly error: string;
@@ -33,6 +39,22 @@ interface JobView {
     readonly user: string | null;
     readonly since?: unknown;
   }[];
+}
+
+interface RunView {
+  readonly start: string;
+  readonly end: string;
+  readonly cause: string;
+  readonly reason: string | null;
+  readonly docs_written: number | null;
+  readonly doc_write_failures: number | null;
+  readonly bytes: number | null;
+  readonly checkpoint: unknown;
+}
+
+/** A job with its last runs. */
+export interface ShownJob extends JobView {
+  readonly runs: readonly RunView[];
 }
 
 interface JobsAnswer {
@@ -56,12 +78,13 @@ export function printJobs(answer: unknown): string {
   const rows = jobs.map((job) => [
     nameOf(job),
     job.paused ? "paused" : job.state,
+    lagOf(job),
     `${job.source} → ${job.target}`,
     failureOf(job),
   ]);
   const found = total === null ? "" : `${total} in all. `;
   const more = bookmark === null ? "" : `${found}More: --bookmark '${bookmark}'\n`;
-  return `${table([["JOB", "STATE", "FROM → TO", "ERROR"], ...rows])}${more}`;
+  return `${table([["JOB", "STATE", "LAG", "FROM → TO", "ERROR"], ...rows])}${more}`;
 }
 
 interface EventView {
@@ -87,7 +110,7 @@ function failureOf({ last_failure: failure, info }: JobView): string {
 }
 
 export function printJob(answer: unknown): string {
-  const job = answer as JobView;
+  const job = answer as ShownJob;
   const facts = [
     ["job", nameOf(job)],
     ["replication id", job.id],
@@ -96,11 +119,15 @@ export function printJob(answer: unknown): string {
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],
     ["node", job.node ?? "-"],
+    ["lag", lagOf(job)],
+    ["changes to arrive", String(job.pending ?? "-")],
+    ["copies", `${job.docs_per_sec} documents/s, ${job.bytes_per_sec} bytes/s`],
+    ["held back by", job.held_back_by ?? "-"],
+    ["next try", job.next_try ?? "-"],
     ["errors", String(job.error_count)],
     ["failing since", job.failing_since ?? "-"],
     ["last failure", failureOf(job)],
     ["tries since then", String(job.last_failure?.tries ?? 0)],
-    ["next try", job.last_failure?.next_try ?? "-"],
     ["left behind", String(job.left_behind)],
     ...Object.entries(job.info ?? {}).map(([name, value]) => [name, String(value)]),
   ];
@@ -111,7 +138,37 @@ export function printJob(answer: unknown): string {
     `by ${user ?? "a user without a name"}`,
   ]);
   const decided = control.length === 0 ? "" : `\ndecided:\n${table(control)}`;
-  return `${table(facts)}\nhistory:\n${table(events)}${decided}`;
+  const ran = job.runs.length === 0 ? "" : `\nlast runs:\n${runTable(job.runs)}`;
+  return `${table(facts)}\nhistory:\n${table(events)}${decided}${ran}`;
+}
+
+export function printRuns(answer: unknown): string {
+  const { runs } = answer as Pick<ShownJob, "runs">;
+  return runs.length === 0 ? "no run has ended yet\n" : runTable(runs);
+}
+
+function runTable(runs: readonly RunView[]): string {
+  const rows = runs.map((run) => [
+    run.start,
+    run.end,
+    run.reason === null ? run.cause : `${run.cause} (${run.reason})`,
+    String(run.docs_written ?? "-"),
+    String(run.doc_write_failures ?? "-"),
+    String(run.bytes ?? "-"),
+    shortSequence(run.checkpoint),
+  ]);
+  return table([["BEGAN", "ENDED", "WHY", "WRITTEN", "REFUSED", "BYTES", "CHECKPOINT"], ...rows]);
+}
+
+/** Sequences may have thousands of characters; the first ones hold the number. */
+function shortSequence(sequence: unknown): string {
+  const text = typeof sequence === "string" ? sequence : JSON.stringify(sequence);
+  return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
+}
+
+/** Of a job that is not behind, 0 s; of one of which nobody knows, a dash. */
+function lagOf({ lag_sec: lag }: JobView): string {
+  return lag === null ? "-" : `${lag} s`;
 }
 
 export function printFailures(answer: unknown): string {

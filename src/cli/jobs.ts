@@ -1,6 +1,13 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
-import { printEvent, printFailures, printJob, printJobs } from "./job-output.ts";
+import {
+  printEvent,
+  printFailures,
+  printJob,
+  printJobs,
+  printRuns,
+  type ShownJob,
+} from "./job-output.ts";
 import { askServer, type Printer, type Server, withServer } from "./server-command.ts";
 import { WrongUse } from "./wrong-use.ts";
 
@@ -14,6 +21,10 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   ["error", "<class>", "what the last failure of a job that fails was, such as unauthorized"],
   ["reason", "<text>", "is part of the words of that failure"],
 ];
+/** Filters with a number. */
+const NUMBER_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
+  ["behind_sec", "behind-sec", "only jobs whose oldest change to arrive is at least so old"],
+];
 /** Filters that are there or not; `--no-…` asks for the others. */
 const FLAG_FILTERS: readonly (readonly [name: string, option: string, description: string])[] = [
   ["failing", "failing", "jobs that fail, also while they are tried again"],
@@ -24,6 +35,8 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
 
 /** What asks for a page of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
+/** Runs that `show` prints. */
+const RUNS_SHOWN = 10;
 
 interface Flags extends Readonly<Record<string, string | boolean | undefined>> {
   readonly server: string;
@@ -37,7 +50,7 @@ export function addJobsCommand(program: Command): void {
 
   withFilters(define("list", "jobs, in order of their ids"))
     .option("--limit <number>", "so many at most (default 100)")
-    .option("--sort <order>", "id; since or tries: jobs that fail, by when it began or how often")
+    .option("--sort <order>", "id; lag: jobs that are behind; since or tries: jobs that fail")
     .option("--descending", "the other way round")
     .option("--bookmark <text>", "begin where the list before ended")
     .action((flags: Flags) =>
@@ -56,7 +69,18 @@ export function addJobsCommand(program: Command): void {
   );
   define("show <id>", "one job: by its id, or as DATABASE/DOCUMENT").action(
     (id: string, flags: Flags) =>
-      askServer(flags, async (server) => [await server.ask("GET", jobPath(id)), printJob]),
+      askServer(flags, async (server) => {
+        const job = await server.ask("GET", jobPath(id));
+        if (flags.json === true) return [job, printJob];
+        const { runs } = (await server.ask(
+          "GET",
+          `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`,
+        )) as Pick<ShownJob, "runs">;
+        return [{ ...(job as ShownJob), runs }, printJob];
+      }),
+  );
+  define("runs <id>", "the last runs of a job, newest first").action((id: string, flags: Flags) =>
+    askServer(flags, async (server) => [await server.ask("GET", `${jobPath(id)}/runs`), printRuns]),
   );
   define("failures <id>", "the documents that a job left behind")
     .option("--retry", "try them again first")
@@ -114,6 +138,9 @@ function withFilters(command: Command): Command {
   for (const [name, argument, description] of FILTERS) {
     command.option(`--${name} ${argument}`, `only jobs with this ${name}: ${description}`);
   }
+  for (const [, option, description] of NUMBER_FILTERS) {
+    command.option(`--${option} <number>`, description);
+  }
   for (const [, option, description] of FLAG_FILTERS) {
     command.option(`--${option}`, `only ${description}`);
     command.option(`--no-${option}`, `all but ${description}`);
@@ -127,7 +154,7 @@ function query(flags: Flags, further: readonly string[]): string {
     const value = flags[name];
     if (value !== undefined) parameters.set(name, String(value));
   }
-  for (const [name, option] of FLAG_FILTERS) {
+  for (const [name, option] of [...FLAG_FILTERS, ...NUMBER_FILTERS]) {
     const value = flags[option.replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
     if (value !== undefined) parameters.set(name, String(value));
   }

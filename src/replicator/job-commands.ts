@@ -4,13 +4,12 @@
  */
 import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import type { Job, Jobs } from "../jobs/index.ts";
+import type { Job } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { removeReplicationDocument } from "./documents/replication-document.ts";
 import type { SourceSequence } from "./endpoints/endpoint.ts";
 import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
 import type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control.ts";
-import type { JobControls } from "./jobs/job-controls.ts";
 import {
   begunAnew,
   REPLICATION_JOB_TYPE,
@@ -18,18 +17,14 @@ import {
   restarted,
 } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
-import { removeJob } from "./jobs/remove-job.ts";
-import type { ReplicationOwnership } from "./jobs/replication-ownership.ts";
+import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 
 /** Decisions read in one transaction. */
 const PAGE_ROWS_MAX = 200;
 
-export interface JobCommandsParts {
+export interface JobCommandsParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  readonly jobs: Jobs;
-  readonly controls: JobControls;
-  readonly ownership: ReplicationOwnership;
   readonly databases: DatabaseRegistry;
 }
 

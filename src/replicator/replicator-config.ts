@@ -79,6 +79,8 @@ export interface ReplicatorConfig {
   readonly historyLengthMax: number;
   /** `stats_update_interval_sec`: how often the figures of a job that copies are stored. CouchDB: 10 s. */
   readonly statisticsIntervalSec: number;
+  /** `lag_interval_sec`: how often the source of a job that waits or is paused is asked how much is to come, at most. */
+  readonly lagIntervalSec: number;
   /** `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: say it when a job does not use TLS, or does not verify. */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
@@ -125,6 +127,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   tls: { verify: true, depthMax: 3 },
   historyLengthMax: 10,
   statisticsIntervalSec: 1,
+  lagIntervalSec: 60,
   warnsOf: { plainHttp: false, unverifiedTls: false },
   client: CLIENT_SETTINGS_DEFAULT,
   copyLimits: COPY_LIMITS_DEFAULT,

@@ -28,6 +28,9 @@ const JOB_STATUS = 17;
 const STATUS_ROW = 18;
 const STATUS_COUNT = 19;
 const STATUS_INDEX = 20;
+const BACKLOG = 21;
+const BACKLOG_ROUND = 22;
+const JOB_RUN = 23;
 const EVENT = 25;
 const LAST_EVENT = 26;
 const FORGOTTEN_EVENT = 27;
@@ -121,7 +124,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(18, list, value, jobId)",
     value: '""',
-    note: "jobs by one of these facts; the lists `since` and `ended` have a time as value, and `tries` a number",
+    note: "jobs by one of these facts; the lists `since` and `ended` have a time as value, `tries` a number, and `behind` a time below zero, so that its order is that of lags",
   },
   {
     key: "(19, list, value, uuid)",
@@ -132,6 +135,21 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(20)",
     value: "(2, jobId)",
     note: "the index of 17 to 19 is built for jobs up to this one; null: for all",
+  },
+  {
+    key: "(21, jobId)",
+    value: "(1, sinceMs, pending, seenMs)",
+    note: "since when it is known that a change has not arrived, null: all have; and how many, when somebody looked; null: nobody knows",
+  },
+  {
+    key: "(22)",
+    value: "(1, beganMs, nextMs, shownId, jobId)",
+    note: "how far the nodes are with asking the sources of jobs that wait: when this round began, when the next jobs are due, and the last job; null: the round is over",
+  },
+  {
+    key: "(23, jobId, number)",
+    value: "(1, json)",
+    note: "one of the last runs of a job; the highest number is the newest",
   },
   {
     key: "(25, versionstamp)",
@@ -392,5 +410,26 @@ export class ReplicatorKeys {
 
   forgottenEvent(): Key {
     return this.#replicator.pack([FORGOTTEN_EVENT]);
+  }
+
+  backlog(jobId: string): Key {
+    return this.#replicator.pack([BACKLOG, jobId]);
+  }
+
+  backlogRound(): Key {
+    return this.#replicator.pack([BACKLOG_ROUND]);
+  }
+
+  jobRun(jobId: string, number: number): Key {
+    return this.#replicator.pack([JOB_RUN, jobId, number]);
+  }
+
+  jobRuns(jobId: string): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([JOB_RUN, jobId]);
+  }
+
+  /** The number in a key of `jobRun`. */
+  jobRunNumber(key: Key): number {
+    return Number(this.#replicator.unpack(key)[2]);
   }
 }

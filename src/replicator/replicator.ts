@@ -4,7 +4,7 @@
  */
 import { OperationalError, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import { type Job, JobSubscriptions, type Jobs } from "../jobs/index.ts";
+import { type Job, JobSubscriptions } from "../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
 import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
@@ -12,18 +12,17 @@ import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
-import type { JobControls } from "./jobs/job-controls.ts";
 import { newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
 import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
+import { JobMeasures } from "./jobs/job-measures.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
-import { removeJob } from "./jobs/remove-job.ts";
+import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
-import type { ReplicationOwnership } from "./jobs/replication-ownership.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
@@ -59,14 +58,11 @@ export type TransientOutcome =
 /** Pages of jobs that one clean-up compares with their index. */
 const COMPARED_PAGES_MAX = 10;
 
-export interface ReplicatorParts {
+export interface ReplicatorParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
-  readonly jobs: Jobs;
-  readonly ownership: ReplicationOwnership;
   readonly failureLists: FailureLists;
-  readonly controls: JobControls;
   readonly index: JobIndex;
   readonly events: JobEventLog;
   readonly abandoned: AbandonedReplications;
@@ -84,6 +80,8 @@ export class Replicator {
   readonly lists: JobLists;
   /** What happens to jobs, for those who follow it. */
   readonly events: JobEvents;
+  /** How far behind jobs are, what holds them back, and their last runs. */
+  readonly measures: JobMeasures;
   /** Gives many jobs other credentials. */
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
@@ -98,6 +96,7 @@ export class Replicator {
     this.commands = new JobCommands(parts);
     this.lists = new JobLists(parts);
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
+    this.measures = new JobMeasures(parts);
     this.credentials = new CredentialReplacements(parts);
   }
 
@@ -226,19 +225,26 @@ export class Replicator {
 
   /** Every job in order of its id; those of one `_replicator` database if its uuid is given. */
   async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
-    const { kv, jobs } = this.#parts;
+    const { kv, jobs, backlogs } = this.#parts;
     const prefix = databaseUuid === undefined ? "" : persistentJobId(databaseUuid, "");
     let afterId: string | undefined = prefix === "" ? undefined : prefix;
     for (;;) {
       const from = afterId === undefined ? {} : { afterId };
-      const { page, workers } = await kv.read(async (tx) => ({
-        page: await jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX }),
-        workers: await jobs.workers.members(tx.snapshot),
-      }));
+      const { page, workers, known } = await kv.read(async (tx) => {
+        const listed = await jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX });
+        return {
+          page: listed,
+          workers: await jobs.workers.members(tx.snapshot),
+          known: await backlogs.getMany(
+            tx.snapshot,
+            listed.entries.map(({ id }) => id),
+          ),
+        };
+      });
       const workerOf = new Map(workers.map((worker) => [worker.id, worker]));
-      for (const job of page.entries) {
+      for (const [index, job] of page.entries.entries()) {
         if (!job.id.startsWith(prefix)) return;
-        yield entryOf(job, workerOf.get(job.worker ?? ""));
+        yield entryOf(job, workerOf.get(job.worker ?? ""), known[index]);
       }
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
@@ -246,11 +252,11 @@ export class Replicator {
   }
 
   async #entry(tx: ReadTransaction, jobId: string): Promise<JobEntry | undefined> {
-    const { jobs } = this.#parts;
+    const { jobs, backlogs } = this.#parts;
     const job = await jobs.get(tx, jobName(jobId));
     if (job === undefined) return undefined;
     const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
-    return entryOf(job, await worker);
+    return entryOf(job, await worker, await backlogs.get(tx, jobId));
   }
 
   /** Forgets what is too old to be asked for. Now and then, on any node. */

@@ -9,6 +9,8 @@ import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
   AbandonedReplications,
+  Backlogs,
+  BacklogWatch,
   Budgets,
   CleanUp,
   Endpoints,
@@ -17,6 +19,7 @@ import {
   JobControls,
   JobEventLog,
   JobIndex,
+  JobRuns,
   Outages,
   OwnCheckpoints,
   REPLICATION_JOB_TYPE,
@@ -69,7 +72,9 @@ export function joinNodeParts({
   const controls = new JobControls(subspace);
   const budgets = new Budgets({ runtime, kv, subspace });
   const failureLists = new FailureLists(subspace, runtime.digests, index, failuresMax);
-  const owned = { runtime, kv, jobs, ownership, controls };
+  const backlogs = new Backlogs(subspace, index);
+  const runs = new JobRuns(subspace);
+  const owned = { runtime, kv, jobs, ownership, controls, backlogs, runs };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
   const databases = new DatabaseRegistry({
@@ -156,5 +161,6 @@ export function joinReplication(
     worker,
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
-  return { endpoints, outages, scheduler };
+  const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace });
+  return { endpoints, outages, scheduler, backlogWatch };
 }

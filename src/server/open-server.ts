@@ -4,6 +4,7 @@
  * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new requests and no new
  * jobs; running jobs write a last checkpoint and go back to the queue; then the store closes.
  */
+import { setMaxListeners } from "node:events";
 import { createApi } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
@@ -115,6 +116,8 @@ async function startNode(
     ...jobServices(node, store.renewer, undici.fetch),
   ];
   const stopping = new AbortController();
+  // Every service waits for it.
+  setMaxListeners(0, stopping.signal);
   const supervised = supervise(runtime, services, stopping.signal, (error) => {
     return errorCode(error) === "KV_UNAVAILABLE" && (kv.isFull() || !kv.isAvailable());
   });
@@ -332,7 +335,7 @@ function jobServices(
     return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
   }
   const { configuration, nodeName } = config;
-  const { outages, scheduler } = joinReplication(parts, {
+  const { outages, scheduler, backlogWatch } = joinReplication(parts, {
     reach: {
       functions,
       resolveUser: (userName) => accounts.users.resolve(userName),
@@ -348,7 +351,7 @@ function jobServices(
     processId: String(process.pid),
   });
   configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
-  return [outages, scheduler];
+  return [outages, scheduler, backlogWatch];
 }
 
 async function ensureDatabase(

@@ -158,7 +158,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Name the jobs by state, database, error, failing, left_behind, paused, stalled, owner, source, target, reason, or all of them by all=true",
+        "Name the jobs by state, database, error, failing, left_behind, paused, stalled, owner, source, target, reason, behind_sec, or all of them by all=true",
     },
   ],
   [

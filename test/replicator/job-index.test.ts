@@ -37,6 +37,7 @@ const EVENTS = [
   ...["add", "accept", "accept", "begin", "begin", "report", "checkpoint", "expire", "repair"],
   ...["completed", "stopped", "stalled", "crashed", "crashed", "leave-behind", "arrive"],
   ...["pause", "resume", "retry", "reset", "cancel"],
+  ...["fall-behind", "fall-behind", "catch-up"],
 ] as const;
 
 interface Step {
@@ -93,7 +94,8 @@ class History {
           const { statistics, throughSequence, sourceSequence } = held?.data ?? {};
           if (statistics === undefined) return;
           const hasCheckpoint = event === "checkpoint";
-          const figures = { statistics, throughSequence, sourceSequence };
+          const speed = { rates: { docsPerSec: 0, bytesPerSec: 0 }, waitsFor: undefined };
+          const figures = { statistics, throughSequence, sourceSequence, ...speed };
           held?.observe({ ...figures, checkpointedSequence: 1, hasCheckpoint });
           await held?.update();
         });
@@ -128,6 +130,15 @@ class History {
             : { failed: [entry], arrived: [] };
         const baseId = `${BASE_ID.slice(1)}${job}`;
         await kv.transact((tx) => failureLists.change(tx, baseId, { ...change, nowMs: 1 }));
+        return;
+      }
+      case "fall-behind":
+      case "catch-up": {
+        const sinceMs = event === "catch-up" ? undefined : 10 + FAILURE_CLASSES.indexOf(failure);
+        await kv.transact(async (tx) => {
+          if ((await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id })) === undefined) return;
+          await this.#node.backlogs.set(tx, id, { sinceMs, pending: 1, seenMs: 20 });
+        });
         return;
       }
       case "repair":

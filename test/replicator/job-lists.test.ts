@@ -64,6 +64,16 @@ async function pages(request: Omit<JobPageRequest, "after">): Promise<string[]> 
   return found;
 }
 
+/** One job in five is behind: since times that run with the order of ids. */
+async function fallBehind(): Promise<void> {
+  for (let n = 0; n < JOBS; n += 5) {
+    const backlog = { sinceMs: 1000 + n, pending: 1, seenMs: 5000 };
+    await node.kv.transact((tx) => node.backlogs.set(tx, ids[n] as string, backlog));
+  }
+}
+
+const behindIds = () => ids.filter((_, n) => n % 5 === 0);
+
 const failingIds = () => ids.filter((_, n) => n % 10 === 0);
 
 test("pages are together all jobs that match, in either direction", async () => {
@@ -119,6 +129,50 @@ test("a first page reads as many keys as it has rows, however many jobs there ar
     const before = node.counts.readCount;
     const { entries } = await node.replicator.lists.page(request);
     expect(entries.length).toBe(10);
-    expect(node.counts.readCount - before).toBeLessThan(70);
+    expect(node.counts.readCount - before).toBeLessThan(80);
   }
+});
+
+test("jobs that are behind are listed by their lag, and by how long they are at least", async () => {
+  await fallBehind();
+  const list = (request: Omit<JobPageRequest, "after" | "limit">) =>
+    pages({ ...request, limit: 41 });
+  expect(await list({ filter: {}, order: "lag" })).toEqual(behindIds().toReversed());
+  expect(await list({ filter: {}, order: "lag", descending: true })).toEqual(behindIds());
+  const long = { behindSinceMs: 1100 };
+  expect(await list({ filter: long })).toEqual(behindIds().slice(0, 21));
+  expect(await list({ filter: long, order: "lag" })).toEqual(behindIds().slice(0, 21).toReversed());
+  const failing = { ...long, failing: true };
+  const both = behindIds().filter((id, n) => n < 21 && failingIds().includes(id));
+  expect(await list({ filter: failing })).toEqual(both);
+  expect(await list({ filter: failing, order: "lag", descending: true })).toEqual(both);
+  const total = async (filter: JobPageRequest["filter"], order: "id" | "lag") =>
+    (await node.replicator.lists.page({ filter, order, limit: 1 })).total;
+  expect(await total({}, "lag")).toBe(300);
+  expect(await total(long, "id")).toBe(21);
+  expect(await total(long, "lag")).toBe(21);
+});
+
+test("a job that has caught up is not listed as behind", async () => {
+  await fallBehind();
+  const caughtUp = { sinceMs: undefined, pending: 0, seenMs: 6000 };
+  await node.kv.transact((tx) => node.backlogs.set(tx, ids[0] as string, caughtUp));
+  const listed = await pages({ filter: {}, order: "lag", limit: 500, descending: true });
+  expect(listed).toEqual(behindIds().slice(1));
+});
+
+test("where too many jobs are behind to be sorted, all are looked through", async () => {
+  const requester = { userName: "ann", isAdmin: true };
+  for (let n = 0; n < 600; n++) {
+    const replication = parseReplication({ source: "more", target: `m${n}`, continuous: true });
+    ids.push(await node.replicator.start(replication, requester));
+  }
+  ids.sort();
+  for (const id of ids) {
+    await node.kv.transact((tx) =>
+      node.backlogs.set(tx, id, { sinceMs: 1000, pending: 1, seenMs: 5000 }),
+    );
+  }
+  expect(await pages({ filter: { behindSinceMs: 1000 }, limit: 400 })).toEqual(ids);
+  expect(await pages({ filter: { behindSinceMs: 999 }, limit: 400 })).toEqual([]);
 });

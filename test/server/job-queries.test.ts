@@ -66,8 +66,9 @@ test.each([
   ["sorce=x", "Unknown parameter sorce. Choose from: state, database"],
   ["state=dead", "Unknown state dead. Choose from: running"],
   ["error=whatever", "Unknown error whatever. Choose from: unreachable, dns"],
-  ["behind_sec=5", "behind_sec of jobs is not known yet"],
-  ["sort=name", "Unknown sort name. Choose from: id, since, tries"],
+  ["behind_sec=long", "behind_sec must be an integer"],
+  ["parked=true", "parked of jobs is not known yet"],
+  ["sort=name", "Unknown sort name. Choose from: id, since, tries, lag"],
   ["bookmark=x", "The bookmark is none of this list"],
   ["failing=perhaps", "Invalid boolean parameter"],
 ])("GET /_tandem/jobs?%s is refused: %s", async (query, reason) => {

@@ -19,7 +19,8 @@ export async function indexProblems(
   for (const row of expected) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
     if (["since", "tries", "active", "ended"].includes(list)) continue;
-    const name = JSON.stringify([19, list, value, list === "outcome" ? databaseOf(id) : null]);
+    const counted = list === "behind" ? null : value;
+    const name = JSON.stringify([19, list, counted, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   const page = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 10_000 });
@@ -69,6 +70,9 @@ async function expectedRows(
     const { isPaused } = await CONTROLS.get(tx, job.id);
     if (isPaused) add("flag", "paused");
     if (stallCount > 0) add("flag", "stalled");
+    const backlog = await tx.get(SUBSPACES.replicator.pack([21, job.id]));
+    const sinceMs = backlog && unpackTuple(backlog)[1];
+    if (typeof sinceMs === "number") add("behind", -sinceMs);
     add("owner", userName);
     for (const side of ["source", "target"] as const) {
       const address = replication?.[side];

@@ -22,16 +22,18 @@ const LIMIT_DEFAULT = 100;
 const FLAGS = ["failing", "left_behind", "paused", "stalled"] as const;
 const NAMES = ["owner", "source", "target", "reason"] as const;
 /** Every filter that can be answered. */
-const FILTERS = ["state", "database", "error", ...FLAGS, ...NAMES] as const;
+const FILTERS = ["state", "database", "error", ...FLAGS, ...NAMES, "behind_sec"] as const;
 /** What will be known of jobs, and is not yet. */
-const UNKNOWN_YET = ["parked", "behind_sec", "rule"];
-const ORDERS = ["id", "since", "tries"] as const satisfies readonly JobOrder[];
+const UNKNOWN_YET = ["parked", "rule"];
+const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 
-/** As it was asked; the database still has to be looked up. */
+/** As it was asked; the database still has to be looked up, and the clock. */
 export interface AskedFilter {
   readonly filter: JobFilter;
   readonly database: string | undefined;
+  /** Jobs that are behind for so long at least. */
+  readonly behindSec: number | undefined;
 }
 
 export interface AskedPage extends AskedFilter {
@@ -48,7 +50,7 @@ export function pageOf(call: Call): AskedPage {
   const order = chosen(call, "sort", ORDERS) ?? "id";
   const descending = booleanParameter(call, "descending");
   const asked = filterOf(call);
-  if (order !== "id" && asked.filter.failing === false) {
+  if ((order === "since" || order === "tries") && asked.filter.failing === false) {
     throw badRequest(`sort=${order} lists jobs that fail: leave out failing=false`);
   }
   const after = positionOf(call, order, descending);
@@ -67,7 +69,9 @@ export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter 
 export function commandFilterOf(call: Call): AskedFilter {
   refuseUnknown(call, [...FILTERS, "all"]);
   const asked = filterOf(call);
-  const isFiltered = asked.database !== undefined || Object.keys(asked.filter).length > 0;
+  const { filter, database, behindSec } = asked;
+  const isFiltered =
+    database !== undefined || behindSec !== undefined || Object.keys(filter).length > 0;
   if (!isFiltered && !booleanParameter(call, "all")) {
     throw badRequest(`Name the jobs by ${FILTERS.join(", ")}, or all of them by all=true`);
   }
@@ -99,7 +103,8 @@ function filterOf(call: Call): AskedFilter {
     ...(error === undefined ? {} : { error: error satisfies FailureClass }),
     ...Object.fromEntries([...flags, ...names]),
   };
-  return { filter, database: query.get("database") };
+  const behindSec = integerParameter(call, "behind_sec");
+  return { filter, database: query.get("database"), behindSec };
 }
 
 function refuseUnknown({ request }: Call, known: readonly string[]): void {

@@ -14,12 +14,15 @@ import {
   type JobControl,
   type JobEntry,
   type JobFilter,
+  type JobMeasure,
+  type JobRun,
   jobView,
   NEVER_SEC,
   type Replicator,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -51,6 +54,7 @@ export function jobRoutes(parts: JobsParts): readonly Route[] {
   return [
     defineRoute("GET", "/_tandem/jobs", (call) => listJobs(parts, call)),
     defineRoute("GET", "/_tandem/jobs/{id}", (call) => showJob(parts, call)),
+    defineRoute("GET", "/_tandem/jobs/{id}/runs", (call) => listRuns(parts, call)),
     defineRoute("POST", "/_tandem/jobs/{id}/_start_from", (call) => startFrom(parts, call)),
     defineRoute("POST", "/_tandem/jobs/_retry_failures", (call) => retryAllFailures(parts, call)),
     ...commands,
@@ -73,9 +77,14 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
 
 /** With the uuid of the database that was named; that of none where there is no such database, and so no job. */
 export async function resolvedFilter(
-  { kv, databases }: JobsParts,
-  { filter, database: name }: AskedFilter,
+  { kv, databases, replicator }: JobsParts,
+  { filter: others, database: name, behindSec }: AskedFilter,
 ): Promise<JobFilter> {
+  const { measures } = replicator;
+  const filter =
+    behindSec === undefined
+      ? others
+      : { ...others, behindSinceMs: measures.behindSinceMs(behindSec) };
   if (name === undefined) return filter;
   const uuid = await kv.read((tx) => uuidOfDatabase(tx, databases, name));
   return { ...filter, databaseUuid: uuid ?? NO_UUID };
@@ -97,6 +106,16 @@ async function uuidOfDatabase(
 async function showJob(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const [view] = await jobRows(parts, [await findJob(parts, call)]);
   return json(200, view);
+}
+
+/** The last runs of a job, newest first. */
+async function listRuns(parts: JobsParts, call: Call): Promise<ApiResponse> {
+  const limit = integerParameter(call, "limit");
+  const skip = integerParameter(call, "skip") ?? 0;
+  const { jobId } = await findJob(parts, call);
+  const runs = await parts.replicator.measures.runs(jobId);
+  const end = limit === undefined ? undefined : skip + limit;
+  return json(200, { total_rows: runs.length, runs: runs.slice(skip, end).map(runView) });
 }
 
 async function commandOne(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
@@ -164,6 +183,7 @@ function answer(outcome: CommandOutcome): ApiResponse {
 export async function jobRows({ replicator, shownUrl }: JobsParts, entries: readonly JobEntry[]) {
   const controls = await replicator.commands.controls(entries.map(({ jobId }) => jobId));
   const leftBehind = await Promise.all(entries.map((entry) => replicator.failures.total(entry)));
+  const measures = await replicator.measures.of(entries);
   return entries.map((entry, index) => {
     const { isPaused, restartAt, events } = controls[index] as JobControl;
     const { failing, errorCount, stallCount } = entry.data;
@@ -176,7 +196,7 @@ export async function jobRows({ replicator, shownUrl }: JobsParts, entries: read
       left_behind: leftBehind[index],
       stalled: stallCount > 0,
       parked: false,
-      lag_sec: null,
+      ...measureView(measures[index] as JobMeasure),
       paused: isPaused,
       restart_at: restartAt?.sequence ?? null,
       control: events.map(controlView),
@@ -199,6 +219,37 @@ function failureView(failing: Failing, { state, scheduledAtSec }: JobEntry) {
     time: isoTime(lastMs),
     tries,
     next_try: isDue ? isoTime(scheduledAtSec * 1000) : null,
+  };
+}
+
+function measureView(measure: JobMeasure) {
+  const { lagSec, behindSinceMs, pending, docsPerSec, bytesPerSec, heldBackBy, nextTryMs } =
+    measure;
+  return {
+    lag_sec: lagSec,
+    behind_since: behindSinceMs === undefined ? null : isoTime(behindSinceMs),
+    pending,
+    docs_per_sec: docsPerSec,
+    bytes_per_sec: bytesPerSec,
+    held_back_by: heldBackBy ?? null,
+    next_try: nextTryMs === undefined ? null : isoTime(nextTryMs),
+  };
+}
+
+/** A lost run has no counts: nobody stored them. */
+function runView({ startMs, endMs, cause, reason, counts, checkpoint }: JobRun) {
+  return {
+    start: isoTime(startMs),
+    end: isoTime(endMs),
+    cause,
+    reason: reason ?? null,
+    revisions_checked: counts?.missingChecked ?? null,
+    missing_revisions_found: counts?.missingFound ?? null,
+    docs_read: counts?.docsRead ?? null,
+    docs_written: counts?.docsWritten ?? null,
+    doc_write_failures: counts?.docWriteFailures ?? null,
+    bytes: counts?.bytes ?? null,
+    checkpoint,
   };
 }
 

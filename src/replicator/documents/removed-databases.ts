@@ -4,12 +4,10 @@
  * mark stays until the last job is removed.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
-import type { Job, Jobs } from "../../jobs/index.ts";
+import type { Job } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import type { JobControls } from "../jobs/job-controls.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { removeJob } from "../jobs/remove-job.ts";
-import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
+import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 
 /** Jobs removed in one transaction. */
@@ -17,13 +15,10 @@ const PAGE_ROWS_MAX = 50;
 /** Databases looked at in one. */
 const MARKS_MAX = 100;
 
-export interface RemovedDatabasesParts {
+export interface RemovedDatabasesParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
-  readonly jobs: Jobs;
-  readonly ownership: ReplicationOwnership;
-  readonly controls: JobControls;
 }
 
 export class RemovedDatabases {

@@ -45,7 +45,7 @@ export async function writeDocumentState(
   }
   if (data.state === "completed") {
     members._replication_stats = {
-      ...scheduledStatistics(data),
+      ...scheduledStatistics({ data, state: data.state, backlog: undefined }),
       start_time: isoTime(data.lastStartMs),
     };
   }

@@ -11,15 +11,13 @@ import type {
   SecuritySubject,
   WriteContext,
 } from "../../databases/index.ts";
-import type { Job, Jobs } from "../../jobs/index.ts";
+import type { Job } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import type { JobControls } from "../jobs/job-controls.ts";
 import { type Asked, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
-import { removeJob } from "../jobs/remove-job.ts";
+import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import { groupOf } from "../jobs/replication-group.ts";
-import type { ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
 import { type JobOwner, ownerOf } from "../request/job-owner.ts";
@@ -37,11 +35,8 @@ import {
   withOwner,
 } from "./replication-document-access.ts";
 
-export interface ReplicationHookParts {
+export interface ReplicationHookParts extends RemoveJobParts {
   readonly runtime: Runtime;
-  readonly jobs: Jobs;
-  readonly ownership: ReplicationOwnership;
-  readonly controls: JobControls;
   readonly removedDatabases: RemovedDatabases;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;

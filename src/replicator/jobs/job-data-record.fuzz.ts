@@ -87,6 +87,8 @@ const progress: fc.Arbitrary<JobProgress> = fc
       throughSequence: sequence,
       sourceSequence: sequence,
       changesPending: maybe(count),
+      rates: fc.record({ docsPerSec: count, bytesPerSec: count }),
+      waitsFor: maybe(fc.constantFrom("budget", "limiter")),
       history: fc.array(event),
       lastUpdatedMs: count,
       lastStartMs: count,

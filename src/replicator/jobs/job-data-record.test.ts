@@ -74,7 +74,8 @@ test("a job is stored as two objects, each with its format", () => {
 describe("a job that an older version stored in one object", () => {
   test("is what it was", () => {
     const decoded = decodeJob(flat());
-    const rest = { refusal: undefined, result: undefined, failing: decoded.failing };
+    const still = { rates: { docsPerSec: 0, bytesPerSec: 0 }, waitsFor: undefined };
+    const rest = { refusal: undefined, result: undefined, failing: decoded.failing, ...still };
     expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 

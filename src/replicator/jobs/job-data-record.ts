@@ -18,6 +18,7 @@ import {
   type JobProgress,
   type JobRequest,
   jobOutcome,
+  NO_RATES,
   type ReplicationJobData,
   type RunOutcome,
 } from "./job-data.ts";
@@ -40,7 +41,7 @@ export function encodeRequest(data: ReplicationJobData): JobData {
 export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
-  const { history, lastUpdatedMs, lastStartMs, failing } = data;
+  const { history, lastUpdatedMs, lastStartMs, failing, rates, waitsFor } = data;
   return {
     format: FORMAT,
     replicationId,
@@ -55,6 +56,9 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     throughSequence,
     sourceSequence,
     changesPending,
+    // Of most jobs there is none.
+    rates: rates === NO_RATES ? undefined : rates,
+    waitsFor,
     history,
     lastUpdatedMs,
     lastStartMs,
@@ -146,7 +150,7 @@ function decodeProgress(stored: StoredProgress): JobProgress {
   const { replicationId, state, failure, result, changesPending } = stored;
   const { errorCount = 0, stallCount = 0, statistics, history = NO_EVENTS } = stored;
   const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = stored;
-  const { lastUpdatedMs = 0, lastStartMs = 0 } = stored;
+  const { lastUpdatedMs = 0, lastStartMs = 0, rates = NO_RATES, waitsFor } = stored;
   const outcome = decodeOutcome(state, failure, result);
   return {
     ...outcome,
@@ -159,6 +163,8 @@ function decodeProgress(stored: StoredProgress): JobProgress {
     throughSequence,
     sourceSequence,
     changesPending,
+    rates,
+    waitsFor,
     history,
     lastUpdatedMs,
     lastStartMs,

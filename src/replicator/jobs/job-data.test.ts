@@ -3,6 +3,7 @@ import { failingAfter, NO_PLACE } from "./failing.ts";
 import {
   begunAnew,
   type JobEvent,
+  NO_RATES,
   newJobData,
   observed,
   restarted,
@@ -31,6 +32,8 @@ describe("a job that fails", () => {
     checkpointedSequence: 0,
     throughSequence: 0,
     sourceSequence: 0,
+    rates: NO_RATES,
+    waitsFor: undefined,
   };
   const failingAt = (nowMs: number, hasCheckpoint: boolean) =>
     observed(running, { ...figures, hasCheckpoint }, { nowMs, healthyMs: 50 }).failing;

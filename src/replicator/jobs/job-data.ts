@@ -4,6 +4,7 @@
  *
  * It is a value. Whatever happens to a job has a function here that makes the next value; nobody else changes members of it.
  */
+import type { WaitReason } from "../../http-client/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { JobOwner } from "../request/job-owner.ts";
@@ -113,6 +114,14 @@ export type JobRequest = Asked &
     readonly addedTimeMs: number;
   };
 
+/** How fast a run copies: documents that were written, and bytes that its connections moved, both ways. */
+export interface CopyRates {
+  readonly docsPerSec: number;
+  readonly bytesPerSec: number;
+}
+
+export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
+
 /** How far the job is; with the outcome of its last run. */
 export type JobProgress = JobOutcome & {
   /** Undefined until it was computed, which needs the source where a filter function is part of it. */
@@ -128,6 +137,10 @@ export type JobProgress = JobOutcome & {
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
   readonly changesPending: number | undefined;
+  /** Of the run that goes on; of none, they are 0. */
+  readonly rates: CopyRates;
+  /** For what its requests wait most of the time; undefined: for nothing, or it does not run. */
+  readonly waitsFor: WaitReason | undefined;
   /** Newest first. */
   readonly history: readonly JobEvent[];
   readonly lastUpdatedMs: number;
@@ -161,12 +174,16 @@ export function newJobData(
     throughSequence: 0,
     sourceSequence: 0,
     changesPending: undefined,
+    ...STANDING_STILL,
     history: [{ type: "added", timeMs: nowMs }],
     addedTimeMs: nowMs,
     lastUpdatedMs: nowMs,
     lastStartMs: 0,
   };
 }
+
+/** How fast a job is that does not run. */
+const STANDING_STILL = { rates: NO_RATES, waitsFor: undefined } as const;
 
 /** Why the job does not run, or did not to its end; undefined when nothing is wrong. */
 export function failureOf({
@@ -196,6 +213,7 @@ export function started(
   return {
     ...data,
     ...(hasEnded(data.state) ? {} : PENDING),
+    ...STANDING_STILL,
     replicationId,
     statistics: isMoved ? NO_STATISTICS : data.statistics,
     history: withEvents(isMoved ? [] : data.history, [event], historyLengthMax),
@@ -208,7 +226,12 @@ export function started(
 export interface Observed
   extends Pick<
     JobProgress,
-    "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
+    | "statistics"
+    | "checkpointedSequence"
+    | "throughSequence"
+    | "sourceSequence"
+    | "rates"
+    | "waitsFor"
   > {
   /** Whether this run wrote a checkpoint. */
   readonly hasCheckpoint: boolean;
@@ -272,6 +295,7 @@ export function ended(
   return {
     ...data,
     ...jobOutcome(state, failure, result),
+    ...STANDING_STILL,
     errorCount,
     failing: state === "completed" && cause === undefined ? undefined : failing,
     stallCount,

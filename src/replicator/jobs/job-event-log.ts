@@ -22,7 +22,7 @@ import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "./job-statu
 
 /**
  * What an event may tell of a job: it was added or removed; a run began, or ended in one of four ways; it has completed, or failed for
- * good; it fails from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; `changed` is
+ * good; it fails from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
  * whatever else lists find it by.
  */
 export const JOB_CHANGES = [
@@ -40,6 +40,8 @@ export const JOB_CHANGES = [
   "arrived",
   "paused",
   "resumed",
+  "behind",
+  "caught_up",
   "changed",
 ] as const;
 export type JobChangeName = (typeof JOB_CHANGES)[number];
@@ -157,6 +159,10 @@ function changesBetween(
   const changes: JobChangeName[] = [];
   if (before.outcome !== after.outcome) {
     if (after.outcome === "completed" || after.outcome === "failed") changes.push(after.outcome);
+  }
+  const isBehind = after.behindSinceMs !== undefined;
+  if ((before.behindSinceMs !== undefined) !== isBehind) {
+    changes.push(isBehind ? "behind" : "caught_up");
   }
   for (const [flag, begun, over] of FLAG_CHANGES) {
     const [was, is] = [hasFlag(before, flag), hasFlag(after, flag)];

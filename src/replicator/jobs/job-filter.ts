@@ -24,21 +24,28 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly error?: FailureClass;
   /** Stands in the words of that failure. */
   readonly reason?: string;
+  /** Behind since this time or longer. */
+  readonly behindSinceMs?: number;
 }
 
 /** All but `reason` and `databaseUuid`, which the status does not tell. `isRunning` matters where states are asked for. */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
-  const { states, source, target, owner, error } = filter;
+  const { states, source, target, owner, error, behindSinceMs } = filter;
   return (
     (states === undefined || states.includes(isRunning ? "running" : status.outcome)) &&
     (owner === undefined || listedName(owner) === status.owner) &&
     (source === undefined || status.source.includes(placeNamed(source))) &&
     (target === undefined || status.target.includes(placeNamed(target))) &&
     (error === undefined || error === status.failing?.class) &&
+    (behindSinceMs === undefined || isBehind(status, behindSinceMs)) &&
     STATUS_FLAGS.every(
       (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
     )
   );
+}
+
+function isBehind({ behindSinceMs }: JobStatus, sinceMs: number): boolean {
+  return behindSinceMs !== undefined && behindSinceMs <= sinceMs;
 }
 
 /** Whether it is a job of the `_replicator` database, where one is asked for. */

@@ -18,6 +18,7 @@ import {
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
+import { decodeBacklog } from "./backlog.ts";
 import { REPLICATION_JOB_TYPE, unreadableJobData } from "./job-data.ts";
 import { decodeIndexed, type IndexedJob, isReadable } from "./job-data-record.ts";
 import type { JobEventLog } from "./job-event-log.ts";
@@ -89,7 +90,9 @@ export class JobIndex implements JobObserver {
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    this.#change(tx, id, stored, jobStatus(id, facts, job, before, hasLeftBehind));
+    const { behindSinceMs } = before;
+    const after = jobStatus(id, facts, job, before, { hasLeftBehind, behindSinceMs });
+    this.#change(tx, id, stored, after);
   }
 
   async #stored(tx: ReadTransaction, jobId: string): Promise<StoredStatus | undefined> {
@@ -110,6 +113,19 @@ export class JobIndex implements JobObserver {
       if (stored === undefined || baseIdOf(stored.status.replicationId) !== baseId) continue;
       this.#change(tx, id, stored, { ...stored.status, hasLeftBehind });
     }
+  }
+
+  /**
+   * Since when it is known that a change of the job has not arrived, is another time; undefined: all have arrived. Only that it falls
+   * behind, or has caught up, is an event.
+   */
+  async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
+    const stored = await this.#stored(tx, jobId);
+    if (stored === undefined) return;
+    const after = { ...stored.status, behindSinceMs };
+    const wasBehind = stored.status.behindSinceMs !== undefined;
+    if (wasBehind === (behindSinceMs !== undefined)) this.#replace(tx, jobId, stored, after);
+    else this.#change(tx, jobId, stored, after);
   }
 
   /** The next transient jobs that ended before `endMs`, the earliest first, behind `after`. */
@@ -204,7 +220,10 @@ export class JobIndex implements JobObserver {
     job: IndexedJob,
   ): Promise<JobStatus> {
     const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
-    return jobStatus(jobId, facts, job, askedStatus(job), hasLeftBehind);
+    const backlog = await tx.get(this.#keys.backlog(jobId));
+    const behindSinceMs = backlog && decodeBacklog(backlog).sinceMs;
+    const status = { hasLeftBehind, behindSinceMs };
+    return jobStatus(jobId, facts, job, askedStatus(job), status);
   }
 
   async #hasLeftBehind(tx: ReadTransaction, replicationId: string | undefined): Promise<boolean> {

@@ -10,6 +10,7 @@ import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
 import { isOfDatabase, type JobFilter, placeNamed } from "./job-filter.ts";
 import {
+  behindValue,
   decodeStatus,
   type JobStatus,
   LISTED_FLAGS,
@@ -23,8 +24,11 @@ import { StatusCounts, sum } from "./status-counts.ts";
 /** So many jobs are sorted for one page. */
 const SORTED_ROWS_MAX = 2000;
 
-/** `id`: of the job; `shown-id`: the replication's, of jobs that have not ended; `since`, `tries`: of jobs that fail. */
-export type JobOrder = "id" | "shown-id" | "since" | "tries";
+/**
+ * `id`: of the job; `shown-id`: the replication's, of jobs that have not ended; `since`, `tries`: of jobs that fail; `lag`: of jobs
+ * that are behind.
+ */
+export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 
 /** A place in a list: the row's value, where the order has one, and the job. */
 export type JobPosition = readonly [value: StatusValue, jobId: string];
@@ -68,10 +72,12 @@ export class JobListPlanner {
   async plan(tx: ReadTransaction, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
     if (order === "since" || order === "tries") return this.#ofFailing(tx, filter, order);
     if (order === "shown-id") return this.#ofActive(tx);
+    if (order === "lag") return this.#byLag(tx, filter);
     const candidates = await Promise.all([
       this.#ofStates(tx, filter),
       ...rowsAskedFor(filter).map((row) => this.#ofRow(tx, filter, row)),
       ...(isOnlyFailing(filter) ? [this.#ofErrors(tx, filter)] : []),
+      ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(tx, filter)]),
     ]);
     const whole = candidates.find(({ plan }) => plan.total !== undefined);
     if (whole !== undefined) return whole.plan;
@@ -87,6 +93,42 @@ export class JobListPlanner {
     const isTested = Object.keys(others).length > 0;
     const total = isTested ? undefined : sum((await this.#counts.errors(tx)).values());
     return { ...this.#ordered(list, []), isTested, total };
+  }
+
+  async #byLag(tx: ReadTransaction, filter: JobFilter): Promise<JobListPlan> {
+    const { behindSinceMs } = filter;
+    const isTested = Object.keys(filter).length > 0;
+    const total = isTested ? undefined : await this.#counts.rows(tx, ["behind", null]);
+    const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow("behind", value, id);
+    const source = { kind: "range", range: this.#behindSince(behindSinceMs), keyOf } as const;
+    return { sources: [source], orderKey: keyOf, isTested, total };
+  }
+
+  /** Those that are behind for as long as is asked, sorted by id; where they are too many, all jobs are looked through. */
+  async #ofBehind(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+    const { behindSinceMs, ...others } = filter;
+    const range = this.#behindSince(behindSinceMs);
+    const isTested = Object.keys(others).length > 0;
+    const ids: string[] = [];
+    for await (const { key } of tx.snapshot.getRange(range, { limit: SORTED_ROWS_MAX + 1 })) {
+      ids.push(this.#keys.statusOf(key).jobId);
+    }
+    if (ids.length > SORTED_ROWS_MAX) {
+      const count = await this.#counts.all(tx, undefined);
+      return {
+        count,
+        plan: { ...this.#byId([this.#all(undefined)]), isTested: true, total: undefined },
+      };
+    }
+    const total = isTested ? undefined : ids.length;
+    return { count: ids.length, plan: { ...this.#byId([positionsOf(ids)]), isTested, total } };
+  }
+
+  /** The rows of jobs that are behind since this time or longer; of all that are behind. */
+  #behindSince(sinceMs: number | undefined): KeyRange {
+    const { begin, end } = this.#keys.statusRows("behind");
+    if (sinceMs === undefined) return { begin, end };
+    return { begin: this.#keys.statusRows("behind", behindValue(sinceMs)).begin, end };
   }
 
   /** A job that has ended, and runs for its failures alone, is among them while it runs. */

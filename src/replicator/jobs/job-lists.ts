@@ -14,6 +14,8 @@ import {
   type Subspace,
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { Backlog } from "./backlog.ts";
+import type { Backlogs } from "./backlogs.ts";
 import { REPLICATION_JOB_TYPE, replicationState, unreadableJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
 import { isOfDatabase, type JobFilter, matchesReason, matchesStatus } from "./job-filter.ts";
@@ -71,6 +73,7 @@ interface RowsWanted {
 export interface JobListsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly backlogs: Backlogs;
   readonly subspace: Subspace;
 }
 
@@ -218,24 +221,30 @@ export class JobLists {
   }
 
   async #entries(tx: ReadTransaction, rows: readonly Row[]): Promise<readonly JobEntry[]> {
-    const { jobs } = this.#parts;
+    const { jobs, backlogs } = this.#parts;
     if (rows.length === 0) return [];
     const workers = new Map(
       (await jobs.workers.members(tx.snapshot)).map((worker) => [worker.id, worker]),
     );
+    const ids = rows.map(({ position: [, id] }) => id);
     const found = await Promise.all(
-      rows.map(({ position: [, id] }) => jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id })),
+      ids.map((id) => jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id })),
     );
-    return found.flatMap((job) =>
-      job === undefined ? [] : [entryOf(job, workers.get(job.worker ?? ""))],
+    const known = await backlogs.getMany(tx.snapshot, ids);
+    return found.flatMap((job, index) =>
+      job === undefined ? [] : [entryOf(job, workers.get(job.worker ?? ""), known[index])],
     );
   }
 }
 
-export function entryOf(job: Job, worker: Worker | undefined): JobEntry {
+export function entryOf(
+  job: Job,
+  worker: Worker | undefined,
+  backlog: Backlog | undefined,
+): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
   const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
-  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec };
+  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec, backlog };
 }
 
 function behind({ begin, end }: KeyRange, key: Key, descending: boolean): KeyRange {

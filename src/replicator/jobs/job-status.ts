@@ -24,6 +24,8 @@ export interface JobStatus {
   /** Whether documents are on its list of failures. */
   readonly hasLeftBehind: boolean;
   readonly isStalled: boolean;
+  /** Since when it is known that a change has not arrived (`backlog.ts`); undefined: all have, or nobody knows. */
+  readonly behindSinceMs: number | undefined;
   readonly replicationId: string | undefined;
   /** Of a transient job that has ended: when. */
   readonly endedMs: number | undefined;
@@ -36,7 +38,7 @@ export interface JobStatus {
 /**
  * The lists. `outcome` holds jobs whose last run crashed, failed or completed; `active` those that have not ended, by their shown
  * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure; `ended` transient jobs
- * that have ended, in the order of time.
+ * that have ended, in the order of time; `behind` jobs with changes that have not arrived, in the order of their lag.
  */
 export type StatusList =
   | "outcome"
@@ -45,6 +47,7 @@ export type StatusList =
   | "since"
   | "tries"
   | "error"
+  | "behind"
   | "flag"
   | "owner"
   | "source"
@@ -61,6 +64,7 @@ export type StatusRow = readonly [list: StatusList, value: StatusValue];
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
   "error",
+  "behind",
   "flag",
   "owner",
   "source",
@@ -90,7 +94,7 @@ export function jobStatus(
   facts: QueueFacts,
   job: IndexedJob,
   { owner, source, target }: AskedStatus,
-  hasLeftBehind: boolean,
+  { hasLeftBehind, behindSinceMs }: Pick<JobStatus, "hasLeftBehind" | "behindSinceMs">,
 ): JobStatus {
   const { failing, stallCount, replicationId, state: outcome, lastUpdatedMs } = job;
   const isEndedTransient = hasEnded(outcome) && databaseUuidOf(jobId) === null;
@@ -104,6 +108,7 @@ export function jobStatus(
     },
     hasLeftBehind,
     isStalled: stallCount > 0,
+    behindSinceMs,
     replicationId,
     endedMs: isEndedTransient ? lastUpdatedMs : undefined,
     owner,
@@ -132,7 +137,7 @@ export function askedRows({ owner, source, target }: AskedStatus): readonly Stat
 
 /** The rows that come and go while the job runs and waits. */
 export function progressRows(jobId: string, status: JobStatus): readonly StatusRow[] {
-  const { outcome, failing, endedMs } = status;
+  const { outcome, failing, endedMs, behindSinceMs } = status;
   const rows: StatusRow[] = [];
   if (outcome !== "pending") rows.push(["outcome", outcome]);
   if (!hasEnded(outcome)) rows.push(["active", shownId(jobId, status)]);
@@ -140,8 +145,14 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   if (failing !== undefined) {
     rows.push(["since", failing.sinceMs], ["tries", failing.tries], ["error", failing.class]);
   }
+  if (behindSinceMs !== undefined) rows.push(["behind", behindValue(behindSinceMs)]);
   for (const flag of LISTED_FLAGS) if (hasFlag(status, flag)) rows.push(["flag", flag]);
   return rows;
+}
+
+/** The value in the list `behind`: the longer the lag, the higher. */
+export function behindValue(sinceMs: number): number {
+  return -Math.floor(sinceMs);
 }
 
 /** By what `_scheduler/jobs` is ordered. */
@@ -167,6 +178,8 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 /** The counter that a row counts for; that of an outcome is of the jobs of one `_replicator` database, or of transient jobs. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list)) return undefined;
+  // Each has a time of its own: they are counted together.
+  if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
@@ -209,6 +222,7 @@ type StoredStatus = readonly [
   owner: string | null,
   source: readonly string[],
   target: readonly string[],
+  behindSinceMs: number | null,
 ];
 
 const PAUSED = 1;
@@ -222,6 +236,7 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     (status.hasLeftBehind ? LEFT_BEHIND : 0) +
     (status.isStalled ? STALLED : 0);
   const failed = failing === undefined ? null : encodeFailing(failing);
+  const { behindSinceMs = null } = status;
   const stored: StoredStatus = [
     outcome,
     flags,
@@ -231,6 +246,7 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     owner,
     source,
     target,
+    behindSinceMs,
   ];
   return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
 }
@@ -242,14 +258,15 @@ export function decodeStatus(value: Uint8Array): JobStatus {
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;
     const { failing, replicationId } = status;
-    return { ...status, failing, replicationId, endedMs: undefined };
+    return { ...status, failing, replicationId, endedMs: undefined, behindSinceMs: undefined };
   }
   assert(format === FORMAT, "A status has a format that this version knows");
   return decodeStored(stored as StoredStatus);
 }
 
 function decodeStored(stored: StoredStatus): JobStatus {
-  const [outcome, flags, failing, replicationId, endedMs, owner, source, target] = stored;
+  const [outcome, flags, failing, replicationId, endedMs, owner, source, target, behindSinceMs] =
+    stored;
   return {
     outcome,
     isPaused: (flags & PAUSED) !== 0,
@@ -258,6 +275,7 @@ function decodeStored(stored: StoredStatus): JobStatus {
     isStalled: (flags & STALLED) !== 0,
     replicationId: replicationId ?? undefined,
     endedMs: endedMs ?? undefined,
+    behindSinceMs: behindSinceMs ?? undefined,
     owner,
     source,
     target,

@@ -4,6 +4,7 @@ import { maskCredentials, stripCredentials } from "../../protocol/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { isoTime } from "../times.ts";
+import type { Backlog } from "./backlog.ts";
 import { failureOf, hasEnded, type ReplicationJobData, type ReplicationState } from "./job-data.ts";
 
 /** A job as those see it who look. */
@@ -15,24 +16,32 @@ export interface JobEntry {
   readonly worker: Pick<Worker, "node" | "processId"> | undefined;
   /** When a job that waits is due, in seconds since the epoch. */
   readonly scheduledAtSec: number;
+  /** What has not arrived; undefined while nothing is known of that. */
+  readonly backlog: Backlog | undefined;
+}
+
+/** Changes that have not arrived, by the latest look; null: nobody knows. */
+export function changesPendingOf({
+  data,
+  state,
+  backlog,
+}: Pick<JobEntry, "data" | "state" | "backlog">): number | null {
+  const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;
+  const pending = state !== "running" && isAskedSince ? backlog.pending : data.changesPending;
+  return pending ?? null;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** The figures of a job, under the names that `_scheduler` and `_replication_stats` use. */
-export function scheduledStatistics({
-  statistics,
-  checkpointedSequence,
-  sourceSequence,
-  throughSequence,
-  changesPending,
-}: ReplicationJobData): Json {
+export function scheduledStatistics(entry: Pick<JobEntry, "data" | "state" | "backlog">): Json {
+  const { statistics, checkpointedSequence, sourceSequence, throughSequence } = entry.data;
   return {
     revisions_checked: statistics.missingChecked,
     missing_revisions_found: statistics.missingFound,
     docs_read: statistics.docsRead,
     docs_written: statistics.docsWritten,
-    changes_pending: changesPending ?? null,
+    changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
@@ -86,13 +95,14 @@ export function documentView(entry: JobEntry, serverUrl: string): Json {
 }
 
 /** An element of `_active_tasks`. */
-export function taskView({ jobId, data, worker }: JobEntry, serverUrl: string): Json {
+export function taskView(entry: JobEntry, serverUrl: string): Json {
+  const { jobId, data, worker } = entry;
   const { replication } = data;
   return {
     node: worker?.node ?? null,
     pid: worker?.processId ?? null,
     process_status: "waiting",
-    ...scheduledStatistics(data),
+    ...scheduledStatistics(entry),
     checkpoint_interval: replication?.options.checkpointIntervalMs ?? null,
     continuous: replication?.continuous ?? false,
     database: data.document?.database ?? null,
@@ -108,9 +118,10 @@ export function taskView({ jobId, data, worker }: JobEntry, serverUrl: string): 
 }
 
 /** The figures, or the reason why there are none. */
-function info({ data, state }: JobEntry): Json {
+function info(entry: JobEntry): Json {
+  const { data, state } = entry;
   const failure = failureOf(data);
-  if (failure === undefined || state === "running") return scheduledStatistics(data);
+  if (failure === undefined || state === "running") return scheduledStatistics(entry);
   return { error: `${failure.error}: ${failure.reason}` };
 }
 

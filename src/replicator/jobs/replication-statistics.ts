@@ -34,3 +34,19 @@ export function addStatistics(
     bulkGetDocs: total.bulkGetDocs + (more.bulkGetDocs ?? 0),
   };
 }
+
+/** What `total` has more than `before`: of one run, where earlier ones are in both. */
+export function statisticsSince(
+  before: ReplicationStatistics,
+  total: ReplicationStatistics,
+): ReplicationStatistics {
+  return {
+    missingChecked: total.missingChecked - before.missingChecked,
+    missingFound: total.missingFound - before.missingFound,
+    docsRead: total.docsRead - before.docsRead,
+    docsWritten: total.docsWritten - before.docsWritten,
+    docWriteFailures: total.docWriteFailures - before.docWriteFailures,
+    bulkGetAttempts: total.bulkGetAttempts - before.bulkGetAttempts,
+    bulkGetDocs: total.bulkGetDocs - before.bulkGetDocs,
+  };
+}

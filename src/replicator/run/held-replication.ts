@@ -8,6 +8,8 @@ import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
+import { type Backlog, backlogToLeave, backlogToStore } from "../jobs/backlog.ts";
+import type { Backlogs } from "../jobs/backlogs.ts";
 import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -24,10 +26,16 @@ import {
 } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-record.ts";
 import type { JobEventLog } from "../jobs/job-event-log.ts";
+import type { JobRun } from "../jobs/job-run.ts";
+import type { JobRuns } from "../jobs/job-runs.ts";
 import type { Outages } from "../jobs/outages.ts";
 import { penaltySec } from "../jobs/penalty.ts";
 import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
-import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
+import {
+  addStatistics,
+  NO_STATISTICS,
+  type ReplicationStatistics,
+} from "../jobs/replication-statistics.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { StopRequest } from "./replication-run.ts";
@@ -44,6 +52,8 @@ export interface HeldReplicationParts {
   readonly controls: JobControls;
   readonly outages: Outages;
   readonly events: JobEventLog;
+  readonly backlogs: Backlogs;
+  readonly runs: JobRuns;
   readonly config: ReplicatorConfig;
 }
 
@@ -59,6 +69,15 @@ export class HeldReplication {
   /** What an operator had decided when this run began. */
   #control: JobControl = UNTOUCHED;
   #hasCheckpoint = false;
+  #storedBacklog: Backlog | undefined;
+  /** What this run has measured; undefined: nothing yet. */
+  #behind: { readonly sinceMs: number | undefined } | undefined;
+  #counts: NonNullable<JobRun["counts"]> = { ...NO_STATISTICS, bytes: 0 };
+  /** When this run began; it may end before it knows its replication. */
+  #startMs: number;
+  #hasBegun = false;
+  /** A run that never ended, as its node died or lost the job; until it is written down. */
+  #lostRun: JobRun | undefined;
   #stored: ReplicationJobData;
   #storedAtMs: number;
   /** As the queue has it, which counts for all nodes, whatever they are configured to. */
@@ -72,6 +91,8 @@ export class HeldReplication {
     this.#requestToStore = requestToStore(job, this.#data);
     this.#stored = this.#data;
     this.#storedAtMs = parts.runtime.clock.monotonicMs();
+    this.#startMs = parts.runtime.clock.nowMs();
+    this.#lostRun = lostRun(this.#data);
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
@@ -91,9 +112,20 @@ export class HeldReplication {
 
   /** What an operator wants of this run. Called once, before it begins. */
   async readControl(): Promise<JobControl> {
-    const { kv, controls } = this.parts;
-    this.#control = await kv.read((tx) => controls.get(tx, this.held.id));
+    const { kv, controls, backlogs } = this.parts;
+    const { id } = this.held;
+    [this.#control, this.#storedBacklog] = await kv.read((tx) =>
+      Promise.all([controls.get(tx, id), backlogs.get(tx, id)]),
+    );
     return this.#control;
+  }
+
+  /** What was known before this run of changes that had not arrived; undefined: nothing, or all had. */
+  get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
+    const { sinceMs, pending } = this.#storedBacklog ?? {};
+    if (sinceMs === undefined) return undefined;
+    // Counted from where another run had come to.
+    return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
   }
 
   /**
@@ -138,12 +170,16 @@ export class HeldReplication {
       if (claimed.kind === "owner") {
         await this.#write(tx, begun);
         events.noteRun(tx, this.held.id, [{ type: "started" }]);
+        await this.#writeRuns(tx, []);
         if (!hasEnded(before.state)) await this.#clearDocumentState(tx);
       }
       return claimed;
     });
     if (claim.kind === "owner") {
       this.#data = begun;
+      this.#startMs = begun.lastStartMs;
+      this.#hasBegun = true;
+      this.#lostRun = undefined;
       this.#noteStored(begun);
       runtime.trace.event("replication.started", { jobId: this.held.id, replicationId });
     }
@@ -163,6 +199,17 @@ export class HeldReplication {
   /** Adds to the figures what came of a try for the failures alone. */
   countRetried(more: Partial<ReplicationStatistics>): void {
     this.#data = retried(this.#data, more);
+    this.#counts = { ...addStatistics(this.#counts, more), bytes: this.#counts.bytes };
+  }
+
+  /** What this run alone has done so far. */
+  noteCounts(counts: NonNullable<JobRun["counts"]>): void {
+    this.#counts = counts;
+  }
+
+  /** Since when it is known that a change has not arrived; undefined: all have. */
+  noteBehind(sinceMs: number | undefined): void {
+    this.#behind = { sinceMs };
   }
 
   /** How much the source says is still to come; undefined: it could not say. */
@@ -170,9 +217,12 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether the figures are others than those stored last. */
+  /** Whether the figures are others than those stored last, or the job moves and did not, or waits for something else. */
   get hasNews(): boolean {
-    const { statistics, checkpointedSequence } = this.#data;
+    const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
+    if (waitsFor !== this.#stored.waitsFor) return true;
+    if (isMoving(rates) !== isMoving(this.#stored.rates)) return true;
+    if (this.#backlogNews() !== undefined) return true;
     if (
       statistics === this.#stored.statistics &&
       checkpointedSequence === this.#stored.checkpointedSequence
@@ -192,22 +242,36 @@ export class HeldReplication {
     return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   }
 
+  #backlogNews(): Backlog | undefined {
+    const actual = this.#backlog();
+    return actual && backlogToStore(this.#storedBacklog, actual);
+  }
+
+  #backlog(): Backlog | undefined {
+    if (this.#behind === undefined) return undefined;
+    const { changesPending: pending } = this.#data;
+    return { ...this.#behind, pending, seenMs: this.parts.runtime.clock.nowMs() };
+  }
+
   #learnTimeout(timeoutSec: number | undefined): void {
     if (timeoutSec !== undefined) this.#activityTimeoutSec = timeoutSec;
   }
 
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
-    const { runtime, kv, jobs } = this.parts;
+    const { runtime, kv, jobs, backlogs } = this.parts;
     const endsRestart = this.#hasCheckpoint;
     const stored = this.#data;
+    const backlog = this.#backlogNews();
     const timeoutSec = await kv.transact(async (tx) => {
       await this.#write(tx, stored);
       if (endsRestart) await this.#endRestart(tx);
+      if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       return jobs.getTypeTimeout(tx, this.held.type);
     });
     this.#learnTimeout(timeoutSec);
     this.#noteStored(stored);
+    if (backlog !== undefined) this.#storedBacklog = backlog;
     runtime.trace.event("replication.reported", { jobId: this.held.id });
     // From now on it need not be looked at again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
@@ -229,7 +293,7 @@ export class HeldReplication {
    * alone found it, which it then is again.
    */
   async end(ending: RunEnding, before: ReplicationJobData = this.#data): Promise<void> {
-    const { runtime, kv, jobs, config, events, outages } = this.parts;
+    const { runtime, kv, jobs, config, events, outages, backlogs } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -238,7 +302,13 @@ export class HeldReplication {
     this.#announce(ending, fate, nowSec);
     const { state, unreachable } = fate;
     // The feed has ended: what came later is another run's.
-    if (ending.kind === "completed") this.noteChangesPending(0);
+    if (ending.kind === "completed") {
+      this.noteChangesPending(0);
+      this.noteBehind(undefined);
+    }
+    const left = this.#backlog();
+    const backlog = left && backlogToLeave(this.#storedBacklog, left);
+    const run = this.#endedRun(ending, nowMs);
     const { historyLengthMax } = config;
     const data = ended(this.#data, fate, { nowMs, historyLengthMax });
     await kv.transact(async (tx) => {
@@ -251,9 +321,31 @@ export class HeldReplication {
       events.noteRun(tx, this.held.id, fate.events);
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
+      if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
+      await this.#writeRuns(tx, run === undefined ? [] : [run]);
     });
     this.#data = data;
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
+  }
+
+  /** Undefined for one that was over before it did anything. */
+  #endedRun(ending: RunEnding, endMs: number): JobRun | undefined {
+    const { kind: cause } = ending;
+    const isNothing = cause === "stopped" || cause.startsWith("list-");
+    if (isNothing && !this.#hasBegun) return undefined;
+    return {
+      startMs: this.#startMs,
+      endMs,
+      cause,
+      reason: reasonOf(ending),
+      counts: this.#counts,
+      checkpoint: this.#data.checkpointedSequence,
+    };
+  }
+
+  #writeRuns(tx: Transaction, runs: readonly JobRun[]): Promise<void> {
+    const lost = this.#lostRun === undefined ? [] : [this.#lostRun];
+    return this.parts.runs.add(tx, this.held.id, [...lost, ...runs]);
   }
 
   #announce(ending: RunEnding, { state, failure, stallCount, due }: Fate, nowSec: number): void {
@@ -341,4 +433,21 @@ export class HeldReplication {
 
 function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): string {
   return JSON.stringify([statistics, checkpointedSequence]);
+}
+
+/** Of a feed that only lives, bytes move too. */
+function isMoving({ docsPerSec }: ReplicationJobData["rates"]): boolean {
+  return docsPerSec > 0;
+}
+
+/** The run before, of which only the beginning was stored; undefined: it has ended, or there was none. */
+function lostRun(data: ReplicationJobData): JobRun | undefined {
+  if (data.history[0]?.type !== "started") return undefined;
+  const { lastStartMs: startMs, lastUpdatedMs: endMs, checkpointedSequence: checkpoint } = data;
+  return { startMs, endMs, cause: "lost", reason: undefined, counts: undefined, checkpoint };
+}
+
+function reasonOf(ending: RunEnding): string | undefined {
+  if ("failure" in ending) return `${ending.failure.error}: ${ending.failure.reason}`;
+  return ending.kind === "stalled" ? ending.reason : undefined;
 }

@@ -1,12 +1,56 @@
-/** The reports of a running job: signs of life, figures, and the number of pending changes. */
+/** The reports of a running job: signs of life, figures, how fast it is, what it waits for, and how far it is behind. */
+import type { Activity } from "../../http-client/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { HeldReplication } from "./held-replication.ts";
-import type { ReplicationRun } from "./replication-run.ts";
+import type { LagMeter } from "./lag-meter.ts";
+import { RateMeter } from "./rate-meter.ts";
+import type { ReplicationProgress, ReplicationRun } from "./replication-run.ts";
 
 /** How often the source is asked how much is still to come: a question that costs it something (CouchDB 3.5: 30 s). */
 const PENDING_INTERVAL_MS = 30_000;
 /** The first time it is asked sooner. */
 const PENDING_PAUSE_MS_FIRST = 1000;
+
+/** A run, and what measures it. */
+export class MeasuredRun {
+  readonly run: ReplicationRun;
+  readonly lag: LagMeter;
+  readonly #activity: Activity;
+  readonly #rates = new RateMeter();
+
+  constructor(run: ReplicationRun, lag: LagMeter, activity: Activity) {
+    this.run = run;
+    this.lag = lag;
+    this.#activity = activity;
+  }
+
+  /** Has the job take over where the run is. A run that has not begun only lasts. */
+  observe(job: HeldReplication): void {
+    const { run, lag } = this;
+    const { progress, ownStatistics, hasBegun, hasCheckpoint } = run;
+    const { clock } = job.parts.runtime;
+    const { byteCount: bytes, waits } = this.#activity;
+    const waitsFor = waits.take();
+    if (hasBegun) {
+      this.#rates.sample({
+        timeMs: clock.monotonicMs(),
+        docs: progress.statistics.docsWritten,
+        bytes,
+      });
+      job.noteCounts({ ...ownStatistics, bytes });
+      if (lag.isKnown) job.noteBehind(lag.sinceMs);
+    }
+    const { highestSequence: sourceSequence, ...figures } = hasBegun ? progress : placeOf(job);
+    const { rates } = this.#rates;
+    job.observe({ ...figures, sourceSequence, hasCheckpoint, rates, waitsFor });
+  }
+}
+
+/** Where the job was before. */
+function placeOf({ data }: HeldReplication): ReplicationProgress {
+  const { statistics, checkpointedSequence, throughSequence, sourceSequence } = data;
+  return { statistics, checkpointedSequence, throughSequence, highestSequence: sourceSequence };
+}
 
 /**
  * Updates the job while it runs: when nothing was stored for a while, and after `intervalMs` when its figures are others, for those
@@ -14,7 +58,7 @@ const PENDING_PAUSE_MS_FIRST = 1000;
  */
 export async function showLife(
   job: HeldReplication,
-  run: ReplicationRun | undefined,
+  run: MeasuredRun | undefined,
   intervalMs: () => number,
   ended: AbortSignal,
 ): Promise<void> {
@@ -32,7 +76,7 @@ export async function showLife(
         const pauseMs = Math.min(intervalMs(), job.silentMsMax);
         await runtime.clock.sleep(pauseMs, over.signal).catch(() => {});
         if (over.signal.aborted) break;
-        if (run !== undefined) observe(job, run);
+        run?.observe(job);
         if (job.hasNews || job.silentMs >= job.silentMsMax) await job.update();
       }
     } finally {
@@ -47,7 +91,7 @@ export async function showLife(
 /** Asks the source now and then; that it cannot say, or is slow to, is no reason to stop or to wait. */
 export async function askPending(
   job: HeldReplication,
-  run: ReplicationRun,
+  { run, lag }: MeasuredRun,
   source: Endpoint,
   ended: AbortSignal,
 ): Promise<void> {
@@ -57,16 +101,13 @@ export async function askPending(
     await clock.sleep(pauseMs, ended).catch(() => {});
     if (ended.aborted || !run.hasBegun) continue;
     const { throughSequence } = run.progress;
+    const { arrivedCount } = lag;
     const changesPending = await source
       .pendingChangeCount(throughSequence, ended)
       .catch(() => undefined);
+    if (ended.aborted) return;
+    lag.announced(arrivedCount, changesPending, clock.nowMs());
     job.noteChangesPending(changesPending);
     pauseMs = PENDING_INTERVAL_MS;
   }
-}
-
-/** Takes over where the run is. */
-export function observe(job: HeldReplication, { progress, hasCheckpoint }: ReplicationRun): void {
-  const { highestSequence: sourceSequence, ...figures } = progress;
-  job.observe({ ...figures, sourceSequence, hasCheckpoint });
 }

@@ -2,17 +2,19 @@
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import type { ChangesItem, ChangesRequest, Endpoint } from "../endpoints/endpoint.ts";
 
-/** Reads until the feed ends, then closes the queue. Waits while the queue is full. */
+/** Reads until the feed ends, then closes the queue. Waits while the queue is full. `onRead` is told how many changes came together. */
 export async function readChanges(
   source: Endpoint,
   request: ChangesRequest,
   queue: BoundedQueue<ChangesItem>,
+  onRead: (count: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const onAbort = (): void => queue.fail(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     for await (const items of source.changes(request, signal)) {
+      onRead(changeCount(items));
       for (const item of items) {
         const weight = item.kind === "change" ? item.change.sizeBytes : 1;
         if (!queue.tryPush(item, weight)) await abortable(queue.push(item, weight), signal);
@@ -25,4 +27,10 @@ export async function readChanges(
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
+}
+
+export function changeCount(items: readonly ChangesItem[]): number {
+  let count = 0;
+  for (const { kind } of items) if (kind === "change") count++;
+  return count;
 }

@@ -30,7 +30,8 @@ import {
 } from "../request/replication-id.ts";
 import { readFilterCode } from "./filter-code.ts";
 import { HeldReplication, type HeldReplicationParts } from "./held-replication.ts";
-import { askPending, observe, showLife } from "./job-life.ts";
+import { askPending, MeasuredRun, showLife } from "./job-life.ts";
+import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
@@ -199,6 +200,7 @@ export class ReplicationJob {
     const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
     const source = this.#open(replication, "source", connections);
     const workerProcesses = copiersAfter(stallCount, replication.options.workerProcesses);
+    const lag = new LagMeter(this.#job.earlierLag);
     const run: ReplicationRun = new ReplicationRun({
       runtime,
       source,
@@ -210,7 +212,9 @@ export class ReplicationJob {
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
       copyLimits: config.copyLimits,
+      lag,
     });
+    const measured = new MeasuredRun(run, lag, activity);
     const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
     let ending: ReplicationEnding | undefined;
     const ended = new AbortController();
@@ -219,19 +223,19 @@ export class ReplicationJob {
         try {
           ending = await run.run(runSignal);
         } finally {
-          observe(this.#job, run);
+          measured.observe(this.#job);
           ended.abort();
         }
       },
-      () => this.#showLife(run, ended.signal),
-      () => askPending(this.#job, run, source, ended.signal),
+      () => this.#showLife(measured, ended.signal),
+      () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
   }
 
-  #showLife(run: ReplicationRun | undefined, ended: AbortSignal): Promise<void> {
+  #showLife(run: MeasuredRun | undefined, ended: AbortSignal): Promise<void> {
     const { statisticsIntervalSec } = this.#job.parts.config;
     const intervalMs = (): number =>
       Math.max(statisticsIntervalSec, this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;

@@ -29,13 +29,15 @@ import {
   addStatistics,
   NO_STATISTICS,
   type ReplicationStatistics,
+  statisticsSince,
 } from "../jobs/replication-statistics.ts";
 import type { CopyLimits } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { Checkpoints } from "./checkpoints.ts";
+import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
-import { readChanges } from "./read-changes.ts";
+import { changeCount, readChanges } from "./read-changes.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
@@ -72,6 +74,8 @@ export interface ReplicationRunParts {
   readonly copyLimits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
+  /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
+  readonly lag?: LagMeter;
 }
 
 /** Where a run is; sequences are the source's. */
@@ -91,7 +95,9 @@ export class ReplicationRun {
   readonly #parts: ReplicationRunParts;
   readonly #sessionId: string;
   readonly #startTimeMs: number;
+  readonly #lag: LagMeter;
   #statistics: ReplicationStatistics = NO_STATISTICS;
+  #statisticsBefore: ReplicationStatistics = NO_STATISTICS;
   #sequence = new ThroughSequence(0);
   #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
@@ -103,6 +109,7 @@ export class ReplicationRun {
     this.#parts = parts;
     this.#sessionId = randomHex(parts.runtime.random);
     this.#startTimeMs = parts.runtime.clock.nowMs();
+    this.#lag = parts.lag ?? new LagMeter();
   }
 
   /** Whether the common checkpoint is found, so that the progress says something. */
@@ -118,6 +125,11 @@ export class ReplicationRun {
   /** Whether changes were taken from the feed and are not done with. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
+  }
+
+  /** What this run alone has done. */
+  get ownStatistics(): ReplicationStatistics {
+    return statisticsSince(this.#statisticsBefore, this.#statistics);
   }
 
   get progress(): ReplicationProgress {
@@ -199,6 +211,7 @@ export class ReplicationRun {
     this.#begun = true;
     // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
     if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
+    this.#statisticsBefore = this.#statistics;
   }
 
   /**
@@ -248,10 +261,12 @@ export class ReplicationRun {
     const since = this.#sequence.through;
     const request = { since, continuous, selection, winningRevisionsOnly };
     const batchCount = options.workerProcesses * BATCHES_PER_COPIER[replication.source.kind];
+    const { clock } = this.#parts.runtime;
+    const onRead = (count: number): void => this.#lag.read(count, clock.nowMs());
     const copier = (copierSignal: AbortSignal): Promise<void> =>
       this.#copyBatches(queue, batchCopier, copierSignal);
     await runTogether(signal, [
-      (readerSignal) => readChanges(source, request, queue, readerSignal),
+      (readerSignal) => readChanges(source, request, queue, onRead, readerSignal),
       ...Array.from({ length: batchCount }, () => copier),
     ]);
   }
@@ -314,6 +329,7 @@ export class ReplicationRun {
         const last = batch.at(-1) as ChangesItem;
         number = this.#sequence.start(
           last.kind === "change" ? last.change.sequence : last.sequence,
+          changeCount(batch),
         );
       });
       if (items === undefined) return;
@@ -321,7 +337,7 @@ export class ReplicationRun {
       for (const item of items) if (item.kind === "change") changes.push(item.change);
       await batchCopier.copy(changes, signal);
       if (changes.length > 0) this.#changed = true;
-      this.#sequence.finish(number);
+      this.#lag.arrived(this.#sequence.finish(number));
     }
   }
 

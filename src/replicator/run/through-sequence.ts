@@ -10,6 +10,8 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 
 interface Batch {
   readonly sequence: SourceSequence;
+  /** Changes in it. */
+  readonly count: number;
   finished: boolean;
 }
 
@@ -39,22 +41,28 @@ export class ThroughSequence {
     return this.#open.length > 0;
   }
 
-  /** A batch that ends at `sequence` is handed out; its number is for `finish`. */
-  start(sequence: SourceSequence): number {
+  /** A batch of so many changes that ends at `sequence` is handed out; its number is for `finish`. */
+  start(sequence: SourceSequence, count = 0): number {
     this.#highest = sequence;
-    this.#open.push({ sequence, finished: false });
+    this.#open.push({ sequence, count, finished: false });
     return this.#firstNumber + this.#open.length - 1;
   }
 
-  /** The batch is on the target, or what of it is not is on the list of failures. */
-  finish(number: number): void {
+  /**
+   * The batch is on the target, or what of it is not is on the list of failures. Returns how many changes the through sequence has
+   * passed by that.
+   */
+  finish(number: number): number {
     const batch = this.#open[number - this.#firstNumber];
     assert(batch !== undefined && !batch.finished, "A batch finishes once, after it started");
     batch.finished = true;
+    let passedCount = 0;
     for (let first = this.#open[0]; first?.finished === true; first = this.#open[0]) {
       this.#through = first.sequence;
+      passedCount += first.count;
       this.#open.shift();
       this.#firstNumber++;
     }
+    return passedCount;
   }
 }

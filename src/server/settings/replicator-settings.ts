@@ -56,6 +56,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs),
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax),
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec),
+  lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec),
 };
 
 const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {

@@ -1,0 +1,67 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  BACKLOG_STEP_MS,
+  type Backlog,
+  backlogAsked,
+  backlogToLeave,
+  backlogToStore,
+  decodeBacklog,
+  encodeBacklog,
+  lagSec,
+} from "./backlog.ts";
+
+const time = fc.nat(2 ** 40);
+const backlog: fc.Arbitrary<Backlog> = fc.record({
+  sinceMs: fc.option(time, { nil: undefined }),
+  pending: fc.option(fc.nat(), { nil: undefined }),
+  seenMs: time,
+});
+const at = (sinceMs: number | undefined, seenMs: number): Backlog => ({
+  sinceMs,
+  seenMs,
+  pending: sinceMs === undefined ? 0 : 7,
+});
+
+test("a backlog is read as it was stored", () => {
+  fc.assert(
+    fc.property(backlog, (value) => {
+      expect(decodeBacklog(encodeBacklog(value))).toEqual(value);
+    }),
+  );
+});
+
+describe("of a running job is stored", () => {
+  const step = BACKLOG_STEP_MS;
+  test.each([
+    ["that it has caught up, once it is known", undefined, at(undefined, 9), true],
+    ["that it has caught up", at(1, 5), at(undefined, 9), true],
+    ["nothing while it keeps up", at(undefined, 5), at(undefined, 99_999), false],
+    ["nothing of a change that has just come", at(undefined, 5), at(6, 5 + step), false],
+    ["that it is behind", at(undefined, 5), at(6, 6 + step), true],
+    ["nothing while the oldest change waits", at(6, 6 + step), at(6, 99_999), false],
+    ["nothing for a small step", at(6, 50), at(5 + step, 99_999), false],
+    ["that the oldest change is a much later one", at(6, 50), at(6 + step, 99_999), true],
+    ["that it is older than was thought", at(6, 50), at(5, 99_999), true],
+  ])("%s", (_, stored, actual, isStored) => {
+    expect(backlogToStore(stored, actual)).toEqual(isStored ? actual : undefined);
+  });
+
+  test("at its end whatever is another time", () => {
+    expect(backlogToLeave(at(6, 50), at(7, 60))).toEqual(at(7, 60));
+    expect(backlogToLeave(at(6, 50), at(6, 60))).toBeUndefined();
+    expect(backlogToLeave(undefined, at(undefined, 60))).toEqual(at(undefined, 60));
+  });
+});
+
+test("what a source announces is behind since it was first announced, until nothing is", () => {
+  const first = backlogAsked(undefined, 300, 1000);
+  expect(first).toEqual({ sinceMs: 1000, pending: 300, seenMs: 1000 });
+  const second = backlogAsked(first, 310, 61_000);
+  expect(second.sinceMs).toBe(1000);
+  expect(lagSec(second, 61_999)).toBe(60);
+  const third = backlogAsked(second, 0, 121_000);
+  expect(third.sinceMs).toBeUndefined();
+  expect(lagSec(third, 999_999)).toBe(0);
+  expect(backlogAsked(third, 1, 181_000).sinceMs).toBe(181_000);
+});

@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { NEVER_SEC } from "./decide.ts";
+import { type Failing, failingAfter, NO_PLACE } from "./failing.ts";
+import { type HeldBackFacts, heldBackBy } from "./held-back.ts";
+import { newJobData, type ReplicationState } from "./job-data.ts";
+
+const refusal = { error: "e", reason: "r" };
+const failing = (failureClass: Failing["class"]): Failing =>
+  failingAfter(undefined, refusal, { ...NO_PLACE, class: failureClass }, 5);
+const job = newJobData(
+  { replication: undefined, refusal, document: undefined, userName: null, replicationId: "id" },
+  0,
+);
+const NOTHING: HeldBackFacts = { nowSec: 100, awaitsServer: false, isOthersTurn: false };
+
+test.each<[string | undefined, ReplicationState, number, Partial<HeldBackFacts>, object]>([
+  ["paused", "pending", NEVER_SEC, {}, {}],
+  ["paused", "crashing", NEVER_SEC, { awaitsServer: true }, {}],
+  ["outage", "crashing", 200, { awaitsServer: true }, { failing: failing("unreachable") }],
+  ["backoff", "crashing", 200, {}, { failing: failing("unreachable") }],
+  ["limiter", "crashing", 200, {}, { failing: failing("rate_limited") }],
+  ["slot", "pending", 100, {}, {}],
+  ["slot", "crashing", 50, {}, { failing: failing("rate_limited") }],
+  ["share", "pending", 50, { isOthersTurn: true }, {}],
+  ["budget", "running", 50, { isOthersTurn: true }, { waitsFor: "budget" }],
+  [undefined, "running", 50, {}, {}],
+  [undefined, "completed", 50, { isOthersTurn: true }, {}],
+  [undefined, "failed", 200, {}, {}],
+])("%s holds back a job that is %s and due at %i, with %j", (by, state, dueSec, facts, data) => {
+  const entry = { state, data: { ...job, ...data }, scheduledAtSec: dueSec };
+  expect(heldBackBy(entry, { ...NOTHING, ...facts })).toBe(by);
+});

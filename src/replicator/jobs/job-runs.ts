@@ -1,0 +1,40 @@
+/** The last runs of each job: a ring of rows beside the job, written in the transactions that end the runs. */
+import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { decodeJobRun, encodeJobRun, type JobRun } from "./job-run.ts";
+
+/** Runs of a job that are remembered. */
+export const RUNS_MAX = 50;
+
+export class JobRuns {
+  readonly #keys: ReplicatorKeys;
+
+  constructor(subspace: Subspace) {
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  /** Newest first. */
+  async list(tx: ReadTransaction, jobId: string): Promise<readonly JobRun[]> {
+    const runs: JobRun[] = [];
+    const range = this.#keys.jobRuns(jobId);
+    for await (const { value } of tx.getRange(range, { limit: RUNS_MAX, reverse: true })) {
+      runs.push(decodeJobRun(value));
+    }
+    return runs;
+  }
+
+  /** Adds the newest runs, oldest of them first; forgets the oldest of all. */
+  async add(tx: Transaction, jobId: string, runs: readonly JobRun[]): Promise<void> {
+    if (runs.length === 0) return;
+    const range = this.#keys.jobRuns(jobId);
+    const { entries } = await tx.getRangePage(range, { limit: 1, reverse: true });
+    let number = entries[0] === undefined ? 0 : this.#keys.jobRunNumber(entries[0].key);
+    for (const run of runs) tx.set(this.#keys.jobRun(jobId, ++number), encodeJobRun(run));
+    if (number <= RUNS_MAX) return;
+    tx.clearRange({ begin: range.begin, end: this.#keys.jobRun(jobId, number - RUNS_MAX + 1) });
+  }
+
+  remove(tx: Transaction, jobId: string): void {
+    tx.clearRange(this.#keys.jobRuns(jobId));
+  }
+}

@@ -1,0 +1,107 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { LagMeter } from "./lag-meter.ts";
+
+/** What may happen next, `afterMs` later. */
+const step = fc.record({
+  kind: fc.constantFrom("read", "arrived", "announced"),
+  count: fc.nat(20),
+  afterMs: fc.nat(5000),
+});
+
+/** By the definition: of each change since when it has been known. */
+class Model {
+  readonly #knownAtMs: number[] = [];
+  readCount = 0;
+  arrivedCount = 0;
+
+  know(count: number, nowMs: number): void {
+    while (this.#knownAtMs.length < count) this.#knownAtMs.push(nowMs);
+  }
+
+  forget(count: number): void {
+    this.#knownAtMs.length = Math.min(this.#knownAtMs.length, count);
+  }
+
+  get sinceMs(): number | undefined {
+    return this.#knownAtMs[this.arrivedCount];
+  }
+}
+
+test("the oldest change that has not arrived is known for as long as it is measured, to a second", () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const meter = new LagMeter();
+      const model = new Model();
+      let nowMs = 1_000_000;
+      for (const { kind, count, afterMs } of steps) {
+        nowMs += afterMs;
+        if (kind === "read") {
+          meter.read(count, nowMs);
+          model.readCount += count;
+          model.know(model.readCount, nowMs);
+        } else if (kind === "arrived") {
+          const arrivedCount = Math.min(count, model.readCount - model.arrivedCount);
+          meter.arrived(arrivedCount);
+          model.arrivedCount += arrivedCount;
+        } else {
+          meter.announced(meter.arrivedCount, count, nowMs);
+          const known = Math.max(model.readCount, model.arrivedCount + count);
+          model.forget(known);
+          model.know(known, nowMs);
+        }
+        const { sinceMs } = meter;
+        expect(sinceMs === undefined).toBe(model.sinceMs === undefined);
+        if (sinceMs === undefined || model.sinceMs === undefined) continue;
+        expect(sinceMs).toBeLessThanOrEqual(model.sinceMs);
+        expect(model.sinceMs - sinceMs).toBeLessThan(1000);
+      }
+    }),
+  );
+});
+
+test("a job that never catches up is as far behind as its oldest change, and no further", () => {
+  const meter = new LagMeter();
+  for (let second = 0; second < 10_000; second++) {
+    meter.read(10, second * 1000);
+    if (second >= 30) meter.arrived(10);
+  }
+  const lagMs = 9_999_000 - (meter.sinceMs ?? 0);
+  expect(lagMs).toBeGreaterThanOrEqual(29_000);
+  expect(lagMs).toBeLessThanOrEqual(31_000);
+});
+
+test("with more marks than are kept, the lag is rather too long", () => {
+  const meter = new LagMeter();
+  for (let second = 0; second < 1000; second++) meter.read(1, second * 1000);
+  for (let arrived = 1; arrived < 1000; arrived++) {
+    meter.arrived(1);
+    expect(meter.sinceMs).toBeLessThanOrEqual(arrived * 1000);
+    expect(meter.sinceMs).toBeGreaterThan((arrived - 33) * 1000);
+  }
+  meter.arrived(1);
+  expect(meter.sinceMs).toBeUndefined();
+});
+
+test("what earlier runs left counts until it has arrived, or the source says that nothing is there", () => {
+  const arrived = new LagMeter({ sinceMs: 5, pending: 3 });
+  arrived.read(3, 1000);
+  arrived.arrived(2);
+  expect(arrived.sinceMs).toBe(5);
+  arrived.arrived(1);
+  expect(arrived.sinceMs).toBeUndefined();
+
+  const unknown = new LagMeter({ sinceMs: 5, pending: undefined });
+  unknown.read(3, 1000);
+  unknown.arrived(3);
+  expect(unknown.sinceMs).toBe(5);
+  unknown.announced(3, 0, 2000);
+  expect(unknown.sinceMs).toBeUndefined();
+});
+
+test("before anything was read or announced, nothing is known", () => {
+  const meter = new LagMeter();
+  expect(meter.isKnown).toBe(false);
+  meter.announced(0, undefined, 10);
+  expect([meter.isKnown, meter.sinceMs]).toEqual([true, undefined]);
+});

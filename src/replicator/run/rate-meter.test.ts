@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { RateMeter } from "./rate-meter.ts";
+
+test("rates are those of the last ten seconds, and end with what moved", () => {
+  const meter = new RateMeter();
+  expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
+  for (let second = 0; second <= 60; second++) {
+    meter.sample({ timeMs: second * 1000, docs: second * second, bytes: second * 1500 });
+  }
+  expect(meter.rates).toEqual({ docsPerSec: 110, bytesPerSec: 1500 });
+  for (let second = 61; second <= 71; second++) {
+    meter.sample({ timeMs: second * 1000, docs: 3600, bytes: 90_000 });
+  }
+  expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
+});
+
+test("a run that was looked at once has no rate yet", () => {
+  const meter = new RateMeter();
+  meter.sample({ timeMs: 5, docs: 5, bytes: 5 });
+  expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
+});
