@@ -142,6 +142,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/events",
       "GET /_tandem/jobs",
       "GET /_tandem/jobs/{id}",
+      "GET /_tandem/jobs/{id}/runs",
       "GET /_tandem/jobs/{id}/failures",
       "GET /_tandem/jobs/{id}/failures/_counts",
       "GET /_tandem/secrets",
@@ -285,6 +286,8 @@ const FORM = ["--x", 'Content-Disposition: form-data; name="_rev"', "", REVISION
 /** What a request needs to come as far as the rights of who sends it; all others are sent without anything. */
 const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }>> = {
   "POST /_session": { body: { name: "root", password: "secret" } },
+  "GET /_tandem/events": { query: "timeout=1" },
+  "HEAD /_tandem/events": { query: "timeout=1" },
   "PUT /{database}/_security": { body: SECURITY },
   "PUT /{database}/_revs_limit": { body: "10" },
   "PUT /{database}/_design/{name}": { body: {}, query: `rev=${REVISION}` },

@@ -33,9 +33,10 @@ export function eventRoutes(parts: EventsParts): readonly Route[] {
 
 async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const { query, headers } = call.request;
-  const asked = feedFilterOf(call, ["since", "heartbeat"]);
+  const asked = feedFilterOf(call, ["since", "heartbeat", "timeout"]);
   const heartbeatMs = integerParameter(call, "heartbeat") ?? HEARTBEAT_MS_DEFAULT;
   if (heartbeatMs === 0) throw badRequest("heartbeat: expected a number of milliseconds above 0");
+  const timeoutMs = integerParameter(call, "timeout");
   const filter = await resolvedFilter(parts, asked);
   // What a browser says that connects again counts before the URL, which it repeats.
   const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
@@ -47,23 +48,25 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
     if (errorCode(error) !== "REPLICATOR_EVENT_INVALID") throw error;
     throw badRequest(`since: expected now, or the id of an event, and not ${since.slice(0, 100)}`);
   }
-  return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs }), HEADERS);
+  return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
 }
 
 interface Followed {
   readonly filter: JobFilter;
   readonly after: string;
   readonly heartbeatMs: number;
+  /** How long it waits for an event; undefined: as long as the client does. */
+  readonly timeoutMs: number | undefined;
 }
 
 async function* feed(
   parts: EventsParts,
   call: Call,
-  { filter, after, heartbeatMs }: Followed,
+  { filter, after, heartbeatMs, timeoutMs }: Followed,
 ): AsyncGenerator<string, void, undefined> {
   const { replicator, runtime } = parts;
   const { signal } = call.request;
-  const wait = { clock: runtime.clock, signal, heartbeatMs, heartbeat: HEARTBEAT };
+  const wait = { clock: runtime.clock, signal, heartbeatMs, timeoutMs, heartbeat: HEARTBEAT };
   // So that a client knows where to go on before anything has happened.
   yield `retry: ${RETRY_MS}\n${message("position", after, {})}`;
   let position = after;
@@ -80,7 +83,7 @@ async function* feed(
       await replicator.events.next(seen, waiting);
       return "changed" as const;
     };
-    if ((yield* waitFor(changed, { ...wait, timeoutMs: undefined })) !== "changed") return;
+    if ((yield* waitFor(changed, wait)) !== "changed") return;
   }
 }
 
