@@ -45,7 +45,7 @@ export async function writeDocumentState(
   }
   if (data.state === "completed") {
     members._replication_stats = {
-      ...scheduledStatistics({ data, state: data.state, backlog: undefined }),
+      ...scheduledStatistics({ data, backlog: undefined }),
       start_time: isoTime(data.lastStartMs),
     };
   }

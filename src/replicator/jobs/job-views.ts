@@ -23,18 +23,17 @@ export interface JobEntry {
 /** Changes that have not arrived, by the latest look; null: nobody knows. */
 export function changesPendingOf({
   data,
-  state,
   backlog,
-}: Pick<JobEntry, "data" | "state" | "backlog">): number | null {
+}: Pick<JobEntry, "data" | "backlog">): number | null {
   const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;
-  const pending = state !== "running" && isAskedSince ? backlog.pending : data.changesPending;
+  const pending = isAskedSince ? backlog.pending : data.changesPending;
   return pending ?? null;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** The figures of a job, under the names that `_scheduler` and `_replication_stats` use. */
-export function scheduledStatistics(entry: Pick<JobEntry, "data" | "state" | "backlog">): Json {
+export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
   const { statistics, checkpointedSequence, sourceSequence, throughSequence } = entry.data;
   return {
     revisions_checked: statistics.missingChecked,

@@ -117,6 +117,11 @@ export class HeldReplication {
     [this.#control, this.#storedBacklog] = await kv.read((tx) =>
       Promise.all([controls.get(tx, id), backlogs.get(tx, id)]),
     );
+    // The source was asked after the last run.
+    const backlog = this.#storedBacklog;
+    if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
+      this.noteChangesPending(backlog.pending);
+    }
     return this.#control;
   }
 
@@ -207,9 +212,12 @@ export class HeldReplication {
     this.#counts = counts;
   }
 
-  /** Since when it is known that a change has not arrived; undefined: all have. */
+  /** Since when it is known that a change has not arrived; undefined: all have, and so have those that the source counted. */
   noteBehind(sinceMs: number | undefined): void {
     this.#behind = { sinceMs };
+    if (sinceMs === undefined && this.#data.changesPending !== undefined) {
+      this.noteChangesPending(0);
+    }
   }
 
   /** How much the source says is still to come; undefined: it could not say. */
