@@ -46,6 +46,7 @@ export { budgetRoutes } from "./replication/budgets.ts";
 export { credentialsRoutes } from "./replication/credentials.ts";
 export type { EventsParts } from "./replication/events.ts";
 export { eventRoutes } from "./replication/events.ts";
+export { failingRoutes } from "./replication/failing.ts";
 export { failureRoutes } from "./replication/failures.ts";
 export type { FindJobParts } from "./replication/find-job.ts";
 export type { JobsParts } from "./replication/jobs.ts";

@@ -1,5 +1,6 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
+import { printFailingGroups } from "./failing-groups.ts";
 import {
   printEvent,
   printFailures,
@@ -19,6 +20,8 @@ const FILTERS: readonly (readonly [name: string, argument: string, description: 
   ["target", "<host>", "host of the target, or the name of a database of the server"],
   ["owner", "<name>", "who owns the job"],
   ["error", "<class>", "what the last failure of a job that fails was, such as unauthorized"],
+  ["host", "<host>", "where that failure was: HOST, HOST:PORT, or - for none"],
+  ["side", "<side>", "where that failure was: source, target, or - for none"],
   ["reason", "<text>", "is part of the words of that failure"],
 ];
 /** Filters with a number. */
@@ -57,6 +60,15 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
         return [answer, printJobs];
+      }),
+    );
+  define("failing", "jobs that fail, grouped by error and host; the largest group first")
+    .option("--limit <number>", "so many groups at most (default 100)")
+    .option("--skip <number>", "leave out so many")
+    .action((flags: Flags) =>
+      askServer(flags, async (server) => {
+        const page = pageQuery(flags, ["limit", "skip"]);
+        return [await server.ask("GET", `/_tandem/failing?${page}`), printFailingGroups];
       }),
     );
   withFilters(define("watch", "what happens to jobs, as it happens, until interrupted")).action(
@@ -149,16 +161,18 @@ function withFilters(command: Command): Command {
 }
 
 function query(flags: Flags, further: readonly string[]): string {
-  const parameters = new URLSearchParams();
-  for (const name of [...FILTERS.map(([filter]) => filter), ...further]) {
-    const value = flags[name];
-    if (value !== undefined) parameters.set(name, String(value));
-  }
+  const parameters = pageQuery(flags, [...FILTERS.map(([filter]) => filter), ...further]);
   for (const [name, option] of [...FLAG_FILTERS, ...NUMBER_FILTERS]) {
     const value = flags[option.replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
     if (value !== undefined) parameters.set(name, String(value));
   }
   return parameters.toString();
+}
+
+/** The flags of these names. */
+function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
+  const given = names.filter((name) => flags[name] !== undefined);
+  return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
 }
 
 function jobPath(id: string): string {

@@ -57,6 +57,8 @@ export { Backlogs } from "./jobs/backlogs.ts";
 export { NEVER_SEC } from "./jobs/decide.ts";
 export type { Failing, FailureClass, ReplicationFailure } from "./jobs/failing.ts";
 export { FAILURE_CLASSES } from "./jobs/failing.ts";
+export type { FailingGroup } from "./jobs/failing-groups.ts";
+export { FAILURE_SIDES, NONE } from "./jobs/failure-cause.ts";
 export type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control.ts";
 export { JobControls } from "./jobs/job-controls.ts";
 export type { ReplicationState } from "./jobs/job-data.ts";

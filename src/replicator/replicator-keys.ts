@@ -124,7 +124,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(18, list, value, jobId)",
     value: '""',
-    note: "jobs by one of these facts; the lists `since` and `ended` have a time as value, `tries` a number, and `behind` a time below zero, so that its order is that of lags",
+    note: "jobs by one of these facts; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, and `behind` a time below zero, so that its order is that of lags",
   },
   {
     key: "(19, list, value, uuid)",
@@ -133,7 +133,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(20)",
-    value: "(2, jobId)",
+    value: "(3, jobId)",
     note: "the index of 17 to 19 is built for jobs up to this one; null: for all",
   },
   {
@@ -376,6 +376,14 @@ export class ReplicatorKeys {
   statusCounts(list: string, value?: StatusValue): KeyRange {
     const tuple = value === undefined ? [STATUS_COUNT, list] : [STATUS_COUNT, list, value];
     return this.#replicator.range(tuple);
+  }
+
+  /** The counters of the rows whose values are texts that begin with this ASCII text, which is not empty. */
+  statusCountsBelow(list: string, prefix: string): KeyRange {
+    const last = prefix.charCodeAt(prefix.length - 1);
+    const behind = prefix.slice(0, -1) + String.fromCharCode(last + 1);
+    const begin = this.#replicator.pack([STATUS_COUNT, list, prefix]);
+    return { begin, end: this.#replicator.pack([STATUS_COUNT, list, behind]) };
   }
 
   /** The value in a key of `statusCount`. */

@@ -12,6 +12,7 @@ import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
+import { FailingGroups } from "./jobs/failing-groups.ts";
 import { newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
@@ -78,6 +79,8 @@ export class Replicator {
   readonly commands: JobCommands;
   /** Jobs in pages, by what is asked for. */
   readonly lists: JobLists;
+  /** Jobs that fail, grouped by what their last failures have in common. */
+  readonly failing: FailingGroups;
   /** What happens to jobs, for those who follow it. */
   readonly events: JobEvents;
   /** How far behind jobs are, what holds them back, and their last runs. */
@@ -95,6 +98,7 @@ export class Replicator {
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
     this.lists = new JobLists(parts);
+    this.failing = new FailingGroups(parts);
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);
     this.credentials = new CredentialReplacements(parts);

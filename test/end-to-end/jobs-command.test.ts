@@ -84,6 +84,20 @@ test("jobs are listed and filtered", async () => {
   expect(others.output).toContain("_replicator/follow");
 });
 
+test("jobs that fail are shown in groups, with the command that steers a group", async () => {
+  const { code, output } = await tandem("failing", "--server", server);
+  expect(code).toBe(0);
+  const [head = "", row = "", ...rest] = output.split("\n");
+  expect(head).toMatch(/^JOBS +ERROR +SIDE +HOST +SINCE \(UTC\) +NEXT$/);
+  expect(row).toMatch(/^1 +not_found +source +- +\d{4}-\d\d-\d\d \d\d:\d\d +(\d\d:\d\d|-)$/);
+  expect(output.split("\n").every((line) => line.length <= 80)).toBe(true);
+  const command = rest.find((line) => line.startsWith("  tandem jobs ")) ?? "";
+  const [, , ...flags] = command.trim().split(" ");
+  expect(flags.slice(0, 3)).toEqual(["retry", "--error", "not_found"]);
+  const steered = await tandem(...flags, "--server", server);
+  expect(steered.output).toMatch(/^1 jobs found, /);
+});
+
 test("a job that is paused survives a restart so, and who paused it is named", async () => {
   const paused = await tandem("pause", FOLLOW, "--server", server);
   expect(paused).toMatchObject({ code: 0, output: "done\n" });
@@ -158,7 +172,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Name the jobs by state, database, error, failing, left_behind, paused, stalled, owner, source, target, reason, behind_sec, or all of them by all=true",
+        "Name the jobs by state, database, error, side, failing, left_behind, paused, stalled, owner, source, target, host, reason, behind_sec, or all of them by all=true",
     },
   ],
   [

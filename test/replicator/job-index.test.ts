@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
-import { KeyValueStore, MemoryEngine, packTuple } from "../../src/kv/index.ts";
+import { KeyValueStore, MemoryEngine, packTuple, unpackTuple } from "../../src/kv/index.ts";
 import {
   type FailureClass,
   parseReplication,
@@ -110,7 +110,9 @@ class History {
         await this.#end(id, { kind: event, reason: "" });
         return;
       case "crashed": {
-        const cause = { class: failure, phase: undefined, side: undefined, host: undefined };
+        const side = FAILURE_CLASSES.indexOf(failure) % 2 === 0 ? "target" : undefined;
+        const host = FAILURE_CLASSES.indexOf(failure) % 3 === 0 ? "example.com:5984" : undefined;
+        const cause = { class: failure, phase: undefined, side, host } as const;
         const told = { error: "e", reason: "r" };
         await this.#end(id, { kind: event, failure: told, cause, unreachable: undefined });
         return;
@@ -271,6 +273,28 @@ describe("the index of jobs", () => {
       }
       tx.clearRange(SUBSPACES.replicator.range([18, "ended"]));
       tx.set(SUBSPACES.replicator.pack([20]), packTuple([1, null]));
+    });
+    expect(await problems()).toHaveLength(3);
+    await node.index.build(node.kv, node.jobs);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("of a format without hosts gets the causes of jobs that fail", async () => {
+    const history = new History(node);
+    for (const event of ["add", "accept", "begin", "crashed"]) {
+      await history.apply({ event, job: 0, failure: "unreachable" });
+    }
+    await node.kv.transact(async (tx) => {
+      const { entries } = await tx.getRangePage(SUBSPACES.replicator.range([17]));
+      for (const { key, value } of entries) {
+        const stored = JSON.parse(new TextDecoder().decode(unpackTuple(value)[1] as Uint8Array));
+        stored[2] = stored[2].slice(0, 3);
+        tx.set(key, packTuple([2, new TextEncoder().encode(JSON.stringify(stored))]));
+      }
+      const { begin } = SUBSPACES.replicator.range([18, "cause"]);
+      tx.clearRange({ begin, end: SUBSPACES.replicator.range([18, "cause-sincf"]).begin });
+      tx.clearRange(SUBSPACES.replicator.range([19, "cause"]));
+      tx.set(SUBSPACES.replicator.pack([20]), packTuple([2, null]));
     });
     expect(await problems()).toHaveLength(3);
     await node.index.build(node.kv, node.jobs);

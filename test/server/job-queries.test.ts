@@ -49,6 +49,31 @@ test("a job that fails says so, with where and why", async () => {
   });
 });
 
+test("jobs that fail are grouped, and found by what the group has in common", async () => {
+  const { body } = await ask("GET", "/_tandem/failing");
+  expect(body).toEqual({
+    total_rows: 1,
+    jobs: 1,
+    groups: [
+      {
+        class: "not_found",
+        side: "source",
+        host: null,
+        count: 1,
+        since: expect.any(String),
+        next_try: expect.any(String),
+        error: "db_not_found",
+        reason: expect.stringContaining("nothing"),
+        example: "_replicator/broken",
+      },
+    ],
+  });
+  expect((await ask("GET", "/_tandem/failing?skip=1")).body.groups).toEqual([]);
+  const named = await ask("GET", "/_tandem/jobs?error=not_found&side=source&host=-");
+  expect([named.body.total_rows, named.body.jobs[0].doc_id]).toEqual([1, "broken"]);
+  expect((await ask("GET", "/_tandem/jobs?side=target")).body.total_rows).toBe(0);
+});
+
 test("a bookmark leads to the next page", async () => {
   const seen: string[] = [];
   let query = "limit=1&database=_replicator";
@@ -66,6 +91,7 @@ test.each([
   ["sorce=x", "Unknown parameter sorce. Choose from: state, database"],
   ["state=dead", "Unknown state dead. Choose from: running"],
   ["error=whatever", "Unknown error whatever. Choose from: unreachable, dns"],
+  ["side=left", "Unknown side left. Choose from: source, target, -"],
   ["behind_sec=long", "behind_sec must be an integer"],
   ["parked=true", "parked of jobs is not known yet"],
   ["sort=name", "Unknown sort name. Choose from: id, since, tries, lag"],

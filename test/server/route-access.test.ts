@@ -140,6 +140,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/budgets",
       "GET /_tandem/budgets/{name}",
       "GET /_tandem/events",
+      "GET /_tandem/failing",
       "GET /_tandem/jobs",
       "GET /_tandem/jobs/{id}",
       "GET /_tandem/jobs/{id}/runs",

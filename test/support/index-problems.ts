@@ -18,7 +18,7 @@ export async function indexProblems(
   const counts = new Map<string, number>();
   for (const row of expected) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
-    if (["since", "tries", "active", "ended"].includes(list)) continue;
+    if (/^(since|tries|active|ended|cause-since .*)$/.test(list)) continue;
     const counted = list === "behind" ? null : value;
     const name = JSON.stringify([19, list, counted, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -63,6 +63,9 @@ async function expectedRows(
       add("since", failing.sinceMs);
       add("tries", failing.tries);
       add("error", failing.class);
+      const cause = `${failing.host ?? "-"}|${failing.side ?? "-"}|${failing.class}`;
+      add("cause", cause);
+      add(`cause-since ${cause}`, failing.sinceMs);
     }
     const baseId = replicationId?.replace(/\+.*$/, "");
     const isLeft = baseId !== undefined && (await failureLists.counts(tx, baseId)).length > 0;

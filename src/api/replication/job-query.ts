@@ -2,10 +2,12 @@
 import { badRequest } from "../../protocol/index.ts";
 import {
   FAILURE_CLASSES,
+  FAILURE_SIDES,
   type FailureClass,
   type JobFilter,
   type JobOrder,
   type JobPosition,
+  NONE,
   type ReplicationState,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
@@ -20,9 +22,10 @@ export const REPLICATION_STATES: readonly ReplicationState[] = [
 ];
 const LIMIT_DEFAULT = 100;
 const FLAGS = ["failing", "left_behind", "paused", "stalled"] as const;
-const NAMES = ["owner", "source", "target", "reason"] as const;
+const NAMES = ["owner", "source", "target", "host", "reason"] as const;
+const SIDES = [...FAILURE_SIDES, NONE] as const;
 /** Every filter that can be answered. */
-const FILTERS = ["state", "database", "error", ...FLAGS, ...NAMES, "behind_sec"] as const;
+const FILTERS = ["state", "database", "error", "side", ...FLAGS, ...NAMES, "behind_sec"] as const;
 /** What will be known of jobs, and is not yet. */
 const UNKNOWN_YET = ["parked", "rule"];
 const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
@@ -91,6 +94,7 @@ function filterOf(call: Call): AskedFilter {
   const { query } = call.request;
   const state = chosenList(call, "state", REPLICATION_STATES);
   const error = chosen(call, "error", FAILURE_CLASSES);
+  const side = chosen(call, "side", SIDES);
   const flags = FLAGS.filter((flag) => query.get(flag) !== undefined).map(
     (flag) => [flag, booleanParameter(call, flag)] as const,
   );
@@ -101,6 +105,7 @@ function filterOf(call: Call): AskedFilter {
   const filter: JobFilter = {
     ...(state === undefined ? {} : { states: state }),
     ...(error === undefined ? {} : { error: error satisfies FailureClass }),
+    ...(side === undefined ? {} : { side }),
     ...Object.fromEntries([...flags, ...names]),
   };
   const behindSec = integerParameter(call, "behind_sec");

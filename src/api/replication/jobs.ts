@@ -17,7 +17,6 @@ import {
   type JobMeasure,
   type JobRun,
   jobView,
-  NEVER_SEC,
   type Replicator,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
@@ -187,16 +186,17 @@ export async function jobRows({ replicator, shownUrl }: JobsParts, entries: read
   return entries.map((entry, index) => {
     const { isPaused, restartAt, events } = controls[index] as JobControl;
     const { failing, errorCount, stallCount } = entry.data;
+    const measure = measures[index] as JobMeasure;
     return {
       ...jobView(entry, shownUrl()),
       error_count: errorCount,
       failing: failing !== undefined,
       failing_since: failing === undefined ? null : isoTime(failing.sinceMs),
-      last_failure: failing === undefined ? null : failureView(failing, entry),
+      last_failure: failing === undefined ? null : failureView(failing, measure),
       left_behind: leftBehind[index],
       stalled: stallCount > 0,
       parked: false,
-      ...measureView(measures[index] as JobMeasure),
+      ...measureView(measure),
       paused: isPaused,
       restart_at: restartAt?.sequence ?? null,
       control: events.map(controlView),
@@ -205,10 +205,8 @@ export async function jobRows({ replicator, shownUrl }: JobsParts, entries: read
 }
 
 /** The last failure of a job that fails, and when it is tried again: null while it runs, and where it is not. */
-function failureView(failing: Failing, { state, scheduledAtSec }: JobEntry) {
+function failureView(failing: Failing, { nextTryMs }: JobMeasure) {
   const { class: failureClass, error, reason, phase, side, host, lastMs, tries } = failing;
-  const waits = state === "crashing" || state === "pending";
-  const isDue = waits && scheduledAtSec < NEVER_SEC;
   return {
     class: failureClass,
     error,
@@ -218,7 +216,7 @@ function failureView(failing: Failing, { state, scheduledAtSec }: JobEntry) {
     host: host ?? null,
     time: isoTime(lastMs),
     tries,
-    next_try: isDue ? isoTime(scheduledAtSec * 1000) : null,
+    next_try: nextTryMs === undefined ? null : isoTime(nextTryMs),
   };
 }
 

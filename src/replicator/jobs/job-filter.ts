@@ -1,16 +1,12 @@
 /** The filter with which an operator chooses jobs. Pure. */
-import type { FailureClass } from "./failing.ts";
+import { NO_PLACE } from "./failing.ts";
+import { type CauseFilter, type FailureCauseKey, matchesCause } from "./failure-cause.ts";
 import type { ReplicationJobData, ReplicationState } from "./job-data.ts";
-import {
-  hasFlag,
-  type JobStatus,
-  listedName,
-  STATUS_FLAGS,
-  type StatusFlag,
-} from "./job-status.ts";
+import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "./job-status.ts";
+import { listedName } from "./listed-name.ts";
 
 /** A job has to match all members that are there. */
-export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>> {
+export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
   /** Any of these, as `_scheduler` shows them. */
   readonly states?: readonly ReplicationState[];
   /** The `_replicator` database of the job's document. */
@@ -20,9 +16,7 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   /** The same for the target. */
   readonly target?: string;
   readonly owner?: string;
-  /** Of the last failure of a job that fails. */
-  readonly error?: FailureClass;
-  /** Stands in the words of that failure. */
+  /** Stands in the words of the last failure of a job that fails. */
   readonly reason?: string;
   /** Behind since this time or longer. */
   readonly behindSinceMs?: number;
@@ -30,18 +24,22 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
 
 /** All but `reason` and `databaseUuid`, which the status does not tell. `isRunning` matters where states are asked for. */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
-  const { states, source, target, owner, error, behindSinceMs } = filter;
+  const { states, source, target, owner, behindSinceMs } = filter;
   return (
     (states === undefined || states.includes(isRunning ? "running" : status.outcome)) &&
     (owner === undefined || listedName(owner) === status.owner) &&
     (source === undefined || status.source.includes(placeNamed(source))) &&
     (target === undefined || status.target.includes(placeNamed(target))) &&
-    (error === undefined || error === status.failing?.class) &&
+    matchesCause(filter, causeOf(status)) &&
     (behindSinceMs === undefined || isBehind(status, behindSinceMs)) &&
     STATUS_FLAGS.every(
       (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
     )
   );
+}
+
+function causeOf({ failing }: JobStatus): FailureCauseKey | undefined {
+  return failing && { ...NO_PLACE, ...failing.place, class: failing.class };
 }
 
 function isBehind({ behindSinceMs }: JobStatus, sinceMs: number): boolean {

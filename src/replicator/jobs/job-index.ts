@@ -281,8 +281,8 @@ export class JobIndex implements JobObserver {
   }
 }
 
-/** 2: statuses say when a transient job ended. */
-const FORMAT = 2;
+/** 2: statuses say when a transient job ended. 3: and where a job fails. */
+const FORMAT = 3;
 
 function readable(job: Pick<Job, "data" | "request">): IndexedJob {
   return isReadable(job) ? decodeIndexed(job) : unreadableJobData();

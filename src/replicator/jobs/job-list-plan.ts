@@ -7,6 +7,7 @@
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyRange, ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { matchesCause, parseCauseKey } from "./failure-cause.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
 import { isOfDatabase, type JobFilter, placeNamed } from "./job-filter.ts";
 import {
@@ -14,13 +15,15 @@ import {
   decodeStatus,
   type JobStatus,
   LISTED_FLAGS,
-  listedName,
   STATUS_FLAGS,
   type StatusRow,
   shownId,
 } from "./job-status.ts";
+import { listedName } from "./listed-name.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
 
+/** From so many lists one page is read at most. */
+const MERGED_LISTS_MAX = 50;
 /** So many jobs are sorted for one page. */
 const SORTED_ROWS_MAX = 2000;
 
@@ -77,6 +80,7 @@ export class JobListPlanner {
       this.#ofStates(tx, filter),
       ...rowsAskedFor(filter).map((row) => this.#ofRow(tx, filter, row)),
       ...(isOnlyFailing(filter) ? [this.#ofErrors(tx, filter)] : []),
+      ...(isOfCause(filter) ? [this.#ofCauses(tx, filter)] : []),
       ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(tx, filter)]),
     ]);
     const whole = candidates.find(({ plan }) => plan.total !== undefined);
@@ -198,6 +202,21 @@ export class JobListPlanner {
     };
   }
 
+  /** Those that fail at a host or side, from the lists of each cause that fits; where these are too many, of all that fail. */
+  async #ofCauses(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+    const { error: _, side: __, host, failing, ...others } = filter;
+    const counts = await this.#counts.causes(tx, host);
+    const fitting = [...counts].filter(([text]) => matchesCause(filter, parseCauseKey(text)));
+    if (fitting.length > MERGED_LISTS_MAX) return this.#ofErrors(tx, filter);
+    const count = sum(fitting.map(([, of]) => of));
+    const isTested = Object.keys(others).length > 0 || failing === false;
+    const sources = fitting.map(([text]) => this.#list(["cause", text], filter.databaseUuid));
+    return {
+      count,
+      plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
+    };
+  }
+
   /** How many jobs are without a flag, if that is all that is asked. */
   async #countWithout(tx: ReadTransaction, filter: JobFilter): Promise<number | undefined> {
     const [name, ...others] = Object.keys(filter);
@@ -292,6 +311,11 @@ function rowsAskedFor(filter: JobFilter): readonly StatusRow[] {
   if (error !== undefined) rows.push(["error", error]);
   for (const flag of LISTED_FLAGS) if (filter[flag] === true) rows.push(["flag", flag]);
   return rows;
+}
+
+/** Whether the cause of a failure is asked for beyond its class, which has a list of its own. */
+function isOfCause({ side, host }: JobFilter): boolean {
+  return side !== undefined || host !== undefined;
 }
 
 /** Whether only jobs that fail can match: others have no reason. */

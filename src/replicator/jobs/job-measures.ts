@@ -45,15 +45,14 @@ export class JobMeasures {
     const nowSec = Math.floor(nowMs / 1000);
     const held = await kv.read((tx) => this.#heldBack.of(tx, entries, nowSec));
     return entries.map((entry, index): JobMeasure => {
-      const { backlog, data, scheduledAtSec, state } = entry;
-      const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
+      const { backlog, data } = entry;
       return {
         lagSec: backlog === undefined ? null : lagSec(backlog, nowMs),
         behindSinceMs: backlog?.sinceMs,
         pending: changesPendingOf(entry),
         ...data.rates,
         heldBackBy: held[index],
-        nextTryMs: waits ? scheduledAtSec * 1000 : undefined,
+        nextTryMs: nextTryMsOf(entry),
       };
     });
   }
@@ -67,4 +66,10 @@ export class JobMeasures {
   runs(jobId: string): Promise<readonly JobRun[]> {
     return this.#parts.kv.read((tx) => this.#parts.runs.list(tx, jobId));
   }
+}
+
+/** When a job that waits is due; undefined for one that runs, is paused or has ended. */
+export function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
+  const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
+  return waits ? scheduledAtSec * 1000 : undefined;
 }

@@ -10,16 +10,24 @@ import type { StatusValue } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { NEVER_SEC } from "./decide.ts";
-import type { FailureClass } from "./failing.ts";
+import type { FailureCause, FailureClass } from "./failing.ts";
+import { causeKeyText } from "./failure-cause.ts";
 import { hasEnded, type RunOutcome } from "./job-data.ts";
 import type { IndexedJob } from "./job-data-record.ts";
+import { listedName } from "./listed-name.ts";
 
 export interface JobStatus {
   /** What became of the last run: the state that is shown while the job does not run. */
   readonly outcome: RunOutcome;
   readonly isPaused: boolean;
   readonly failing:
-    | { readonly sinceMs: number; readonly tries: number; readonly class: FailureClass }
+    | {
+        readonly sinceMs: number;
+        readonly tries: number;
+        readonly class: FailureClass;
+        /** Undefined as long as the status is that of a version that had no lists for it. */
+        readonly place: Pick<FailureCause, "side" | "host"> | undefined;
+      }
     | undefined;
   /** Whether documents are on its list of failures. */
   readonly hasLeftBehind: boolean;
@@ -37,8 +45,9 @@ export interface JobStatus {
 
 /**
  * The lists. `outcome` holds jobs whose last run crashed, failed or completed; `active` those that have not ended, by their shown
- * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure; `ended` transient jobs
- * that have ended, in the order of time; `behind` jobs with changes that have not arrived, in the order of their lag.
+ * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure, and `cause` by class,
+ * side and host together; `cause-since` those of one cause, in the order of time (`causeSinceList`); `ended` transient jobs that have
+ * ended, in the order of time; `behind` jobs with changes that have not arrived, in the order of their lag.
  */
 export type StatusList =
   | "outcome"
@@ -47,6 +56,8 @@ export type StatusList =
   | "since"
   | "tries"
   | "error"
+  | "cause"
+  | `cause-since ${string}`
   | "behind"
   | "flag"
   | "owner"
@@ -60,24 +71,20 @@ export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing");
 /** One row of one list. */
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
-/** Lists whose rows are counted: `active`, `since` and `tries` hold the same jobs as others, and nobody asks how many `ended` has. */
+/**
+ * Lists whose rows are counted: `active`, `since`, `tries` and `cause-since` hold the same jobs as others, and nobody asks how many
+ * `ended` has.
+ */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
   "error",
+  "cause",
   "behind",
   "flag",
   "owner",
   "source",
   "target",
 ]);
-
-/** So much of a name is part of a key. */
-const NAME_LENGTH_MAX = 500;
-
-/** The name as lists have it, for who looks for it. */
-export function listedName(name: string): string {
-  return name.slice(0, NAME_LENGTH_MAX);
-}
 
 type QueueFacts = Pick<Job, "state" | "scheduledAtSec">;
 type AskedStatus = Pick<JobStatus, "owner" | "source" | "target">;
@@ -105,6 +112,10 @@ export function jobStatus(
       sinceMs: failing.sinceMs,
       tries: failing.tries,
       class: failing.class,
+      place: {
+        side: failing.side,
+        host: failing.host === undefined ? undefined : listedName(failing.host),
+      },
     },
     hasLeftBehind,
     isStalled: stallCount > 0,
@@ -143,11 +154,21 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   if (!hasEnded(outcome)) rows.push(["active", shownId(jobId, status)]);
   if (endedMs !== undefined) rows.push(["ended", endedMs]);
   if (failing !== undefined) {
-    rows.push(["since", failing.sinceMs], ["tries", failing.tries], ["error", failing.class]);
+    const { sinceMs, tries, place } = failing;
+    rows.push(["since", sinceMs], ["tries", tries], ["error", failing.class]);
+    if (place !== undefined) {
+      const cause = causeKeyText({ ...place, class: failing.class });
+      rows.push(["cause", cause], [causeSinceList(cause), sinceMs]);
+    }
   }
   if (behindSinceMs !== undefined) rows.push(["behind", behindValue(behindSinceMs)]);
   for (const flag of LISTED_FLAGS) if (hasFlag(status, flag)) rows.push(["flag", flag]);
   return rows;
+}
+
+/** The list of the jobs that fail for one cause, by since when they do. */
+export function causeSinceList(cause: string): `cause-since ${string}` {
+  return `cause-since ${cause}`;
 }
 
 /** The value in the list `behind`: the longer the lag, the higher. */
@@ -210,7 +231,13 @@ const FORMAT = 2;
 const FORMAT_OBJECT = 1;
 
 type Failing = NonNullable<JobStatus["failing"]>;
-type StoredFailing = readonly [Failing["sinceMs"], Failing["tries"], Failing["class"]];
+type StoredFailing = readonly [
+  sinceMs: Failing["sinceMs"],
+  tries: Failing["tries"],
+  failureClass: Failing["class"],
+  side?: FailureCause["side"] | null,
+  host?: string | null,
+];
 
 /** An array: the names of the members would take more room than their values. */
 type StoredStatus = readonly [
@@ -282,10 +309,13 @@ function decodeStored(stored: StoredStatus): JobStatus {
   };
 }
 
-function encodeFailing({ sinceMs, tries, class: failureClass }: Failing): StoredFailing {
-  return [sinceMs, tries, failureClass];
+function encodeFailing({ sinceMs, tries, class: failureClass, place }: Failing): StoredFailing {
+  const stored = [sinceMs, tries, failureClass] as const;
+  return place === undefined ? stored : [...stored, place.side ?? null, place.host ?? null];
 }
 
-function decodeFailing([sinceMs, tries, failureClass]: StoredFailing): Failing {
-  return { sinceMs, tries, class: failureClass };
+function decodeFailing([sinceMs, tries, failureClass, side, host]: StoredFailing): Failing {
+  const isPlaced = side !== undefined;
+  const place = isPlaced ? { side: side ?? undefined, host: host ?? undefined } : undefined;
+  return { sinceMs, tries, class: failureClass, place };
 }

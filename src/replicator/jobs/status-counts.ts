@@ -2,6 +2,7 @@
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyRange, ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { causePrefixes } from "./failure-cause.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import type { StatusRow } from "./job-status.ts";
 
@@ -48,6 +49,21 @@ export class StatusCounts {
   /** Jobs that fail, by the class of their last failure; only classes that there are. */
   errors(tx: ReadTransaction): Promise<ReadonlyMap<StatusValue, number>> {
     return this.#within(tx, this.#keys.statusCounts("error"));
+  }
+
+  /** Jobs that fail, by the text of the cause; of all hosts, or of one, with or without a port; only causes that there are. */
+  async causes(
+    tx: ReadTransaction,
+    host: string | undefined,
+  ): Promise<ReadonlyMap<string, number>> {
+    const ranges =
+      host === undefined
+        ? [this.#keys.statusCounts("cause")]
+        : causePrefixes(host).map((prefix) => this.#keys.statusCountsBelow("cause", prefix));
+    const found = await Promise.all(ranges.map((range) => this.#within(tx, range)));
+    return new Map(
+      found.flatMap((counts) => [...counts].map(([cause, count]) => [String(cause), count])),
+    );
   }
 
   async #within(tx: ReadTransaction, range: KeyRange): Promise<ReadonlyMap<StatusValue, number>> {

@@ -1,0 +1,47 @@
+/** `GET /_tandem/failing`: jobs that fail, grouped by the class, side and host of their last failure. CouchDB has no counterpart. */
+import {
+  type FailingGroup,
+  isoTime,
+  type JobEntry,
+  type Replicator,
+} from "../../replicator/index.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** Groups of an answer, unless asked otherwise. */
+const GROUPS_DEFAULT = 100;
+/** Of each group some jobs are looked at. */
+const GROUPS_MAX = 1000;
+
+export function failingRoutes(replicator: Replicator): readonly Route[] {
+  return [defineRoute("GET", "/_tandem/failing", (call) => listGroups(replicator, call))];
+}
+
+async function listGroups(replicator: Replicator, call: Call): Promise<ApiResponse> {
+  const limit = Math.min(integerParameter(call, "limit") ?? GROUPS_DEFAULT, GROUPS_MAX);
+  const skip = integerParameter(call, "skip") ?? 0;
+  const { groups, total, jobCount } = await replicator.failing.page({ skip, limit });
+  return json(200, { total_rows: total, jobs: jobCount, groups: groups.map(groupView) });
+}
+
+function groupView({ count, example, failing, nextTryMs, ...key }: FailingGroup) {
+  return {
+    class: key.class,
+    side: key.side ?? null,
+    host: key.host ?? null,
+    count,
+    since: isoTime(failing.sinceMs),
+    next_try: nextTryMs === undefined ? null : isoTime(nextTryMs),
+    error: failing.error,
+    reason: failing.reason,
+    example: nameOf(example),
+  };
+}
+
+/** As `{id}` of `/_tandem/jobs/{id}` names it. */
+function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
+  return document === undefined ? (replicationId ?? jobId) : `${document.database}/${document.id}`;
+}

@@ -1,0 +1,71 @@
+/** Groups of jobs that fail, for people. */
+import { printable, table } from "./table.ts";
+
+interface GroupView {
+  readonly class: string;
+  readonly side: string | null;
+  readonly host: string | null;
+  readonly count: number;
+  readonly since: string;
+  readonly next_try: string | null;
+  readonly error: string;
+  readonly reason: string;
+  readonly example: string;
+}
+
+interface GroupsAnswer {
+  readonly groups: readonly GroupView[];
+  readonly total_rows: number;
+  readonly jobs: number;
+}
+
+/** Of a terminal. */
+const WIDTH_MAX = 80;
+/** What the other columns leave of that. */
+const HOST_LENGTH_MAX = 22;
+
+/** A table of 80 columns, the words of a failure of each group, and how a group is steered. */
+export function printFailingGroups(answer: unknown): string {
+  const { groups, total_rows: total, jobs } = answer as GroupsAnswer;
+  const [first] = groups;
+  if (first === undefined) return total === 0 ? "no job fails\n" : `there are ${total} groups\n`;
+  const rows = groups.map((group) => [
+    String(group.count),
+    group.class,
+    group.side ?? "-",
+    shortened(group.host ?? "-", HOST_LENGTH_MAX),
+    minutes(group.since),
+    group.next_try === null ? "-" : group.next_try.slice(11, 16),
+  ]);
+  const heading = ["JOBS", "ERROR", "SIDE", "HOST", "SINCE (UTC)", "NEXT"];
+  const [head = "", ...lines] = table([heading, ...rows])
+    .trimEnd()
+    .split("\n");
+  const text = lines.map((line, index) => `${line}\n${wordsOf(groups[index] as GroupView)}`);
+  const shown = groups.length < total ? `${groups.length} of ${total} groups` : "All of these";
+  return `${head}\n${text.join("\n")}\n\n${shown}: ${jobs} jobs fail.\nTo list or steer a group, for example the first:\n  ${commandFor(first)}\n`;
+}
+
+function wordsOf({ error, reason, example }: GroupView): string {
+  const line = printable(`    ${reason === "" ? error : `${error}: ${reason}`}`);
+  return `${shortened(line, WIDTH_MAX)}\n${shortened(printable(`    such as ${example}`), WIDTH_MAX)}`;
+}
+
+function commandFor(group: GroupView): string {
+  const host = quoted(printable(group.host ?? "-"));
+  return `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"} --host ${host}`;
+}
+
+/** As a shell reads it. */
+function quoted(text: string): string {
+  return /^[\w.:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** `2026-11-23 13:54` */
+function minutes(time: string): string {
+  return time.slice(0, 16).replace("T", " ");
+}
+
+function shortened(text: string, lengthMax: number): string {
+  return text.length <= lengthMax ? text : `${text.slice(0, lengthMax - 1)}…`;
+}

@@ -1,0 +1,96 @@
+/**
+ * Jobs that fail, grouped by the class, side and host of their last failure. The counts are the index's, so a group of a hundred
+ * thousand jobs costs as much as one of ten. Of each group that is shown, the jobs that fail longest are looked at.
+ */
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { Failing } from "./failing.ts";
+import { type FailureCauseKey, parseCauseKey } from "./failure-cause.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { entryOf } from "./job-lists.ts";
+import { nextTryMsOf } from "./job-measures.ts";
+import { causeSinceList } from "./job-status.ts";
+import type { JobEntry } from "./job-views.ts";
+import { StatusCounts, sum } from "./status-counts.ts";
+
+/** Of a group, so many jobs are looked at. */
+const LOOKED_AT_MAX = 20;
+
+export interface FailingGroup extends FailureCauseKey {
+  readonly count: number;
+  /** The job of the group that fails longest. */
+  readonly example: JobEntry;
+  /** Its last failure. */
+  readonly failing: Failing;
+  /** When the first of the jobs that fail longest is tried again; undefined where all of those run, are paused or have ended. */
+  readonly nextTryMs: number | undefined;
+}
+
+export interface FailingGroupsPage {
+  readonly groups: readonly FailingGroup[];
+  /** All groups that there are. */
+  readonly total: number;
+  /** The jobs of all groups. */
+  readonly jobCount: number;
+}
+
+export interface FailingGroupsParts {
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly subspace: Subspace;
+}
+
+export class FailingGroups {
+  readonly #parts: FailingGroupsParts;
+  readonly #keys: ReplicatorKeys;
+  readonly #counts: StatusCounts;
+
+  constructor(parts: FailingGroupsParts) {
+    this.#parts = parts;
+    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#counts = new StatusCounts(parts.jobs, this.#keys);
+  }
+
+  /** The largest group first; groups of one size by the names of their hosts. */
+  async page({ skip, limit }: { skip: number; limit: number }): Promise<FailingGroupsPage> {
+    const { kv } = this.#parts;
+    const counts = await kv.read((tx) => this.#counts.causes(tx, undefined));
+    const ordered = [...counts].toSorted(
+      ([left, leftCount], [right, rightCount]) => rightCount - leftCount || (left < right ? -1 : 1),
+    );
+    const groups: FailingGroup[] = [];
+    for (const [cause, count] of ordered.slice(skip, skip + limit)) {
+      const group = await kv.read((tx) => this.#group(tx, cause, count));
+      if (group !== undefined) groups.push(group);
+    }
+    return { groups, total: ordered.length, jobCount: sum(counts.values()) };
+  }
+
+  /** Undefined when none of its jobs fails any more. */
+  async #group(
+    tx: ReadTransaction,
+    cause: string,
+    count: number,
+  ): Promise<FailingGroup | undefined> {
+    const key = parseCauseKey(cause);
+    const entries = await this.#longestFailing(tx, cause);
+    const [example] = entries;
+    const failing = example?.data.failing;
+    if (key === undefined || example === undefined || failing === undefined) return undefined;
+    const triesMs = entries.flatMap((entry) => nextTryMsOf(entry) ?? []);
+    const nextTryMs = triesMs.length === 0 ? undefined : Math.min(...triesMs);
+    return { ...key, count, example, failing, nextTryMs };
+  }
+
+  async #longestFailing(tx: ReadTransaction, cause: string): Promise<readonly JobEntry[]> {
+    const entries: JobEntry[] = [];
+    const range = this.#keys.statusRows(causeSinceList(cause));
+    for await (const { key } of tx.snapshot.getRange(range, { limit: LOOKED_AT_MAX })) {
+      const { jobId: id } = this.#keys.statusOf(key);
+      const job = await this.#parts.jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id });
+      if (job !== undefined) entries.push(entryOf(job, undefined, undefined));
+    }
+    return entries;
+  }
+}
