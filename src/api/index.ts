@@ -51,6 +51,8 @@ export { failureRoutes } from "./replication/failures.ts";
 export type { FindJobParts } from "./replication/find-job.ts";
 export type { JobsParts } from "./replication/jobs.ts";
 export { jobRoutes } from "./replication/jobs.ts";
+export type { NodesParts } from "./replication/nodes.ts";
+export { nodesRoutes } from "./replication/nodes.ts";
 export { replicateRoutes } from "./replication/replicate.ts";
 export type { SchedulerParts } from "./replication/scheduler.ts";
 export { schedulerRoutes } from "./replication/scheduler.ts";

@@ -51,6 +51,8 @@ export interface Events {
     readonly node: string;
     readonly processId: string;
   };
+  /** A process told the others that it runs jobs, as another worker than before, or that it drains or works again. */
+  "node.reported": { readonly id: string; readonly worker: string; readonly isDraining: boolean };
   /** A worker could not strike itself off. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
   "kv.available": { readonly engine: string; readonly waitedMs?: number };

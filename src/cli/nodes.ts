@@ -1,39 +1,95 @@
-/** `tandem nodes`: the nodes of a server's cluster that run jobs. */
+/** `tandem nodes`: the processes of a server's cluster that run jobs. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { askServer, type ServerFlags, withServer } from "./server-command.ts";
+import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 
-interface WorkersAnswer {
-  readonly workers: readonly {
-    readonly id: string;
-    readonly node: string;
-    readonly pid: string;
-    readonly jobs: number;
-    readonly since: string;
-    readonly last_sign_of_life: string;
-  }[];
-  readonly expelled: readonly unknown[];
+interface NodeView {
+  readonly id: string | null;
+  readonly name: string;
+  readonly pid: string;
+  readonly state: "running" | "draining" | "dead";
+  readonly drained: boolean;
+  readonly jobs: number;
+  readonly slots: number | null;
+  readonly memory_bytes: number | null;
+  readonly event_loop_delay_ms: number | null;
+  readonly lease_age_sec: number | null;
+  readonly version: string | null;
 }
 
+interface NodesAnswer {
+  readonly nodes: readonly NodeView[];
+}
+
+/** How often a node that drains is looked at. */
+const LOOK_MS = 500;
+
 export function addNodesCommand(program: Command): void {
-  const nodes = program.command("nodes").description("look at the nodes that run jobs");
+  const nodes = program
+    .command("nodes")
+    .description("look at the nodes that run jobs, and drain them");
   withServer(nodes.command("list"))
-    .description("nodes with their jobs and their last sign of life")
+    .description("nodes, their jobs, and how they are")
     .action((flags: ServerFlags) =>
-      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/workers"), printNodes]),
+      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/nodes"), printNodes]),
+    );
+  withServer(nodes.command("drain <name>"))
+    .description("let it take no new jobs and give up its own; wait until it has none")
+    .action((name: string, flags: ServerFlags) =>
+      askServer(flags, (server) => drain(server, name)),
+    );
+  withServer(nodes.command("undrain <name>"))
+    .description("let it take jobs again")
+    .action((name: string, flags: ServerFlags) =>
+      askServer(flags, async (server) => [
+        await server.ask("POST", `${pathOf(name)}/_undrain`),
+        () => "done\n",
+      ]),
     );
 }
 
+/** Tells on standard error how many jobs are left. */
+async function drain(server: Server, asked: string) {
+  await server.ask("POST", `${pathOf(asked)}/_drain`);
+  const name = asked === "_local" ? await localName(server) : asked;
+  for (let told: number | undefined; ; await sleep(LOOK_MS)) {
+    const { nodes } = (await server.ask("GET", "/_tandem/nodes")) as NodesAnswer;
+    const named = nodes.filter((node) => node.id === name || node.name === name);
+    const draining = named.filter(({ state, drained }) => state === "draining" && !drained);
+    if (draining.length === 0)
+      return [{ nodes: named }, () => "drained: it holds no jobs\n"] as const;
+    const left = draining.reduce((count, { jobs }) => count + jobs, 0);
+    if (left !== told) process.stderr.write(`${left} ${left === 1 ? "job" : "jobs"} left\n`);
+    told = left;
+  }
+}
+
+async function localName(server: Server): Promise<string> {
+  return ((await server.ask("GET", "/_node/_local")) as { readonly name: string }).name;
+}
+
+function pathOf(name: string): string {
+  return `/_tandem/nodes/${encodeURIComponent(name)}`;
+}
+
 function printNodes(answer: unknown): string {
-  const { workers, expelled } = answer as WorkersAnswer;
-  const rows = workers.map(({ node, pid, jobs, since, last_sign_of_life: lastSign }) => [
-    node,
-    pid,
-    String(jobs),
-    since,
-    lastSign,
+  const { nodes } = answer as NodesAnswer;
+  const rows = nodes.map((node) => [
+    node.name,
+    node.id ?? "-",
+    node.pid,
+    node.state,
+    `${node.jobs}/${node.slots ?? "-"}`,
+    node.memory_bytes === null ? "-" : `${Math.round(node.memory_bytes / 1_000_000)} MB`,
+    shown(node.event_loop_delay_ms, "ms"),
+    shown(node.lease_age_sec, "s"),
+    node.version ?? "-",
   ]);
-  const gone =
-    expelled.length === 0 ? "" : `${expelled.length} dead nodes whose jobs are being taken over\n`;
-  return `${table([["NODE", "PROCESS", "JOBS", "SINCE", "LAST SIGN OF LIFE"], ...rows])}${gone}`;
+  const heading = ["NODE", "ID", "PROCESS", "STATE", "JOBS", "MEMORY", "DELAY", "LEASE", "VERSION"];
+  return table([heading, ...rows]);
+}
+
+function shown(value: number | null, unit: string): string {
+  return value === null ? "-" : `${value} ${unit}`;
 }

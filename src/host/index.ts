@@ -50,5 +50,6 @@ export type { LogLevel } from "./system/log-writer.ts";
 export { createLogWriter, type LogOptions } from "./system/log-writer.ts";
 export type { OpenSpans } from "./system/open-telemetry.ts";
 export { openSpans } from "./system/open-telemetry.ts";
+export { processMeter } from "./system/process-meter.ts";
 export { SystemRandom } from "./system/random.ts";
 export { createSystemRuntime } from "./system/runtime.ts";

@@ -15,6 +15,8 @@ export { withConnection } from "./with-connection.ts";
 export { withGrant } from "./with-grant.ts";
 export type { BasicCredentials } from "./with-headers.ts";
 export { basicAuthorization, withHeaders } from "./with-headers.ts";
+export type { Latency } from "./with-latency.ts";
+export { Latencies, withLatency } from "./with-latency.ts";
 export { RateLimits, withRateLimit } from "./with-rate-limit.ts";
 export type { RedirectOptions } from "./with-redirects.ts";
 export { withRedirects } from "./with-redirects.ts";

@@ -61,6 +61,14 @@ export class RateLimits {
     return this.#estimates.get(key)?.intervalMs ?? 0;
   }
 
+  /** Of each endpoint and method that has to wait. */
+  list(): readonly { readonly endpointUrl: string; readonly intervalMs: number }[] {
+    return [...this.#estimates].map(([key, { intervalMs }]) => ({
+      endpointUrl: key.slice(key.indexOf(" ") + 1),
+      intervalMs,
+    }));
+  }
+
   /** Takes in the status of an answer. 408 and 5xx say nothing of the rate. */
   observe(key: string, status: number, nowMs: number): void {
     if (status === 408 || status >= 500) return;

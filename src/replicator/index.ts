@@ -8,6 +8,7 @@
  *   endpoints    the two sides: a server that speaks the protocol (`http`), a database of our own (`local`)
  *   jobs         the stored data of a job, its states, and what becomes of it (`decide.ts`)
  *   failures     lists of the documents that did not arrive
+ *   nodes        what the processes that run jobs say of themselves, and orders to drain them
  *   documents    `_replicator` documents: what a write of one does, and what is written back
  *   copying      batches, documents that travel alone, and who is to blame for a failure
  *   run          one run of a job: checkpoints, changes, progress
@@ -80,6 +81,9 @@ export { documentView, jobView, taskView } from "./jobs/job-views.ts";
 export type { OutagesParts } from "./jobs/outages.ts";
 export { Outages } from "./jobs/outages.ts";
 export { ReplicationOwnership } from "./jobs/replication-ownership.ts";
+export type { ProcessMeasure } from "./nodes/node-report.ts";
+export { NodeReporter } from "./nodes/node-reporter.ts";
+export type { NodeEntry } from "./nodes/nodes.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";

@@ -34,6 +34,9 @@ const JOB_RUN = 23;
 const EVENT = 25;
 const LAST_EVENT = 26;
 const FORGOTTEN_EVENT = 27;
+const NODE = 28;
+const DRAIN = 29;
+const DRAINS_CHANGED = 30;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -165,6 +168,21 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(27)",
     value: "versionstamp, 12 bytes",
     note: "the newest row of 25 that was forgotten",
+  },
+  {
+    key: "(28, node)",
+    value: "(1, json)",
+    note: "what a process that runs jobs says of itself; removed when it stops, or an hour after its last word",
+  },
+  {
+    key: "(29, node)",
+    value: '""',
+    note: "the process is to give up its jobs and to take no others; removed with its row of 28",
+  },
+  {
+    key: "(30)",
+    value: "counter",
+    note: "grows when a row of 29 comes or goes by an order; watched by all nodes",
   },
 ];
 
@@ -434,6 +452,27 @@ export class ReplicatorKeys {
 
   jobRuns(jobId: string): { readonly begin: Key; readonly end: Key } {
     return this.#replicator.range([JOB_RUN, jobId]);
+  }
+
+  node(id: string): Key {
+    return this.#replicator.pack([NODE, id]);
+  }
+
+  nodes(): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([NODE]);
+  }
+
+  /** The process in a key of `node`. */
+  nodeId(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
+  }
+
+  drain(id: string): Key {
+    return this.#replicator.pack([DRAIN, id]);
+  }
+
+  drainsChanged(): Key {
+    return this.#replicator.pack([DRAINS_CHANGED]);
   }
 
   /** The number in a key of `jobRun`. */

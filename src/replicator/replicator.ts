@@ -24,6 +24,7 @@ import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
+import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
@@ -85,6 +86,8 @@ export class Replicator {
   readonly events: JobEvents;
   /** How far behind jobs are, what holds them back, and their last runs. */
   readonly measures: JobMeasures;
+  /** The processes that run jobs. */
+  readonly nodes: Nodes;
   /** Gives many jobs other credentials. */
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
@@ -101,6 +104,7 @@ export class Replicator {
     this.failing = new FailingGroups(parts);
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);
+    this.nodes = new Nodes(parts);
     this.credentials = new CredentialReplacements(parts);
   }
 
@@ -267,6 +271,7 @@ export class Replicator {
   async cleanUp(): Promise<void> {
     await this.#forgetEvents();
     await this.removeOldTransients();
+    await this.nodes.forgetDead();
     await this.repairIndex();
     await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
   }

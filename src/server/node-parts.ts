@@ -20,8 +20,10 @@ import {
   JobEventLog,
   JobIndex,
   JobRuns,
+  NodeReporter,
   Outages,
   OwnCheckpoints,
+  type ProcessMeasure,
   REPLICATION_JOB_TYPE,
   RemovedDatabases,
   ReplicationHook,
@@ -129,12 +131,14 @@ export interface JoinReplicationOptions {
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;
   readonly processId: string;
+  readonly version: string;
+  readonly measureProcess: () => ProcessMeasure;
 }
 
 /** What runs jobs, on a node that replicates. */
 export function joinReplication(
   parts: NodeParts,
-  { reach, renewer, nodeName, processId }: JoinReplicationOptions,
+  { reach, renewer, nodeName: node, processId, version, measureProcess }: JoinReplicationOptions,
 ) {
   const { runtime, kv, jobs, controls, config, budgets } = parts;
   const subspace = SUBSPACES.replicator;
@@ -148,7 +152,7 @@ export function joinReplication(
     kv,
     jobs,
     renewer,
-    node: nodeName,
+    node,
     processId,
     types: [REPLICATION_JOB_TYPE],
     leaseMs: config.workerLeaseSec * 1000,
@@ -162,5 +166,14 @@ export function joinReplication(
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
   const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace });
-  return { endpoints, outages, scheduler, backlogWatch };
+  const nodeReporter = new NodeReporter({
+    runtime,
+    kv,
+    subspace,
+    identity: { node, processId, version },
+    scheduler,
+    measureProcess,
+    measureHosts: () => endpoints.hostMeasures(),
+  });
+  return { endpoints, outages, scheduler, backlogWatch, nodeReporter };
 }

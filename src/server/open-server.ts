@@ -12,6 +12,7 @@ import {
   createSystemRuntime,
   openUndiciFetch,
   parseMultipart,
+  processMeter,
   SandboxPool,
   StaticFolder,
 } from "../host/index.ts";
@@ -335,7 +336,7 @@ function jobServices(
     return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
   }
   const { configuration, nodeName } = config;
-  const { outages, scheduler, backlogWatch } = joinReplication(parts, {
+  const { outages, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
     reach: {
       functions,
       resolveUser: (userName) => accounts.users.resolve(userName),
@@ -349,9 +350,11 @@ function jobServices(
     renewer,
     nodeName,
     processId: String(process.pid),
+    version: VERSION,
+    measureProcess: processMeter(),
   });
   configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
-  return [outages, scheduler, backlogWatch];
+  return [outages, scheduler, backlogWatch, nodeReporter];
 }
 
 async function ensureDatabase(

@@ -146,7 +146,7 @@ test("shares and budgets are set and listed", async () => {
   );
   await done("budgets", "remove", "couch.example");
   expect(await done("budgets", "list")).toBe("there are no budgets\n");
-  expect(await done("nodes", "list")).toMatch(/^NODE\s+PROCESS\s+JOBS.*\ntandem@/);
+  expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
 });
 
 test("the shell completes commands and options", async () => {

@@ -82,6 +82,8 @@ export function composeNode({
     renewer: new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers }),
     nodeName,
     processId: "1",
+    version: "0",
+    measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 2 }),
   });
   return { ...parts, ...replication };
 }

@@ -4,9 +4,11 @@ import {
   type EndpointSpending,
   type Fetch,
   Grants,
+  Latencies,
   RateLimits,
   type Spending,
   withBudget,
+  withLatency,
 } from "../../http-client/index.ts";
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -15,6 +17,7 @@ import { resolveReferences } from "../request/references.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
+import { type HostMeasure, hostMeasures } from "./host-measures.ts";
 import { HttpEndpoint } from "./http/http-endpoint.ts";
 import type { LocalEndpointParts } from "./local/access.ts";
 import { LocalEndpoint } from "./local/local-endpoint.ts";
@@ -51,11 +54,21 @@ export interface RunConnections {
 
 export class Endpoints {
   readonly #parts: EndpointsParts;
+  readonly #fetch: Fetch;
+  readonly #latencies: Latencies;
   readonly #rateLimits = new RateLimits();
   readonly #grants = new Grants();
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
+    const { clock } = parts.runtime;
+    this.#latencies = new Latencies(clock);
+    this.#fetch = withLatency(clock, parts.fetch, this.#latencies);
+  }
+
+  /** What this process measured of the servers that it asks most. */
+  hostMeasures(): readonly HostMeasure[] {
+    return hostMeasures(this.#latencies, this.#rateLimits);
   }
 
   /** Throws an EndpointError when the address refers to a secret that is not there. */
@@ -75,7 +88,7 @@ export class Endpoints {
     return new HttpEndpoint(
       {
         runtime: parts.runtime,
-        fetch: withBudget(parts.fetch, spending),
+        fetch: withBudget(this.#fetch, spending),
         spending,
         rateLimits: this.#rateLimits,
         grants: this.#grants,

@@ -62,6 +62,10 @@ export class Scheduler {
   readonly #worker: JobWorker;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
+  /** Notified when it has become another member of the workers. */
+  readonly registered = new Notifier();
+  #member: WorkerId | undefined;
+  #isDraining = false;
   #chargedAtMs = 0;
   /** When the last cycle was, and how much longer than `interval_sec` this one is. */
   #cycle = { atMs: 0, stretch: 1 };
@@ -89,8 +93,27 @@ export class Scheduler {
     this.#settingsChanged.notify();
   }
 
+  /** The member of the workers that it is; undefined while it is none. */
+  get worker(): WorkerId | undefined {
+    return this.#member;
+  }
+
+  /** Jobs that it runs at most. */
+  get slots(): number {
+    return this.#config.jobsMax;
+  }
+
+  /** While it drains it takes no jobs; those that run stop, each with a checkpoint, and are due for others. */
+  setDraining(isDraining: boolean): void {
+    if (isDraining === this.#isDraining) return;
+    this.#isDraining = isDraining;
+    this.#settingsChanged.notify();
+  }
+
   async #runAs({ id, expelled }: Membership, signal: AbortSignal): Promise<void> {
     const { trace } = this.#runtime;
+    this.#member = id;
+    this.registered.notify();
     const over = AbortSignal.any([signal, expelled]);
     const onExpelled = (): void => void this.#running.end(expelled.reason);
     expelled.addEventListener("abort", onExpelled, { once: true });
@@ -99,6 +122,7 @@ export class Scheduler {
     try {
       while (!over.aborted) {
         await this.#charge();
+        if (this.#isDraining) this.#stopAll();
         await this.#rotate();
         if (this.#room > 0 && this.#empty === undefined) await this.#acceptDue(id);
         else await this.#wait(over);
@@ -107,6 +131,7 @@ export class Scheduler {
       if (errorCode(error) === "JOBS_WORKER_EXPELLED") reason = error;
       throw error;
     } finally {
+      this.#member = undefined;
       this.#forgetEmpty();
       // Without effect when the jobs were told to stop at once.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
@@ -115,6 +140,10 @@ export class Scheduler {
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
+  }
+
+  #stopAll(): void {
+    this.#running.stop(this.#running.list().filter(({ isStopping }) => !isStopping));
   }
 
   #planCycle(): void {
@@ -140,6 +169,10 @@ export class Scheduler {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
     if (nowMs < this.#lookAtMs) return;
+    if (this.#isDraining) {
+      this.#planCycle();
+      return;
+    }
     const { jobsMax, churnMax, intervalSec, runSecMin } = this.#config;
     const slots = {
       jobsMax,
@@ -202,7 +235,7 @@ export class Scheduler {
   }
 
   get #room(): number {
-    return this.#config.jobsMax - this.#running.count;
+    return this.#isDraining ? 0 : this.#config.jobsMax - this.#running.count;
   }
 
   /** Starts what is due and fits, or learns that nothing is. */

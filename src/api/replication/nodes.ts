@@ -1,0 +1,69 @@
+/** `/_tandem/nodes`: the processes that run jobs, and orders to drain them. CouchDB has no counterpart. */
+
+import type { Clock, Runtime } from "../../base/index.ts";
+import { ProtocolError } from "../../protocol/index.ts";
+import { isoTime, type NodeEntry, type Replicator } from "../../replicator/index.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+export interface NodesParts {
+  readonly runtime: Pick<Runtime, "clock">;
+  readonly replicator: Replicator;
+  /** That of the node that is asked: `_local`. */
+  readonly nodeName: string;
+}
+
+export function nodesRoutes(parts: NodesParts): readonly Route[] {
+  const path = "/_tandem/nodes";
+  return [
+    defineRoute("GET", path, () => listNodes(parts)),
+    defineRoute("POST", `${path}/{name}/_drain`, (call) => setDraining(parts, call, true)),
+    defineRoute("POST", `${path}/{name}/_undrain`, (call) => setDraining(parts, call, false)),
+  ];
+}
+
+async function listNodes({ runtime, replicator }: NodesParts): Promise<ApiResponse> {
+  const nodes = await replicator.nodes.list();
+  const views = nodes.map((node) => nodeView(node, runtime.clock));
+  return json(200, { total_rows: views.length, nodes: views });
+}
+
+async function setDraining(
+  { replicator, nodeName }: NodesParts,
+  call: Call,
+  isDraining: boolean,
+): Promise<ApiResponse> {
+  const asked = parameter(call, "name");
+  const name = asked === "_local" ? nodeName : asked;
+  const { matchedCount, changedCount } = await replicator.nodes.setDraining(name, isDraining);
+  if (matchedCount === 0) throw new ProtocolError(404, "not_found", "missing");
+  return json(200, { ok: true, matched: matchedCount, changed: changedCount });
+}
+
+function nodeView(entry: NodeEntry, clock: Clock) {
+  const { id, node, processId, state, isDraining, jobCount, renewedMs, report } = entry;
+  const leaseMs = renewedMs === undefined ? undefined : Math.max(0, clock.nowMs() - renewedMs);
+  return {
+    id: id ?? null,
+    name: node,
+    pid: processId,
+    state,
+    draining: isDraining,
+    // It has heard of it, and holds nothing.
+    drained: isDraining && report?.isDraining === true && jobCount === 0,
+    jobs: jobCount,
+    slots: report?.slots ?? null,
+    memory_bytes: report?.memoryBytes ?? null,
+    event_loop_delay_ms: report === undefined ? null : tenths(report.eventLoopDelayMs),
+    lease_age_sec: leaseMs === undefined ? null : tenths(leaseMs / 1000),
+    version: report?.version ?? null,
+    started: report === undefined ? null : isoTime(report.startedMs),
+    last_report: report === undefined ? null : isoTime(report.reportedMs),
+  };
+}
+
+function tenths(number: number): number {
+  return Math.round(number * 10) / 10;
+}

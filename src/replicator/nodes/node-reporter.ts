@@ -1,0 +1,124 @@
+/**
+ * Tells the others how this process is, every few seconds, and does what it is told: to drain is to take no new jobs and to give up
+ * those that run, each with a checkpoint. The order holds as long as the process lives; one that starts again is another one.
+ */
+import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
+import type { WorkerId } from "../../jobs/index.ts";
+import type { KeyValueStore, Subspace } from "../../kv/index.ts";
+import type { HostMeasure } from "../endpoints/host-measures.ts";
+import type { NodeId, NodeReport, ProcessMeasure } from "./node-report.ts";
+import { NodeStore } from "./node-store.ts";
+
+const INTERVAL_MS = 5000;
+/** What leaving may take: who cannot reach the store is found by its silence. */
+const LEAVE_MS_MAX = 2000;
+const ID_BYTES = 6;
+
+/** What the process knows of itself. */
+export interface NodeIdentity {
+  readonly node: string;
+  readonly processId: string;
+  readonly version: string;
+}
+
+/** What runs the jobs. */
+export interface DrainedScheduler {
+  /** Undefined while it is no member of the workers. */
+  readonly worker: WorkerId | undefined;
+  /** Notified when it is another one. */
+  readonly registered: Notifier;
+  readonly slots: number;
+  setDraining(isDraining: boolean): void;
+}
+
+export interface NodeReporterParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
+  readonly identity: NodeIdentity;
+  readonly scheduler: DrainedScheduler;
+  readonly measureProcess: () => ProcessMeasure;
+  /** The servers with most requests. */
+  readonly measureHosts: () => readonly HostMeasure[];
+}
+
+export class NodeReporter {
+  readonly name = "replicator.node-reporter";
+  readonly id: NodeId;
+  readonly #parts: NodeReporterParts;
+  readonly #store: NodeStore;
+  readonly #startedMs: number;
+  /** Notified when it was told something else. */
+  readonly #heard = new Notifier();
+
+  constructor(parts: NodeReporterParts) {
+    this.#parts = parts;
+    this.#store = new NodeStore(parts.subspace);
+    this.id = hexEncode(parts.runtime.random.bytes(ID_BYTES));
+    this.#startedMs = parts.runtime.clock.nowMs();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { runtime, kv, scheduler } = this.#parts;
+    let isHeard = false;
+    let told: { readonly worker: WorkerId; readonly isDraining: boolean } | undefined;
+    while (!signal.aborted) {
+      const report = this.#report(isHeard);
+      const { isDraining, changed } = await kv.transact(
+        async (tx) => {
+          if (report !== undefined) this.#store.report(tx, this.id, report);
+          return {
+            isDraining: await this.#store.isDraining(tx, this.id),
+            changed: this.#store.watchDrains(tx),
+          };
+        },
+        { whenUnknown: "retry" },
+      );
+      scheduler.setDraining(isDraining);
+      const { worker } = report ?? {};
+      if (worker !== undefined && (worker !== told?.worker || isHeard !== told.isDraining)) {
+        told = { worker, isDraining: isHeard };
+        runtime.trace.event("node.reported", { id: this.id, ...told });
+      }
+      // The others are told at once.
+      if (isDraining !== isHeard) this.#heard.notify();
+      isHeard = isDraining;
+      await waitAtMost(runtime.clock, INTERVAL_MS, signal, (over) =>
+        Promise.race([
+          changed.fired(over),
+          scheduler.registered.notified(over),
+          this.#heard.notified(over),
+        ]),
+      );
+      changed.cancel();
+    }
+    await this.#leave();
+  }
+
+  /** Undefined while it is no member: what it said last tells which one it was. */
+  #report(isDraining: boolean): NodeReport | undefined {
+    const { runtime, identity, scheduler, measureProcess, measureHosts } = this.#parts;
+    const { worker } = scheduler;
+    if (worker === undefined) return undefined;
+    return {
+      ...identity,
+      ...measureProcess(),
+      worker,
+      isDraining,
+      slots: scheduler.slots,
+      startedMs: this.#startedMs,
+      reportedMs: runtime.clock.nowMs(),
+      hosts: measureHosts(),
+    };
+  }
+
+  /** A process that stops in good order is not dead, but gone. */
+  async #leave(): Promise<void> {
+    const remove = this.#parts.kv.transact(async (tx) => this.#store.remove(tx, this.id), {
+      timeoutMs: LEAVE_MS_MAX,
+      whenUnknown: "retry",
+    });
+    // Without the store it counts as dead until its report is forgotten.
+    await remove.catch(() => {});
+  }
+}

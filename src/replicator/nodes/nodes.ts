@@ -1,0 +1,140 @@
+/** The processes that run jobs, and those that did until lately, for people; and the orders to drain them. */
+import type { Runtime } from "../../base/index.ts";
+import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { NodeId, NodeReport } from "./node-report.ts";
+import { NodeStore, type StoredNode } from "./node-store.ts";
+
+/** So long the last words of a dead node are kept. */
+const DEAD_MS_MAX = 3_600_000;
+
+export interface NodesParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly subspace: Subspace;
+}
+
+/**
+ *   running    a member of the workers
+ *   draining   the same, but it takes no jobs; it is empty when it holds none
+ *   dead       it has said something, and is no member: its lease lapsed
+ */
+export type NodeState = "running" | "draining" | "dead";
+
+export interface NodeEntry {
+  /** Undefined for a worker that has not reported yet, or whose version does not. */
+  readonly id: NodeId | undefined;
+  readonly node: string;
+  readonly processId: string;
+  readonly state: NodeState;
+  /** Told to drain, dead or not. */
+  readonly isDraining: boolean;
+  /** Jobs that it holds; of a dead one, those that are not back in the queue yet. */
+  readonly jobCount: number;
+  /** When the lease was last renewed; undefined for a dead node. */
+  readonly renewedMs: number | undefined;
+  readonly report: NodeReport | undefined;
+}
+
+/** What became of an order: how many processes it named, and for how many it changed something. */
+export interface DrainOutcome {
+  readonly matchedCount: number;
+  readonly changedCount: number;
+}
+
+export class Nodes {
+  readonly #parts: NodesParts;
+  readonly #store: NodeStore;
+
+  constructor(parts: NodesParts) {
+    this.#parts = parts;
+    this.#store = new NodeStore(parts.subspace);
+  }
+
+  /** Ordered by name and process; the dead ones last. */
+  async list(): Promise<readonly NodeEntry[]> {
+    const entries = await this.#parts.kv.read((tx) => this.#entries(tx.snapshot));
+    return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));
+  }
+
+  /** Tells processes to drain, or to work again. `name`: a node's, which stands for all its processes, or the id of one. */
+  setDraining(name: string, isDraining: boolean): Promise<DrainOutcome> {
+    return this.#parts.kv.transact(
+      async (tx) => {
+        const ids = (await this.#entries(tx.snapshot)).flatMap(({ id, node, state }) =>
+          id !== undefined && state !== "dead" && (id === name || node === name) ? [id] : [],
+        );
+        let changedCount = 0;
+        for (const id of ids) {
+          if (await this.#store.setDraining(tx, id, isDraining)) changedCount++;
+        }
+        return { matchedCount: ids.length, changedCount };
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** Forgets nodes that have been dead for long. Now and then, on any node. */
+  async forgetDead(): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    await kv.transact(
+      async (tx) => {
+        for (const { id, report } of await this.#store.list(tx.snapshot)) {
+          const isOld = this.#isOld(report);
+          if (isOld && !(await jobs.workers.isMember(tx, report.worker)))
+            this.#store.remove(tx, id);
+        }
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  async #entries(tx: ReadTransaction): Promise<readonly NodeEntry[]> {
+    const members = await this.#parts.jobs.workers.members(tx);
+    const stored = await this.#store.list(tx);
+    const storedBy = new Map(stored.map((one) => [one.report.worker, one]));
+    const memberIds = new Set(members.map(({ id }) => id));
+    const isDead = ({ report }: StoredNode): boolean =>
+      !memberIds.has(report.worker) && !this.#isOld(report);
+    return Promise.all([
+      ...members.map((worker) => this.#member(tx, worker, storedBy.get(worker.id))),
+      ...stored.filter(isDead).map((one) => this.#dead(tx, one)),
+    ]);
+  }
+
+  async #member(
+    tx: ReadTransaction,
+    worker: Worker,
+    stored: StoredNode | undefined,
+  ): Promise<NodeEntry> {
+    const { jobs } = this.#parts;
+    const lease: WorkerLease | undefined = await jobs.workers.lease(tx, worker.id);
+    const isDraining = stored?.isDraining ?? false;
+    return {
+      id: stored?.id,
+      node: worker.node,
+      processId: worker.processId,
+      state: isDraining ? "draining" : "running",
+      isDraining,
+      jobCount: await jobs.heldCount(tx, worker.id),
+      renewedMs: lease?.renewedAtMs ?? worker.sinceMs,
+      report: stored?.report,
+    };
+  }
+
+  async #dead(tx: ReadTransaction, { id, report, isDraining }: StoredNode): Promise<NodeEntry> {
+    const { node, processId, worker } = report;
+    const jobCount = await this.#parts.jobs.heldCount(tx, worker);
+    const last = { renewedMs: undefined, report, isDraining, jobCount };
+    return { id, node, processId, state: "dead", ...last };
+  }
+
+  #isOld({ reportedMs }: NodeReport): boolean {
+    return this.#parts.runtime.clock.nowMs() - reportedMs > DEAD_MS_MAX;
+  }
+}
+
+function orderOf({ state, node, processId }: NodeEntry): string {
+  return JSON.stringify([state === "dead", node, processId]);
+}
