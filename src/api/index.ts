@@ -54,6 +54,8 @@ export { jobRoutes } from "./replication/jobs.ts";
 export type { NodesParts } from "./replication/nodes.ts";
 export { nodesRoutes } from "./replication/nodes.ts";
 export { replicateRoutes } from "./replication/replicate.ts";
+export type { RollupsParts } from "./replication/rollups.ts";
+export { rollupRoutes } from "./replication/rollups.ts";
 export type { SchedulerParts } from "./replication/scheduler.ts";
 export { schedulerRoutes } from "./replication/scheduler.ts";
 export type { WorkersParts } from "./replication/workers.ts";

@@ -7,6 +7,14 @@ interface ConfigFlags extends ServerFlags {
   readonly node: string;
 }
 
+interface GroupView {
+  readonly name: string;
+  readonly shares: number;
+  readonly usage_sec: number;
+  readonly jobs: Readonly<Record<"running" | "pending" | "ended", number>>;
+  readonly longest_wait_sec: number;
+}
+
 type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 const SHARES = "replicator.shares";
@@ -59,6 +67,11 @@ function addSharesCommand(program: Command): void {
         return [found, printShares];
       }),
     );
+  withServer(shares.command("usage"))
+    .description("groups with their usage and jobs; the one whose job waits longest first")
+    .action((flags: ServerFlags) =>
+      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/groups"), printUsage]),
+    );
   withServer(shares.command("set <group> <shares>"))
     .description("a group with 200 gets twice as many slots as one with 100")
     .action((group: string, value: string, flags: ServerFlags) =>
@@ -96,6 +109,15 @@ function printShares(answer: unknown): string {
   const shares = Object.entries(answer as Readonly<Record<string, string>>);
   if (shares.length === 0) return "every group has 100 shares\n";
   return table([["GROUP", "SHARES"], ...shares]);
+}
+
+function printUsage(answer: unknown): string {
+  const { groups } = answer as { readonly groups: readonly GroupView[] };
+  const rows = groups.map(({ name, shares, usage_sec: usage, jobs, longest_wait_sec: wait }) => [
+    name,
+    ...[shares, `${usage} s`, jobs.running, jobs.pending, jobs.ended, `${wait} s`].map(String),
+  ]);
+  return table([["GROUP", "SHARES", "USAGE", "RUNNING", "PENDING", "ENDED", "WAIT"], ...rows]);
 }
 
 function printFormer(former: unknown): string {

@@ -10,6 +10,7 @@ import { addBackupCommands } from "./backup-commands.ts";
 import { addBudgetsCommand } from "./budgets.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addConfigCommands } from "./config.ts";
+import { addEndpointsCommand } from "./endpoints.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { addNodesCommand } from "./nodes.ts";
 import { addSecretsCommand } from "./secrets.ts";
@@ -74,6 +75,7 @@ program
 
 addJobsCommand(program);
 addNodesCommand(program);
+addEndpointsCommand(program);
 addConfigCommands(program);
 addBudgetsCommand(program);
 addBackupCommands(program);

@@ -202,14 +202,24 @@ export class Groups {
     return earliestSec === Infinity ? undefined : earliestSec;
   }
 
+  /** When the first pending job of the group is due, or was; undefined when none is pending. */
+  async firstDueSec(
+    tx: ReadTransaction,
+    type: JobType,
+    group: string,
+  ): Promise<number | undefined> {
+    const [first] = (await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 }))
+      .entries;
+    return first && this.#keys.queued(first.key).scheduledAtSec;
+  }
+
   /** Of each ready group of a page, when its first job came due. */
   async #firstDueSecs(tx: ReadTransaction, type: JobType, range: KeyRange) {
     const { entries, stoppedBy } = await tx.getRangePage(range, { limit: READY_ROWS_MAX });
     const dueSecs = await Promise.all(
       entries.map(async ({ key }) => {
-        const queue = this.#keys.groupQueue(type, this.#keys.readyGroup(key).group);
-        const [first] = (await tx.getRangePage(queue, { limit: 1 })).entries;
-        return first === undefined ? Infinity : this.#keys.queued(first.key).scheduledAtSec;
+        const { group } = this.#keys.readyGroup(key);
+        return (await this.firstDueSec(tx, type, group)) ?? Infinity;
       }),
     );
     const last = entries.at(-1);

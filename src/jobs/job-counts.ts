@@ -58,6 +58,17 @@ export class JobCounts {
     return { idle, last: stoppedBy === "exhausted" || !last ? undefined : groupOf(last) };
   }
 
+  /** Up to `limit` groups that ever had a job and are not forgotten, behind `after`, in order of their names. A snapshot. */
+  async groupNames(
+    tx: ReadTransaction,
+    type: JobType,
+    { after, limit }: { readonly after: string | undefined; readonly limit: number },
+  ): Promise<readonly string[]> {
+    const range = this.#keys.countsOfGroups(type, PENDING, after);
+    const { entries } = await tx.snapshot.getRangePage(range, { limit });
+    return entries.map(({ key }) => this.#keys.lastElement(key) as string);
+  }
+
   /** Removes the counters of a group that has no jobs; false when it has some. Conflicts with a transaction that adds a job. */
   async clearZero(tx: Transaction, type: JobType, group: string): Promise<boolean> {
     const keys = STATES.map((state) => this.#key(type, state, group));

@@ -17,6 +17,7 @@ import { newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-da
 import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
+import { JobGroups } from "./jobs/job-groups.ts";
 import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
 import { JobMeasures } from "./jobs/job-measures.ts";
@@ -24,6 +25,7 @@ import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
+import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { type JobOwner, ownerKey } from "./request/job-owner.ts";
@@ -86,6 +88,10 @@ export class Replicator {
   readonly events: JobEvents;
   /** How far behind jobs are, what holds them back, and their last runs. */
   readonly measures: JobMeasures;
+  /** The groups that share the slots. */
+  readonly groups: JobGroups;
+  /** The servers that jobs copy from and to. */
+  readonly endpoints: ClusterEndpoints;
   /** The processes that run jobs. */
   readonly nodes: Nodes;
   /** Gives many jobs other credentials. */
@@ -104,6 +110,8 @@ export class Replicator {
     this.failing = new FailingGroups(parts);
     this.events = new JobEvents({ kv: parts.kv, log: parts.events, lists: this.lists });
     this.measures = new JobMeasures(parts);
+    this.groups = new JobGroups(parts);
+    this.endpoints = new ClusterEndpoints(parts);
     this.nodes = new Nodes(parts);
     this.credentials = new CredentialReplacements(parts);
   }

@@ -74,6 +74,34 @@ test("jobs that fail are grouped, and found by what the group has in common", as
   expect((await ask("GET", "/_tandem/jobs?side=target")).body.total_rows).toBe(0);
 });
 
+test("servers and groups are shown with their jobs", async () => {
+  const later = { source: "https://far.invalid/a", target: "b", continuous: true };
+  await ask("PUT", "/_tandem/budgets/far.invalid", { read: { requests_per_sec: 5 } });
+  await ask("PUT", "/extra%2F_replicator");
+  await ask("PUT", "/extra%2F_replicator/later", later);
+  const { body } = await ask("GET", "/_tandem/endpoints");
+  expect(body.total_rows).toBe(1);
+  expect(body.endpoints[0]).toMatchObject({
+    host: "far.invalid",
+    source_jobs: 1,
+    target_jobs: 0,
+    budgets: [{ name: "far.invalid", read: { requests_per_sec: 5 }, write: {} }],
+  });
+  const groups = await ask("GET", "/_tandem/groups");
+  const named = groups.body.groups.map(({ name }: { name: string }) => name);
+  expect(named.toSorted()).toEqual(["_replicator", "extra/_replicator"]);
+  expect(groups.body.groups[0]).toEqual({
+    name: expect.any(String),
+    shares: 100,
+    usage_sec: expect.any(Number),
+    standing: expect.any(Number),
+    jobs: { running: expect.any(Number), pending: expect.any(Number), ended: 0 },
+    longest_wait_sec: expect.any(Number),
+  });
+  await ask("DELETE", "/_tandem/budgets/far.invalid");
+  await ask("POST", "/_tandem/jobs/_cancel?source=far.invalid");
+});
+
 test("a bookmark leads to the next page", async () => {
   const seen: string[] = [];
   let query = "limit=1&database=_replicator";

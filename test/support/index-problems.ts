@@ -80,7 +80,7 @@ async function expectedRows(
     for (const side of ["source", "target"] as const) {
       const address = replication?.[side];
       if (address === undefined) continue;
-      if (address.kind === "local") add(side, address.database);
+      if (address.kind === "local") add(side, `/${address.database}`);
       else {
         const { host, hostname } = new URL(address.url);
         for (const place of new Set([host, hostname])) add(side, place);

@@ -3,7 +3,7 @@ import { NO_PLACE } from "./failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "./failure-cause.ts";
 import type { ReplicationJobData, ReplicationState } from "./job-data.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "./job-status.ts";
-import { listedName } from "./listed-name.ts";
+import { listedName, localPlace } from "./listed-name.ts";
 
 /** A job has to match all members that are there. */
 export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
@@ -28,8 +28,8 @@ export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: b
   return (
     (states === undefined || states.includes(isRunning ? "running" : status.outcome)) &&
     (owner === undefined || listedName(owner) === status.owner) &&
-    (source === undefined || status.source.includes(placeNamed(source))) &&
-    (target === undefined || status.target.includes(placeNamed(target))) &&
+    (source === undefined || isAmong(placesNamed(source), status.source)) &&
+    (target === undefined || isAmong(placesNamed(target), status.target)) &&
     matchesCause(filter, causeOf(status)) &&
     (behindSinceMs === undefined || isBehind(status, behindSinceMs)) &&
     STATUS_FLAGS.every(
@@ -58,7 +58,12 @@ export function matchesReason(
   return failing !== undefined && `${failing.error}: ${failing.reason}`.includes(reason);
 }
 
-/** A host, in any case, or a database of our own, whose names have no capitals. */
-export function placeNamed(place: string): string {
-  return listedName(place.toLowerCase());
+/** As lists have it: a host, in any case, or a database of our own, whose names have no capitals. */
+export function placesNamed(place: string): readonly string[] {
+  const name = place.toLowerCase();
+  return [listedName(name), localPlace(name)];
+}
+
+function isAmong(named: readonly string[], places: readonly string[]): boolean {
+  return named.some((name) => places.includes(name));
 }

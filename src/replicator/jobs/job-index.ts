@@ -281,7 +281,7 @@ export class JobIndex implements JobObserver {
   }
 }
 
-/** 2: statuses say when a transient job ended. 3: and where a job fails. */
+/** 2: statuses say when a transient job ended. 3: and where a job fails; databases of our own have a mark. */
 const FORMAT = 3;
 
 function readable(job: Pick<Job, "data" | "request">): IndexedJob {

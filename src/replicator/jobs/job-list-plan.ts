@@ -9,7 +9,7 @@ import type { Key, KeyRange, ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import { matchesCause, parseCauseKey } from "./failure-cause.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
-import { isOfDatabase, type JobFilter, placeNamed } from "./job-filter.ts";
+import { isOfDatabase, type JobFilter, placesNamed } from "./job-filter.ts";
 import {
   behindValue,
   decodeStatus,
@@ -78,7 +78,7 @@ export class JobListPlanner {
     if (order === "lag") return this.#byLag(tx, filter);
     const candidates = await Promise.all([
       this.#ofStates(tx, filter),
-      ...rowsAskedFor(filter).map((row) => this.#ofRow(tx, filter, row)),
+      ...rowsAskedFor(filter).map((rows) => this.#ofRows(tx, filter, rows)),
       ...(isOnlyFailing(filter) ? [this.#ofErrors(tx, filter)] : []),
       ...(isOfCause(filter) ? [this.#ofCauses(tx, filter)] : []),
       ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(tx, filter)]),
@@ -179,10 +179,15 @@ export class JobListPlanner {
     );
   }
 
-  async #ofRow(tx: ReadTransaction, filter: JobFilter, row: StatusRow): Promise<Candidate> {
-    const count = await this.#counts.rows(tx, row);
+  /** The jobs of any of these rows. */
+  async #ofRows(
+    tx: ReadTransaction,
+    filter: JobFilter,
+    rows: readonly StatusRow[],
+  ): Promise<Candidate> {
+    const count = sum(await Promise.all(rows.map((row) => this.#counts.rows(tx, row))));
     const isTested = Object.keys(filter).length > 1;
-    const sources = [this.#list(row, filter.databaseUuid)];
+    const sources = rows.map((row) => this.#list(row, filter.databaseUuid));
     return {
       count,
       plan: { ...this.#byId(sources), isTested, total: isTested ? undefined : count },
@@ -302,15 +307,18 @@ export class JobListPlanner {
   }
 }
 
-function rowsAskedFor(filter: JobFilter): readonly StatusRow[] {
+/** For each member of the filter that has a list, the rows that together have all jobs that match it. */
+function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error } = filter;
-  const rows: StatusRow[] = [];
-  if (owner !== undefined) rows.push(["owner", listedName(owner)]);
-  if (source !== undefined) rows.push(["source", placeNamed(source)]);
-  if (target !== undefined) rows.push(["target", placeNamed(target)]);
-  if (error !== undefined) rows.push(["error", error]);
-  for (const flag of LISTED_FLAGS) if (filter[flag] === true) rows.push(["flag", flag]);
-  return rows;
+  const found: (readonly StatusRow[])[] = [];
+  const placed = (list: "source" | "target", place: string): readonly StatusRow[] =>
+    placesNamed(place).map((name) => [list, name]);
+  if (owner !== undefined) found.push([["owner", listedName(owner)]]);
+  if (source !== undefined) found.push(placed("source", source));
+  if (target !== undefined) found.push(placed("target", target));
+  if (error !== undefined) found.push([["error", error]]);
+  for (const flag of LISTED_FLAGS) if (filter[flag] === true) found.push([["flag", flag]]);
+  return found;
 }
 
 /** Whether the cause of a failure is asked for beyond its class, which has a list of its own. */

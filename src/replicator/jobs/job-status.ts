@@ -14,7 +14,7 @@ import type { FailureCause, FailureClass } from "./failing.ts";
 import { causeKeyText } from "./failure-cause.ts";
 import { hasEnded, type RunOutcome } from "./job-data.ts";
 import type { IndexedJob } from "./job-data-record.ts";
-import { listedName } from "./listed-name.ts";
+import { listedName, localPlace } from "./listed-name.ts";
 
 export interface JobStatus {
   /** What became of the last run: the state that is shown while the job does not run. */
@@ -38,7 +38,7 @@ export interface JobStatus {
   /** Of a transient job that has ended: when. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
-  /** Under which names the source is found: host and port, host, or a database of our own. */
+  /** Under which names the source is found: host and port, host, or a database of our own (`localPlace`). */
   readonly source: readonly string[];
   readonly target: readonly string[];
 }
@@ -219,7 +219,7 @@ function databaseUuidOf(jobId: string): string | null {
 /** Sorted and without doubles, so that equal places are equal lists. */
 function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address === undefined) return [];
-  if (address.kind === "local") return [listedName(address.database)];
+  if (address.kind === "local") return [localPlace(address.database)];
   const url = validEndpointUrl(address);
   if (url === undefined) return [];
   return [...new Set([url.host, url.hostname].map(listedName))];

@@ -9,6 +9,7 @@ import {
   type KeyValueStore,
   keyAfter,
   packTuple,
+  type ReadTransaction,
   type Subspace,
   type Transaction,
   unpackTuple,
@@ -71,10 +72,8 @@ export class Outages {
   }
 
   async #origins(): Promise<readonly string[]> {
-    const page = await this.#parts.kv.read((tx) =>
-      tx.getRangePage(this.#keys.outages(), { limit: OUTAGES_MAX }),
-    );
-    return page.entries.map(({ key }) => this.#keys.outageOrigin(key));
+    const known = await this.#parts.kv.read((tx) => knownOutages(tx, this.#keys));
+    return known.map(({ origin }) => origin);
   }
 
   /** Asks a server, if no other node has just done so. */
@@ -162,6 +161,23 @@ export class Outages {
       range = { ...range, begin: keyAfter(last.key) };
     }
   }
+}
+
+/** A server that jobs could not reach. */
+export interface KnownOutage extends Outage {
+  readonly origin: string;
+}
+
+/** Those that are known now. */
+export async function knownOutages(
+  tx: ReadTransaction,
+  keys: ReplicatorKeys,
+): Promise<readonly KnownOutage[]> {
+  const page = await tx.getRangePage(keys.outages(), { limit: OUTAGES_MAX });
+  return page.entries.map(({ key, value }) => ({
+    ...decodeOutage(value),
+    origin: keys.outageOrigin(key),
+  }));
 }
 
 interface Outage {

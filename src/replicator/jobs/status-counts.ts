@@ -5,6 +5,7 @@ import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import { causePrefixes } from "./failure-cause.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import type { StatusRow } from "./job-status.ts";
+import { LOCAL_MARK } from "./listed-name.ts";
 
 export class StatusCounts {
   readonly #jobs: Jobs;
@@ -64,6 +65,34 @@ export class StatusCounts {
     return new Map(
       found.flatMap((counts) => [...counts].map(([cause, count]) => [String(cause), count])),
     );
+  }
+
+  /**
+   * Jobs by the host of their source or target, with a port that is not the scheme's; only hosts that have jobs. A job at a port is
+   * in two rows, that of its host and that of host and port.
+   */
+  async hosts(
+    tx: ReadTransaction,
+    list: "source" | "target",
+  ): Promise<ReadonlyMap<string, number>> {
+    const all = this.#keys.statusCounts(list);
+    const local = this.#keys.statusCountsBelow(list, LOCAL_MARK);
+    const ranges = [
+      { begin: all.begin, end: local.begin },
+      { begin: local.end, end: all.end },
+    ];
+    const found = await Promise.all(ranges.map((range) => this.#within(tx, range)));
+    const counts = new Map(
+      found.flatMap((part) => [...part].map(([host, count]) => [String(host), count] as const)),
+    );
+    for (const [host, count] of [...counts]) {
+      const [, name] = /^(.+):\d+$/.exec(host) ?? [];
+      if (name === undefined) continue;
+      const rest = (counts.get(name) ?? 0) - count;
+      if (rest > 0) counts.set(name, rest);
+      else counts.delete(name);
+    }
+    return counts;
   }
 
   async #within(tx: ReadTransaction, range: KeyRange): Promise<ReadonlyMap<StatusValue, number>> {

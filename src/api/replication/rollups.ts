@@ -1,0 +1,88 @@
+/** `GET /_tandem/endpoints` and `/_tandem/groups`: the state of the cluster by server, and by group. CouchDB has no counterpart. */
+import {
+  type Budgets,
+  budgetView,
+  type ClusterEndpoint,
+  isoTime,
+  type JobGroup,
+  type Replicator,
+} from "../../replicator/index.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+export interface RollupsParts {
+  readonly replicator: Replicator;
+  readonly budgets: Budgets;
+}
+
+/** Rows of an answer, unless asked otherwise. */
+const ROWS_DEFAULT = 100;
+
+export function rollupRoutes(parts: RollupsParts): readonly Route[] {
+  return [
+    defineRoute("GET", "/_tandem/endpoints", (call) => listEndpoints(parts, call)),
+    defineRoute("GET", "/_tandem/groups", (call) => listGroups(parts, call)),
+  ];
+}
+
+async function listEndpoints(
+  { replicator, budgets }: RollupsParts,
+  call: Call,
+): Promise<ApiResponse> {
+  const { endpoints, total } = await replicator.endpoints.page(pageOf(call));
+  const known = [...(await budgets.list())].map(([name, budget]) => ({
+    name,
+    ...budgetView(budget),
+  }));
+  const views = endpoints.map((endpoint) => ({
+    ...endpointView(endpoint),
+    // Of the host, and of accounts there.
+    budgets: known.filter(({ name }) => name.replace(/^.*@/, "") === endpoint.host),
+  }));
+  return json(200, { total_rows: total, endpoints: views });
+}
+
+async function listGroups({ replicator }: RollupsParts, call: Call): Promise<ApiResponse> {
+  const { skip, limit } = pageOf(call);
+  const groups = await replicator.groups.list();
+  const views = groups.slice(skip, skip + limit).map(groupView);
+  return json(200, { total_rows: groups.length, groups: views });
+}
+
+function pageOf(call: Call): { readonly skip: number; readonly limit: number } {
+  const limit = integerParameter(call, "limit") ?? ROWS_DEFAULT;
+  return { limit, skip: integerParameter(call, "skip") ?? 0 };
+}
+
+function endpointView(endpoint: ClusterEndpoint) {
+  const { host, sourceCount, targetCount, failing, outage } = endpoint;
+  const { requestCount, latencyMs, limiterMs } = endpoint;
+  return {
+    host,
+    source_jobs: sourceCount,
+    target_jobs: targetCount,
+    failing: Object.fromEntries(failing),
+    outage:
+      outage === undefined
+        ? null
+        : { confirmed: outage.isConfirmed, probed: isoTime(outage.probedAtMs) },
+    limiter_ms: limiterMs,
+    requests: requestCount,
+    latency_ms: latencyMs === undefined ? null : Math.round(latencyMs * 10) / 10,
+  };
+}
+
+function groupView({ name, shares, usageSec, standing, counts, waitSec }: JobGroup) {
+  const { running, pending, finished } = counts;
+  return {
+    name,
+    shares,
+    usage_sec: Math.round(usageSec * 10) / 10,
+    standing: Math.round(standing * 1000) / 1000,
+    jobs: { running, pending, ended: finished },
+    longest_wait_sec: Math.round(waitSec * 10) / 10,
+  };
+}

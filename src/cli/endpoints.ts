@@ -1,0 +1,56 @@
+/** `tandem endpoints`: the servers that the jobs of a cluster copy from and to. */
+import type { Command } from "commander";
+import { askServer, type ServerFlags, withServer } from "./server-command.ts";
+import { table } from "./table.ts";
+
+interface EndpointView {
+  readonly host: string;
+  readonly source_jobs: number;
+  readonly target_jobs: number;
+  readonly failing: Readonly<Record<string, number>>;
+  readonly outage: { readonly confirmed: boolean } | null;
+  readonly limiter_ms: number;
+  readonly latency_ms: number | null;
+  readonly budgets: readonly unknown[];
+}
+
+interface EndpointFlags extends ServerFlags {
+  readonly limit?: string;
+}
+
+export function addEndpointsCommand(program: Command): void {
+  withServer(program.command("endpoints"))
+    .description("servers that jobs copy from and to; those where most jobs fail first")
+    .option("--limit <number>", "so many at most (default 100)")
+    .action((flags: EndpointFlags) =>
+      askServer(flags, async (server) => {
+        const query = flags.limit === undefined ? "" : `?limit=${encodeURIComponent(flags.limit)}`;
+        return [await server.ask("GET", `/_tandem/endpoints${query}`), print];
+      }),
+    );
+}
+
+function print(answer: unknown): string {
+  const { endpoints } = answer as { readonly endpoints: readonly EndpointView[] };
+  if (endpoints.length === 0) return "no job names another server\n";
+  const rows = endpoints.map((endpoint) => [
+    endpoint.host,
+    String(endpoint.source_jobs),
+    String(endpoint.target_jobs),
+    endpoint.latency_ms === null ? "-" : `${endpoint.latency_ms} ms`,
+    heldBack(endpoint),
+    Object.entries(endpoint.failing)
+      .map(([name, count]) => `${count} ${name}`)
+      .join(", "),
+  ]);
+  return table([["SERVER", "FROM", "TO", "LATENCY", "STATE", "FAILING"], ...rows]);
+}
+
+function heldBack({ outage, limiter_ms: limiterMs, budgets }: EndpointView): string {
+  const states = [
+    ...(outage === null ? [] : [outage.confirmed ? "away" : "perhaps away"]),
+    ...(limiterMs === 0 ? [] : [`slowed by ${limiterMs} ms`]),
+    ...(budgets.length === 0 ? [] : ["budget"]),
+  ];
+  return states.length === 0 ? "-" : states.join(", ");
+}

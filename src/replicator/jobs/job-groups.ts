@@ -1,0 +1,73 @@
+/** The groups that share the slots, for people: shares, usage, jobs, and how long jobs wait. */
+import type { Runtime } from "../../base/index.ts";
+import { type Jobs, type StateCounts, usageSec } from "../../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+
+/** Groups that are looked at in one transaction. */
+const CHUNK_ROWS_MAX = 100;
+
+export interface JobGroup {
+  /** A `_replicator` database, or `user:NAME`. */
+  readonly name: string;
+  readonly shares: number;
+  /** Run time that is not forgotten yet. */
+  readonly usageSec: number;
+  /** Usage for each share: the group with the lowest is next. */
+  readonly standing: number;
+  readonly counts: StateCounts;
+  /** For how long the first job that is due has waited; 0 when none is. */
+  readonly waitSec: number;
+}
+
+export interface JobGroupsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+}
+
+export class JobGroups {
+  readonly #parts: JobGroupsParts;
+
+  constructor(parts: JobGroupsParts) {
+    this.#parts = parts;
+  }
+
+  /** Every group that has jobs, or used slots lately; the one whose job waits longest first. */
+  async list(): Promise<readonly JobGroup[]> {
+    const { kv, jobs } = this.#parts;
+    const found: JobGroup[] = [];
+    for (let after: string | undefined; ; ) {
+      const from = { after, limit: CHUNK_ROWS_MAX };
+      const page = await kv.read(async (tx) => {
+        const names = await jobs.counts.groupNames(tx, REPLICATION_JOB_TYPE, from);
+        return Promise.all(names.map((name) => this.#group(tx.snapshot, name)));
+      });
+      found.push(...page);
+      after = page.at(-1)?.name;
+      if (page.length < CHUNK_ROWS_MAX) break;
+    }
+    return found.toSorted(
+      (left, right) => right.waitSec - left.waitSec || (left.name < right.name ? -1 : 1),
+    );
+  }
+
+  async #group(tx: ReadTransaction, name: string): Promise<JobGroup> {
+    const { jobs, runtime } = this.#parts;
+    const nowSec = runtime.clock.nowMs() / 1000;
+    const [counts, standing, dueSec] = await Promise.all([
+      jobs.counts.read(tx, REPLICATION_JOB_TYPE, name),
+      jobs.groups.standing(tx, REPLICATION_JOB_TYPE, name),
+      jobs.groups.firstDueSec(tx, REPLICATION_JOB_TYPE, name),
+    ]);
+    const used = usageSec(standing, nowSec);
+    return {
+      name,
+      shares: standing.shares,
+      usageSec: used,
+      standing: used / standing.shares,
+      counts,
+      waitSec: dueSec === undefined ? 0 : Math.max(0, nowSec - dueSec),
+    };
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The servers that jobs copy from and to: how many jobs, how many of them fail there and of what, and how the servers are, as far as
+ * the nodes know. From counters and reports, so it costs as much with many jobs as with few.
+ */
+import type { Runtime } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { HostMeasure } from "../endpoints/host-measures.ts";
+import type { FailureClass } from "../jobs/failing.ts";
+import { parseCauseKey } from "../jobs/failure-cause.ts";
+import { type KnownOutage, knownOutages } from "../jobs/outages.ts";
+import { StatusCounts, sum } from "../jobs/status-counts.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { parseUrl } from "../request/endpoint-url.ts";
+import { NodeStore } from "./node-store.ts";
+
+/** What a node said earlier says nothing of now. */
+const REPORT_MS_MAX = 30_000;
+
+export interface ClusterEndpointsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly subspace: Subspace;
+}
+
+export interface ClusterEndpoint {
+  /** With a port that is not the scheme's. */
+  readonly host: string;
+  readonly sourceCount: number;
+  readonly targetCount: number;
+  /** Jobs whose last failure was there, by its class. */
+  readonly failing: ReadonlyMap<FailureClass, number>;
+  /** Undefined while jobs can reach it, as far as is known. */
+  readonly outage: KnownOutage | undefined;
+  /** Requests of the last one to two minutes, of all nodes. */
+  readonly requestCount: number;
+  /** Their mean time until an answer began; undefined without requests. */
+  readonly latencyMs: number | undefined;
+  /** How long a request waits, on the node where it waits longest, because the server answered 429; 0: not at all. */
+  readonly limiterMs: number;
+}
+
+export interface ClusterEndpointsPage {
+  readonly endpoints: readonly ClusterEndpoint[];
+  readonly total: number;
+}
+
+export class ClusterEndpoints {
+  readonly #parts: ClusterEndpointsParts;
+  readonly #keys: ReplicatorKeys;
+  readonly #counts: StatusCounts;
+  readonly #store: NodeStore;
+
+  constructor(parts: ClusterEndpointsParts) {
+    this.#parts = parts;
+    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#counts = new StatusCounts(parts.jobs, this.#keys);
+    this.#store = new NodeStore(parts.subspace);
+  }
+
+  /** Where most jobs fail first; then those with most jobs, and by name. */
+  async page({ skip, limit }: { skip: number; limit: number }): Promise<ClusterEndpointsPage> {
+    const all = await this.#parts.kv.read((tx) => this.#all(tx.snapshot));
+    const ordered = all
+      .map((endpoint) => ({ endpoint, failingCount: sum(endpoint.failing.values()) }))
+      .toSorted(
+        (left, right) =>
+          right.failingCount - left.failingCount ||
+          jobCount(right.endpoint) - jobCount(left.endpoint) ||
+          (left.endpoint.host < right.endpoint.host ? -1 : 1),
+      );
+    const page = ordered.slice(skip, skip + limit);
+    return { endpoints: page.map(({ endpoint }) => endpoint), total: all.length };
+  }
+
+  async #all(tx: ReadTransaction): Promise<readonly ClusterEndpoint[]> {
+    const [sources, targets, failing, outages, measures] = [
+      await this.#counts.hosts(tx, "source"),
+      await this.#counts.hosts(tx, "target"),
+      await this.#failing(tx),
+      await this.#outages(tx),
+      await this.#measures(tx),
+    ];
+    const hosts = new Set(
+      [sources, targets, failing, outages].flatMap((known) => [...known.keys()]),
+    );
+    return [...hosts].map((host) => ({
+      host,
+      sourceCount: sources.get(host) ?? 0,
+      targetCount: targets.get(host) ?? 0,
+      failing: failing.get(host) ?? new Map(),
+      outage: outages.get(host),
+      ...summed(measures.get(host) ?? []),
+    }));
+  }
+
+  async #failing(
+    tx: ReadTransaction,
+  ): Promise<ReadonlyMap<string, ReadonlyMap<FailureClass, number>>> {
+    const found = new Map<string, Map<FailureClass, number>>();
+    for (const [text, count] of await this.#counts.causes(tx, undefined)) {
+      const cause = parseCauseKey(text);
+      if (cause?.host === undefined) continue;
+      const classes = found.get(cause.host) ?? new Map<FailureClass, number>();
+      classes.set(cause.class, (classes.get(cause.class) ?? 0) + count);
+      found.set(cause.host, classes);
+    }
+    return found;
+  }
+
+  async #outages(tx: ReadTransaction): Promise<ReadonlyMap<string, KnownOutage>> {
+    const known = await knownOutages(tx, this.#keys);
+    return new Map(known.map((outage) => [parseUrl(outage.origin)?.host ?? outage.origin, outage]));
+  }
+
+  async #measures(tx: ReadTransaction): Promise<ReadonlyMap<string, readonly HostMeasure[]>> {
+    const sinceMs = this.#parts.runtime.clock.nowMs() - REPORT_MS_MAX;
+    const found = new Map<string, HostMeasure[]>();
+    for (const { report } of await this.#store.list(tx)) {
+      if (report.reportedMs < sinceMs) continue;
+      for (const measure of report.hosts) {
+        const others = found.get(measure.host);
+        if (others === undefined) found.set(measure.host, [measure]);
+        else others.push(measure);
+      }
+    }
+    return found;
+  }
+}
+
+function jobCount({ sourceCount, targetCount }: ClusterEndpoint): number {
+  return sourceCount + targetCount;
+}
+
+function summed(measures: readonly HostMeasure[]) {
+  const requestCount = sum(measures.map((measure) => measure.requestCount));
+  const totalMs = sum(measures.map(({ latencyMs = 0, requestCount: count }) => latencyMs * count));
+  return {
+    requestCount,
+    latencyMs: requestCount === 0 ? undefined : totalMs / requestCount,
+    limiterMs: Math.max(0, ...measures.map(({ limiterMs }) => limiterMs)),
+  };
+}
