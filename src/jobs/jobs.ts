@@ -200,6 +200,14 @@ export class Jobs {
     return (await this.observe(tx, job))?.job;
   }
 
+  /** State and due time of a job, without its data; undefined when there is none. */
+  async schedule(
+    tx: ReadTransaction,
+    job: JobName,
+  ): Promise<Pick<Job, "state" | "scheduledAtSec"> | undefined> {
+    return this.#facts(tx, job);
+  }
+
   /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };

@@ -127,7 +127,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(18, list, value, jobId)",
     value: '""',
-    note: "jobs by one of these facts; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, and `behind` a time below zero, so that its order is that of lags",
+    note: "jobs by one of these facts; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, behind a slash, a database of ours, and `behind` a time below zero, so that its order is that of lags",
   },
   {
     key: "(19, list, value, uuid)",

@@ -67,7 +67,7 @@ describe("what cannot be done is said in a sentence", () => {
       code: 1,
       output: "",
       errors:
-        "tandem: could not reach http://127.0.0.1:1/_tandem/workers: the connection was refused\n",
+        "tandem: could not reach http://127.0.0.1:1/_tandem/nodes: the connection was refused\n",
     });
   });
 

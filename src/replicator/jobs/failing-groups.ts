@@ -2,14 +2,14 @@
  * Jobs that fail, grouped by the class, side and host of their last failure. The counts are the index's, so a group of a hundred
  * thousand jobs costs as much as one of ten. Of each group that is shown, the jobs that fail longest are looked at.
  */
-import type { Jobs } from "../../jobs/index.ts";
+import type { JobName, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
+import { NEVER_SEC } from "./decide.ts";
 import type { Failing } from "./failing.ts";
 import { type FailureCauseKey, parseCauseKey } from "./failure-cause.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 import { entryOf } from "./job-lists.ts";
-import { nextTryMsOf } from "./job-measures.ts";
 import { causeSinceList } from "./job-status.ts";
 import type { JobEntry } from "./job-views.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
@@ -73,24 +73,29 @@ export class FailingGroups {
     cause: string,
     count: number,
   ): Promise<FailingGroup | undefined> {
+    const { jobs } = this.#parts;
     const key = parseCauseKey(cause);
-    const entries = await this.#longestFailing(tx, cause);
-    const [example] = entries;
+    const names = await this.#longestFailing(tx, cause);
+    const [first] = names;
+    const job = first && (await jobs.get(tx.snapshot, first));
+    const example = job && entryOf(job, undefined, undefined);
     const failing = example?.data.failing;
     if (key === undefined || example === undefined || failing === undefined) return undefined;
-    const triesMs = entries.flatMap((entry) => nextTryMsOf(entry) ?? []);
+    const schedules = await Promise.all(names.map((name) => jobs.schedule(tx.snapshot, name)));
+    const triesMs = schedules.flatMap((schedule) => {
+      const isWaiting = schedule?.state === "pending" && schedule.scheduledAtSec < NEVER_SEC;
+      return isWaiting ? [schedule.scheduledAtSec * 1000] : [];
+    });
     const nextTryMs = triesMs.length === 0 ? undefined : Math.min(...triesMs);
     return { ...key, count, example, failing, nextTryMs };
   }
 
-  async #longestFailing(tx: ReadTransaction, cause: string): Promise<readonly JobEntry[]> {
-    const entries: JobEntry[] = [];
+  async #longestFailing(tx: ReadTransaction, cause: string): Promise<readonly JobName[]> {
     const range = this.#keys.statusRows(causeSinceList(cause));
-    for await (const { key } of tx.snapshot.getRange(range, { limit: LOOKED_AT_MAX })) {
-      const { jobId: id } = this.#keys.statusOf(key);
-      const job = await this.#parts.jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id });
-      if (job !== undefined) entries.push(entryOf(job, undefined, undefined));
-    }
-    return entries;
+    const { entries } = await tx.snapshot.getRangePage(range, { limit: LOOKED_AT_MAX });
+    return entries.map(({ key }) => ({
+      type: REPLICATION_JOB_TYPE,
+      id: this.#keys.statusOf(key).jobId,
+    }));
   }
 }

@@ -69,7 +69,7 @@ export class JobMeasures {
 }
 
 /** When a job that waits is due; undefined for one that runs, is paused or has ended. */
-export function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
+function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
   const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
   return waits ? scheduledAtSec * 1000 : undefined;
 }
