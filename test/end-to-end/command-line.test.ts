@@ -146,6 +146,8 @@ test("shares and budgets are set and listed", async () => {
   );
   await done("budgets", "remove", "couch.example");
   expect(await done("budgets", "list")).toBe("there are no budgets\n");
+  expect(await done("endpoints")).toBe("no job names another server\n");
+  expect(await done("shares", "usage")).toMatch(/^GROUP\s+SHARES\s+USAGE\s+RUNNING/);
   expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
 });
 
