@@ -62,7 +62,12 @@ export type { WorkersParts } from "./replication/workers.ts";
 export { workersRoutes } from "./replication/workers.ts";
 export type { NodeConfiguration } from "./server/node-configuration.ts";
 export { nodeConfigurationRoutes } from "./server/node-configuration.ts";
-export type { NodeMetrics, Statistic, StatisticsTree } from "./server/node-metrics.ts";
+export type {
+  Distribution,
+  NodeMetrics,
+  Statistic,
+  StatisticsTree,
+} from "./server/node-metrics.ts";
 export { nodeMetricsRoutes } from "./server/node-metrics.ts";
 export type { SecretKeys } from "./server/secrets.ts";
 export { secretsRoutes } from "./server/secrets.ts";

@@ -17,6 +17,7 @@ import { newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-da
 import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
+import { JobFiguresReader } from "./jobs/job-figures.ts";
 import { JobGroups } from "./jobs/job-groups.ts";
 import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
@@ -94,6 +95,8 @@ export class Replicator {
   readonly endpoints: ClusterEndpoints;
   /** The processes that run jobs. */
   readonly nodes: Nodes;
+  /** How many jobs there are of each kind: the metrics of a cluster. */
+  readonly figures: JobFiguresReader;
   /** Gives many jobs other credentials. */
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
@@ -113,6 +116,7 @@ export class Replicator {
     this.groups = new JobGroups(parts);
     this.endpoints = new ClusterEndpoints(parts);
     this.nodes = new Nodes(parts);
+    this.figures = new JobFiguresReader({ ...parts, clock: parts.runtime.clock });
     this.credentials = new CredentialReplacements(parts);
   }
 
@@ -281,6 +285,7 @@ export class Replicator {
     await this.removeOldTransients();
     await this.nodes.forgetDead();
     await this.repairIndex();
+    await this.figures.forgetCauses();
     await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);
   }
 

@@ -83,7 +83,7 @@ export async function openServer(
   family: ProcessFamily = {},
   spans?: Spans,
 ): Promise<RunningServer> {
-  const counts = new EventCounts(trace);
+  const counts = new EventCounts(trace, createSystemRuntime().clock);
   const runtime = createSystemRuntime(counts, spans);
   const store = await openStore(runtime, config);
   try {
@@ -282,7 +282,7 @@ function ownRoutes(node: AssembledNode) {
     authentication: accounts.authentication,
     cookies: accounts.cookies,
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
-    metrics: new Metrics({ clock: runtime.clock, kv, jobs, counts }),
+    metrics: new Metrics({ clock: runtime.clock, kv, jobs, replicator, counts }),
     nodeName,
     secrets: rotation,
     shownUrl: () => shown.url,

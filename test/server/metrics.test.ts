@@ -93,6 +93,115 @@ test("the longest wait counts from when a job was added, in seconds", async () =
   }
 });
 
+/** Values of a gauge by the values of its labels. */
+async function samples(name: string): Promise<Record<string, number>> {
+  const text: string = await ask("GET", "/_node/_local/_prometheus");
+  const found = text.matchAll(new RegExp(`^${name}\\{(.*)\\} (\\S+)$`, "gm"));
+  return Object.fromEntries(
+    [...found].map(([, labels, value]) => [
+      [...String(labels).matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text).join(" "),
+      Number(value),
+    ]),
+  );
+}
+
+/** What `GET /_tandem/jobs` says, counted. */
+async function counted(filter: string, nameOf: (job: Job) => string) {
+  const { jobs } = await ask("GET", `/_tandem/jobs?limit=1000&${filter}`);
+  const counts: Record<string, number> = {};
+  for (const job of jobs as Job[]) counts[nameOf(job)] = (counts[nameOf(job)] ?? 0) + 1;
+  return counts;
+}
+
+interface Job {
+  readonly state: string;
+  readonly paused: boolean;
+  readonly last_failure: { readonly class: string; readonly host: string | null };
+}
+
+const causeOf = ({ last_failure: { class: failureClass, host } }: Job) =>
+  `${failureClass} ${host ?? "none"}`;
+
+/** Waits until so many jobs fail, by the feed of events. */
+async function onceFailing(count: number): Promise<void> {
+  const stopping = new AbortController();
+  const { body } = await fetch(`${server.url}/_tandem/events`, { signal: stopping.signal });
+  for await (const _ of body ?? []) {
+    if ((await ask("GET", "/_tandem/jobs?failing=true")).total_rows === count) break;
+  }
+  stopping.abort();
+}
+
+test("gauges agree with the lists: states, flags, and failures by class and host", async () => {
+  await ask("PUT", "/_replicator");
+  const document = (id: string, source: string) =>
+    ask("PUT", `/_replicator/${id}`, { source, target: "copy", create_target: true });
+  for (let n = 0; n < 3; n++) await document(`lost${n}`, `nowhere${n}`);
+  await document("gone", "http://127.0.0.1:9/db");
+  await document("proto", "http://__proto__.invalid/db");
+  await onceFailing(5);
+  await ask("POST", "/_tandem/jobs/_replicator%2Flost0/_pause");
+  expect(await samples("tandem_jobs_failing_by_cause")).toEqual(
+    await counted("failing=true", causeOf),
+  );
+  expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 3 });
+  expect(await sample("tandem_jobs_failing")).toBe(5);
+  expect(await sample("tandem_jobs_paused")).toBe(1);
+  expect(await sample("tandem_jobs_parked")).toBe(0);
+  const states = await samples("tandem_jobs_state");
+  expect(states).toMatchObject(await counted("", ({ state }) => state));
+  expect(Object.keys(states).toSorted()).toEqual(
+    ["completed", "crashing", "failed", "pending", "running"].toSorted(),
+  );
+  expect(await sample("couchdb_couch_replicator_jobs_crashed")).toBe(states.crashing);
+  expect(await sample("tandem_nodes_alive")).toBe(1);
+  expect(await sample("tandem_store_disk_full")).toBe(0);
+  const tree = await ask("GET", "/_node/_local/_stats/tandem/jobs/failing_by_cause/not_found");
+  expect(tree.none).toMatchObject({ value: 3, type: "gauge" });
+
+  await ask("POST", "/_tandem/jobs/_replicator%2Flost1/_cancel");
+  await ask("POST", "/_tandem/jobs/_replicator%2Flost2/_cancel");
+  expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 1 });
+});
+
+test("all that couchdb-prometheus-exporter reads is there, as 0 with CouchDB's words where Tandem has it not", async () => {
+  const { couch_log, couch_replicator, couchdb, fabric, mango } = await ask(
+    "GET",
+    "/_node/_local/_stats",
+  );
+  const nothing = { value: 0, type: "counter" };
+  expect(couch_log.level.warning).toEqual({
+    ...nothing,
+    desc: "number of logged warning messages",
+  });
+  expect(mango.docs_examined).toMatchObject(nothing);
+  expect(mango.query_time.value).toMatchObject({ median: 0, n: 0 });
+  expect(fabric.worker.timeout).toMatchObject(nothing);
+  expect(fabric.doc_update.write_quorum_errors).toMatchObject(nothing);
+  expect(couchdb.httpd_status_codes["417"]).toMatchObject(nothing);
+  expect(couchdb.httpd_request_methods.COPY).toMatchObject(nothing);
+  expect(couchdb.httpd.temporary_view_reads).toMatchObject(nothing);
+  expect(couchdb.request_time.type).toBe("histogram");
+  expect(couchdb.request_time.value.max).toBeGreaterThan(0);
+  const exposed = {
+    connection: "acquires creates releases owner_crashes worker_crashes closes",
+    docs: "dbs_created dbs_deleted dbs_found dbs_changes failed_state_updates completed_state_updates",
+    jobs: "adds duplicate_adds removes starts stops crashes running pending crashed total",
+    stream_responses: "success failure",
+  };
+  for (const [group, names] of Object.entries(exposed)) {
+    for (const name of names.split(" ")) {
+      expect(couch_replicator[group][name]?.value).toBeGreaterThanOrEqual(0);
+    }
+  }
+  expect(couch_replicator.cluster_is_stable.value).toBe(1);
+  expect(await sample('couchdb_couch_log_requests_total{level="error"}')).toBe(0);
+  expect(await sample("couchdb_mango_docs_examined_total")).toBe(0);
+  const { memory } = await ask("GET", "/_node/_local/_system");
+  expect(memory).toMatchObject({ atom: 0, atom_used: 0, code: 0, ets: 0 });
+  expect(await ask("GET", "/_node/_local/_active_tasks")).toEqual([]);
+});
+
 test("the process tells its age and its memory", async () => {
   const system = await ask("GET", "/_node/_local/_system");
   expect(system.uptime).toBeGreaterThanOrEqual(0);

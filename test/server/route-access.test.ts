@@ -133,6 +133,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_active_tasks",
       "GET /_membership",
       "GET /_node/{node}",
+      "GET /_node/{node}/_active_tasks",
       "GET /_scheduler/docs",
       "GET /_scheduler/docs/{path...}",
       "GET /_scheduler/jobs",

@@ -69,7 +69,8 @@ export async function openWholeApi({
           clock,
           kv,
           jobs: parts.jobs,
-          counts: new EventCounts(runtime.trace),
+          replicator: parts.replicator,
+          counts: new EventCounts(runtime.trace, runtime.clock),
         }),
         nodeName,
         secrets: new Rotation({

@@ -104,7 +104,7 @@ function demandOfServer(
     case "_scheduler":
       return second === "jobs" && third !== undefined ? "anybody" : "operations-reader";
     case "_node": {
-      if (third === undefined) return "operations-reader";
+      if (third === undefined || third === "_active_tasks") return "operations-reader";
       const isMetrics = ["_stats", "_system", "_prometheus"].includes(third);
       return isMetrics ? "metrics-reader" : "server-admin";
     }

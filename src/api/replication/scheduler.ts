@@ -17,6 +17,7 @@ import { readsOperations, requireAdmin } from "../access/authorization.ts";
 import { securitySubject } from "../access/database-access.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
+import { requireNode } from "../http/node-name.ts";
 import {
   booleanParameter,
   integerParameter,
@@ -33,6 +34,7 @@ export interface SchedulerParts {
   readonly replicator: Replicator;
   /** The address of our databases for others, with a slash at the end. */
   readonly shownUrl: () => string;
+  readonly nodeName: string;
 }
 
 const JOBS_LIMIT = 100;
@@ -48,6 +50,10 @@ export function schedulerRoutes(parts: SchedulerParts): readonly Route[] {
     ),
     defineRoute("GET", "/_scheduler/docs/{path...}", (call) => documents(parts, call)),
     defineRoute("GET", "/_active_tasks", () => activeTasks(parts)),
+    defineRoute("GET", "/_node/{node}/_active_tasks", (call) => {
+      requireNode(parameter(call, "node"), parts.nodeName);
+      return activeTasks(parts, parts.nodeName);
+    }),
   ];
 }
 
@@ -150,12 +156,18 @@ async function named(
   return { entries: found.slice(skip, skip + limit), total: found.length };
 }
 
-async function activeTasks({ replicator, shownUrl }: SchedulerParts): Promise<ApiResponse> {
+/** Of all nodes, or of one. */
+async function activeTasks(
+  { replicator, shownUrl }: SchedulerParts,
+  nodeName?: string,
+): Promise<ApiResponse> {
   const filter = { states: ["running"] } as const;
   const running = await replicator.lists.page({ filter, limit: Number.POSITIVE_INFINITY });
   return json(
     200,
-    running.entries.map((entry) => taskView(entry, shownUrl())),
+    running.entries
+      .filter(({ worker }) => nodeName === undefined || worker?.node === nodeName)
+      .map((entry) => taskView(entry, shownUrl())),
   );
 }
 

@@ -3,6 +3,7 @@ import { jsonKind } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
+import { requireNode } from "../http/node-name.ts";
 import { readJsonBody } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -79,12 +80,6 @@ export function nodeConfigurationRoutes(
       here((call) => deleteValue(configuration, call)),
     ),
   ];
-}
-
-/** Throws CouchDB's 412 for the name of another node. */
-export function requireNode(name: string, nodeName: string): void {
-  if (name === "_local" || name === nodeName) return;
-  throw new ProtocolError(412, "nodedown", `${name} is down`);
 }
 
 async function showAll(configuration: NodeConfiguration): Promise<ApiResponse> {

@@ -3,9 +3,9 @@
  */
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
+import { requireNode } from "../http/node-name.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { requireNode } from "./node-configuration.ts";
 
 export interface NodeMetrics {
   /** All of it in Prometheus's text form. */
@@ -16,10 +16,25 @@ export interface NodeMetrics {
   system(): Readonly<Record<string, unknown>>;
 }
 
-export interface Statistic {
-  readonly value: number;
-  readonly type: "counter" | "gauge";
-  readonly desc: string;
+export type Statistic =
+  | { readonly value: number; readonly type: "counter" | "gauge"; readonly desc: string }
+  | { readonly value: Distribution; readonly type: "histogram"; readonly desc: string };
+
+/** A histogram, with CouchDB's members; `percentile` and `histogram` are lists of pairs. */
+export interface Distribution {
+  readonly min: number;
+  readonly max: number;
+  readonly arithmetic_mean: number;
+  readonly geometric_mean: number;
+  readonly harmonic_mean: number;
+  readonly median: number;
+  readonly variance: number;
+  readonly standard_deviation: number;
+  readonly skewness: number;
+  readonly kurtosis: number;
+  readonly percentile: readonly (readonly [number, number])[];
+  readonly histogram: readonly (readonly [number, number])[];
+  readonly n: number;
 }
 
 export interface StatisticsTree {

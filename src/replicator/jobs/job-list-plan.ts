@@ -8,17 +8,9 @@ import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyRange, ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import { matchesCause, parseCauseKey } from "./failure-cause.ts";
-import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
+import { hasEnded, type ReplicationState } from "./job-data.ts";
 import { isOfDatabase, type JobFilter, placesNamed } from "./job-filter.ts";
-import {
-  behindValue,
-  decodeStatus,
-  type JobStatus,
-  LISTED_FLAGS,
-  STATUS_FLAGS,
-  type StatusRow,
-  shownId,
-} from "./job-status.ts";
+import { behindValue, LISTED_FLAGS, STATUS_FLAGS, type StatusRow, shownId } from "./job-status.ts";
 import { listedName } from "./listed-name.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
 
@@ -61,12 +53,10 @@ interface Candidate {
 }
 
 export class JobListPlanner {
-  readonly #jobs: Jobs;
   readonly #keys: ReplicatorKeys;
   readonly #counts: StatusCounts;
 
   constructor(jobs: Jobs, keys: ReplicatorKeys) {
-    this.#jobs = jobs;
     this.#keys = keys;
     this.#counts = new StatusCounts(jobs, keys);
   }
@@ -137,7 +127,7 @@ export class JobListPlanner {
 
   /** A job that has ended, and runs for its failures alone, is among them while it runs. */
   async #ofActive(tx: ReadTransaction): Promise<JobListPlan> {
-    const running = await this.#running(tx, undefined);
+    const running = await this.#counts.running(tx, undefined);
     const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
     const positions = again.map(([id, status]): JobPosition => [shownId(id, status), id]);
     const total = (await this.#counts.active(tx)) + positions.length;
@@ -155,7 +145,8 @@ export class JobListPlanner {
         plan: { ...this.#byId([this.#all(databaseUuid)]), isTested: !isWhole, total },
       };
     }
-    const count = await this.#countStates(tx, states, databaseUuid);
+    const counts = await this.#counts.states(tx, databaseUuid);
+    const count = sum(states.map((state) => counts[state]));
     const sources = await this.#sourcesOfStates(tx, states, databaseUuid);
     const total = isWhole ? count : undefined;
     return { count, plan: { ...this.#byId(sources), isTested: true, total } };
@@ -174,7 +165,7 @@ export class JobListPlanner {
       states.map(async (state): Promise<JobListSource> => {
         if (state === "pending") return positionsOf(await this.#activeIds(tx, databaseUuid));
         if (state !== "running") return this.#list(["outcome", state], databaseUuid);
-        return positionsOf([...(await this.#running(tx, databaseUuid)).keys()]);
+        return positionsOf([...(await this.#counts.running(tx, databaseUuid)).keys()]);
       }),
     );
   }
@@ -234,28 +225,6 @@ export class JobListPlanner {
     return (await this.#counts.all(tx, undefined)) - count;
   }
 
-  /** How many jobs are shown in any of these states. */
-  async #countStates(
-    tx: ReadTransaction,
-    states: readonly ReplicationState[],
-    databaseUuid: string | undefined,
-  ): Promise<number> {
-    const running = [...(await this.#running(tx, databaseUuid)).values()];
-    const waiting = async (outcome: "crashing" | "completed" | "failed"): Promise<number> => {
-      const count = await this.#counts.outcome(tx, outcome, databaseUuid);
-      return count - running.filter((status) => status.outcome === outcome).length;
-    };
-    const others = {
-      running: running.length,
-      crashing: await waiting("crashing"),
-      completed: await waiting("completed"),
-      failed: await waiting("failed"),
-    };
-    const pending = (await this.#counts.all(tx, databaseUuid)) - sum(Object.values(others));
-    const counts: Record<ReplicationState, number> = { ...others, pending };
-    return sum(states.map((state) => counts[state]));
-  }
-
   #byId(sources: readonly JobListSource[]): Pick<JobListPlan, "sources" | "orderKey"> {
     return { sources, orderKey: ([, id]) => this.#keys.jobStatus(id) };
   }
@@ -290,20 +259,6 @@ export class JobListPlanner {
       if (isOfDatabase(jobId, databaseUuid)) ids.push(jobId);
     }
     return ids;
-  }
-
-  /** The jobs that run, of one `_replicator` database or of all. */
-  async #running(
-    tx: ReadTransaction,
-    databaseUuid: string | undefined,
-  ): Promise<ReadonlyMap<string, JobStatus>> {
-    const running = await this.#jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE);
-    const ids = running.filter((id) => isOfDatabase(id, databaseUuid));
-    const values = await tx.snapshot.getMany(ids.map((id) => this.#keys.jobStatus(id)));
-    const found = ids.map((id, index) => [id, values[index]] as const);
-    return new Map(
-      found.flatMap(([id, value]) => (value === undefined ? [] : [[id, decodeStatus(value)]])),
-    );
   }
 }
 

@@ -1,11 +1,23 @@
 /** How many jobs are in a list of the index, from counters. Snapshots: nothing conflicts with them. */
 import type { Jobs } from "../../jobs/index.ts";
-import type { KeyRange, ReadTransaction } from "../../kv/index.ts";
+import type { KeyRange, KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
-import { causePrefixes } from "./failure-cause.ts";
-import { REPLICATION_JOB_TYPE } from "./job-data.ts";
-import type { StatusRow } from "./job-status.ts";
+import type { FailureClass } from "./failing.ts";
+import { causePrefixes, parseCauseKey } from "./failure-cause.ts";
+import { REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
+import { isOfDatabase } from "./job-filter.ts";
+import { decodeStatus, type JobStatus, type StatusRow } from "./job-status.ts";
 import { LOCAL_MARK } from "./listed-name.ts";
+
+/** Counters of zero that are removed in one transaction. */
+const FORGOTTEN_COUNT_MAX = 500;
+
+/** How many jobs fail in the same way at the same host; null: at none. */
+export interface FailingCount {
+  readonly class: FailureClass;
+  readonly host: string | null;
+  readonly jobCount: number;
+}
 
 export class StatusCounts {
   readonly #jobs: Jobs;
@@ -93,6 +105,80 @@ export class StatusCounts {
       else counts.delete(name);
     }
     return counts;
+  }
+
+  /** Jobs that fail, by class and host: most jobs first, and those with as many in the order of their names. */
+  async failing(tx: ReadTransaction): Promise<readonly FailingCount[]> {
+    const found = new Map<string, FailingCount>();
+    for (const [text, count] of await this.causes(tx, undefined)) {
+      const cause = parseCauseKey(text);
+      if (cause === undefined) continue;
+      const { class: failureClass, host = null } = cause;
+      const name = JSON.stringify([failureClass, host]);
+      const jobCount = (found.get(name)?.jobCount ?? 0) + count;
+      found.set(name, { class: failureClass, host, jobCount });
+    }
+    const counts = [...found].toSorted(([left], [right]) => (left < right ? -1 : 1));
+    return counts
+      .map(([, count]) => count)
+      .toSorted((left, right) => right.jobCount - left.jobCount);
+  }
+
+  /** Removes counters of causes for which no job fails any more. A page each transaction, which conflicts with jobs that begin to. */
+  async forgetCauses(kv: KeyValueStore): Promise<void> {
+    const zeros = await kv.read(async (tx) => {
+      const keys = [];
+      for await (const { key, value } of tx.snapshot.getRange(this.#keys.statusCounts("cause"))) {
+        if (decodeCounter(value) === 0) keys.push(key);
+      }
+      return keys;
+    });
+    for (let first = 0; first < zeros.length; first += FORGOTTEN_COUNT_MAX) {
+      const page = zeros.slice(first, first + FORGOTTEN_COUNT_MAX);
+      await kv.transact(
+        async (tx) => {
+          const values = await tx.getMany(page);
+          for (const [index, key] of page.entries()) {
+            if (decodeCounter(values[index]) === 0) tx.clear(key);
+          }
+        },
+        { whenUnknown: "retry" },
+      );
+    }
+  }
+
+  /** The jobs that run, of one `_replicator` database or of all. */
+  async running(
+    tx: ReadTransaction,
+    databaseUuid: string | undefined,
+  ): Promise<ReadonlyMap<string, JobStatus>> {
+    const running = await this.#jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE);
+    const ids = running.filter((id) => isOfDatabase(id, databaseUuid));
+    const values = await tx.snapshot.getMany(ids.map((id) => this.#keys.jobStatus(id)));
+    const found = ids.map((id, index) => [id, values[index]] as const);
+    return new Map(
+      found.flatMap(([id, value]) => (value === undefined ? [] : [[id, decodeStatus(value)]])),
+    );
+  }
+
+  /** How many jobs are shown in each state, of one `_replicator` database or of all. */
+  async states(
+    tx: ReadTransaction,
+    databaseUuid: string | undefined,
+  ): Promise<Readonly<Record<ReplicationState, number>>> {
+    const running = [...(await this.running(tx, databaseUuid)).values()];
+    const waiting = async (outcome: "crashing" | "completed" | "failed"): Promise<number> => {
+      const count = await this.outcome(tx, outcome, databaseUuid);
+      return count - running.filter((status) => status.outcome === outcome).length;
+    };
+    const others = {
+      running: running.length,
+      crashing: await waiting("crashing"),
+      completed: await waiting("completed"),
+      failed: await waiting("failed"),
+    };
+    const pending = (await this.all(tx, databaseUuid)) - sum(Object.values(others));
+    return { ...others, pending };
   }
 
   async #within(tx: ReadTransaction, range: KeyRange): Promise<ReadonlyMap<StatusValue, number>> {

@@ -8,8 +8,16 @@ import type { NodeMetrics, Statistic, StatisticsTree } from "../../api/index.ts"
 import type { Clock, EventName, Events, Trace } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import { REPLICATION_JOB_TYPE } from "../../replicator/index.ts";
+import { REPLICATION_JOB_TYPE, type Replicator } from "../../replicator/index.ts";
+import {
+  COUNTED_METHODS,
+  COUNTED_STATUSES,
+  FIXED_STATISTICS,
+  type FixedStatistic,
+} from "./couchdb-statistics.ts";
+import { type GaugeRow, jobGauges, plainGauge, registerGauge } from "./gauges.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
+import { emptyDistribution, RequestTimes } from "./request-times.ts";
 
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
 
@@ -26,9 +34,11 @@ export class EventCounts implements Trace {
   /** By row and label. */
   readonly #unreported = new Map<string, [row: number, label: string, amount: number]>();
   readonly #requestTime: Summary;
+  readonly #requestTimes: RequestTimes;
 
-  constructor(next: Trace) {
+  constructor(next: Trace, clock: Pick<Clock, "monotonicMs">) {
     this.#next = next;
+    this.#requestTimes = new RequestTimes(clock);
     this.#counters = COUNTERS.map(
       ({ path, name, description: help, label }) =>
         new Counter({
@@ -49,7 +59,22 @@ export class EventCounts implements Trace {
       ageBuckets: 6,
       registers: [this.registry],
     });
+    this.#showFixed();
     collectDefaultMetrics({ register: this.registry });
+  }
+
+  /** What CouchDB has and Tandem does not: in `_prometheus`, too. */
+  #showFixed(): void {
+    for (const row of FIXED_STATISTICS) {
+      const { path, type, value, description: help, prometheus } = row;
+      const name =
+        prometheus?.name ?? `${prometheusName(path)}${type === "counter" ? "_total" : ""}`;
+      const labels = prometheus === undefined ? [] : [prometheus.label];
+      const options = { name, help, labelNames: labels, registers: [this.registry] };
+      const known = this.registry.getSingleMetric(name) as Counter | undefined;
+      const metric = known ?? (type === "counter" ? new Counter(options) : new Gauge(options));
+      metric.inc(prometheus === undefined ? {} : { [prometheus.label]: path.at(-1) ?? "" }, value);
+    }
   }
 
   event<Name extends EventName>(name: Name, fields: Events[Name]): void {
@@ -62,6 +87,7 @@ export class EventCounts implements Trace {
     if (name !== "api.answered") return;
     const { durationMs } = fields as Events["api.answered"];
     this.#requestTime.observe(durationMs / 1000);
+    this.#requestTimes.record(durationMs);
   }
 
   /** For the process that started this one. */
@@ -85,9 +111,22 @@ export class EventCounts implements Trace {
     else unreported[2] += amount;
   }
 
-  /** The counters' values by their names in `_stats`. */
+  /** The counters' values by their names in `_stats`, and what CouchDB has beside them. */
   async statistics(): Promise<StatisticsTree> {
-    const tree: MutableTree = {};
+    const tree = emptyTree();
+    for (const { path, type, value, description: desc } of NEVER_MISSING) {
+      place(tree, path, { value, type, desc });
+    }
+    place(tree, ["couchdb", "request_time"], {
+      value: this.#requestTimes.distribution(),
+      type: "histogram",
+      desc: "length of a request inside CouchDB without MochiWeb",
+    });
+    place(tree, ["mango", "query_time"], {
+      value: emptyDistribution(),
+      type: "histogram",
+      desc: "length of time processing a mango query",
+    });
     for (const [number, row] of COUNTERS.entries()) {
       const { values } = await (this.#counters[number] as Counter).get();
       const leaf = (value: number): Statistic => ({
@@ -109,13 +148,20 @@ interface MetricsParts {
   readonly clock: Clock;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly replicator: Pick<Replicator, "figures">;
   readonly counts: EventCounts;
 }
 
-interface GaugeRow {
-  readonly path: readonly string[];
-  readonly description: string;
-  readonly value: number;
+/** Counters by method and by status are there before the first request of their kind. */
+const NEVER_MISSING: readonly FixedStatistic[] = [
+  ...FIXED_STATISTICS,
+  ...COUNTED_METHODS.map((method) => unseen("httpd_request_methods", method, "requests")),
+  ...COUNTED_STATUSES.map((status) => unseen("httpd_status_codes", status, "responses")),
+];
+
+function unseen(name: string, value: string, what: string): FixedStatistic {
+  const description = `number of HTTP ${value} ${what}`;
+  return { path: ["couchdb", name, value], type: "counter", description, value: 0 };
 }
 
 export class Metrics implements NodeMetrics {
@@ -130,18 +176,17 @@ export class Metrics implements NodeMetrics {
   async prometheus(): Promise<{ readonly type: string; readonly text: string }> {
     const { registry } = this.#parts.counts;
     const gauges = new Registry();
-    for (const { path, description, value } of await this.#gauges()) {
-      const name = prometheusName(path);
-      new Gauge({ name, help: description, registers: [gauges] }).set(value);
-    }
+    for (const row of await this.#gauges()) registerGauge(gauges, prometheusName(row.path), row);
     const texts = await Promise.all([registry.metrics(), gauges.metrics()]);
     return { type: registry.contentType, text: texts.join("\n") };
   }
 
   async statistics(): Promise<StatisticsTree> {
     const tree = (await this.#parts.counts.statistics()) as MutableTree;
-    for (const { path, description: desc, value } of await this.#gauges()) {
-      place(tree, path, { value, type: "gauge", desc });
+    for (const { path, description: desc, samples } of await this.#gauges()) {
+      for (const { labels, value } of samples) {
+        place(tree, [...path, ...labels], { value, type: "gauge", desc });
+      }
     }
     return tree;
   }
@@ -157,6 +202,10 @@ export class Metrics implements NodeMetrics {
         processes: heapTotal,
         processes_used: heapUsed,
         binary: external,
+        atom: 0,
+        atom_used: 0,
+        code: 0,
+        ets: 0,
       },
       context_switches: voluntaryContextSwitches + involuntaryContextSwitches,
     };
@@ -166,37 +215,43 @@ export class Metrics implements NodeMetrics {
     return Math.floor((this.#parts.clock.monotonicMs() - this.#startedAtMs) / 1000);
   }
 
-  /** What the whole cluster has: the same on every node. */
+  /** Those of jobs and workers are the cluster's, and the same on every node. */
   async #gauges(): Promise<readonly GaugeRow[]> {
-    const { kv, jobs, clock } = this.#parts;
-    const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
+    const { kv, jobs, replicator, clock } = this.#parts;
+    const figures = await replicator.figures.read();
+    const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot));
     const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
     const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
-    const { running, pending, finished } = counts;
-    const replicator = (name: string, description: string, value: number): GaugeRow => ({
-      path: ["couch_replicator", "jobs", name],
-      description,
-      value,
-    });
+    const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
     return [
-      replicator("running", "jobs that run, on all nodes", running),
-      replicator("pending", "jobs that wait for their time or for a slot", pending),
-      replicator("total", "all jobs, finished ones included", running + pending + finished),
+      ...jobGauges(figures),
       {
-        path: ["tandem", "jobs", "finished"],
-        description: "jobs that have ended and are kept",
-        value: finished,
+        path: ["tandem", "queue", "jobs"],
+        description: "jobs by their place in the queue",
+        labels: ["place"],
+        samples: Object.entries(counts).map(([place, value]) => ({ labels: [place], value })),
       },
-      {
-        path: ["tandem", "groups", "longest_wait_seconds"],
-        description: "how long the job that is due longest has waited for a slot",
-        value: waitSec,
-      },
-      {
-        path: ["couchdb", "uptime_seconds"],
-        description: "seconds since the start of this process",
-        value: this.#uptimeSec(),
-      },
+      plainGauge(
+        ["tandem", "groups", "longest_wait_seconds"],
+        "how long the job that is due longest has waited for a slot",
+        waitSec,
+      ),
+      plainGauge(["tandem", "nodes", "alive"], "nodes that run jobs", workers.length),
+      plainGauge(
+        ["tandem", "store", "disk_full"],
+        "1 while the disk of this node's store refuses writes",
+        Number(kv.isFull()),
+      ),
+      plainGauge(
+        ["tandem", "store", "available"],
+        "1 while this node's store answers",
+        Number(kv.isAvailable()),
+      ),
+      plainGauge(
+        ["couchdb", "uptime_seconds"],
+        "seconds since the start of this process",
+        this.#uptimeSec(),
+      ),
     ];
   }
 }
@@ -205,11 +260,16 @@ interface MutableTree {
   [segment: string]: Statistic | MutableTree;
 }
 
+/** Segments are names that others chose, such as hosts: no name is that of a member of all objects. */
+function emptyTree(): MutableTree {
+  return Object.create(null) as MutableTree;
+}
+
 function place(tree: MutableTree, path: readonly string[], leaf: Statistic): void {
   const [segment = "", ...rest] = path;
   if (rest.length === 0) tree[segment] = leaf;
   else {
-    tree[segment] ??= {};
+    tree[segment] ??= emptyTree();
     place(tree[segment] as MutableTree, rest, leaf);
   }
 }

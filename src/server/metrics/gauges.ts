@@ -1,0 +1,141 @@
+/** What the whole cluster has, and this node, as rows with names: read anew for each scrape. */
+import { Gauge, type Registry } from "prom-client";
+import { utf8Decode, utf8Encode } from "../../base/index.ts";
+import type { FailingCount, JobFigures, Lag } from "../../replicator/index.ts";
+
+/** A gauge, with a label for each name of `labels`; one without labels has one sample. */
+export interface GaugeRow {
+  readonly path: readonly string[];
+  readonly description: string;
+  readonly labels: readonly string[];
+  readonly samples: readonly GaugeSample[];
+}
+
+export interface GaugeSample {
+  /** Values of the labels, in their order. No two samples of a gauge have the same. */
+  readonly labels: readonly string[];
+  readonly value: number;
+}
+
+/** Pairs of a class and a host that have samples of their own. */
+const FAILING_PAIRS_MAX = 50;
+/** Stands for all hosts but these. */
+const OTHER_HOSTS = "other";
+/** Stands for a database of our own, and where no server had a part in the failure. */
+const NO_HOST = "none";
+/** So much of a name is shown. */
+const NAME_LENGTH_MAX = 200;
+
+export function plainGauge(path: readonly string[], description: string, value: number): GaugeRow {
+  return { path, description, labels: [], samples: [{ labels: [], value }] };
+}
+
+/** Of all jobs of the cluster. */
+export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
+  const { states, failing, groupLags, jobLags } = figures;
+  const jobs = (name: string, description: string, value: number): GaugeRow =>
+    plainGauge(["tandem", "jobs", name], description, value);
+  const replicator = (name: string, description: string, value: number): GaugeRow =>
+    plainGauge(["couch_replicator", "jobs", name], description, value);
+  const stateCounts = Object.entries(states);
+  return [
+    replicator("running", "jobs that run, on all nodes", states.running),
+    replicator("pending", "jobs that wait for their time or for a slot", states.pending),
+    replicator("crashed", "jobs that wait for the next try after a failure", states.crashing),
+    replicator("total", "all jobs, finished ones included", sum(Object.values(states))),
+    jobs("finished", "jobs that have ended and are kept", states.completed + states.failed),
+    {
+      path: ["tandem", "jobs", "state"],
+      description: "jobs by the state that _scheduler shows",
+      labels: ["state"],
+      samples: stateCounts.map(([state, value]) => ({ labels: [state], value })),
+    },
+    jobs(
+      "failing",
+      "jobs that fail, those that are tried again at the moment included",
+      sum(failing.map(({ jobCount }) => jobCount)),
+    ),
+    {
+      path: ["tandem", "jobs", "failing_by_cause"],
+      description: "jobs that fail, by the class of the last failure and the host of the server",
+      labels: ["class", "host"],
+      samples: failingSamples(failing),
+    },
+    jobs("paused", "jobs that are paused", figures.pausedCount),
+    jobs("stalled", "jobs whose last runs did not move", figures.stalledCount),
+    jobs("left_behind", "jobs with documents that did not arrive", figures.leftBehindCount),
+    jobs("parked", "jobs that are parked; there are none yet", 0),
+    jobs("behind", "jobs with changes that have not arrived", figures.behindCount),
+    jobs(
+      "oldest_lag_seconds",
+      "how long it is known that the oldest change has not arrived, of all jobs",
+      jobLags[0]?.lagSec ?? 0,
+    ),
+    lagGauge("groups", "group", "the same for the groups that are furthest behind", groupLags),
+    lagGauge("worst_jobs", "job", "the same for the twenty jobs that are furthest behind", jobLags),
+  ];
+}
+
+function lagGauge(
+  name: string,
+  label: string,
+  description: string,
+  lags: readonly Lag[],
+): GaugeRow {
+  const samples = lags.map(
+    ({ name: named, lagSec }): GaugeSample => ({ labels: [shownName(named)], value: lagSec }),
+  );
+  // Of names that are equal when they are cut, the one with the longest lag counts.
+  return {
+    path: ["tandem", name, "lag_seconds"],
+    description: `how long it is known that the oldest change has not arrived: ${description}`,
+    labels: [label],
+    samples: joined(samples, Math.max),
+  };
+}
+
+function failingSamples(failing: readonly FailingCount[]): readonly GaugeSample[] {
+  const samples = failing.map(({ class: failureClass, host, jobCount }, index): GaugeSample => {
+    const shown = host === null ? NO_HOST : shownName(host);
+    return {
+      labels: [failureClass, index < FAILING_PAIRS_MAX ? shown : OTHER_HOSTS],
+      value: jobCount,
+    };
+  });
+  return joined(samples, (left, right) => left + right);
+}
+
+/** Samples with the same labels as one. */
+function joined(
+  samples: readonly GaugeSample[],
+  join: (left: number, right: number) => number,
+): GaugeSample[] {
+  const found = new Map<string, GaugeSample>();
+  for (const { labels, value } of samples) {
+    const name = JSON.stringify(labels);
+    const before = found.get(name);
+    found.set(name, { labels, value: before === undefined ? value : join(before.value, value) });
+  }
+  return [...found.values()];
+}
+
+/** Cut where it is very long; half a character becomes U+FFFD. */
+function shownName(name: string): string {
+  return utf8Decode(utf8Encode(name.slice(0, NAME_LENGTH_MAX)));
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+/** The library escapes what is in the values of labels. */
+export function registerGauge(registry: Registry, name: string, row: GaugeRow): void {
+  const { description: help, labels: labelNames, samples } = row;
+  const gauge = new Gauge({ name, help, labelNames, registers: [registry] });
+  for (const { labels, value } of samples) {
+    gauge.set(
+      Object.fromEntries(labelNames.map((label, index) => [label, labels[index] ?? ""])),
+      value,
+    );
+  }
+}
