@@ -50,7 +50,7 @@ export { failingRoutes } from "./replication/failing.ts";
 export { failureRoutes } from "./replication/failures.ts";
 export type { FindJobParts } from "./replication/find-job.ts";
 export type { JobsParts } from "./replication/jobs.ts";
-export { jobRoutes } from "./replication/jobs.ts";
+export { jobRoutes, jobRows } from "./replication/jobs.ts";
 export type { NodesParts } from "./replication/nodes.ts";
 export { nodesRoutes } from "./replication/nodes.ts";
 export { replicateRoutes } from "./replication/replicate.ts";

@@ -6,6 +6,23 @@
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
 export interface Events {
+  /** The receiver has not been told for so long that the alert is given up. */
+  "alerts.dropped": { readonly alertId: string; readonly kind: string; readonly jobId: string };
+  /** The receiver of alerts did not answer, or did not take one. It is tried again after the pause. */
+  "alerts.failed": {
+    readonly alertId: string;
+    readonly error: string;
+    readonly failureCount: number;
+    readonly pauseMs: number;
+  };
+  "alerts.sent": {
+    readonly alertId: string;
+    readonly kind: string;
+    readonly status: string;
+    readonly jobId: string;
+  };
+  /** This node sends the alerts of all nodes from now on. */
+  "alerts.turn-taken": Readonly<Record<string, never>>;
   /** A request was answered; `durationMs` until the answer began. */
   "api.answered": {
     readonly method: string;

@@ -7,6 +7,7 @@
  *   budgets      how much an endpoint may be asked
  *   endpoints    the two sides: a server that speaks the protocol (`http`), a database of our own (`local`)
  *   jobs         the stored data of a job, its states, and what becomes of it (`decide.ts`)
+ *   alerts       what is told to others about jobs, once
  *   failures     lists of the documents that did not arrive
  *   nodes        what the processes that run jobs say of themselves, and orders to drain them
  *   documents    `_replicator` documents: what a write of one does, and what is written back
@@ -18,6 +19,11 @@
  * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
  * run/replication-job.ts, scheduling/scheduler.ts.
  */
+export type { Alert, AlertKind } from "./alerts/alert.ts";
+export { ALERT_KINDS } from "./alerts/alert.ts";
+export type { WaitingAlert } from "./alerts/alert-store.ts";
+export type { AlertWatchSettings } from "./alerts/alert-watch.ts";
+export { AlertWatch } from "./alerts/alert-watch.ts";
 export type { Budget, BudgetDirection, BudgetRates } from "./budgets/budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts";
 export { Budgets } from "./budgets/budgets.ts";

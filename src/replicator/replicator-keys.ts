@@ -37,6 +37,9 @@ const FORGOTTEN_EVENT = 27;
 const NODE = 28;
 const DRAIN = 29;
 const DRAINS_CHANGED = 30;
+const ALERT_TURN = 31;
+const BREACH = 32;
+const ALERT = 33;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -183,6 +186,21 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(30)",
     value: "counter",
     note: "grows when a row of 29 comes or goes by an order; watched by all nodes",
+  },
+  {
+    key: "(31)",
+    value: "(1, holder, untilMs, eventId)",
+    note: "the node that sends alerts, until when, and the last row of 25 that it looked at",
+  },
+  {
+    key: "(32, kind, jobId)",
+    value: "(1, alertId, sinceMs)",
+    note: "a breach that was told and is not over",
+  },
+  {
+    key: "(33, versionstamp)",
+    value: "(1, alertId, kind, status, breachId, jobId, timeMs)",
+    note: "an alert that is to be sent",
   },
 ];
 
@@ -436,6 +454,31 @@ export class ReplicatorKeys {
 
   forgottenEvent(): Key {
     return this.#replicator.pack([FORGOTTEN_EVENT]);
+  }
+
+  alertTurn(): Key {
+    return this.#replicator.pack([ALERT_TURN]);
+  }
+
+  breach(kind: string, jobId: string): Key {
+    return this.#replicator.pack([BREACH, kind, jobId]);
+  }
+
+  breaches(kind: string): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([BREACH, kind]);
+  }
+
+  /** The job in a key of `breach`. */
+  breachedJob(key: Key): string {
+    return String(this.#replicator.unpack(key)[2]);
+  }
+
+  newAlert(userVersion: number): VersionstampedBytes {
+    return this.#replicator.packVersionstamped([ALERT, Versionstamp.incomplete(userVersion)]);
+  }
+
+  alerts(): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([ALERT]);
   }
 
   backlog(jobId: string): Key {

@@ -19,9 +19,10 @@ import {
 import type { Fetch } from "../http-client/index.ts";
 import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { REPLICATION_JOB_TYPE } from "../replicator/index.ts";
+import { AlertWatch, REPLICATION_JOB_TYPE } from "../replicator/index.ts";
+import { AlertSender } from "./alerts/alert-sender.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
-import { openLayout, renewSessionSecret, sessionSecret } from "./layout.ts";
+import { openLayout, renewSessionSecret, SUBSPACES, sessionSecret } from "./layout.ts";
 import { type Listening, listen } from "./listen.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics/metrics.ts";
@@ -32,6 +33,7 @@ import { routes } from "./routes.ts";
 import { KeyFollower } from "./secrets/key-follower.ts";
 import { establishKeys } from "./secrets/key-record.ts";
 import { Rotation } from "./secrets/rotation.ts";
+import { alertSettings } from "./settings/alert-settings.ts";
 import { apiSettings, authenticationSettings } from "./settings/authentication-settings.ts";
 import { isLoopback, type ServerConfig } from "./settings/config.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
@@ -115,6 +117,7 @@ async function startNode(
     ...(listening?.services ?? []),
     ...familyServices(node, family),
     ...jobServices(node, store.renewer, undici.fetch),
+    alertSender(node, undici.fetch),
   ];
   const stopping = new AbortController();
   // Every service waits for it.
@@ -355,6 +358,15 @@ function jobServices(
   });
   configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
   return [outages, scheduler, backlogWatch, nodeReporter];
+}
+
+/** On every node: those that know of a receiver take turns. */
+function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
+  const settings = alertSettings(config.configuration);
+  const { events, databases, replicator } = parts;
+  const watch = new AlertWatch({ runtime, kv, subspace: SUBSPACES.replicator, events, settings });
+  const jobs = { kv, databases, replicator, shownUrl: () => shown.url };
+  return new AlertSender({ runtime, watch, settings, jobs, fetch, userAgent: `Tandem/${VERSION}` });
 }
 
 async function ensureDatabase(

@@ -22,7 +22,7 @@ import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "./job-statu
 
 /**
  * What an event may tell of a job: it was added or removed; a run began, or ended in one of four ways; it has completed, or failed for
- * good; it fails from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
+ * good; it fails from now on, or no more; its runs stall from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
  * whatever else lists find it by.
  */
 export const JOB_CHANGES = [
@@ -36,6 +36,8 @@ export const JOB_CHANGES = [
   "failed",
   "failing",
   "recovered",
+  "stalling",
+  "moving",
   "left_behind",
   "arrived",
   "paused",
@@ -173,6 +175,7 @@ function changesBetween(
 
 const FLAG_CHANGES = [
   ["failing", "failing", "recovered"],
+  ["stalled", "stalling", "moving"],
   ["left_behind", "left_behind", "arrived"],
   ["paused", "paused", "resumed"],
 ] as const;

@@ -153,6 +153,9 @@ export const COUNTERS: readonly CounterRow[] = [
     "number of workers whose lease was found lapsed",
     "jobs.worker-expelled",
   ),
+  tandem("alerts.sent", "number of alerts that the receiver took", "alerts.sent"),
+  tandem("alerts.failures", "number of attempts to send an alert that failed", "alerts.failed"),
+  tandem("alerts.dropped", "number of alerts that were given up", "alerts.dropped"),
   tandem(
     "api.defects",
     "number of requests answered with an unexpected error",

@@ -11,6 +11,7 @@ import type { SecretLookup } from "../../replicator/index.ts";
 import { KeyRing } from "../secrets/key-ring.ts";
 import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
 import { secretLookup } from "../secrets/secret-lookup.ts";
+import { ALERT_SETTINGS } from "./alert-settings.ts";
 import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { CORS_SETTINGS } from "./cors-settings.ts";
@@ -139,6 +140,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: [
       ...Object.values<Setting<unknown>>(START_SETTINGS),
+      ...ALERT_SETTINGS,
       ...AUTHENTICATION_SETTINGS,
       ...CORS_SETTINGS,
       ...DATABASE_SETTINGS,

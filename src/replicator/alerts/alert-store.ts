@@ -1,0 +1,111 @@
+/** What is stored for alerts: whose turn it is to send them, the breaches that are not over, and the alerts that are to be sent. */
+import { assert } from "../../base/index.ts";
+import {
+  type Key,
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+} from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import {
+  type Alert,
+  type Breach,
+  type BreachKind,
+  decodeAlert,
+  decodeBreach,
+  encodeAlert,
+  encodeBreach,
+} from "./alert.ts";
+
+/** The node that derives and sends alerts for all nodes. */
+export interface AlertTurn {
+  /** Undefined: nobody. */
+  readonly holder: string | undefined;
+  /** Until when, in ms since the epoch, unless it is prolonged. */
+  readonly untilMs: number;
+  /** The last event of jobs that was looked at; undefined: none yet. */
+  readonly cursor: string | undefined;
+}
+
+/** An alert that is to be sent. */
+export interface WaitingAlert {
+  readonly key: Key;
+  readonly alert: Alert;
+}
+
+/** The stored form of a turn; the first element is the format's version. */
+const FORMAT = 1;
+const NOBODY: AlertTurn = { holder: undefined, untilMs: 0, cursor: undefined };
+
+export class AlertStore {
+  readonly #keys: ReplicatorKeys;
+
+  constructor(subspace: Subspace) {
+    this.#keys = new ReplicatorKeys(subspace);
+  }
+
+  async turn(tx: ReadTransaction): Promise<AlertTurn> {
+    const value = await tx.get(this.#keys.alertTurn());
+    if (value === undefined) return NOBODY;
+    const [format, holder, untilMs, cursor] = unpackTuple(value);
+    assert(format === FORMAT, "A turn has a format of this version");
+    return {
+      holder: typeof holder === "string" ? holder : undefined,
+      untilMs: Number(untilMs),
+      cursor: typeof cursor === "string" ? cursor : undefined,
+    };
+  }
+
+  setTurn(tx: Transaction, { holder, untilMs, cursor }: AlertTurn): void {
+    const value = packTuple([FORMAT, holder ?? null, Math.floor(untilMs), cursor ?? null]);
+    tx.set(this.#keys.alertTurn(), value);
+  }
+
+  /** Of each of these jobs, in their order; undefined: there is no breach. */
+  async breaches(
+    tx: ReadTransaction,
+    kind: BreachKind,
+    jobIds: readonly string[],
+  ): Promise<readonly (Breach | undefined)[]> {
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.breach(kind, jobId)));
+    return values.map((value) => value && decodeBreach(value));
+  }
+
+  /** The next jobs with a breach of this kind, in order of their ids, behind `afterId`. */
+  async breachedJobs(
+    tx: ReadTransaction,
+    kind: BreachKind,
+    afterId: string | undefined,
+    limit: number,
+  ): Promise<readonly string[]> {
+    const { begin, end } = this.#keys.breaches(kind);
+    const from = afterId === undefined ? begin : keyAfter(this.#keys.breach(kind, afterId));
+    const { entries } = await tx.getRangePage({ begin: from, end }, { limit });
+    return entries.map(({ key }) => this.#keys.breachedJob(key));
+  }
+
+  setBreach(tx: Transaction, kind: BreachKind, jobId: string, breach: Breach): void {
+    tx.set(this.#keys.breach(kind, jobId), encodeBreach(breach));
+  }
+
+  clearBreach(tx: Transaction, kind: BreachKind, jobId: string): void {
+    tx.clear(this.#keys.breach(kind, jobId));
+  }
+
+  append(tx: Transaction, alert: Alert): void {
+    tx.setVersionstampedKey(this.#keys.newAlert(tx.nextUserVersion()), encodeAlert(alert));
+  }
+
+  /** Those that have waited longest, oldest first. */
+  async waiting(tx: ReadTransaction, limit: number): Promise<readonly WaitingAlert[]> {
+    const { entries } = await tx.snapshot.getRangePage(this.#keys.alerts(), { limit });
+    return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));
+  }
+
+  remove(tx: Transaction, { key }: WaitingAlert): void {
+    tx.clear(key);
+  }
+}

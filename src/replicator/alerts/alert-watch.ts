@@ -1,0 +1,249 @@
+/**
+ * Derives alerts from what happens to jobs. One node does it for all, in turns that the store keeps.
+ *
+ * The log of events tells when a job begins and ceases to fail, to stall or to leave documents behind, and that it has ended. An alert
+ * is written in the transaction that notes which event was looked at last, so each breach is told once. What no event tells is found by
+ * looking at the lists of jobs: a lag that grows with time, and whatever happened while nobody followed the log.
+ */
+import { type Runtime, randomHex } from "../../base/index.ts";
+import {
+  type KeyRange,
+  type KeyValueStore,
+  keyAfter,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+} from "../../kv/index.ts";
+import type { JobChangeName, JobEventLog, LoggedEvent } from "../jobs/job-event-log.ts";
+import { behindValue, decodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type Alert, type AlertKind, BREACH_KINDS, type BreachKind } from "./alert.ts";
+import { AlertStore, type WaitingAlert } from "./alert-store.ts";
+
+/** Events, jobs or breaches that are looked at in one transaction. */
+const PAGE_ROWS_MAX = 200;
+/** No turn lasts longer: what is said to is of a clock that was set back. */
+const TURN_MS_MAX = 3_600_000;
+/** A lag is over when it is shorter than this part of what makes it a breach, so that one that sways is told once. */
+const RESOLVED_LAG_RATIO = 1 / 2;
+
+/** What is told; read at each use. */
+export interface AlertWatchSettings {
+  readonly kinds: readonly AlertKind[];
+  /** A job that is behind for so long has a lag. */
+  readonly lagSec: number;
+}
+
+export interface AlertWatchParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly subspace: Subspace;
+  readonly events: JobEventLog;
+  readonly settings: AlertWatchSettings;
+}
+
+/** What begins and what ends a breach. */
+const BREACH_CHANGES: readonly (readonly [BreachKind, JobChangeName, JobChangeName])[] = [
+  ["failing", "failing", "recovered"],
+  ["stalled", "stalling", "moving"],
+  ["left_behind", "left_behind", "arrived"],
+];
+
+/** What following the log came to: there may be more events; there are none yet; some are gone; it is the turn of another. */
+export type Followed = "more" | "all" | "gap" | "lost";
+
+export class AlertWatch {
+  readonly #parts: AlertWatchParts;
+  readonly #keys: ReplicatorKeys;
+  readonly #store: AlertStore;
+  readonly #self: string;
+
+  constructor(parts: AlertWatchParts) {
+    this.#parts = parts;
+    this.#keys = new ReplicatorKeys(parts.subspace);
+    this.#store = new AlertStore(parts.subspace);
+    this.#self = randomHex(parts.runtime.random);
+  }
+
+  /** Takes the turn, or prolongs it, to `turnMs` from now. `held`: it was ours; `taken`: it is now; `others`: another node has it. */
+  takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    return this.#transact(async (tx) => {
+      const turn = await this.#store.turn(tx);
+      const leftMs = turn.untilMs - nowMs;
+      const isOurs = turn.holder === this.#self;
+      const isOver = turn.holder === undefined || leftMs <= 0 || leftMs > TURN_MS_MAX;
+      if (!isOurs && !isOver) return "others";
+      const isEarly = isOurs && leftMs > turnMs / 2 && leftMs <= turnMs;
+      if (!isEarly) {
+        this.#store.setTurn(tx, { ...turn, holder: this.#self, untilMs: nowMs + turnMs });
+      }
+      return isOurs ? "held" : "taken";
+    });
+  }
+
+  /** Lets another node take the turn at once. */
+  async leaveTurn(): Promise<void> {
+    await this.#inTurn(async (tx) => {
+      const turn = await this.#store.turn(tx);
+      this.#store.setTurn(tx, { ...turn, holder: undefined });
+    });
+  }
+
+  /** Looks at the next events. */
+  async follow(): Promise<Followed> {
+    const { events } = this.#parts;
+    const followed = await this.#inTurn(async (tx): Promise<Followed> => {
+      const turn = await this.#store.turn(tx);
+      if (turn.cursor === undefined) {
+        this.#store.setTurn(tx, { ...turn, cursor: await events.lastId(tx) });
+        return "gap";
+      }
+      const page = await events.page(tx, turn.cursor, PAGE_ROWS_MAX);
+      for (const event of page.events) await this.#note(tx, event);
+      const cursor = page.events.at(-1)?.id ?? page.forgottenId;
+      if (cursor !== undefined) this.#store.setTurn(tx, { ...turn, cursor });
+      if (page.forgottenId !== undefined) return "gap";
+      return page.events.length === PAGE_ROWS_MAX ? "more" : "all";
+    });
+    return followed ?? "lost";
+  }
+
+  /** Compares all breaches with the lists of jobs. */
+  async compareAll(): Promise<void> {
+    for (const kind of BREACH_KINDS) await this.#compare(kind);
+  }
+
+  /** The same for lags only. */
+  compareLags(): Promise<void> {
+    return this.#compare("lag");
+  }
+
+  /** The alert that has waited longest; undefined when there is none. */
+  async next(): Promise<WaitingAlert | undefined> {
+    const [first] = await this.#parts.kv.read((tx) => this.#store.waiting(tx, 1));
+    return first;
+  }
+
+  /** It was sent, or is given up. */
+  async remove(alert: WaitingAlert): Promise<void> {
+    await this.#transact(async (tx) => this.#store.remove(tx, alert));
+  }
+
+  async #note(tx: Transaction, { jobId, changes, timeMs }: LoggedEvent): Promise<void> {
+    for (const change of changes) {
+      for (const [kind, begun, over] of BREACH_CHANGES) {
+        if (change === begun) await this.#open(tx, kind, jobId, timeMs);
+        if (change === over) await this.#resolve(tx, kind, jobId, timeMs);
+      }
+      if (change === "removed") {
+        for (const kind of BREACH_KINDS) await this.#resolve(tx, kind, jobId, timeMs);
+      }
+      if (change === "completed" || change === "failed") {
+        this.#append(tx, { kind: "finished", status: change, jobId, timeMs });
+      }
+    }
+  }
+
+  async #open(tx: Transaction, kind: BreachKind, jobId: string, sinceMs: number): Promise<void> {
+    if (!this.#parts.settings.kinds.includes(kind)) return;
+    const [known] = await this.#store.breaches(tx, kind, [jobId]);
+    if (known !== undefined) return;
+    const id = this.#append(tx, { kind, status: "firing", jobId, timeMs: sinceMs });
+    if (id !== undefined) this.#store.setBreach(tx, kind, jobId, { id, sinceMs });
+  }
+
+  async #resolve(tx: Transaction, kind: BreachKind, jobId: string, timeMs: number): Promise<void> {
+    const [known] = await this.#store.breaches(tx, kind, [jobId]);
+    if (known === undefined) return;
+    this.#store.clearBreach(tx, kind, jobId);
+    this.#append(tx, { kind, status: "resolved", breachId: known.id, jobId, timeMs });
+  }
+
+  /** The id of the alert; undefined when its kind is not told. */
+  #append(
+    tx: Transaction,
+    alert: Omit<Alert, "id" | "breachId"> & Partial<Pick<Alert, "breachId">>,
+  ): string | undefined {
+    if (!this.#parts.settings.kinds.includes(alert.kind)) return undefined;
+    const id = randomHex(this.#parts.runtime.random);
+    this.#store.append(tx, { breachId: id, ...alert, id });
+    return id;
+  }
+
+  async #compare(kind: BreachKind): Promise<void> {
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    const { kinds } = this.#parts.settings;
+    if (kinds.includes(kind)) await this.#openListed(kind, nowMs);
+    await this.#resolveOthers(kind, nowMs);
+  }
+
+  async #openListed(kind: BreachKind, nowMs: number): Promise<void> {
+    let { begin, end } = this.#listOf(kind, nowMs);
+    for (let isLast = false; !isLast; ) {
+      const count = await this.#inTurn(async (tx) => {
+        const { entries } = await tx.snapshot.getRangePage(
+          { begin, end },
+          { limit: PAGE_ROWS_MAX },
+        );
+        for (const { key } of entries) {
+          await this.#open(tx, kind, this.#keys.statusOf(key).jobId, nowMs);
+        }
+        return { rows: entries.length, last: entries.at(-1)?.key };
+      });
+      isLast = count === undefined || count.rows < PAGE_ROWS_MAX;
+      if (count?.last !== undefined) begin = keyAfter(count.last);
+    }
+  }
+
+  async #resolveOthers(kind: BreachKind, nowMs: number): Promise<void> {
+    let afterId: string | undefined;
+    do {
+      afterId = await this.#inTurn(async (tx) => {
+        const ids = await this.#store.breachedJobs(tx, kind, afterId, PAGE_ROWS_MAX);
+        for (const id of ids) {
+          if (!(await this.#isBreach(tx, kind, id, nowMs)))
+            await this.#resolve(tx, kind, id, nowMs);
+        }
+        return ids.length === PAGE_ROWS_MAX ? ids.at(-1) : undefined;
+      });
+    } while (afterId !== undefined);
+  }
+
+  async #isBreach(
+    tx: ReadTransaction,
+    kind: BreachKind,
+    jobId: string,
+    nowMs: number,
+  ): Promise<boolean> {
+    const value = await tx.snapshot.get(this.#keys.jobStatus(jobId));
+    if (value === undefined) return false;
+    const status = decodeStatus(value);
+    return kind === "lag" ? this.#isLag(status, nowMs) : hasFlag(status, kind);
+  }
+
+  #isLag({ behindSinceMs }: JobStatus, nowMs: number): boolean {
+    const shortestMs = this.#parts.settings.lagSec * 1000 * RESOLVED_LAG_RATIO;
+    return behindSinceMs !== undefined && nowMs - behindSinceMs >= shortestMs;
+  }
+
+  #listOf(kind: BreachKind, nowMs: number): KeyRange {
+    if (kind === "failing") return this.#keys.statusRows("since");
+    if (kind !== "lag") return this.#keys.statusRows("flag", kind);
+    const sinceMs = nowMs - this.#parts.settings.lagSec * 1000;
+    const { begin } = this.#keys.statusRows("behind", behindValue(sinceMs));
+    return { begin, end: this.#keys.statusRows("behind").end };
+  }
+
+  /** Undefined, and nothing is written, when it is not our turn any more. */
+  #inTurn<T>(body: (tx: Transaction) => Promise<T>): Promise<T | undefined> {
+    return this.#transact(async (tx) => {
+      const { holder } = await this.#store.turn(tx);
+      return holder === this.#self ? body(tx) : undefined;
+    });
+  }
+
+  #transact<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#parts.kv.transact(body, { whenUnknown: "retry" });
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * Sends alerts to the receiver that `[alerts] url` names: one node for all of them, in the order of the alerts, and again with growing
+ * pauses until the receiver takes them. A receiver may be told twice: when its answer is lost, or the node dies before it has noted it.
+ */
+import { type JobsParts, jobRows } from "../../api/index.ts";
+import type { Runtime } from "../../base/index.ts";
+import type { AlertWatch, WaitingAlert } from "../../replicator/index.ts";
+import type { AlertSettings } from "../settings/alert-settings.ts";
+import type { Service } from "../supervise.ts";
+import { messageOf, post, type WebhookParts } from "./webhook.ts";
+
+/** How often it is looked whose turn it is, and what has happened. */
+const TICK_MS = 1000;
+/** How often lags are compared with the bound: nothing announces that one grows. */
+const LAGS_MS = 5000;
+/** A turn outlasts a request by this. */
+const TURN_MS_MORE = 10_000;
+const PAUSE_MS_FIRST = 1000;
+const PAUSE_MS_MAX = 5 * 60_000;
+/** What could not be sent for so long is given up. */
+const AGE_MS_MAX = 24 * 3_600_000;
+
+export interface AlertSenderParts extends Omit<WebhookParts, "clock"> {
+  readonly runtime: Runtime;
+  readonly watch: AlertWatch;
+  /** Read at each use. */
+  readonly settings: AlertSettings;
+  readonly jobs: JobsParts;
+}
+
+export class AlertSender implements Service {
+  readonly name = "server.alert-sender";
+  readonly #parts: AlertSenderParts;
+  /** Of the alert that waits longest, one after the other. */
+  #failureCount = 0;
+  /** On the monotonic clock. */
+  #nextTryMs = 0;
+  #nextLagsMs = 0;
+  /** For which settings all breaches were compared; undefined: they have to be. */
+  #compared: string | undefined;
+
+  constructor(parts: AlertSenderParts) {
+    this.#parts = parts;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { runtime, watch } = this.#parts;
+    try {
+      while (!signal.aborted) {
+        if (await this.#isOurTurn()) {
+          await this.#follow();
+          await this.#sendAll(signal);
+        }
+        await runtime.clock.sleep(TICK_MS, signal).catch(() => {});
+      }
+    } finally {
+      if (signal.aborted) await watch.leaveTurn().catch(() => {});
+    }
+  }
+
+  async #isOurTurn(): Promise<boolean> {
+    const { watch, settings, runtime } = this.#parts;
+    if (settings.url === undefined) return false;
+    const turn = await watch.takeTurn(settings.timeoutSec * 1000 + TURN_MS_MORE);
+    if (turn === "taken") {
+      this.#compared = undefined;
+      runtime.trace.event("alerts.turn-taken", {});
+    }
+    return turn !== "others";
+  }
+
+  async #follow(): Promise<void> {
+    const { watch, settings, runtime } = this.#parts;
+    for (;;) {
+      const followed = await watch.follow();
+      if (followed === "gap") this.#compared = undefined;
+      else if (followed !== "more") break;
+    }
+    const compared = JSON.stringify([settings.kinds, settings.lagSec]);
+    const nowMs = runtime.clock.monotonicMs();
+    if (this.#compared !== compared) await watch.compareAll();
+    else if (nowMs >= this.#nextLagsMs) await watch.compareLags();
+    else return;
+    this.#compared = compared;
+    this.#nextLagsMs = nowMs + LAGS_MS;
+  }
+
+  /** Until none waits, one was not taken, or it is the turn of another. */
+  async #sendAll(signal: AbortSignal): Promise<void> {
+    const { watch, runtime } = this.#parts;
+    while (!signal.aborted && runtime.clock.monotonicMs() >= this.#nextTryMs) {
+      const waiting = await watch.next();
+      if (waiting === undefined || !(await this.#isOurTurn())) return;
+      await this.#send(waiting, signal);
+    }
+  }
+
+  async #send(waiting: WaitingAlert, signal: AbortSignal): Promise<void> {
+    const { settings, runtime, watch } = this.#parts;
+    const { url, secret, timeoutSec } = settings;
+    const { alert } = waiting;
+    const { id: alertId, kind, status, jobId, timeMs } = alert;
+    if (url === undefined) return;
+    const { clock, trace } = runtime;
+    if (clock.nowMs() - timeMs > AGE_MS_MAX) {
+      await watch.remove(waiting);
+      trace.event("alerts.dropped", { alertId, kind, jobId });
+      return;
+    }
+    const receiver = { url, secret, timeoutMs: timeoutSec * 1000 };
+    const body = messageOf(alert, await this.#jobRow(jobId), clock.nowMs());
+    const error = await post({ ...this.#parts, clock }, receiver, { id: alertId, body }, signal);
+    if (error === undefined) {
+      await watch.remove(waiting);
+      this.#failureCount = 0;
+      trace.event("alerts.sent", { alertId, kind, status, jobId });
+      return;
+    }
+    const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** this.#failureCount, PAUSE_MS_MAX);
+    this.#failureCount++;
+    this.#nextTryMs = clock.monotonicMs() + pauseMs;
+    trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
+  }
+
+  /** As the list of jobs has it, without secrets. */
+  async #jobRow(jobId: string): Promise<unknown> {
+    const { jobs } = this.#parts;
+    const found = (await jobs.replicator.lists.byId([jobId])).get(jobId);
+    const [row] = found === undefined ? [] : await jobRows(jobs, [found.entry]);
+    return row ?? null;
+  }
+}

@@ -1,0 +1,86 @@
+/** `examples/`: rules and a page for operators name metrics that a node has. */
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+
+const read = (name: string): string =>
+  readFileSync(new URL(`../../examples/${name}`, import.meta.url), "utf8");
+
+/** What Prometheus itself adds to each scrape. */
+const PROMETHEUS_OWN = ["up"];
+
+let server: RunningServer;
+/** Names of metrics, with the names of their labels. */
+const metrics = new Map<string, Set<string>>();
+
+beforeAll(async () => {
+  server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
+  const text = await (await fetch(`${server.url}/_node/_local/_prometheus`)).text();
+  for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm)) metrics.set(String(name), new Set());
+  for (const name of PROMETHEUS_OWN) metrics.set(name, new Set());
+});
+afterAll(() => server.stop());
+
+/** Names in an expression that are neither functions nor labels, and stand for no duration. */
+function metricsOf(expression: string): string[] {
+  const bare = expression
+    .replace(/"[^"]*"/g, "")
+    .replace(/\{[^}]*\}/g, "")
+    .replace(/\[[^\]]*\]/g, "")
+    .replace(/\b(by|without|on|ignoring)\s*\([^)]*\)/g, "");
+  return [...bare.matchAll(/[a-zA-Z_:][\w:]*/g)]
+    .filter(({ 0: name, index }) => !/^\s*\(/.test(bare.slice(index + name.length)))
+    .map(([name]) => name)
+    .filter((name) => !AGGREGATIONS.has(name));
+}
+
+/** Those that may have `by (…)` between their name and the parenthesis stand alone when that is cut out. */
+const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
+
+const unknownOf = (expressions: readonly string[]): string[] =>
+  expressions.flatMap(metricsOf).filter((name) => !metrics.has(name));
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly summary: string };
+}
+
+interface Panel {
+  readonly id: number;
+  readonly title: string;
+  readonly targets: readonly { readonly expr: string }[];
+}
+
+test("the rules of examples/alerts.yml watch metrics that there are", () => {
+  const { groups } = parse(read("alerts.yml")) as { readonly groups: { rules: Rule[] }[] };
+  const rules = groups.flatMap((group) => group.rules);
+  expect(rules.length).toBeGreaterThan(6);
+  expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  for (const { annotations } of rules) expect(annotations.summary).toMatch(/\w/);
+  expect(unknownOf(rules.map(({ expr }) => expr))).toEqual([]);
+  expect(rules.flatMap(({ expr }) => metricsOf(expr))).toContain("tandem_jobs_stalled");
+});
+
+test("the page of examples/grafana.json shows metrics that there are, from the source that is asked for", () => {
+  const page = JSON.parse(read("grafana.json"));
+  const panels: readonly Panel[] = page.panels;
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  const expressions = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+  expect(expressions.length).toBeGreaterThan(panels.length);
+  expect(unknownOf(expressions)).toEqual([]);
+  const [{ name }] = page.__inputs;
+  const sources = new Set(
+    [...read("grafana.json").matchAll(/"uid": "(\$.*)"/g)].map(([, uid]) => uid),
+  );
+  expect([...sources]).toEqual([`\${${name}}`]);
+});
+
+test("a metric that does not exist is noticed", () => {
+  const expressions = [
+    'max by (a) (tandem_jobs_stalled{b="c"}) > 0',
+    "sum(rate(nothing_total[5m]))",
+  ];
+  expect(unknownOf(expressions)).toEqual(["nothing_total"]);
+});
