@@ -135,6 +135,7 @@ test("settings are checked, and the secret is not shown", async () => {
   for (const [key, text] of [
     ["url", "ftp://host/"],
     ["url", "http://jan:hunter2@host/"],
+    ["url", "http://hunter2@host/"],
     ["events", "failing, nonsense"],
     ["timeout_sec", "0"],
     ["lag_sec", "soon"],

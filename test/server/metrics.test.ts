@@ -138,7 +138,7 @@ test("gauges agree with the lists: states, flags, and failures by class and host
     ask("PUT", `/_replicator/${id}`, { source, target: "copy", create_target: true });
   for (let n = 0; n < 3; n++) await document(`lost${n}`, `nowhere${n}`);
   await document("gone", "http://127.0.0.1:9/db");
-  await document("proto", "http://__proto__.invalid/db");
+  await document("proto", "http://__proto__/db");
   await onceFailing(5);
   await ask("POST", "/_tandem/jobs/_replicator%2Flost0/_pause");
   expect(await samples("tandem_jobs_failing_by_cause")).toEqual(
@@ -158,6 +158,9 @@ test("gauges agree with the lists: states, flags, and failures by class and host
   expect(await sample("tandem_store_disk_full")).toBe(0);
   const tree = await ask("GET", "/_node/_local/_stats/tandem/jobs/failing_by_cause/not_found");
   expect(tree.none).toMatchObject({ value: 3, type: "gauge" });
+  const causes = await ask("GET", "/_node/_local/_stats/tandem/jobs/failing_by_cause");
+  const hosts = Object.values(causes as object).flatMap((of) => Object.keys(of));
+  expect(hosts).toContain("__proto__");
 
   await ask("POST", "/_tandem/jobs/_replicator%2Flost1/_cancel");
   await ask("POST", "/_tandem/jobs/_replicator%2Flost2/_cancel");
