@@ -148,6 +148,19 @@ test("stalls and ends of jobs are told, and a removed job has no breaches", asyn
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
+test("documents that are left behind are told, and that they have arrived", async () => {
+  const watch = await begun();
+  const id = await addJob("a");
+  const { kv, node } = world;
+  const entry = (await node.replicator.lists.byId([id])).get(id)?.entry;
+  const baseId = String(entry?.data.replicationId).replace(/\+.*$/, "");
+  for (const isLeft of [true, true, false]) {
+    await kv.transact((tx) => node.index.leftBehind(tx, baseId, isLeft));
+    await followAll(watch);
+  }
+  expect(await whats(watch)).toEqual(["left_behind firing", "left_behind resolved"]);
+});
+
 test("a lag is told when it is long, and is over when it is half as long", async () => {
   const watch = await begun();
   const id = await addJob("a");
