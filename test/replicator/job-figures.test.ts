@@ -66,7 +66,7 @@ test("a job that fails is counted at the host of its last failure, and nowhere w
     return (await node.kv.read((tx) => tx.getRangePage(range))).entries.length;
   };
   expect(await counters()).toBe(3);
-  await node.replicator.figures.forgetHosts();
+  await node.replicator.figures.forgetCauses();
   expect(await counters()).toBe(1);
   expect(await failing()).toHaveLength(1);
 });

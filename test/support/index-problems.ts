@@ -13,9 +13,7 @@ export async function indexProblems(
   jobs: Jobs,
   failureLists: FailureLists,
 ): Promise<string[]> {
-  const all = await expectedRows(tx, jobs, failureLists);
-  const isFailing = (row: string): boolean => row.startsWith('[18,"failing",');
-  const expected = all.filter((row) => !isFailing(row));
+  const expected = await expectedRows(tx, jobs, failureLists);
   const rows = (await readAll(tx, SUBSPACES.replicator.range([18]))).map(([key]) => key);
   const counts = new Map<string, number>();
   for (const row of expected) {
@@ -23,12 +21,6 @@ export async function indexProblems(
     if (/^(since|tries|active|ended|cause-since .*)$/.test(list)) continue;
     const counted = list === "behind" ? null : value;
     const name = JSON.stringify([19, list, counted, list === "outcome" ? databaseOf(id) : null]);
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
-  // There are no rows beside these counters.
-  for (const row of all.filter(isFailing)) {
-    const [, , [failureClass, host]] = JSON.parse(row) as [number, string, [string, string | null]];
-    const name = JSON.stringify([19, "failing", failureClass, host]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   const page = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 10_000 });
@@ -65,7 +57,6 @@ async function expectedRows(
     const { state, failing, stallCount, replicationId, userName, replication } = data;
     const hasEnded = state === "completed" || state === "failed";
     if (state !== "pending") add("outcome", state);
-    if (failing !== undefined) add("failing", [failing.class, failing.host ?? null]);
     if (!hasEnded) add("active", replicationId ?? job.id);
     if (hasEnded && databaseOf(job.id) === null) add("ended", data.lastUpdatedMs);
     if (failing !== undefined) {

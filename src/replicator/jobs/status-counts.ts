@@ -114,7 +114,8 @@ export class StatusCounts {
       const cause = parseCauseKey(text);
       if (cause === undefined) continue;
       const { class: failureClass, host = null } = cause;
-      const name = JSON.stringify([failureClass, host]);
+      // In this order, those without a host come first.
+      const name = `${failureClass}\n${host ?? ""}`;
       const jobCount = (found.get(name)?.jobCount ?? 0) + count;
       found.set(name, { class: failureClass, host, jobCount });
     }
