@@ -41,3 +41,12 @@ test("a date without the server's own clock is read by ours", async () => {
   const reply = { status: 429, headers: { "retry-after": "Thu, 01 Jan 1970 00:16:49 GMT" } };
   expect(await pauseAfter(reply)).toBe(9000);
 });
+
+test("a server that answers nothing but 429 is not asked for longer than a failing one", async () => {
+  const clock = openClock();
+  const server = openServer(() => ({ status: 429, headers: { "retry-after": "7" } }));
+  const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
+  expect((await fetch(get("http://host/db/"))).status).toBe(429);
+  // The first answer, and those until a minute has gone by.
+  expect(clock.slept).toHaveLength(9);
+});

@@ -1,6 +1,6 @@
 /**
  * Repeats requests without an answer, or with an answer that says "later" (408, 5xx), with doubling pauses. A 429 leads
- * to a wait and does not count as a failure. A `Retry-After` of the server (RFC 9110) is obeyed.
+ * to a wait and does not count as a failure, but it is not waited for ever. A `Retry-After` of the server (RFC 9110) is obeyed.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { Fetch, FetchResponse } from "./fetch.ts";
@@ -47,7 +47,8 @@ export function withRetry(
       const nowMs = clock.monotonicMs();
       firstFailureMs ??= nowMs;
       if (attempt.kind === "too-many-requests") {
-        if (++waitedCount > TOO_MANY_REQUESTS_MAX) return attempt.response;
+        const isTooLong = nowMs - firstFailureMs > options.failingMsMax;
+        if (++waitedCount > TOO_MANY_REQUESTS_MAX || isTooLong) return attempt.response;
         attempt.response.discard();
         const pauseMs = Math.max(PAUSE_MS_MIN, attempt.askedPauseMs ?? TOO_MANY_PAUSE_MS);
         options.onPause?.(pauseMs);

@@ -114,8 +114,9 @@ export class BatchCopier {
       case "hold":
         return this.#hold(failures, signal);
       case "crash": {
-        const { id, revision, error, reason } = first;
-        throw new EndpointError("document_failed", `${revision} of ${id}: ${error}: ${reason}`);
+        const { id, revision, phase, error, reason } = first;
+        const sentence = `${revision} of ${id}: ${error}: ${reason}`;
+        throw new EndpointError("document_failed", sentence, { documentPhase: phase });
       }
       default:
         failurePolicy satisfies never;

@@ -206,16 +206,22 @@ export class EndpointError extends OperationalError {
   readonly reason: string;
   /** What the server answered, if that is why. */
   readonly answer: ServerAnswer | undefined;
+  /** What was tried with a document, if one is why: a source is to blame for what cannot be read, a target for the rest. */
+  readonly documentPhase: "read" | "write" | undefined;
 
   constructor(
     error: string,
     reason: string,
-    options: ErrorOptions & { readonly answer?: ServerAnswer } = {},
+    options: ErrorOptions & {
+      readonly answer?: ServerAnswer;
+      readonly documentPhase?: "read" | "write";
+    } = {},
   ) {
     super("REPLICATOR_ENDPOINT_FAILED", "An endpoint failed", { error, reason }, options);
     this.error = error;
     this.reason = reason;
     this.answer = options.answer;
+    this.documentPhase = options.documentPhase;
   }
 }
 

@@ -15,16 +15,19 @@ import type {
   WriteFailure,
   WriteResult,
 } from "../endpoints/endpoint.ts";
+import { EndpointError } from "../endpoints/endpoint.ts";
 import { type FailurePhase, type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
 export class FailurePlaces {
   readonly #places = new WeakMap<object, FailurePlace>();
+  readonly #hosts = new Map<FailurePlace["side"], string | undefined>();
 
   /** The same endpoint, whose failures are remembered. */
   watch(endpoint: Endpoint, side: "source" | "target", address: EndpointAddress): Endpoint {
     const host = address.kind === "http" ? validEndpointUrl(address)?.host : undefined;
+    this.#hosts.set(side, host);
     return new WatchedEndpoint(endpoint, (error, phase) =>
       this.#note(error, { phase, side, host }),
     );
@@ -33,10 +36,19 @@ export class FailurePlaces {
   /** Where the error came from, or the one that caused it. */
   of(error: unknown): FailurePlace {
     for (let current = error; current instanceof Error; current = current.cause) {
+      // It also ends what is asked of others, which then throw it.
+      if (current instanceof EndpointError && current.documentPhase !== undefined) {
+        return this.#placeOfDocument(current.documentPhase);
+      }
       const place = this.#places.get(current);
       if (place !== undefined) return place;
     }
     return NO_PLACE;
+  }
+
+  #placeOfDocument(phase: "read" | "write"): FailurePlace {
+    const side = phase === "read" ? "source" : "target";
+    return { phase, side, host: this.#hosts.get(side) };
   }
 
   /** The innermost call counts: what the target refuses passes through the source's streams. */

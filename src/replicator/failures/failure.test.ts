@@ -58,4 +58,7 @@ test("a failure has the place of the call that failed first, also as the cause o
   expect(places.of(refused)).toEqual(place);
   expect(places.of(new Error("further out", { cause: refused }))).toEqual(place);
   expect(places.of(new Error("elsewhere"))).toEqual(NO_PLACE);
+  const document = new EndpointError("document_failed", "", { documentPhase: "read" });
+  const read = { phase: "read", side: "source", host: "a.example:5984" };
+  expect(places.of(document)).toEqual(read);
 });
