@@ -3,9 +3,9 @@
  * The threads and processes that it starts are files beside it, under the names by which `builtFile` looks for them. Packages stay
  * what is installed.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
+import { writeFolder } from "./write-folder.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PROGRAM = `${ROOT}dist/program`;
@@ -29,12 +29,7 @@ const bundle = await rolldown({
 const { output } = await bundle.generate({ dir: PROGRAM, format: "esm", sourcemap: true });
 await bundle.close();
 
-// What is the same stays as it is: processes of another run may be reading it.
-mkdirSync(PROGRAM, { recursive: true });
-for (const file of output) {
-  const path = `${PROGRAM}/${file.fileName}`;
-  const text = file.type === "chunk" ? file.code : file.source;
-  if (!existsSync(path) || readFileSync(path, "utf8") !== text) writeFileSync(path, text);
-}
-const names = new Set(output.map(({ fileName }) => fileName));
-for (const name of readdirSync(PROGRAM)) if (!names.has(name)) rmSync(`${PROGRAM}/${name}`);
+writeFolder(
+  PROGRAM,
+  output.map((file) => [file.fileName, file.type === "chunk" ? file.code : file.source]),
+);

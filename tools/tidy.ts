@@ -30,6 +30,8 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "api",
     "host",
   ],
+  // Runs in browsers, and knows the API alone.
+  dashboard: [],
   cli: ["base", "kv", "databases", "protocol", "http-client", "replicator", "host", "server"],
 };
 
@@ -37,7 +39,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
 const REPLICATION_RESOURCES = "api/replication/";
 
 /** Layers that may name the machine. */
-const OUTER = new Set(["host", "server", "cli"]);
+const OUTER = new Set(["host", "server", "cli", "dashboard"]);
 
 const CORE_BANS: readonly (readonly [RegExp, string])[] = [
   [/\bDate\.now\b/, "Date.now: take a Clock"],
@@ -54,7 +56,7 @@ const BANS: readonly (readonly [RegExp, string])[] = [
   [/\bexport \*/, "a nameless re-export"],
 ];
 
-const TEST_FILE = /\.(test|fuzz|fixture)\.ts$/;
+const TEST_FILE = /\.(test|fuzz|fixture)\.tsx?$/;
 
 /** What is wrong with one file under `src/`: `path:line: what`. `path` is relative to `src/`. */
 export function checkSource(path: string, text: string): string[] {
@@ -95,7 +97,7 @@ export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
 /** Checks every source below `folder`. */
 export function checkSources(folder: string): string[] {
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(
-    (file) => file.endsWith(".ts") && !file.endsWith(".d.ts"),
+    (file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts"),
   );
   const sources = new Map(
     files.map((file) => {

@@ -76,6 +76,8 @@ export interface ApiParts extends DatabaseParts, ServerInfoParts {
   readonly cors: CorsOf;
   /** The files below `/_utils/`; undefined: none. */
   readonly utilities?: StaticFiles | undefined;
+  /** The files below `/_dashboard/`; undefined: none. */
+  readonly dashboard?: StaticFiles | undefined;
   /** Further resources; they count before those with the same path and method. */
   readonly routes: readonly Route[];
 }

@@ -4,6 +4,7 @@
 import { errorCode, type Runtime, randomHex, Turns } from "../base/index.ts";
 import { ProtocolError } from "../protocol/index.ts";
 import { authorize } from "./access/authorization.ts";
+import { refuseForeignPages } from "./access/foreign-pages.ts";
 import type { ApiParts } from "./api-parts.ts";
 import { changesRoutes } from "./changes/changes.ts";
 import { databaseUpdatesRoutes } from "./changes/database-updates.ts";
@@ -29,6 +30,7 @@ import type { Headers } from "./http/responses.ts";
 import { type Match, type Route, Router, splitPath } from "./http/router.ts";
 import { allDocumentsRoutes } from "./queries/all-documents.ts";
 import { findRoutes } from "./queries/find.ts";
+import { dashboardRoutes } from "./server/dashboard.ts";
 import { serverInfoRoutes } from "./server/server-info.ts";
 import { utilityRoutes } from "./server/utilities.ts";
 
@@ -86,6 +88,7 @@ export function apiRoutes(parts: ApiParts): readonly Route[] {
     ...findRoutes(parts),
     ...databaseUpdatesRoutes(parts),
     ...utilityRoutes(parts.utilities),
+    ...dashboardRoutes(parts.dashboard),
     ...parts.routes,
   ];
 }
@@ -120,6 +123,7 @@ async function dispatch(
   const segments = splitPath(request.path);
   // Who has no business here does not even learn what there is.
   const user = await parts.authenticate(request);
+  refuseForeignPages(parts.cors, request, user);
   const match = router.match(request.method, segments);
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);

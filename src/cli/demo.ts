@@ -34,6 +34,7 @@ try {
   await replicatePersistent(countryCount);
   const same = [await compare("films"), await compare("countries")];
   process.stdout.write(`\nthe queue's jobs: ${url}/_scheduler/docs\n`);
+  process.stdout.write(`the dashboard: ${url}/_dashboard/\n`);
   process.exitCode = same.every((isSame) => isSame) ? 0 : 1;
   if (process.stdout.isTTY) await interrupted();
 } finally {

@@ -56,6 +56,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
         );
       }
       process.stdout.write(`listening on ${server.url}\n`);
+      process.stdout.write(`dashboard at ${server.url}/_dashboard/\n`);
       if (server.tlsUrl !== undefined) process.stdout.write(`listening on ${server.tlsUrl}\n`);
     }
     // Its jobs and its clients are taken over by other nodes, or by this one when it has been started again.

@@ -5,6 +5,7 @@
  * jobs; running jobs write a last checkpoint and go back to the queue; then the store closes.
  */
 import { setMaxListeners } from "node:events";
+import { fileURLToPath } from "node:url";
 import { createApi } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
@@ -54,6 +55,13 @@ import { hashPasswords } from "./users/user-passwords.ts";
 import { usersHook } from "./users/users-hook.ts";
 import { VERSION } from "./version.ts";
 
+/** The built dashboard, two folders up from `src/server` and one from `dist/server` and `dist/program`. */
+const DASHBOARD_DIRECTORY = fileURLToPath(
+  new URL(
+    import.meta.url.endsWith(".ts") ? "../../dist/dashboard" : "../dashboard",
+    import.meta.url,
+  ),
+);
 /** Databases that are always there, as CouchDB's set-up makes them. */
 const SYSTEM_DATABASES = ["_replicator", "_users"];
 /** CouchDB's API version that we answer with. */
@@ -264,6 +272,7 @@ function serveApi(node: AssembledNode): Promise<Listening> {
     settings: apiSettings(configuration),
     cors: corsSettings(configuration),
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
+    dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
     routes: ownRoutes(node),
   });

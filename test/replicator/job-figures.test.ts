@@ -62,7 +62,7 @@ test("a job that fails is counted at the host of its last failure, and nowhere w
   expect(await failing()).toEqual([{ class: "unreachable", host: null, jobCount: 1 }]);
 
   const counters = async () => {
-    const range = SUBSPACES.replicator.range([19, "failing"]);
+    const range = SUBSPACES.replicator.range([19, "cause"]);
     return (await node.kv.read((tx) => tx.getRangePage(range))).entries.length;
   };
   expect(await counters()).toBe(3);

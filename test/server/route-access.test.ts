@@ -112,6 +112,8 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_session",
       "POST /_session",
       "DELETE /_session",
+      "GET /_dashboard",
+      "GET /_dashboard/{file...}",
       "GET /_utils",
       "GET /_utils/{file...}",
       "GET /favicon.ico",

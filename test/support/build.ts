@@ -16,7 +16,7 @@ export default function setup(project: TestProject): void {
 }
 
 function build(): void {
-  for (const step of [[COMPILER, "-b"], ["tools/bundle.mjs"]]) {
+  for (const step of [[COMPILER, "-b"], ["tools/bundle.mjs"], ["tools/dashboard.mjs"]]) {
     const { status } = spawnSync(process.execPath, step, { cwd: ROOT, stdio: "inherit" });
     if (status !== 0) throw new Error("The sources do not compile: tests would run an old build");
   }

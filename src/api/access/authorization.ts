@@ -92,6 +92,7 @@ function demandOfServer(
     case "_all_dbs":
     case "_dbs_info":
       return adminOnlyAllDatabases ? "server-admin" : "anybody";
+    case "_dashboard":
     case "_utils":
       return isRead(method) ? "anybody" : "server-admin";
     case "_replicate":

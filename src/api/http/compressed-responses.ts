@@ -42,11 +42,16 @@ export async function compressed(
 }
 
 /** `Accept-Encoding` */
-export function acceptsGzip(header = ""): boolean {
+export function acceptsGzip(header?: string): boolean {
+  return acceptsEncoding(header, "gzip") || acceptsEncoding(header, "x-gzip");
+}
+
+/** Whether an `Accept-Encoding` lets an answer be encoded so. */
+export function acceptsEncoding(header = "", encoding: string): boolean {
   return header.split(",").some((entry) => {
     const [coding = "", ...parameters] = entry.split(";").map((text) => text.trim().toLowerCase());
     const isRefused = parameters.some((text) => /^q=0(\.0*)?$/.test(text));
-    return (coding === "gzip" || coding === "x-gzip" || coding === "*") && !isRefused;
+    return (coding === encoding || coding === "*") && !isRefused;
   });
 }
 

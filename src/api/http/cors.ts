@@ -104,6 +104,11 @@ export function corsHeaders(corsOf: CorsOf, request: ApiRequest, headers: Header
   };
 }
 
+/** Whether the request comes from a page that may read the answer. */
+export function acceptsOrigin(corsOf: CorsOf, request: ApiRequest): boolean {
+  return acceptedOrigin(corsOf, request) !== undefined;
+}
+
 function acceptedOrigin(
   corsOf: CorsOf,
   { headers }: ApiRequest,

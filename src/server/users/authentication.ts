@@ -89,7 +89,10 @@ export class Authentication {
   #unknown({ method, path }: ApiRequest): User {
     const { requireValidUser, requireValidUserExceptForUp } = this.#parts.settings;
     const isLogin = method === "POST" && path === "/_session";
-    const isFree = isLogin || (path === "/_up" && requireValidUserExceptForUp);
+    // The page where one logs in holds nothing but itself.
+    const isDashboard = /^\/_dashboard(\/|$)/.test(path);
+    const isUp = path === "/_up" && requireValidUserExceptForUp;
+    const isFree = isLogin || isDashboard || isUp;
     if ((requireValidUser || requireValidUserExceptForUp) && !isFree) {
       throw new ProtocolError(401, "unauthorized", "Authentication required.");
     }

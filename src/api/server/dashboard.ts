@@ -1,0 +1,94 @@
+/** `/_dashboard/`: the dashboard, a browser program of ours. Its build gives it compressed, beside the plain files. */
+
+import { serverUrl } from "../access/database-access.ts";
+import type { Call } from "../http/call.ts";
+import { acceptsEncoding } from "../http/compressed-responses.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { type Headers, notModified } from "../http/responses.ts";
+import { defineRoute, type Route, splitPath } from "../http/router.ts";
+import type { StaticFiles } from "../http/static-files.ts";
+
+/** Nothing from elsewhere, nothing inline, and nobody frames it. */
+const CONTENT_SECURITY_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+  "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const HEADERS: Headers = {
+  "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Referrer-Policy": "no-referrer",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+};
+
+/** Names of these have a hash of their content. */
+const HASHED_FOLDER = "assets";
+const HASHED_CACHING = "public, max-age=31536000, immutable";
+const PAGE_CACHING = "no-cache";
+
+/** How a file may be compressed, the smallest first, and what its name then ends in. */
+const ENCODINGS = [
+  ["br", ".br"],
+  ["gzip", ".gz"],
+] as const;
+
+/** `files`: the built dashboard; undefined: none was built. */
+export function dashboardRoutes(files: StaticFiles | undefined): Route[] {
+  return [
+    defineRoute("GET", "/_dashboard", async (call) =>
+      call.request.path.endsWith("/") ? serve(files, call) : redirect(call),
+    ),
+    defineRoute("GET", "/_dashboard/{file...}", (call) => serve(files, call)),
+  ];
+}
+
+/** The addresses in a page are relative to a folder. */
+function redirect(call: Call): ApiResponse {
+  const headers = { ...HEADERS, Location: `${serverUrl(call)}/_dashboard/` };
+  return { status: 301, headers, body: undefined };
+}
+
+async function serve(files: StaticFiles | undefined, { request }: Call): Promise<ApiResponse> {
+  const [, ...asked] = splitPath(request.path);
+  const segments = asked.length === 0 ? ["index.html"] : asked;
+  const file = await files?.open(segments);
+  if (files === undefined || file === undefined) {
+    const body = "Not found.";
+    return { status: 404, headers: { ...HEADERS, "Content-Type": "text/plain" }, body };
+  }
+  const found = {
+    ...HEADERS,
+    "Cache-Control": segments[0] === HASHED_FOLDER ? HASHED_CACHING : PAGE_CACHING,
+    "Last-Modified": file.modifiedAt,
+    Vary: "Accept-Encoding",
+  };
+  if (request.headers.get("if-modified-since") === file.modifiedAt) return notModified(found);
+  const packed = await compressedFile(files, segments, request.headers.get("accept-encoding"));
+  const sent = packed?.file ?? file;
+  return {
+    status: 200,
+    headers: {
+      ...found,
+      "Content-Type": file.type,
+      "Content-Length": String(sent.byteCount),
+      ...(packed === undefined ? {} : { "Content-Encoding": packed.encoding }),
+    },
+    body: sent.read(),
+  };
+}
+
+/** The file as the client may have it compressed; undefined: it has to be sent as it is. */
+async function compressedFile(
+  files: StaticFiles,
+  segments: readonly string[],
+  accepted: string | undefined,
+) {
+  for (const [encoding, ending] of ENCODINGS) {
+    if (!acceptsEncoding(accepted, encoding)) continue;
+    const name = `${segments.at(-1)}${ending}`;
+    const file = await files.open([...segments.slice(0, -1), name]);
+    if (file !== undefined) return { encoding, file };
+  }
+  return undefined;
+}

@@ -1,0 +1,79 @@
+/** `GET /_tandem/events`, over lost connections: a feed goes on behind the last event that it saw. */
+import { addressOf, withQuery } from "./request.ts";
+import type { Job, Query } from "./types.ts";
+
+export type FeedState = "connecting" | "live" | "lost";
+
+export interface JobEvent {
+  /** The replication id. */
+  readonly id: string;
+  readonly changes: readonly string[];
+  /** Whether the filters find the job now. */
+  readonly matches: boolean;
+  /** Null: the job is gone. */
+  readonly job: Job | null;
+}
+
+export interface FeedListener {
+  event(event: JobEvent): void;
+  /** Events are missing: what was read before is out of date. */
+  gap(): void;
+  state(state: FeedState): void;
+}
+
+/** How long after a refusal it is tried again; broken connections the browser mends by itself. */
+const RETRY_MS = 3_000;
+
+export class EventFeed {
+  readonly #query: Query;
+  readonly #listener: FeedListener;
+  #source: EventSource | undefined;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  #lastId: string | undefined;
+  #wasLost = false;
+
+  constructor(query: Query, listener: FeedListener) {
+    this.#query = query;
+    this.#listener = listener;
+  }
+
+  /** Begins now, or goes on where `close` interrupted it. */
+  open(): void {
+    const since = this.#lastId === undefined ? {} : { since: this.#lastId };
+    const source = new EventSource(
+      addressOf(withQuery("_tandem/events", { ...this.#query, ...since })),
+    );
+    this.#source = source;
+    this.#listener.state(this.#wasLost ? "lost" : "connecting");
+    source.addEventListener("position", (message) => {
+      this.#lastId = message.lastEventId;
+      this.#listener.state("live");
+      // Lists and totals that were asked for meanwhile may have failed.
+      if (this.#wasLost) this.#listener.gap();
+      this.#wasLost = false;
+    });
+    source.addEventListener("gap", (message) => {
+      this.#lastId = message.lastEventId;
+      this.#listener.gap();
+    });
+    source.addEventListener("job", (message) => {
+      this.#lastId = message.lastEventId;
+      this.#listener.event(JSON.parse(message.data) as JobEvent);
+    });
+    source.addEventListener("error", () => {
+      this.#wasLost = true;
+      this.#listener.state("lost");
+      if (source.readyState !== EventSource.CLOSED) return;
+      this.#retry = setTimeout(() => {
+        this.close();
+        this.open();
+      }, RETRY_MS);
+    });
+  }
+
+  close(): void {
+    clearTimeout(this.#retry);
+    this.#source?.close();
+    this.#source = undefined;
+  }
+}

@@ -1,0 +1,126 @@
+/** Lists of jobs, single jobs, and commands. */
+import { get, RequestError, request, withQuery } from "./request.ts";
+import type { Job, JobPage, Query } from "./types.ts";
+
+/** The rows that one request brings. */
+export const PAGE_ROWS = 200;
+/** Rows that are looked through to count jobs of which the node does not know the total. */
+const COUNT_PAGE_ROWS = 1_000;
+const COUNT_PAGES_MAX = 20;
+/** Commands for single jobs that are under way at the same time. */
+const COMMANDS_AT_ONCE = 6;
+
+/** Filters that the server refused, so that they are not asked for again and again. */
+const unknownFilters = new Set<string>();
+
+export const COMMANDS = ["retry", "pause", "resume", "reset", "cancel", "retry_failures"] as const;
+export type Command = (typeof COMMANDS)[number];
+
+/** What a command is for: all that a filter finds, or some by name. */
+export type Targets =
+  | { readonly kind: "filter"; readonly query: Query }
+  | { readonly kind: "names"; readonly names: readonly string[] };
+
+export interface CommandResult {
+  readonly matched: number;
+  readonly changed: number;
+  /** Why single jobs refused, by name. */
+  readonly refusals: readonly (readonly [name: string, reason: string])[];
+}
+
+export function readJobs(
+  query: Query,
+  bookmark: string | undefined,
+  signal: AbortSignal,
+): Promise<JobPage> {
+  const page = { ...query, limit: String(PAGE_ROWS), ...(bookmark ? { bookmark } : {}) };
+  return get<JobPage>(withQuery("_tandem/jobs", page), signal);
+}
+
+/** How many jobs a filter finds; undefined: the node does not know the filter. */
+export async function countJobs(query: Query, signal?: AbortSignal): Promise<number | undefined> {
+  const filter = filterPart(query);
+  const key = JSON.stringify(filter);
+  if (unknownFilters.has(key)) return undefined;
+  try {
+    const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "0" }), signal);
+    return page.total_rows ?? (await countByPages(filter, signal)).count;
+  } catch (error) {
+    if (!(error instanceof RequestError) || error.status !== 400) throw error;
+    unknownFilters.add(key);
+    return undefined;
+  }
+}
+
+/** The jobs that a command would touch: how many, whether that is all, and the first of them. */
+export async function previewJobs(
+  query: Query,
+  signal: AbortSignal,
+): Promise<{ readonly count: number; readonly isExact: boolean; readonly first: readonly Job[] }> {
+  const filter = filterPart(query);
+  const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "5" }), signal);
+  if (page.total_rows !== null) {
+    return { count: page.total_rows, isExact: true, first: page.jobs };
+  }
+  return { ...(await countByPages(filter, signal)), first: page.jobs };
+}
+
+async function countByPages(filter: Query, signal: AbortSignal | undefined) {
+  let count = 0;
+  let bookmark: string | null = null;
+  for (let pageCount = 0; pageCount < COUNT_PAGES_MAX; pageCount++) {
+    const asked: Query = {
+      ...filter,
+      limit: String(COUNT_PAGE_ROWS),
+      ...(bookmark === null ? {} : { bookmark }),
+    };
+    const page: JobPage = await get<JobPage>(withQuery("_tandem/jobs", asked), signal);
+    count += page.jobs.length;
+    bookmark = page.bookmark;
+    if (bookmark === null) return { count, isExact: true };
+  }
+  return { count, isExact: false };
+}
+
+/** Of the query of a view, what names jobs; the rest orders them. */
+export function filterPart({ sort: _sort, descending: _descending, ...filter }: Query): Query {
+  return filter;
+}
+
+export function pathOfJob(name: string): string {
+  return `_tandem/jobs/${encodeURIComponent(name)}`;
+}
+
+/** Throws a RequestError for a filter; tells of single jobs which refused. */
+export async function runCommand(command: Command, targets: Targets): Promise<CommandResult> {
+  if (targets.kind === "filter") {
+    const filter = filterPart(targets.query);
+    const named = Object.keys(filter).length === 0 ? { all: "true" } : filter;
+    const { matched, changed } = await request<{ matched: number; changed: number }>(
+      "POST",
+      withQuery(`_tandem/jobs/_${command}`, named),
+    );
+    return { matched, changed, refusals: [] };
+  }
+  const waiting = [...targets.names];
+  const refusals: [string, string][] = [];
+  let changed = 0;
+  const work = async () => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+      try {
+        const answer = await request<{ no_changes?: boolean }>("POST", commandPath(command, name));
+        if (answer.no_changes !== true) changed++;
+      } catch (error) {
+        if (!(error instanceof RequestError)) throw error;
+        refusals.push([name, error.message]);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: COMMANDS_AT_ONCE }, work));
+  return { matched: targets.names.length, changed, refusals };
+}
+
+function commandPath(command: Command, name: string): string {
+  const path = pathOfJob(name);
+  return command === "retry_failures" ? `${path}/failures/_retry` : `${path}/_${command}`;
+}

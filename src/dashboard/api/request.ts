@@ -1,0 +1,55 @@
+/** Requests to the node that the page came from, as JSON. */
+
+/** The node refused, or could not be reached: then `status` is 0. */
+export class RequestError extends Error {
+  override readonly name = "RequestError";
+  readonly status: number;
+  /** CouchDB's word, such as `unauthorized`. */
+  readonly code: string;
+
+  constructor(status: number, code: string, reason: string) {
+    super(reason);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+/** The address of a resource; `path` begins without a slash. The dashboard lies one folder below the API. */
+export function addressOf(path: string): string {
+  return new URL(`../${path}`, document.baseURI).href;
+}
+
+export function withQuery(path: string, query: Readonly<Record<string, string>>): string {
+  const text = new URLSearchParams(query).toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+/** Throws a RequestError. */
+export async function request<Answer>(
+  method: "GET" | "POST" | "PUT" | "DELETE",
+  path: string,
+  { body, signal }: { readonly body?: Body; readonly signal?: AbortSignal } = {},
+): Promise<Answer> {
+  const response = await fetch(addressOf(path), {
+    method,
+    headers: { Accept: "application/json", "Content-Type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    throw new RequestError(0, "unreachable", "The server cannot be reached.");
+  });
+  const answer: unknown = await response.json().catch(() => undefined);
+  if (response.ok) return answer as Answer;
+  const { error = "error", reason = response.statusText } = (answer ?? {}) as {
+    error?: string;
+    reason?: string;
+  };
+  throw new RequestError(response.status, error, reason);
+}
+
+export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+  return request<Answer>("GET", path, signal === undefined ? {} : { signal });
+}

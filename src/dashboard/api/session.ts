@@ -1,0 +1,35 @@
+/** Who uses the dashboard: `_session`. */
+import { get, request } from "./request.ts";
+
+export interface Session {
+  /** Null where the server has no administrators, and everybody is one. */
+  readonly name: string | null;
+  /** Sees jobs and nodes. */
+  readonly reads: boolean;
+  /** May change them. */
+  readonly changes: boolean;
+}
+
+interface SessionAnswer {
+  readonly userCtx: { readonly name: string | null; readonly roles: readonly string[] };
+}
+
+export async function readSession(): Promise<Session> {
+  const { userCtx } = await get<SessionAnswer>("_session");
+  const changes = userCtx.roles.includes("_admin");
+  return {
+    name: userCtx.name,
+    reads: changes || userCtx.roles.includes("_tandem_reader"),
+    changes,
+  };
+}
+
+/** Throws a RequestError 401 for a wrong name or password. */
+export async function logIn(name: string, password: string): Promise<Session> {
+  await request("POST", "_session", { body: { name, password } });
+  return readSession();
+}
+
+export async function logOut(): Promise<void> {
+  await request("DELETE", "_session");
+}

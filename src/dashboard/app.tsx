@@ -1,0 +1,198 @@
+/** The frame around the pages: who looks, where to go, and whether what is shown is live. */
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import type { FeedState } from "./api/event-feed.ts";
+import { logOut, readSession, type Session } from "./api/session.ts";
+import { SurroundingsContext } from "./base/context.ts";
+import type { TimeZone } from "./base/format.ts";
+import { linkTo, useView, type View } from "./base/location.ts";
+import { usePreference } from "./base/preferences.ts";
+import { useLoaded } from "./base/use-loaded.ts";
+import { Foreign, Problem } from "./components/text.tsx";
+import { LoginPage } from "./pages/login.tsx";
+import { StartPage } from "./pages/start.tsx";
+
+const TICK_MS = 1_000;
+const THEMES = ["system", "light", "dark"] as const;
+
+export function App() {
+  const [loggedIn, setLoggedIn] = useState<Session>();
+  const found = useLoaded(readSession, "session");
+  const session = loggedIn ?? found.value;
+  if (session === undefined) {
+    return (
+      <main class="centre">
+        {found.error === undefined ? <p>Loading…</p> : <Problem error={found.error} />}
+        {found.error !== undefined && (
+          <button type="button" onClick={found.reload}>
+            Try again
+          </button>
+        )}
+      </main>
+    );
+  }
+  if (!session.reads) return <LoginPage session={session} onLogin={setLoggedIn} />;
+  const leave = () => void logOut().finally(() => window.location.reload());
+  return <Frame session={session} onLeave={leave} />;
+}
+
+function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) {
+  const view = useView();
+  const nowMs = useNow();
+  const [zone, setZone] = usePreference("time-zone", ["local", "utc"]);
+  const [theme, setTheme] = usePreference("theme", THEMES);
+  const [isPaused, setIsPaused] = useState(false);
+  const [feedState, setFeedState] = useState<FeedState>("connecting");
+  const [message, setMessage] = useState("");
+  const announce = useCallback((text: string) => setMessage(text), []);
+  const timeZone: TimeZone = zone === "utc" ? "UTC" : undefined;
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+  }, [theme]);
+  const surroundings = useMemo(
+    () => ({ session, nowMs, timeZone, isPaused, setFeedState, announce }),
+    [session, nowMs, timeZone, isPaused, announce],
+  );
+  return (
+    <SurroundingsContext.Provider value={surroundings}>
+      <button type="button" class="skip" onClick={skipToMain}>
+        Skip to the content
+      </button>
+      <header class="top">
+        <a class="brand" href="#/">
+          Tandem
+        </a>
+        <Navigation view={view} canChange={session.changes} />
+        <div class="top-end">
+          <LiveState state={feedState} isPaused={isPaused} onPause={setIsPaused} />
+          <label class="inline">
+            <span class="hidden">Time zone</span>
+            <select
+              value={zone}
+              onChange={({ currentTarget }) => setZone(currentTarget.value as "local" | "utc")}
+            >
+              <option value="local">Local time</option>
+              <option value="utc">UTC</option>
+            </select>
+          </label>
+          <label class="inline">
+            <span class="hidden">Colours</span>
+            <select
+              value={theme}
+              onChange={({ currentTarget }) =>
+                setTheme(currentTarget.value as (typeof THEMES)[number])
+              }
+            >
+              <option value="system">System colours</option>
+              <option value="light">Light</option>
+              <option value="dark">Dark</option>
+            </select>
+          </label>
+          {session.name !== null && (
+            <span class="user">
+              <Foreign text={session.name} />
+              {!session.changes && <span class="badge">read-only</span>}
+              <button type="button" class="quiet" onClick={onLeave}>
+                Log out
+              </button>
+            </span>
+          )}
+        </div>
+      </header>
+      {feedState === "lost" && !isPaused && (
+        <p class="banner" role="alert">
+          The connection to the server is lost. What you see is out of date; it is tried again every
+          few seconds.
+        </p>
+      )}
+      <main id="main" tabIndex={-1}>
+        <Page view={view} />
+      </main>
+      <div class="message" role="status">
+        {message !== "" && (
+          <>
+            {message}
+            <button type="button" class="quiet" onClick={() => setMessage("")}>
+              Close
+            </button>
+          </>
+        )}
+      </div>
+    </SurroundingsContext.Provider>
+  );
+}
+
+function Page({ view: { segments } }: { view: View }) {
+  const [first] = segments;
+  if (first === undefined) return <StartPage />;
+  return (
+    <>
+      <h1>Nothing here</h1>
+      <p>
+        <a href="#/">To the start page</a>
+      </p>
+    </>
+  );
+}
+
+function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
+  const pages: readonly (readonly [segment: string | undefined, name: string])[] = [
+    [undefined, "Overview"],
+    ["jobs", "Jobs"],
+    ["nodes", "Nodes"],
+    ...(canChange ? ([["new", "New replication"]] as const) : []),
+  ];
+  return (
+    <nav aria-label="Pages">
+      {pages.map(([segment, name]) => (
+        <a
+          key={name}
+          href={linkTo(segment === undefined ? [] : [segment])}
+          aria-current={view.segments[0] === segment ? "page" : undefined}
+        >
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function LiveState({
+  state,
+  isPaused,
+  onPause,
+}: {
+  state: FeedState;
+  isPaused: boolean;
+  onPause: (isPaused: boolean) => void;
+}) {
+  const word = isPaused
+    ? "Paused"
+    : { live: "Live", connecting: "Connecting", lost: "Lost" }[state];
+  return (
+    <span class={`live live-${isPaused ? "paused" : state}`}>
+      <span>{word}</span>
+      <button
+        type="button"
+        class="quiet"
+        aria-pressed={isPaused}
+        onClick={() => onPause(!isPaused)}
+      >
+        {isPaused ? "Go on" : "Pause view"}
+      </button>
+    </span>
+  );
+}
+
+/** No link: the fragment of the address names the view. */
+function skipToMain(): void {
+  document.getElementById("main")?.focus();
+}
+
+function useNow(): number {
+  const [nowMs, setNowMs] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNowMs(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return nowMs;
+}

@@ -1,0 +1,54 @@
+/** What every page needs: who looks, the time, and whether the view is live. */
+import { createContext } from "preact";
+import { useContext, useEffect, useMemo, useRef } from "preact/hooks";
+import { EventFeed, type FeedState, type JobEvent } from "../api/event-feed.ts";
+import type { Session } from "../api/session.ts";
+import type { Query } from "../api/types.ts";
+import type { TimeZone } from "./format.ts";
+
+export interface Surroundings {
+  readonly session: Session;
+  /** Of the browser, once a second. */
+  readonly nowMs: number;
+  readonly timeZone: TimeZone;
+  readonly isPaused: boolean;
+  readonly setFeedState: (state: FeedState) => void;
+  /** Says something to the user, and to screen readers. */
+  readonly announce: (text: string) => void;
+}
+
+export const SurroundingsContext = createContext<Surroundings | undefined>(undefined);
+
+export function useSurroundings(): Surroundings {
+  const surroundings = useContext(SurroundingsContext);
+  if (surroundings === undefined) throw new Error("Outside of the dashboard");
+  return surroundings;
+}
+
+interface FeedHandlers {
+  readonly event: (event: JobEvent) => void;
+  /** What was read is out of date. */
+  readonly gap: () => void;
+}
+
+/** Follows the events of the jobs that the filters find, unless the user has paused the view. */
+export function useFeed(query: Query, handlers: FeedHandlers): void {
+  const { isPaused, setFeedState } = useSurroundings();
+  const latest = useRef(handlers);
+  latest.current = handlers;
+  const key = JSON.stringify(query);
+  const feed = useMemo(
+    () =>
+      new EventFeed(JSON.parse(key) as Query, {
+        event: (event) => latest.current.event(event),
+        gap: () => latest.current.gap(),
+        state: setFeedState,
+      }),
+    [key, setFeedState],
+  );
+  useEffect(() => {
+    if (isPaused) return;
+    feed.open();
+    return () => feed.close();
+  }, [feed, isPaused]);
+}

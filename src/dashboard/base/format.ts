@@ -1,0 +1,78 @@
+/** Figures, times and texts for people. Pure: the time is given. */
+
+const NUMBER = new Intl.NumberFormat("en");
+const DECIMAL = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+export function formatNumber(value: number): string {
+  return NUMBER.format(value);
+}
+
+/** `1 job`, `1,200 jobs` */
+export function formatCount(count: number, one: string, many = `${one}s`): string {
+  return `${NUMBER.format(count)} ${count === 1 ? one : many}`;
+}
+
+/** `0 s`, `59 s`, `4 min`, `3 h 5 min`, `2 d 4 h`: two units at most. */
+export function formatDuration(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3_600) return pair([Math.floor(whole / 60), "min"], [whole % 60, "s"], whole < 600);
+  if (whole < 86_400) return pair([Math.floor(whole / 3_600), "h"], [minutes(whole), "min"]);
+  return pair([Math.floor(whole / 86_400), "d"], [Math.floor((whole % 86_400) / 3_600), "h"]);
+}
+
+function minutes(seconds: number): number {
+  return Math.floor((seconds % 3_600) / 60);
+}
+
+type Part = readonly [value: number, unit: string];
+
+function pair([large, largeUnit]: Part, [small, smallUnit]: Part, hasSmall = true): string {
+  const first = `${NUMBER.format(large)} ${largeUnit}`;
+  return small === 0 || !hasSmall ? first : `${first} ${small} ${smallUnit}`;
+}
+
+/** `812 B`, `4.2 kB`; units of 1,000. */
+export function formatBytes(byteCount: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const step = byteCount < 1 ? 0 : Math.floor(Math.log10(byteCount) / 3);
+  const power = Math.min(units.length - 1, step);
+  return `${DECIMAL.format(byteCount / 1000 ** power)} ${units[power]}`;
+}
+
+/** Per second. */
+export function formatRate(perSec: number, unit: string): string {
+  return `${DECIMAL.format(perSec)} ${unit}/s`;
+}
+
+/** `3 min ago`, `in 20 s`, `now` */
+export function formatDistance(time: string, nowMs: number): string {
+  const seconds = (Date.parse(time) - nowMs) / 1000;
+  if (Math.abs(seconds) < 1) return "now";
+  return seconds < 0 ? `${formatDuration(-seconds)} ago` : `in ${formatDuration(seconds)}`;
+}
+
+/** `undefined` is the time zone of the browser. */
+export type TimeZone = "UTC" | undefined;
+
+/** `23 Nov 2026, 14:24:35 UTC` */
+export function formatTime(time: string, timeZone: TimeZone): string {
+  return new Intl.DateTimeFormat("en-GB", {
+    day: "numeric",
+    month: "short",
+    year: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    timeZoneName: "short",
+    timeZone,
+  }).format(new Date(time));
+}
+
+/** Ids, names and words of strangers: what would not be seen, or would turn the text around, is shown as its code point. */
+export function visibleText(text: string): string {
+  return text.replace(
+    /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu,
+    (char) => `⟨U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
+}

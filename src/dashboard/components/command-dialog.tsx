@@ -1,0 +1,177 @@
+/** A command for jobs, after a look at how many it touches. */
+import { useState } from "preact/hooks";
+import {
+  type Command,
+  type CommandResult,
+  previewJobs,
+  runCommand,
+  type Targets,
+} from "../api/jobs.ts";
+import { jobName } from "../api/types.ts";
+import { useSurroundings } from "../base/context.ts";
+import { formatCount, formatNumber } from "../base/format.ts";
+import { useLoaded } from "../base/use-loaded.ts";
+import { Dialog } from "./dialog.tsx";
+import { Foreign, Problem } from "./text.tsx";
+
+interface CommandWords {
+  readonly verb: string;
+  readonly done: string;
+  readonly explanation: string;
+  /** What it does cannot be taken back. */
+  readonly isFinal?: boolean;
+}
+
+export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
+  retry: {
+    verb: "Retry",
+    done: "Retried",
+    explanation: "A job that pauses after a failure, or that has ended, is due at once.",
+  },
+  pause: {
+    verb: "Pause",
+    done: "Paused",
+    explanation: "A running job writes a checkpoint first. Nothing runs until it is resumed.",
+  },
+  resume: { verb: "Resume", done: "Resumed", explanation: "A paused job is due at once." },
+  reset: {
+    verb: "Reset",
+    done: "Reset",
+    explanation:
+      "Begins at the start of the source and ignores checkpoints. Figures are forgotten.",
+    isFinal: true,
+  },
+  cancel: {
+    verb: "Cancel",
+    done: "Cancelled",
+    explanation: "Removes the job. The document of a persistent job is deleted.",
+    isFinal: true,
+  },
+  retry_failures: {
+    verb: "Retry documents",
+    done: "Asked for",
+    explanation: "Tries the documents again that did not arrive.",
+  },
+};
+
+export function CommandDialog({
+  command,
+  targets,
+  onClose,
+}: {
+  command: Command;
+  targets: Targets;
+  /** `isDone`: something may have changed. */
+  onClose: (isDone: boolean) => void;
+}) {
+  const { verb, done, explanation, isFinal } = COMMAND_WORDS[command];
+  const { announce } = useSurroundings();
+  const [isSure, setIsSure] = useState(false);
+  const [isRunning, setIsRunning] = useState(false);
+  const [result, setResult] = useState<CommandResult>();
+  const [error, setError] = useState<unknown>();
+  const preview = useLoaded((signal) => previewOf(targets, signal), JSON.stringify(targets));
+
+  const run = async () => {
+    setIsRunning(true);
+    setError(undefined);
+    try {
+      const answer = await runCommand(command, targets);
+      announce(`${done}: ${formatNumber(answer.changed)} of ${formatCount(answer.matched, "job")}`);
+      if (answer.refusals.length === 0) onClose(true);
+      else setResult(answer);
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setIsRunning(false);
+    }
+  };
+  const count = preview.value?.count;
+  const isReady = count !== undefined && count > 0 && (!isFinal || isSure) && !isRunning;
+  if (result !== undefined) {
+    return (
+      <Dialog
+        title={`${done}: ${result.changed} of ${result.matched}`}
+        onClose={() => onClose(true)}
+      >
+        <ul class="names">
+          {result.refusals.map(([name, reason]) => (
+            <li key={name}>
+              <Foreign text={name} />: <Foreign text={reason} />
+            </li>
+          ))}
+        </ul>
+        <div class="dialog-buttons">
+          <button type="button" onClick={() => onClose(true)}>
+            Close
+          </button>
+        </div>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog
+      title={count === undefined ? verb : titleOf(verb, preview.value)}
+      onClose={() => onClose(false)}
+    >
+      <p>{explanation}</p>
+      {preview.value === undefined ? (
+        <p>Counting…</p>
+      ) : (
+        <ul class="names">
+          {preview.value.names.map((name) => (
+            <li key={name}>
+              <Foreign text={name} />
+            </li>
+          ))}
+          {preview.value.count > preview.value.names.length && (
+            <li>and {formatNumber(preview.value.count - preview.value.names.length)} more</li>
+          )}
+        </ul>
+      )}
+      {isFinal && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={isSure}
+            onChange={({ currentTarget }) => setIsSure(currentTarget.checked)}
+          />
+          I know that this cannot be undone
+        </label>
+      )}
+      <Problem error={error ?? preview.error} />
+      <div class="dialog-buttons">
+        <button type="button" onClick={() => onClose(false)}>
+          Leave
+        </button>
+        <button
+          type="button"
+          class={isFinal ? "danger" : "primary"}
+          disabled={!isReady}
+          onClick={() => void run()}
+        >
+          {isRunning ? "Working…" : verb}
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+interface Preview {
+  readonly count: number;
+  readonly isExact: boolean;
+  readonly names: readonly string[];
+}
+
+async function previewOf(targets: Targets, signal: AbortSignal): Promise<Preview> {
+  if (targets.kind === "names") {
+    return { count: targets.names.length, isExact: true, names: targets.names.slice(0, 5) };
+  }
+  const { count, isExact, first } = await previewJobs(targets.query, signal);
+  return { count, isExact, names: first.map(jobName) };
+}
+
+function titleOf(verb: string, preview: Preview | undefined): string {
+  if (preview === undefined) return verb;
+  return `${verb} ${preview.isExact ? "" : "more than "}${formatCount(preview.count, "job")}?`;
+}

@@ -1,0 +1,101 @@
+/** Other credentials for all jobs that log in to a server as one user: docs/api/secrets.md. */
+import { useState } from "preact/hooks";
+import { RequestError, request } from "../api/request.ts";
+import { useSurroundings } from "../base/context.ts";
+import { formatCount } from "../base/format.ts";
+import { Dialog } from "./dialog.tsx";
+import { Problem } from "./text.tsx";
+
+interface Replaced {
+  readonly matched: number;
+  readonly changed?: number;
+  readonly refused?: number | readonly unknown[];
+}
+
+export function CredentialDialog({
+  host,
+  side,
+  onClose,
+}: {
+  /** With scheme and port, as far as it is known. */
+  host: string;
+  side: "source" | "target" | null;
+  onClose: (isDone: boolean) => void;
+}) {
+  const { announce } = useSurroundings();
+  const [matched, setMatched] = useState<number>();
+  const [error, setError] = useState<unknown>();
+
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const text = (name: string): string => String(form.get(name) ?? "");
+    const isCounting = matched === undefined;
+    setError(undefined);
+    try {
+      const answer = await request<Replaced>(
+        "POST",
+        `_tandem/credentials/_replace${isCounting ? "?dry_run=true" : ""}`,
+        {
+          body: {
+            host: text("host"),
+            username: text("username"),
+            ...(side === null ? {} : { side }),
+            auth: {
+              basic: {
+                username: text("new-username") || text("username"),
+                password: text("password"),
+              },
+            },
+          },
+        },
+      );
+      if (isCounting) return setMatched(answer.matched);
+      announce(`New credentials for ${formatCount(answer.changed ?? 0, "job")}`);
+      onClose(true);
+    } catch (failure) {
+      if (!(failure instanceof RequestError)) throw failure;
+      setError(failure);
+    }
+  };
+  return (
+    <Dialog title="Replace a credential" onClose={() => onClose(false)}>
+      <form onSubmit={(event) => void submit(event)} onInput={() => setMatched(undefined)}>
+        <p>
+          All jobs that log in to this server {side !== null && `as their ${side} `}with a password
+          of this user get the new one, and are due at once.
+        </p>
+        <label class="field">
+          Server
+          <input name="host" required defaultValue={host} autoComplete="off" />
+        </label>
+        <label class="field">
+          User
+          <input name="username" required autoComplete="off" />
+        </label>
+        <label class="field">
+          New user, if another one
+          <input name="new-username" autoComplete="off" />
+        </label>
+        <label class="field">
+          New password
+          <input name="password" type="password" required autoComplete="new-password" />
+        </label>
+        {matched !== undefined && (
+          <p role="status">
+            <strong>{formatCount(matched, "job")}</strong> would change.
+          </p>
+        )}
+        <Problem error={error} />
+        <div class="dialog-buttons">
+          <button type="button" onClick={() => onClose(false)}>
+            Leave
+          </button>
+          <button type="submit" class="primary" disabled={matched === 0}>
+            {matched === undefined ? "Count jobs" : `Replace for ${formatCount(matched, "job")}`}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,78 @@
+/** Small pieces of text. */
+import type { ComponentChildren } from "preact";
+import { RequestError } from "../api/request.ts";
+import { type Job, jobName } from "../api/types.ts";
+import { useSurroundings } from "../base/context.ts";
+import { formatDistance, formatTime, visibleText } from "../base/format.ts";
+import { linkTo } from "../base/location.ts";
+
+/** An id, an address, an error: words of strangers, which stay within their place. */
+export function Foreign({ text, className }: { text: string; className?: string }) {
+  const shown = visibleText(text);
+  return (
+    <bdi class={className} title={shown}>
+      {shown}
+    </bdi>
+  );
+}
+
+/** How long ago or ahead, with the time itself as a title. */
+export function Moment({ time }: { time: string | null }) {
+  const { nowMs, timeZone } = useSurroundings();
+  if (time === null) return <span class="nothing">–</span>;
+  return (
+    <time dateTime={time} title={formatTime(time, timeZone)}>
+      {formatDistance(time, nowMs)}
+    </time>
+  );
+}
+
+/** The time itself. */
+export function Clock({ time }: { time: string }) {
+  const { timeZone } = useSurroundings();
+  return <time dateTime={time}>{formatTime(time, timeZone)}</time>;
+}
+
+export function StateBadge({ job }: { job: Job }) {
+  const word = stateWord(job);
+  return <span class={`badge badge-${word}`}>{word}</span>;
+}
+
+/** The state for people: a pause and a failure say more than what the queue does with the job. */
+export function stateWord({ paused, failing, state, parked }: Job): string {
+  if (parked) return "parked";
+  if (paused) return "paused";
+  if (failing) return "failing";
+  return state === "pending" ? "waiting" : state;
+}
+
+export function JobLink({ job }: { job: Job }) {
+  const name = jobName(job);
+  return (
+    <a class="job-link" href={linkTo(["jobs", name])}>
+      <Foreign text={name} />
+    </a>
+  );
+}
+
+/** What went wrong with a request of the dashboard itself. */
+export function Problem({ error }: { error: unknown }) {
+  if (error === undefined) return null;
+  const text = error instanceof Error ? error.message : String(error);
+  const code = error instanceof RequestError && error.status > 0 ? ` (${error.status})` : "";
+  return (
+    <p class="problem" role="alert">
+      <Foreign text={`${text}${code}`} />
+    </p>
+  );
+}
+
+/** A figure with its name, in a list of such. */
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div class="fact">
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,10 @@
+/** The dashboard: read `app.tsx` first, then the pages. */
+import { render } from "preact";
+import { App } from "./app.tsx";
+import "./styles/base.css";
+import "./styles/components.css";
+import "./styles/pages.css";
+
+const root = document.getElementById("app");
+if (root === null) throw new Error("The page has no place for the dashboard");
+render(<App />, root);

@@ -1,0 +1,57 @@
+/** Logs in with a session: a cookie that no script reads. */
+import { useState } from "preact/hooks";
+import { RequestError } from "../api/request.ts";
+import { logIn, type Session } from "../api/session.ts";
+import { Foreign, Problem } from "../components/text.tsx";
+
+export function LoginPage({
+  session,
+  onLogin,
+}: {
+  session: Session;
+  onLogin: (session: Session) => void;
+}) {
+  const [error, setError] = useState<unknown>();
+  const [refused, setRefused] = useState(session.name);
+  const [isAsking, setIsAsking] = useState(false);
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    setIsAsking(true);
+    setError(undefined);
+    try {
+      const found = await logIn(String(form.get("name")), String(form.get("password")));
+      if (found.reads) return onLogin(found);
+      setRefused(found.name);
+    } catch (failure) {
+      if (!(failure instanceof RequestError)) throw failure;
+      setError(failure);
+    } finally {
+      setIsAsking(false);
+    }
+  };
+  return (
+    <main class="centre">
+      <form class="login" onSubmit={(event) => void submit(event)}>
+        <h1>Tandem</h1>
+        {refused !== null && (
+          <p class="problem" role="alert">
+            <Foreign text={refused} /> is neither a server admin nor has the role _tandem_reader.
+          </p>
+        )}
+        <label class="field">
+          User
+          <input name="name" required autoComplete="username" />
+        </label>
+        <label class="field">
+          Password
+          <input name="password" type="password" required autoComplete="current-password" />
+        </label>
+        <Problem error={error} />
+        <button type="submit" class="primary" disabled={isAsking}>
+          Log in
+        </button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,291 @@
+/** What is wrong: tiles, failing jobs by error and host, and rates. What fails comes first. */
+import { lazy, Suspense } from "preact/compat";
+import { useState } from "preact/hooks";
+import { type Failing, filterOf, readFailing } from "../api/failing.ts";
+import { type Command, countJobs, readJobs } from "../api/jobs.ts";
+import { readFigures, readNodes } from "../api/nodes.ts";
+import type { FailingGroup, Query } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
+import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { linkTo } from "../base/location.ts";
+import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { CommandDialog } from "../components/command-dialog.tsx";
+import { CredentialDialog } from "../components/credential-dialog.tsx";
+import { Foreign, Moment, Problem } from "../components/text.tsx";
+
+const Rates = lazy(() => import("./rates.tsx").then(({ Rates }) => Rates));
+
+/** A job that is behind for less may be about to catch up. */
+const BEHIND_SEC = "60";
+/** Figures that no event tells of are read again. */
+const REFRESH_MS = 10_000;
+/** A storm of events reads the page again this often. */
+const EVENTS_WAIT_MS = 1_500;
+
+const LISTS = {
+  failing: { failing: "true" },
+  behind: { behind_sec: BEHIND_SEC, sort: "lag", descending: "true" },
+  leftBehind: { left_behind: "true" },
+  paused: { paused: "true" },
+  parked: { parked: "true" },
+  running: { state: "running" },
+  runningBehind: { state: "running", behind_sec: "0" },
+  waiting: { state: "pending,crashing" },
+} as const satisfies Readonly<Record<string, Query>>;
+
+type Counts = Readonly<Record<keyof typeof LISTS, number | undefined>>;
+
+export function StartPage() {
+  const { isPaused } = useSurroundings();
+  const overview = useLoaded(readOverview, "overview");
+  const soon = useSoon(overview.reload, EVENTS_WAIT_MS);
+  useFeed({}, { event: soon, gap: overview.reload });
+  useInterval(() => {
+    if (!isPaused) overview.reload();
+  }, REFRESH_MS);
+  const { value, error } = overview;
+  return (
+    <>
+      <h1 class="hidden">Overview</h1>
+      <Problem error={error} />
+      {value === undefined ? (
+        error === undefined && <p>Loading…</p>
+      ) : (
+        <>
+          <Tiles {...value} />
+          <FailingGroups failing={value.failing} onChange={overview.reload} />
+        </>
+      )}
+      <Suspense fallback={<p>Loading…</p>}>
+        <Rates />
+      </Suspense>
+    </>
+  );
+}
+
+async function readOverview(signal: AbortSignal) {
+  const [failing, nodes, figures, ...counts] = await Promise.all([
+    readFailing(signal),
+    readNodes(signal),
+    readFigures(signal),
+    ...Object.values(LISTS).map((query) => countJobs(query, signal)),
+  ]);
+  const names = Object.keys(LISTS) as (keyof typeof LISTS)[];
+  const counted = Object.fromEntries(names.map((name, index) => [name, counts[index]])) as Counts;
+  return {
+    failing,
+    nodeCount: new Set(nodes.map(({ node }) => node)).size,
+    figures,
+    counts: counted,
+  };
+}
+
+type Overview = Awaited<ReturnType<typeof readOverview>>;
+
+function Tiles({ counts, figures, nodeCount }: Overview) {
+  const caughtUp = (counts.running ?? 0) - (counts.runningBehind ?? 0);
+  return (
+    <ul class="tiles" aria-label="Jobs">
+      <Tile name="Failing" value={counts.failing} query={LISTS.failing} isBad />
+      <Tile
+        name="Behind"
+        value={counts.behind}
+        query={LISTS.behind}
+        note={`for ${BEHIND_SEC} s or more`}
+        isWarning
+      />
+      <Tile
+        name="Left behind"
+        value={counts.leftBehind}
+        query={LISTS.leftBehind}
+        note="jobs lack documents"
+        isWarning
+      />
+      <Tile name="Paused" value={counts.paused} query={LISTS.paused} />
+      {counts.parked !== undefined && (
+        <Tile name="Parked" value={counts.parked} query={LISTS.parked} isWarning />
+      )}
+      <Tile
+        name="Running"
+        value={counts.running}
+        query={LISTS.running}
+        note={`${formatNumber(caughtUp)} caught up`}
+      />
+      <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
+      <li>
+        <a class="tile" href={linkTo(["jobs"], LISTS.waiting)}>
+          <span class="tile-name">Longest wait</span>
+          <span class="tile-value">{formatDuration(figures.longestWaitSec)}</span>
+          <span class="tile-note">for a slot</span>
+        </a>
+      </li>
+      <li>
+        <a class="tile" href={linkTo(["nodes"])}>
+          <span class="tile-name">Nodes</span>
+          <span class="tile-value">{formatNumber(nodeCount)}</span>
+          <span class="tile-note">that run jobs</span>
+        </a>
+      </li>
+    </ul>
+  );
+}
+
+function Tile({
+  name,
+  value,
+  query,
+  note,
+  isBad = false,
+  isWarning = false,
+}: {
+  name: string;
+  value: number | undefined;
+  query: Query;
+  note?: string;
+  /** Red, unless there are none. */
+  isBad?: boolean;
+  isWarning?: boolean;
+}) {
+  const isRaised = value !== undefined && value > 0;
+  const look =
+    isRaised && isBad ? "tile tile-bad" : isRaised && isWarning ? "tile tile-warning" : "tile";
+  return (
+    <li>
+      <a class={look} href={linkTo(["jobs"], query)}>
+        <span class="tile-name">{name}</span>
+        <span class="tile-value">{value === undefined ? "–" : formatNumber(value)}</span>
+        <span class="tile-note">{note ?? (value === 1 ? "job" : "jobs")}</span>
+      </a>
+    </li>
+  );
+}
+
+type Asked =
+  | { readonly kind: "command"; readonly command: Command; readonly query: Query }
+  | { readonly kind: "credential"; readonly group: FailingGroup; readonly host: string };
+
+function FailingGroups({ failing, onChange }: { failing: Failing; onChange: () => void }) {
+  const [asked, setAsked] = useState<Asked>();
+  const { groups, total, hasHosts } = failing;
+  const close = (isDone: boolean) => {
+    setAsked(undefined);
+    if (isDone) onChange();
+  };
+  const ask = async (group: FailingGroup) => {
+    const host = await addressOfHost(group, filterOf(group, hasHosts));
+    setAsked({ kind: "credential", group, host });
+  };
+  return (
+    <section class="failing" aria-labelledby="failing-title">
+      <h2 id="failing-title">Failing jobs</h2>
+      {total === 0 ? (
+        <p class="good">No job fails.</p>
+      ) : (
+        <p class="section-note">
+          {formatCount(total, "job")} in {formatCount(groups.length, "group")}, by error and host
+        </p>
+      )}
+      <ul class="groups">
+        {groups.map((group) => (
+          <Group
+            key={`${group.class} ${group.side} ${group.host}`}
+            group={group}
+            query={filterOf(group, hasHosts)}
+            onCommand={(command, query) => setAsked({ kind: "command", command, query })}
+            onCredential={() => void ask(group)}
+          />
+        ))}
+      </ul>
+      {asked?.kind === "command" && (
+        <CommandDialog
+          command={asked.command}
+          targets={{ kind: "filter", query: asked.query }}
+          onClose={close}
+        />
+      )}
+      {asked?.kind === "credential" && (
+        <CredentialDialog host={asked.host} side={asked.group.side} onClose={close} />
+      )}
+    </section>
+  );
+}
+
+function Group({
+  group,
+  query,
+  onCommand,
+  onCredential,
+}: {
+  group: FailingGroup;
+  query: Query;
+  onCommand: (command: Command, query: Query) => void;
+  onCredential: () => void;
+}) {
+  const { session, nowMs } = useSurroundings();
+  const { class: failureClass, host, side, count, error, reason } = group;
+  const place = host ?? "databases of this server";
+  const label = `${failureClass} at ${place}`;
+  const isLogin = failureClass === "unauthorized" || failureClass === "forbidden";
+  return (
+    <li class="group" aria-label={label}>
+      <a class="group-title" href={linkTo(["jobs"], query)}>
+        <strong class="group-count">{formatNumber(count)}</strong>
+        <span class="group-class">{failureClass.replaceAll("_", " ")}</span>
+        <span class="group-host">
+          <Foreign text={place} />
+          {side !== null && <span class="side"> ({side})</span>}
+        </span>
+      </a>
+      <p class="group-reason">
+        <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
+      </p>
+      <p class="group-times">
+        <span>failing for {formatDuration((nowMs - Date.parse(group.since)) / 1000)}</span>
+        <span>
+          next try {group.next_try === null ? "running or none" : <Moment time={group.next_try} />}
+        </span>
+      </p>
+      {session.changes && (
+        <div class="group-buttons">
+          <button
+            type="button"
+            onClick={() => onCommand("retry", query)}
+            aria-label={`Retry ${label}`}
+          >
+            Retry
+          </button>
+          <button
+            type="button"
+            onClick={() => onCommand("pause", query)}
+            aria-label={`Pause ${label}`}
+          >
+            Pause
+          </button>
+          {host !== null && (
+            <button
+              type="button"
+              class={isLogin ? "primary" : ""}
+              onClick={onCredential}
+              aria-label={`Replace the credential of ${label}`}
+            >
+              Replace credential
+            </button>
+          )}
+        </div>
+      )}
+    </li>
+  );
+}
+
+/** With the scheme, which an example of the jobs has. */
+async function addressOfHost({ host, side }: FailingGroup, query: Query): Promise<string> {
+  const { jobs } = await readJobs(query, undefined, new AbortController().signal);
+  for (const job of jobs) {
+    for (const address of side === null ? [job.source, job.target] : [job[side]]) {
+      if (address === null || !URL.canParse(address)) continue;
+      const url = new URL(address);
+      if (url.host === host) return url.origin;
+    }
+  }
+  return host ?? "";
+}

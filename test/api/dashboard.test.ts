@@ -1,0 +1,106 @@
+/** `/_dashboard/`: the files of the dashboard, and that pages of others change nothing with a session. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
+import { expect, onTestFinished, test } from "vitest";
+import type { User } from "../../src/api/index.ts";
+import { StaticFolder } from "../../src/host/http/static-folder.ts";
+import { ADMIN, type OpenApi, openApi } from "./api.fixture.ts";
+
+const SCRIPT = "tell();".repeat(1_000);
+
+async function openDashboard(user: User = { name: null, roles: [], isAdmin: false }) {
+  const directory = await mkdtemp(join(tmpdir(), "tandem-dashboard-"));
+  onTestFinished(() => rm(directory, { recursive: true }));
+  await mkdir(join(directory, "assets"));
+  await writeFile(join(directory, "index.html"), "<p>page");
+  await writeFile(join(directory, "assets", "a-1234.js"), SCRIPT);
+  await writeFile(join(directory, "assets", "a-1234.js.gz"), gzipSync(SCRIPT));
+  await writeFile(join(directory, "assets", "a-1234.js.br"), brotliCompressSync(SCRIPT));
+  return openApi({ user, parts: { dashboard: new StaticFolder(directory) } });
+}
+
+test("anybody gets the page, which may load nothing from elsewhere and run nothing inline", async () => {
+  const { ask } = await openDashboard();
+  const { status, text, headers } = await ask("GET /_dashboard/");
+  expect([status, text]).toEqual([200, "<p>page"]);
+  expect(headers["Cache-Control"]).toBe("no-cache");
+  expect(headers["X-Content-Type-Options"]).toBe("nosniff");
+  const policy = headers["Content-Security-Policy"] as string;
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).toContain("frame-ancestors 'none'");
+  expect(policy).not.toMatch(/unsafe|\*|http|data:/);
+});
+
+test("its address without a slash leads to the folder", async () => {
+  const { ask } = await openDashboard();
+  const { status, headers } = await ask("GET /_dashboard");
+  expect([status, headers.Location]).toEqual([301, "http://127.0.0.1:5984/_dashboard/"]);
+});
+
+test("a file with a hash is kept for good, and comes as the browser can unpack it", async () => {
+  const { ask } = await openDashboard();
+  const unpack: [string | undefined, string | undefined, (bytes: Buffer) => Buffer][] = [
+    ["gzip, deflate, br", "br", brotliDecompressSync],
+    ["gzip, br;q=0", "gzip", gunzipSync],
+    [undefined, undefined, (bytes) => bytes],
+  ];
+  for (const [accepted, encoding, unpacked] of unpack) {
+    const asked = accepted === undefined ? {} : { headers: { "Accept-Encoding": accepted } };
+    const { status, headers, bytes } = await ask("GET /_dashboard/assets/a-1234.js", asked);
+    expect([status, headers["Content-Encoding"]]).toEqual([200, encoding]);
+    expect(headers["Cache-Control"]).toBe("public, max-age=31536000, immutable");
+    expect(headers.Vary).toBe("Accept-Encoding");
+    expect(headers["Content-Type"]).toContain("javascript");
+    expect(unpacked(bytes).toString()).toBe(SCRIPT);
+  }
+});
+
+test("what is not there is not found, and nothing can be put there", async () => {
+  const { ask } = await openDashboard(ADMIN);
+  for (const path of ["/_dashboard/assets/b.js", "/_dashboard/../a", "/_dashboard/assets"]) {
+    expect((await ask(`GET ${path}`)).status).toBe(404);
+  }
+  expect((await ask("POST /_dashboard/a", { body: {} })).status).toBe(405);
+});
+
+const SESSION: User = { ...ADMIN, name: "root", handler: "cookie" };
+const PASSWORD: User = { ...ADMIN, name: "root", handler: "default" };
+const PARTY: User = { name: null, roles: ["_admin"], isAdmin: true };
+
+async function changed({ ask }: OpenApi, headers: Readonly<Record<string, string>>) {
+  const { status } = await ask("PUT /films", { headers });
+  return status === 201;
+}
+
+test.each([
+  ["a page of another site", { Origin: "https://evil.example" }, false],
+  ["a page that hides its origin", { Origin: "null" }, false],
+  ["another port", { Origin: "http://127.0.0.1:8080", Host: "127.0.0.1:5984" }, false],
+  ["a browser that says so itself", { "Sec-Fetch-Site": "cross-site" }, false],
+  ["a neighbour of the site", { "Sec-Fetch-Site": "same-site" }, false],
+  ["the dashboard", { Origin: "http://127.0.0.1:5984", Host: "127.0.0.1:5984" }, true],
+  [
+    "the dashboard behind a proxy",
+    { Origin: "https://a.example", Host: "10.0.0.1:5984", "Sec-Fetch-Site": "same-origin" },
+    true,
+  ],
+  [
+    "the dashboard behind a proxy that names itself",
+    { Origin: "https://a.example", Host: "10.0.0.1", "X-Forwarded-Host": "a.example" },
+    true,
+  ],
+  ["a program", {}, true],
+])("%s changes something with a session: %o, %s", async (_, headers, expected) => {
+  for (const user of [SESSION, PARTY]) {
+    expect(await changed(await openDashboard(user), headers)).toBe(expected);
+  }
+});
+
+test("who sends a password means it, and everybody may read", async () => {
+  const foreign = { Origin: "https://evil.example" };
+  expect(await changed(await openDashboard(PASSWORD), foreign)).toBe(true);
+  const { ask } = await openDashboard(SESSION);
+  expect((await ask("GET /_all_dbs", { headers: foreign })).status).toBe(200);
+});
