@@ -8,7 +8,9 @@ import { linkTo, useView, type View } from "./base/location.ts";
 import { usePreference } from "./base/preferences.ts";
 import { useLoaded } from "./base/use-loaded.ts";
 import { Foreign, Problem } from "./components/text.tsx";
+import { JobsPage } from "./pages/jobs.tsx";
 import { LoginPage } from "./pages/login.tsx";
+import { NodesPage } from "./pages/nodes.tsx";
 import { StartPage } from "./pages/start.tsx";
 
 const TICK_MS = 1_000;
@@ -121,9 +123,11 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
   );
 }
 
-function Page({ view: { segments } }: { view: View }) {
+function Page({ view: { segments, query } }: { view: View }) {
   const [first] = segments;
   if (first === undefined) return <StartPage />;
+  if (first === "jobs") return <JobsPage query={query} />;
+  if (first === "nodes") return <NodesPage />;
   return (
     <>
       <h1>Nothing here</h1>

@@ -4,6 +4,7 @@ import { App } from "./app.tsx";
 import "./styles/base.css";
 import "./styles/components.css";
 import "./styles/pages.css";
+import "./styles/tables.css";
 
 const root = document.getElementById("app");
 if (root === null) throw new Error("The page has no place for the dashboard");

@@ -45,11 +45,12 @@ export function formatRate(perSec: number, unit: string): string {
   return `${DECIMAL.format(perSec)} ${unit}/s`;
 }
 
-/** `3 min ago`, `in 20 s`, `now` */
+/** `3 min ago`, `in 20 s`, `now`: the larger unit alone, so that it does not flicker. */
 export function formatDistance(time: string, nowMs: number): string {
   const seconds = (Date.parse(time) - nowMs) / 1000;
   if (Math.abs(seconds) < 1) return "now";
-  return seconds < 0 ? `${formatDuration(-seconds)} ago` : `in ${formatDuration(seconds)}`;
+  const [length = ""] = /^\S+ \S+/.exec(formatDuration(Math.abs(seconds))) ?? [];
+  return seconds < 0 ? `${length} ago` : `in ${length}`;
 }
 
 /** `undefined` is the time zone of the browser. */

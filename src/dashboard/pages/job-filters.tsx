@@ -1,0 +1,146 @@
+/** The filters and the order of a list of jobs. Each change is another address. */
+import { FAILURE_CLASSES, JOB_STATES, type Query } from "../api/types.ts";
+import { goTo, linkTo } from "../base/location.ts";
+
+const FLAGS = [
+  ["failing", "Failing"],
+  ["paused", "Paused"],
+  ["left_behind", "Documents left behind"],
+  ["stalled", "Stalled"],
+] as const;
+
+const TEXTS = [
+  ["source", "Source host or database"],
+  ["target", "Target host or database"],
+  ["database", "Database of documents"],
+  ["owner", "Owner"],
+  ["reason", "Words of the failure"],
+  ["behind_sec", "Behind for seconds"],
+] as const;
+
+const ORDERS = [
+  ["", "Name"],
+  ["since", "Failing since"],
+  ["tries", "Tries"],
+  ["lag", "Lag"],
+] as const;
+
+const KNOWN = new Set<string>([
+  "state",
+  "error",
+  "sort",
+  "descending",
+  ...FLAGS.map(([name]) => name),
+  ...TEXTS.map(([name]) => name),
+]);
+
+/** The address of the list with one part of its query changed; an empty value removes it. */
+export function linkWith(query: Query, changes: Query): string {
+  const kept = Object.entries({ ...query, ...changes }).filter(([, value]) => value !== "");
+  return linkTo(["jobs"], Object.fromEntries(kept));
+}
+
+export function JobFilters({ query }: { query: Query }) {
+  const change = (name: string, value: string) => goTo(linkWith(query, { [name]: value }));
+  const others = Object.entries(query).filter(([name]) => !KNOWN.has(name));
+  const isFiltered = Object.keys(query).some((name) => name !== "sort" && name !== "descending");
+  const isNarrow = TEXTS.some(([name]) => query[name] !== undefined);
+  return (
+    <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+      <Choice
+        label="State"
+        value={query.state ?? ""}
+        values={["", "pending,crashing", ...JOB_STATES]}
+        words={{ "": "any", "pending,crashing": "waiting" }}
+        onChange={(value) => change("state", value)}
+      />
+      {FLAGS.map(([name, label]) => (
+        <Choice
+          key={name}
+          label={label}
+          value={query[name] ?? ""}
+          values={["", "true", "false"]}
+          words={{ "": "any", true: "yes", false: "no" }}
+          onChange={(value) => change(name, value)}
+        />
+      ))}
+      <Choice
+        label="Error"
+        value={query.error ?? ""}
+        values={["", ...FAILURE_CLASSES]}
+        words={{ "": "any" }}
+        onChange={(value) => change("error", value)}
+      />
+      <details class="more-filters" open={isNarrow}>
+        <summary>More filters</summary>
+        <div class="filter-texts">
+          {TEXTS.map(([name, label]) => (
+            <label key={name} class="field">
+              {label}
+              <input
+                type="search"
+                inputMode={name === "behind_sec" ? "numeric" : "text"}
+                value={query[name] ?? ""}
+                onChange={({ currentTarget }) => change(name, currentTarget.value.trim())}
+              />
+            </label>
+          ))}
+        </div>
+      </details>
+      <Choice
+        label="Order"
+        value={query.sort ?? ""}
+        values={ORDERS.map(([name]) => name)}
+        words={Object.fromEntries(ORDERS)}
+        onChange={(value) => change("sort", value)}
+      />
+      <Choice
+        label="Direction"
+        value={query.descending ?? ""}
+        values={["", "true"]}
+        words={{ "": "ascending", true: "descending" }}
+        onChange={(value) => change("descending", value)}
+      />
+      {others.map(([name, value]) => (
+        <a key={name} class="button" href={linkWith(query, { [name]: "" })}>
+          {name}: {value} ×<span class="hidden"> remove this filter</span>
+        </a>
+      ))}
+      {isFiltered && (
+        <a class="button" href={linkTo(["jobs"])}>
+          All jobs
+        </a>
+      )}
+    </form>
+  );
+}
+
+function Choice({
+  label,
+  value,
+  values,
+  words,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  values: readonly string[];
+  /** For people, where the value itself is not for them. */
+  words: Readonly<Record<string, string>>;
+  onChange: (value: string) => void;
+}) {
+  // An address may hold a value that the list does not offer.
+  const offered = values.includes(value) ? values : [...values, value];
+  return (
+    <label class="field">
+      {label}
+      <select value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+        {offered.map((choice) => (
+          <option key={choice} value={choice}>
+            {words[choice] ?? choice.replaceAll("_", " ")}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,289 @@
+/** All jobs, or those that filters find: a long list, and commands for what is selected. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { COMMANDS, type Command, countJobs, filterPart, type Targets } from "../api/jobs.ts";
+import { type Job, jobName, type Query } from "../api/types.ts";
+import { useSurroundings } from "../base/context.ts";
+import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { lastSuccess, shortAddress } from "../base/job-figures.ts";
+import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
+import { Foreign, JobLink, Moment, Problem, StateBadge } from "../components/text.tsx";
+import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
+import { JobFilters } from "./job-filters.tsx";
+import { type JobList, useJobList } from "./use-job-list.ts";
+
+/** As the styles have them. */
+const ROW_HEIGHT = 38;
+const NARROW_ROW_HEIGHT = 92;
+const NARROW = "(max-width: 900px)";
+/** So many rows before the end the next page is asked for. */
+const AHEAD_ROWS = 40;
+
+/** Rows by name, or all that the filters find. */
+type Selection = ReadonlySet<string> | "all";
+const NONE: Selection = new Set();
+
+const COLUMNS = [
+  "Document",
+  "Source → target",
+  "State",
+  "Lag",
+  "Age",
+  "Last success",
+  "Tries",
+  "Next try",
+];
+
+export function JobsPage({ query }: { query: Query }) {
+  const list = useJobList(query);
+  const { session } = useSurroundings();
+  const [selection, setSelection] = useState<Selection>(NONE);
+  const [command, setCommand] = useState<Command>();
+  const key = JSON.stringify(filterPart(query));
+  // Another view has other jobs.
+  useEffect(() => setSelection(NONE), [key]);
+  const close = (isDone: boolean) => {
+    setCommand(undefined);
+    if (!isDone) return;
+    setSelection(NONE);
+    list.reload();
+  };
+  return (
+    <>
+      <div class="page-head">
+        <h1>Jobs</h1>
+        <span class="section-note" role="status">
+          {totalText(list)}
+        </span>
+        {list.newCount > 0 && (
+          <button type="button" class="quiet" onClick={list.reload}>
+            {formatCount(list.newCount, "change")} to jobs that are not shown: read again
+          </button>
+        )}
+      </div>
+      <JobFilters query={query} />
+      <Problem error={list.error} />
+      {session.changes && (
+        <Commands
+          query={query}
+          list={list}
+          selection={selection}
+          onSelect={setSelection}
+          onCommand={setCommand}
+        />
+      )}
+      <JobTable list={list} selection={selection} onSelect={setSelection} />
+      {command !== undefined && (
+        <CommandDialog command={command} targets={targetsOf(selection, query)} onClose={close} />
+      )}
+    </>
+  );
+}
+
+function totalText({ total, jobs, isRead, bookmark }: JobList): string {
+  if (!isRead) return "Reading…";
+  if (total !== undefined) return formatCount(total, "job");
+  return bookmark === undefined
+    ? formatCount(jobs.length, "job")
+    : `more than ${formatCount(jobs.length, "job")}`;
+}
+
+function targetsOf(selection: Selection, query: Query): Targets {
+  if (selection === "all") return { kind: "filter", query };
+  return { kind: "names", names: [...selection] };
+}
+
+function Commands({
+  query,
+  list,
+  selection,
+  onSelect,
+  onCommand,
+}: {
+  query: Query;
+  list: JobList;
+  selection: Selection;
+  onSelect: (selection: Selection) => void;
+  onCommand: (command: Command) => void;
+}) {
+  const [matching, setMatching] = useState<number>();
+  const selectAll = async () => {
+    onSelect("all");
+    setMatching(list.total ?? (await countJobs(query)));
+  };
+  const count = selection === "all" ? matching : selection.size;
+  const isNothing = selection !== "all" && selection.size === 0;
+  return (
+    <fieldset class="commands">
+      <legend class="hidden">Selected jobs</legend>
+      <span class="selected">
+        {count === undefined ? "…" : formatNumber(count)} selected
+        {selection === "all" && " (all that match)"}
+      </span>
+      <button type="button" disabled={selection === "all"} onClick={() => void selectAll()}>
+        Select all that match
+      </button>
+      <button type="button" disabled={isNothing} onClick={() => onSelect(NONE)}>
+        Select none
+      </button>
+      {COMMANDS.map((command) => (
+        <button
+          key={command}
+          type="button"
+          class={COMMAND_WORDS[command].isFinal ? "danger" : ""}
+          disabled={isNothing}
+          onClick={() => onCommand(command)}
+        >
+          {COMMAND_WORDS[command].verb}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function JobTable({
+  list,
+  selection,
+  onSelect,
+}: {
+  list: JobList;
+  selection: Selection;
+  onSelect: (selection: Selection) => void;
+}) {
+  const { session } = useSurroundings();
+  const scroller = useRef<HTMLDivElement>(null);
+  const rowHeight = useIsNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
+  const { rows, height } = useVirtualRows(scroller, list.jobs.length, rowHeight);
+  const lastIndex = rows.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (list.error === undefined && lastIndex >= list.jobs.length - AHEAD_ROWS) list.more();
+  });
+  const toggle = (name: string, isSelected: boolean) => {
+    const names = new Set(selection === "all" ? list.jobs.map(jobName) : selection);
+    if (isSelected) names.add(name);
+    else names.delete(name);
+    onSelect(names);
+  };
+  return (
+    <section class="table-scroller" ref={scroller} aria-label="Jobs" onKeyDown={moveFocus}>
+      <table class="jobs" aria-rowcount={(list.total ?? list.jobs.length) + 1}>
+        <thead>
+          <tr class="job-row job-head">
+            <th scope="col" class="cell-check">
+              <span class="hidden">Selected</span>
+            </th>
+            {COLUMNS.map((name) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody style={{ height: `${height}px` }}>
+          {rows.map((row) => {
+            const job = list.jobs[row.index];
+            if (job === undefined) return null;
+            const name = jobName(job);
+            return (
+              <JobRow
+                key={name}
+                job={job}
+                row={row}
+                isSelected={selection === "all" || selection.has(name)}
+                onToggle={session.changes ? (isSelected) => toggle(name, isSelected) : undefined}
+              />
+            );
+          })}
+        </tbody>
+      </table>
+      {list.isRead && list.jobs.length === 0 && <p class="empty">No job matches.</p>}
+    </section>
+  );
+}
+
+function JobRow({
+  job,
+  row,
+  isSelected,
+  onToggle,
+}: {
+  job: Job;
+  row: VirtualRow;
+  isSelected: boolean;
+  /** Undefined for users who change nothing. */
+  onToggle: ((isSelected: boolean) => void) | undefined;
+}) {
+  const { nowMs } = useSurroundings();
+  const failure = job.last_failure;
+  return (
+    <tr
+      class={`job-row ${job.failing ? "job-fails" : ""}`}
+      aria-rowindex={row.index + 2}
+      style={{ transform: `translateY(${row.start}px)` }}
+    >
+      <td class="cell-check">
+        {onToggle !== undefined && (
+          <input
+            type="checkbox"
+            aria-label={`Select ${jobName(job)}`}
+            checked={isSelected}
+            onChange={({ currentTarget }) => onToggle(currentTarget.checked)}
+          />
+        )}
+      </td>
+      <td class="cell-name">
+        <JobLink job={job} />
+      </td>
+      <td class="cell-way">
+        <Foreign text={shortAddress(job.source)} /> → <Foreign text={shortAddress(job.target)} />
+      </td>
+      <td class="cell-state">
+        <StateBadge job={job} />
+        {failure !== null && (
+          <span class="cell-error" title={failure.reason}>
+            {failure.class.replaceAll("_", " ")}
+          </span>
+        )}
+      </td>
+      <td class="number" data-name="lag">
+        {job.lag_sec === null ? <span class="nothing">–</span> : formatDuration(job.lag_sec)}
+      </td>
+      <td class="number" data-name="age">
+        {formatDuration((nowMs - Date.parse(job.start_time)) / 1000)}
+      </td>
+      <td class="number" data-name="success">
+        {job.state === "running" && !job.failing ? "running" : <Moment time={lastSuccess(job)} />}
+      </td>
+      <td class="number" data-name="tries">
+        {failure === null ? <span class="nothing">–</span> : formatNumber(failure.tries)}
+      </td>
+      <td class="number" data-name="next">
+        <Moment time={job.next_try} />
+      </td>
+    </tr>
+  );
+}
+
+/** Up and down go from row to row, in the same column. */
+function moveFocus(event: KeyboardEvent): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const cell = (event.target as HTMLElement).closest("td");
+  const row = cell?.closest("tr");
+  if (step === undefined || cell == null || row == null) return;
+  const index = Number(row.ariaRowIndex ?? row.getAttribute("aria-rowindex")) + step;
+  const next = row.parentElement?.querySelector<HTMLTableRowElement>(`[aria-rowindex="${index}"]`);
+  const goal = next?.cells[cell.cellIndex]?.querySelector<HTMLElement>("a, input");
+  if (goal == null) return;
+  event.preventDefault();
+  goal.focus();
+}
+
+function useIsNarrow(): boolean {
+  const [isNarrow, setIsNarrow] = useState(() => matchMedia(NARROW).matches);
+  useEffect(() => {
+    const media = matchMedia(NARROW);
+    const follow = () => setIsNarrow(media.matches);
+    media.addEventListener("change", follow);
+    return () => media.removeEventListener("change", follow);
+  }, []);
+  return isNarrow;
+}
