@@ -8,6 +8,7 @@ import { linkTo, useView, type View } from "./base/location.ts";
 import { usePreference } from "./base/preferences.ts";
 import { useLoaded } from "./base/use-loaded.ts";
 import { Foreign, Problem } from "./components/text.tsx";
+import { JobPage } from "./pages/job.tsx";
 import { JobsPage } from "./pages/jobs.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
@@ -124,8 +125,9 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
 }
 
 function Page({ view: { segments, query } }: { view: View }) {
-  const [first] = segments;
+  const [first, second] = segments;
   if (first === undefined) return <StartPage />;
+  if (first === "jobs" && second !== undefined) return <JobPage key={second} name={second} />;
   if (first === "jobs") return <JobsPage query={query} />;
   if (first === "nodes") return <NodesPage />;
   return (

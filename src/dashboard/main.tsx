@@ -3,6 +3,7 @@ import { render } from "preact";
 import { App } from "./app.tsx";
 import "./styles/base.css";
 import "./styles/components.css";
+import "./styles/job.css";
 import "./styles/pages.css";
 import "./styles/tables.css";
 

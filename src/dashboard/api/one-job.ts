@@ -1,0 +1,72 @@
+/** One job with what belongs to it. */
+import { pathOfJob } from "./jobs.ts";
+import { get, RequestError, request, withQuery } from "./request.ts";
+import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
+
+/** Rows of a page of failures. */
+export const FAILURE_ROWS = 100;
+
+export interface JobDetails {
+  readonly job: Job;
+  readonly runs: readonly JobRun[];
+  readonly failureTotal: number;
+  readonly failureCounts: readonly FailureCount[];
+}
+
+export async function readDetails(name: string, signal: AbortSignal): Promise<JobDetails> {
+  const path = pathOfJob(name);
+  const [job, { runs }, { total_rows: failureTotal, counts: failureCounts }] = await Promise.all([
+    get<Job>(path, signal),
+    get<{ runs: JobRun[] }>(`${path}/runs`, signal),
+    get<{ total_rows: number; counts: FailureCount[] }>(`${path}/failures/_counts`, signal),
+  ]);
+  return { job, runs, failureTotal, failureCounts };
+}
+
+export async function readFailures(
+  name: string,
+  skip: number,
+  signal: AbortSignal,
+): Promise<readonly DocumentFailure[]> {
+  const page = { skip: String(skip), limit: String(FAILURE_ROWS) };
+  const path = withQuery(`${pathOfJob(name)}/failures`, page);
+  return (await get<{ failures: DocumentFailure[] }>(path, signal)).failures;
+}
+
+export interface RetriedFailures {
+  readonly tried: number;
+  readonly total_rows: number;
+}
+
+/** Waits for the retry of the whole list, up to half a minute. */
+export function retryFailures(name: string): Promise<RetriedFailures> {
+  return request("POST", `${pathOfJob(name)}/failures/_retry`);
+}
+
+export type ReplicationDocument = Readonly<Record<string, unknown>>;
+
+/** Undefined for users who may not read documents, and when there is none. */
+export async function readDocument(
+  job: Pick<Job, "database" | "doc_id">,
+  signal: AbortSignal,
+): Promise<ReplicationDocument | undefined> {
+  if (job.database === null || job.doc_id === null) return undefined;
+  try {
+    return await get<ReplicationDocument>(pathOfDocument(job.database, job.doc_id), signal);
+  } catch (error) {
+    if (error instanceof RequestError && [401, 403, 404].includes(error.status)) return undefined;
+    throw error;
+  }
+}
+
+export async function writeDocument(
+  database: string,
+  id: string,
+  document: ReplicationDocument,
+): Promise<void> {
+  await request("PUT", pathOfDocument(database, id), { body: document });
+}
+
+export function pathOfDocument(database: string, id: string): string {
+  return `${encodeURIComponent(database)}/${encodeURIComponent(id)}`;
+}

@@ -1,0 +1,32 @@
+/** Documents of replications without their secrets, for eyes that look over a shoulder. Pure. */
+
+export const MASK = "*****";
+
+/** Members whose values are secrets, wherever they are. */
+const SECRET = /^(password|token|api_?key|secret|headers|authorization|key_file_password)$/i;
+
+/** The same value with each secret replaced, those in addresses included. References to secrets stay: they are none. */
+export function masked(value: unknown, name = ""): unknown {
+  if (typeof value === "string") {
+    if (SECRET.test(name) && !/^(env|file):/.test(value)) return MASK;
+    return maskedAddress(value);
+  }
+  if (Array.isArray(value)) return value.map((element) => masked(element, name));
+  if (typeof value !== "object" || value === null) return value;
+  const isHeaders = name.toLowerCase() === "headers";
+  return Object.fromEntries(
+    Object.entries(value).map(([member, inner]) => [
+      member,
+      masked(inner, isHeaders ? "secret" : member),
+    ]),
+  );
+}
+
+/** Of `https://ann:secret@host/?token=x`, `https://ann:*****@host/?token=*****`. */
+function maskedAddress(text: string): string {
+  return text
+    .replace(/^([a-z0-9+.-]+:\/\/[^/@:]*):[^/]*@/i, `$1:${MASK}@`)
+    .replace(/^(https?:\/\/[^?]*\?)(.*)$/i, (_, before: string, query: string) => {
+      return before + query.replace(/=[^&#]*/g, `=${MASK}`);
+    });
+}

@@ -1,0 +1,59 @@
+/** What happened to a job, from its runs, its history and the decisions of operators. Pure. */
+import type { Job, JobRun } from "../api/types.ts";
+
+export interface TimelineEntry {
+  readonly time: string;
+  readonly kind: "run" | "decision" | "event";
+  readonly title: string;
+  /** Why, or who. */
+  readonly detail: string | null;
+  readonly isBad: boolean;
+  /** Of a run. */
+  readonly run?: JobRun;
+}
+
+const BAD_CAUSES = new Set([
+  "crashed",
+  "stalled",
+  "malformed",
+  "lost",
+  "met-transient",
+  "met-persistent",
+]);
+
+/** The newest first. Of the history only what neither runs nor decisions tell: that the job was added, and the run under way. */
+export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
+  const ended = runs.map(
+    (run): TimelineEntry => ({
+      time: run.end,
+      kind: "run",
+      title: `Run ${run.cause}`,
+      detail: run.reason,
+      isBad: BAD_CAUSES.has(run.cause),
+      run,
+    }),
+  );
+  const decisions = job.control.map(
+    ({ action, user, timestamp, since }): TimelineEntry => ({
+      time: timestamp,
+      kind: "decision",
+      title: since === undefined ? action : `${action}, since ${JSON.stringify(since)}`,
+      detail: `by ${user ?? "an administrator without a name"}`,
+      isBad: false,
+    }),
+  );
+  const events = job.history
+    .filter(({ type }, index) => type === "added" || (type === "started" && index === 0))
+    .map(
+      ({ type, timestamp, reason }): TimelineEntry => ({
+        time: timestamp,
+        kind: "event",
+        title: type === "added" ? "Added" : "Run started, and goes on",
+        detail: reason ?? null,
+        isBad: false,
+      }),
+    );
+  return [...ended, ...decisions, ...events].sort((left, right) =>
+    left.time < right.time ? 1 : left.time > right.time ? -1 : 0,
+  );
+}

@@ -1,0 +1,284 @@
+/** One job: how it does, what holds it back, what it is, and what happened to it. */
+import { useState } from "preact/hooks";
+import { COMMANDS, type Command } from "../api/jobs.ts";
+import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
+import { RequestError } from "../api/request.ts";
+import { type Job, jobName } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
+import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
+import { progressOf } from "../base/job-figures.ts";
+import { goTo, linkTo } from "../base/location.ts";
+import { masked } from "../base/masked.ts";
+import { timelineOf } from "../base/timeline.ts";
+import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
+import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
+import { JobFailures } from "./job-failures.tsx";
+
+const REFRESH_MS = 5_000;
+const EVENTS_WAIT_MS = 500;
+
+const HELD_BACK: Readonly<Record<string, string>> = {
+  paused: "An operator has paused it.",
+  outage: "A server cannot be reached, and is asked from time to time.",
+  backoff: "It pauses after a failure.",
+  slot: "It is due, and all slots are taken.",
+  share: "It is due, and another group is next.",
+  budget: "Its requests wait for a budget.",
+  limiter: "A server answers 429, and its requests wait for that.",
+};
+
+export function JobPage({ name }: { name: string }) {
+  const { isPaused } = useSurroundings();
+  const details = useLoaded((signal) => readDetails(name, signal), name);
+  const soon = useSoon(details.reload, EVENTS_WAIT_MS);
+  const { value, error } = details;
+  const database = value?.job.database;
+  useFeed(database == null ? {} : { database }, {
+    event: ({ id, job }) => {
+      if (id === value?.job.id || (job !== null && jobName(job) === name)) soon();
+    },
+    gap: details.reload,
+  });
+  useInterval(() => {
+    if (!isPaused) details.reload();
+  }, REFRESH_MS);
+  return (
+    <>
+      <p class="trail">
+        <a href={linkTo(["jobs"])}>Jobs</a> / <Foreign text={name} />
+      </p>
+      {error instanceof RequestError && error.status === 404 ? (
+        <p class="problem" role="alert">
+          There is no such job. It may have been removed.
+        </p>
+      ) : (
+        <Problem error={error} />
+      )}
+      {value !== undefined && <Details name={name} details={value} reload={details.reload} />}
+    </>
+  );
+}
+
+function Details({
+  name,
+  details: { job, runs, failureTotal, failureCounts },
+  reload,
+}: {
+  name: string;
+  details: JobDetails;
+  reload: () => void;
+}) {
+  const { session } = useSurroundings();
+  return (
+    <>
+      <div class="page-head">
+        <h1>
+          <Foreign text={name} />
+        </h1>
+        <StateBadge job={job} />
+        {job.stalled && <span class="badge badge-failing">stalled</span>}
+      </div>
+      {session.changes && <JobCommands job={job} name={name} reload={reload} />}
+      <LastFailure job={job} />
+      <Figures job={job} />
+      {failureTotal > 0 && (
+        <JobFailures name={name} total={failureTotal} counts={failureCounts} reload={reload} />
+      )}
+      <div class="columns">
+        <Timeline details={{ job, runs }} />
+        <Definition job={job} />
+      </div>
+    </>
+  );
+}
+
+function JobCommands({ job, name, reload }: { job: Job; name: string; reload: () => void }) {
+  const [command, setCommand] = useState<Command>();
+  const isDocument = job.doc_id !== null;
+  const offered = COMMANDS.filter((candidate) => {
+    if (candidate === "pause") return !job.paused;
+    if (candidate === "resume") return job.paused;
+    if (candidate === "retry") return !job.paused && job.state !== "running";
+    return candidate !== "retry_failures";
+  });
+  const close = (isDone: boolean) => {
+    setCommand(undefined);
+    if (isDone && command === "cancel") goTo(linkTo(["jobs"]));
+    else if (isDone) reload();
+  };
+  return (
+    <div class="commands">
+      {offered.map((candidate) => (
+        <button
+          key={candidate}
+          type="button"
+          class={COMMAND_WORDS[candidate].isFinal ? "danger" : ""}
+          onClick={() => setCommand(candidate)}
+        >
+          {COMMAND_WORDS[candidate].verb}
+        </button>
+      ))}
+      {isDocument && (
+        <>
+          <a class="button" href={linkTo(["new"], { edit: name })}>
+            Edit
+          </a>
+          <a class="button" href={linkTo(["new"], { clone: name })}>
+            Clone
+          </a>
+        </>
+      )}
+      {command !== undefined && (
+        <CommandDialog
+          command={command}
+          targets={{ kind: "names", names: [name] }}
+          onClose={close}
+        />
+      )}
+    </div>
+  );
+}
+
+function LastFailure({ job: { last_failure: failure, failing_since: since } }: { job: Job }) {
+  const { nowMs } = useSurroundings();
+  if (failure === null) return null;
+  const { class: failureClass, error, reason, phase, side, host, tries } = failure;
+  const place = [phase, side, host].filter((part) => part !== null).join(", ");
+  return (
+    <section class="failure" aria-labelledby="failure-title">
+      <h2 id="failure-title">
+        {failureClass.replaceAll("_", " ")}
+        {place !== "" && (
+          <span class="section-note">
+            {" "}
+            <Foreign text={place} />
+          </span>
+        )}
+      </h2>
+      <p>
+        <Foreign text={`${error}: ${reason}`} />
+      </p>
+      <p class="section-note">
+        failing for {since === null ? "?" : formatDuration((nowMs - Date.parse(since)) / 1000)},
+        tried {formatNumber(tries)} {tries === 1 ? "time" : "times"}, last{" "}
+        <Moment time={failure.time} />
+        {failure.next_try !== null && (
+          <>
+            , next try <Moment time={failure.next_try} />
+          </>
+        )}
+      </p>
+    </section>
+  );
+}
+
+function Figures({ job }: { job: Job }) {
+  const progress = progressOf(job);
+  const figure = (name: string): string => {
+    const value = job.info[name];
+    return typeof value === "number" ? formatNumber(value) : "–";
+  };
+  return (
+    <section aria-labelledby="figures-title">
+      <h2 id="figures-title" class="hidden">
+        Figures
+      </h2>
+      {progress !== undefined && (
+        <div class="progress">
+          <progress max={1} value={progress} aria-label="Progress" />
+          <span>{formatNumber(Math.floor(progress * 1000) / 10)} %</span>
+        </div>
+      )}
+      <dl class="facts">
+        <Fact name="Lag">
+          {job.lag_sec === null ? "nobody knows" : formatDuration(job.lag_sec)}
+        </Fact>
+        <Fact name="Changes to come">
+          {job.pending === null ? "nobody knows" : formatNumber(job.pending)}
+        </Fact>
+        <Fact name="Documents written">{figure("docs_written")}</Fact>
+        <Fact name="Documents read">{figure("docs_read")}</Fact>
+        <Fact name="Refused">{figure("doc_write_failures")}</Fact>
+        <Fact name="Left behind">{formatNumber(job.left_behind)}</Fact>
+        <Fact name="Rate">{formatRate(job.docs_per_sec, "documents")}</Fact>
+        <Fact name="Traffic">{formatBytes(job.bytes_per_sec)}/s</Fact>
+        <Fact name="Held back by">
+          {job.held_back_by === null ? (
+            "nothing"
+          ) : (
+            <span title={HELD_BACK[job.held_back_by]}>
+              <strong>{job.held_back_by}</strong> {HELD_BACK[job.held_back_by]}
+            </span>
+          )}
+        </Fact>
+        <Fact name="Next try">
+          <Moment time={job.next_try} />
+        </Fact>
+        <Fact name="Node">{job.node === null ? "–" : <Foreign text={job.node} />}</Fact>
+        <Fact name="Owner">{job.user === null ? "–" : <Foreign text={job.user} />}</Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Timeline({ details: { job, runs } }: { details: Pick<JobDetails, "job" | "runs"> }) {
+  return (
+    <section class="panel" aria-labelledby="timeline-title">
+      <h2 id="timeline-title">What happened</h2>
+      <ol class="timeline">
+        {timelineOf(job, runs).map(({ time, kind, title, detail, isBad, run }, index) => (
+          <li key={`${time} ${kind} ${index}`} class={isBad ? "event-bad" : `event-${kind}`}>
+            <span class="event-title">{title}</span> <Clock time={time} />
+            {detail !== null && (
+              <p>
+                <Foreign text={detail} />
+              </p>
+            )}
+            {run !== undefined && run.docs_written !== null && (
+              <p class="section-note">
+                {formatDuration((Date.parse(run.end) - Date.parse(run.start)) / 1000)},{" "}
+                {formatNumber(run.docs_written)} written,{" "}
+                {formatNumber(run.doc_write_failures ?? 0)} refused, {formatBytes(run.bytes ?? 0)}
+              </p>
+            )}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Definition({ job }: { job: Job }) {
+  const { value: document, error } = useLoaded((signal) => readDocument(job, signal), job.id);
+  return (
+    <section class="panel" aria-labelledby="definition-title">
+      <h2 id="definition-title">What it is</h2>
+      <dl class="facts facts-wide">
+        <Fact name="Source">
+          <Foreign text={job.source ?? "?"} />
+        </Fact>
+        <Fact name="Target">
+          <Foreign text={job.target ?? "?"} />
+        </Fact>
+        <Fact name="Replication id">
+          <Foreign text={job.id} />
+        </Fact>
+        <Fact name="Added">
+          <Clock time={job.start_time} />
+        </Fact>
+      </dl>
+      <h3>Document, as given</h3>
+      <Problem error={error} />
+      {document === undefined ? (
+        <p class="section-note">
+          {job.doc_id === null
+            ? "The job was started by a request, and has no document."
+            : "This user may not read the document."}
+        </p>
+      ) : (
+        <pre>{JSON.stringify(masked(document), null, 2)}</pre>
+      )}
+    </section>
+  );
+}
