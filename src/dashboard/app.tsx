@@ -4,13 +4,15 @@ import type { FeedState } from "./api/event-feed.ts";
 import { logOut, readSession, type Session } from "./api/session.ts";
 import { SurroundingsContext } from "./base/context.ts";
 import type { TimeZone } from "./base/format.ts";
-import { linkTo, useView, type View } from "./base/location.ts";
+import { useView } from "./base/location.ts";
 import { usePreference } from "./base/preferences.ts";
 import { useLoaded } from "./base/use-loaded.ts";
+import { linkTo, type View } from "./base/view.ts";
 import { Foreign, Problem } from "./components/text.tsx";
 import { JobPage } from "./pages/job.tsx";
 import { JobsPage } from "./pages/jobs.tsx";
 import { LoginPage } from "./pages/login.tsx";
+import { NewPage } from "./pages/new.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
 import { StartPage } from "./pages/start.tsx";
 
@@ -129,6 +131,7 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === undefined) return <StartPage />;
   if (first === "jobs" && second !== undefined) return <JobPage key={second} name={second} />;
   if (first === "jobs") return <JobsPage query={query} />;
+  if (first === "new") return <NewPage query={query} />;
   if (first === "nodes") return <NodesPage />;
   return (
     <>

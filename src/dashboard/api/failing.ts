@@ -1,6 +1,7 @@
 /** Jobs that fail, by error and host. */
+import { groupsOf } from "./failing-groups.ts";
 import { get, RequestError } from "./request.ts";
-import type { FailingGroup, Job, JobPage, Query } from "./types.ts";
+import type { FailingGroup, JobPage, Query } from "./types.ts";
 
 /** More are not grouped in the browser. */
 const GROUPED_JOBS_MAX = 1_000;
@@ -43,34 +44,6 @@ export function filterOf(group: FailingGroup, hasHosts: boolean): Query {
   if (host === null) return { failing: "true", error };
   if (hasHosts) return { error, host };
   return side === null ? { failing: "true", error } : { failing: "true", error, [side]: host };
-}
-
-/** The largest first. */
-export function groupsOf(jobs: readonly Job[]): FailingGroup[] {
-  const groups = new Map<string, FailingGroup>();
-  for (const { last_failure: failure, failing_since: since } of jobs) {
-    if (failure === null) continue;
-    const { class: failureClass, side, host, error, reason, next_try: nextTry } = failure;
-    const key = JSON.stringify([failureClass, side, host]);
-    const known = groups.get(key);
-    groups.set(key, {
-      class: failureClass,
-      side,
-      host,
-      error: known?.error ?? error,
-      reason: known?.reason ?? reason,
-      count: (known?.count ?? 0) + 1,
-      since: earlier(known?.since ?? null, since) ?? failure.time,
-      next_try: earlier(known?.next_try ?? null, nextTry),
-    });
-  }
-  return [...groups.values()].sort((left, right) => right.count - left.count);
-}
-
-/** ISO times of one form are in order as texts. */
-function earlier(left: string | null, right: string | null): string | null {
-  if (left === null || right === null) return left ?? right;
-  return left < right ? left : right;
 }
 
 export function isUnknownResource(error: unknown): boolean {

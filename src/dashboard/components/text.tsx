@@ -4,7 +4,7 @@ import { RequestError } from "../api/request.ts";
 import { type Job, jobName } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatDistance, formatTime, visibleText } from "../base/format.ts";
-import { linkTo } from "../base/location.ts";
+import { linkTo } from "../base/view.ts";
 
 /** An id, an address, an error: words of strangers, which stay within their place. */
 export function Foreign({ text, className }: { text: string; className?: string }) {

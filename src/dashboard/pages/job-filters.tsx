@@ -1,6 +1,7 @@
 /** The filters and the order of a list of jobs. Each change is another address. */
 import { FAILURE_CLASSES, JOB_STATES, type Query } from "../api/types.ts";
-import { goTo, linkTo } from "../base/location.ts";
+import { goTo } from "../base/location.ts";
+import { linkTo } from "../base/view.ts";
 
 const FLAGS = [
   ["failing", "Failing"],

@@ -1,0 +1,32 @@
+/** The view that the address names: `#/jobs?failing=true`. It stays in the browser, so names in it reach no log. */
+import type { Query } from "../api/types.ts";
+
+export interface View {
+  /** Decoded. `[]` is the start page. */
+  readonly segments: readonly string[];
+  readonly query: Query;
+}
+
+export function parseView(hash: string): View {
+  const [path = "", query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s, 2);
+  const segments = path.split("/").filter((segment) => segment !== "");
+  return {
+    segments: segments.map(decoded),
+    query: Object.fromEntries(new URLSearchParams(query)),
+  };
+}
+
+export function linkTo(segments: readonly string[], query: Query = {}): string {
+  const path = segments.map(encodeURIComponent).join("/");
+  const text = new URLSearchParams(query).toString();
+  return `#/${path}${text === "" ? "" : `?${text}`}`;
+}
+
+/** Somebody may have typed it. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}

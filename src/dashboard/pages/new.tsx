@@ -1,0 +1,487 @@
+/** A new replication, or another version of one: a form for its document, which is shown as it will be sent. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import { pathOfJob } from "../api/jobs.ts";
+import {
+  pathOfDocument,
+  type ReplicationDocument,
+  readDocument,
+  writeDocument,
+} from "../api/one-job.ts";
+import { addressOf, get } from "../api/request.ts";
+import type { Job, Query } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
+import { goTo } from "../base/location.ts";
+import { masked } from "../base/masked.ts";
+import {
+  curlCommand,
+  documentOf,
+  EMPTY_FORM,
+  type EndpointFields,
+  FieldError,
+  type FormFields,
+  fieldsOf,
+  type Login,
+  type SelectionKind,
+} from "../base/replication-form.ts";
+import { REPLICATION_OPTIONS, type ReplicationOption } from "../base/replication-options.ts";
+import { useLoaded } from "../base/use-loaded.ts";
+import { linkTo } from "../base/view.ts";
+import { Problem } from "../components/text.tsx";
+
+interface Start {
+  readonly fields: FormFields;
+  /** Of what is edited or cloned. */
+  readonly original: ReplicationDocument | undefined;
+}
+
+export function NewPage({ query }: { query: Query }) {
+  const { session } = useSurroundings();
+  const { edit, clone } = query;
+  const start = useLoaded((signal) => readStart(query, signal), JSON.stringify(query));
+  // Says whether the connection stands.
+  useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
+  const title =
+    edit !== undefined
+      ? "Edit a replication"
+      : clone !== undefined
+        ? "Clone a replication"
+        : "New replication";
+  return (
+    <>
+      <h1>{title}</h1>
+      <Problem error={start.error} />
+      {!session.changes && <p class="problem">This user may change nothing.</p>}
+      {session.changes && start.value !== undefined && (
+        <ReplicationForm
+          key={JSON.stringify(query)}
+          start={start.value}
+          isEdit={edit !== undefined}
+        />
+      )}
+    </>
+  );
+}
+
+async function readStart({ edit, clone }: Query, signal: AbortSignal): Promise<Start> {
+  const name = edit ?? clone;
+  if (name === undefined) {
+    const { uuids } = await get<{ uuids: string[] }>("_uuids", signal);
+    return { fields: { ...EMPTY_FORM, id: uuids[0] ?? "" }, original: undefined };
+  }
+  const job = await get<Job>(pathOfJob(name), signal);
+  const document = await readDocument(job, signal);
+  if (document === undefined) throw new Error("The job has no document that this user may read.");
+  const { database, doc_id: id } = job as { database: string; doc_id: string };
+  if (edit !== undefined) return { fields: fieldsOf(document, database, id), original: document };
+  const { _id, _rev, owner: _owner, ...copied } = document;
+  return { fields: fieldsOf(copied, database, `${id}-copy`), original: copied };
+}
+
+function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
+  const { announce } = useSurroundings();
+  const [fields, setFields] = useState(start.fields);
+  const [error, setError] = useState<unknown>();
+  const [isSending, setIsSending] = useState(false);
+  const change = (changed: Partial<FormFields>) =>
+    setFields((before) => ({ ...before, ...changed }));
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setIsSending(true);
+    setError(undefined);
+    try {
+      await writeDocument(fields.database, fields.id, documentOf(fields, start.original));
+      announce(isEdit ? "Changed" : "Created");
+      goTo(linkTo(["jobs", `${fields.database}/${fields.id}`]));
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setIsSending(false);
+    }
+  };
+  return (
+    <form class="columns replication" onSubmit={(event) => void submit(event)}>
+      <div class="form-parts">
+        <Part title="Document">
+          <TextField
+            label="Database"
+            value={fields.database}
+            isFixed={isEdit}
+            onChange={(database) => change({ database })}
+            note="_replicator, or a database whose name ends in /_replicator"
+          />
+          <TextField
+            label="Id"
+            value={fields.id}
+            isFixed={isEdit}
+            onChange={(id) => change({ id })}
+          />
+        </Part>
+        <Endpoint
+          title="Source"
+          fields={fields.source}
+          canKeep={start.fields.source.login === "kept"}
+          onChange={(source) => change({ source })}
+        />
+        <Endpoint
+          title="Target"
+          fields={fields.target}
+          canKeep={start.fields.target.login === "kept"}
+          onChange={(target) => change({ target })}
+        />
+        <Part title="What is copied">
+          <Check
+            label="continuous"
+            note="goes on after it has caught up"
+            value={fields.continuous}
+            onChange={(continuous) => change({ continuous })}
+          />
+          <Check
+            label="create_target"
+            note="makes the target when it is not there"
+            value={fields.createTarget}
+            onChange={(createTarget) => change({ createTarget })}
+          />
+          <Selected fields={fields} onChange={change} />
+          <Check
+            label="winning_revs_only"
+            note="no conflicts: the winning revision of each document alone"
+            value={fields.winningRevisionsOnly}
+            onChange={(winningRevisionsOnly) => change({ winningRevisionsOnly })}
+          />
+          <TextField
+            label="since_seq"
+            value={fields.sinceSequence}
+            isOptional
+            onChange={(sinceSequence) => change({ sinceSequence })}
+            note="where to begin in the changes of the source"
+          />
+        </Part>
+        <Part title="Options">
+          {REPLICATION_OPTIONS.map((option) => (
+            <OptionField
+              key={option.name}
+              option={option}
+              value={fields.options[option.name] ?? ""}
+              onChange={(value) => change({ options: { ...fields.options, [option.name]: value } })}
+            />
+          ))}
+        </Part>
+      </div>
+      <Outcome fields={fields} original={start.original} error={error}>
+        <button type="submit" class="primary" disabled={isSending}>
+          {isEdit ? "Save" : "Create"}
+        </button>
+      </Outcome>
+    </form>
+  );
+}
+
+/** What will be sent, and the button that does. */
+function Outcome({
+  fields,
+  original,
+  error,
+  children,
+}: {
+  fields: FormFields;
+  original: ReplicationDocument | undefined;
+  error: unknown;
+  children: ComponentChildren;
+}) {
+  const [sent, setSent] = useState<{ document?: ReplicationDocument; fault?: string }>({});
+  useEffect(() => {
+    try {
+      setSent({ document: documentOf(fields, original) });
+    } catch (fault) {
+      if (!(fault instanceof FieldError)) throw fault;
+      setSent({ fault: fault.message });
+    }
+  }, [fields, original]);
+  const address = addressOf(pathOfDocument(fields.database, fields.id));
+  return (
+    <section class="panel outcome" aria-labelledby="outcome-title">
+      <div class="page-head spread">
+        <h2 id="outcome-title">What is sent</h2>
+        {children}
+      </div>
+      <Problem error={error} />
+      {sent.document === undefined ? (
+        <p class="section-note" role="status">
+          {sent.fault}
+        </p>
+      ) : (
+        <>
+          <h3>Document</h3>
+          <pre>{JSON.stringify(masked(sent.document), null, 2)}</pre>
+          <h3>The same from a shell</h3>
+          <pre>{curlCommand(address, sent.document)}</pre>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <fieldset class="panel">
+      <legend>{title}</legend>
+      {children}
+    </fieldset>
+  );
+}
+
+const LOGIN_WORDS: Readonly<Record<Login, string>> = {
+  none: "none",
+  kept: "as it is",
+  basic: "user and password",
+  bearer: "bearer token",
+  iam: "IAM key",
+};
+const SECRET_WORDS: Readonly<Partial<Record<Login, string>>> = {
+  basic: "Password",
+  bearer: "Token",
+  iam: "Key",
+};
+
+function Endpoint({
+  title,
+  fields,
+  canKeep,
+  onChange,
+}: {
+  title: string;
+  fields: EndpointFields;
+  /** Whether there is a login to keep. */
+  canKeep: boolean;
+  onChange: (fields: EndpointFields) => void;
+}) {
+  const { address, login, username, secret } = fields;
+  const secretWord = SECRET_WORDS[login];
+  const logins = (Object.keys(LOGIN_WORDS) as Login[]).filter((kind) => canKeep || kind !== "kept");
+  return (
+    <Part title={title}>
+      <TextField
+        label={`${title} address`}
+        value={address}
+        onChange={(changed) => onChange({ ...fields, address: changed })}
+        note="a URL, or the name of a database of this server"
+      />
+      <label class="field">
+        {title} login
+        <select
+          value={login}
+          onChange={({ currentTarget }) =>
+            onChange({ ...fields, login: currentTarget.value as Login })
+          }
+        >
+          {logins.map((kind) => (
+            <option key={kind} value={kind}>
+              {LOGIN_WORDS[kind]}
+            </option>
+          ))}
+        </select>
+      </label>
+      {login === "basic" && (
+        <TextField
+          label={`${title} user`}
+          value={username}
+          onChange={(changed) => onChange({ ...fields, username: changed })}
+        />
+      )}
+      {secretWord !== undefined && (
+        <label class="field">
+          {`${title} ${secretWord.toLowerCase()}`}
+          <input
+            type="password"
+            required
+            autoComplete="new-password"
+            value={secret}
+            onInput={({ currentTarget }) => onChange({ ...fields, secret: currentTarget.value })}
+          />
+          <span class="section-note">or a reference, env:NAME or file:/path</span>
+        </label>
+      )}
+    </Part>
+  );
+}
+
+function Selected({
+  fields: { selection, selected, queryParameters },
+  onChange,
+}: {
+  fields: FormFields;
+  onChange: (changed: Partial<FormFields>) => void;
+}) {
+  const label = {
+    doc_ids: "Ids, one a line",
+    selector: "Selector, JSON",
+    filter: "design/filter",
+    all: "",
+  };
+  return (
+    <>
+      <label class="field">
+        Documents
+        <select
+          value={selection}
+          onChange={({ currentTarget }) =>
+            onChange({ selection: currentTarget.value as SelectionKind, selected: "" })
+          }
+        >
+          <option value="all">all</option>
+          <option value="doc_ids">by id (doc_ids)</option>
+          <option value="selector">that a selector matches (selector)</option>
+          <option value="filter">that a function of the source lets through (filter)</option>
+        </select>
+      </label>
+      {selection !== "all" && (
+        <AreaField
+          label={label[selection]}
+          value={selected}
+          onChange={(text) => onChange({ selected: text })}
+        />
+      )}
+      {selection === "filter" && (
+        <AreaField
+          label="query_params, JSON"
+          value={queryParameters}
+          onChange={(text) => onChange({ queryParameters: text })}
+        />
+      )}
+    </>
+  );
+}
+
+function OptionField({
+  option,
+  value,
+  onChange,
+}: {
+  option: ReplicationOption;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  const id = useId();
+  const noteId = `${id}-note`;
+  const choices =
+    option.kind === "boolean"
+      ? ["true", "false"]
+      : option.kind === "choice"
+        ? option.choices
+        : undefined;
+  const unit = option.kind === "integer" && option.unit !== undefined ? `, ${option.unit}` : "";
+  return (
+    <div class="field">
+      <label for={id}>
+        {option.name}
+        <span class="section-note">{unit}</span>
+      </label>
+      {choices === undefined ? (
+        <input
+          id={id}
+          aria-describedby={noteId}
+          inputMode="numeric"
+          placeholder={String(option.default)}
+          value={value}
+          onInput={({ currentTarget }) => onChange(currentTarget.value)}
+        />
+      ) : (
+        <select
+          id={id}
+          aria-describedby={noteId}
+          value={value}
+          onChange={({ currentTarget }) => onChange(currentTarget.value)}
+        >
+          <option value="">{`default (${option.default})`}</option>
+          {choices.map((choice) => (
+            <option key={choice} value={choice}>
+              {choice}
+            </option>
+          ))}
+        </select>
+      )}
+      <span id={noteId} class="section-note">
+        {option.meaning.replaceAll("`", "")}
+      </span>
+    </div>
+  );
+}
+
+function TextField({
+  label,
+  value,
+  note,
+  isFixed = false,
+  isOptional = false,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  note?: string;
+  isFixed?: boolean;
+  isOptional?: boolean;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class="field">
+      {label}
+      <input
+        value={value}
+        required={!isOptional}
+        readOnly={isFixed}
+        autoComplete="off"
+        spellcheck={false}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+      {note !== undefined && <span class="section-note">{note}</span>}
+    </label>
+  );
+}
+
+function AreaField({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class="field">
+      {label}
+      <textarea
+        rows={4}
+        spellcheck={false}
+        value={value}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+function Check({
+  label,
+  note,
+  value,
+  onChange,
+}: {
+  label: string;
+  note: string;
+  value: boolean;
+  onChange: (value: boolean) => void;
+}) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={value}
+        onChange={({ currentTarget }) => onChange(currentTarget.checked)}
+      />
+      <span>
+        {label} <span class="section-note">{note}</span>
+      </span>
+    </label>
+  );
+}

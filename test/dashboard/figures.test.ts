@@ -1,0 +1,179 @@
+/** What the dashboard computes by itself. */
+import { describe, expect, test } from "vitest";
+import { groupsOf } from "../../src/dashboard/api/failing-groups.ts";
+import type { Job, JobRun } from "../../src/dashboard/api/types.ts";
+import {
+  formatBytes,
+  formatDistance,
+  formatDuration,
+  visibleText,
+} from "../../src/dashboard/base/format.ts";
+import { masked } from "../../src/dashboard/base/masked.ts";
+import {
+  curlCommand,
+  documentOf,
+  EMPTY_FORM,
+  FieldError,
+  fieldsOf,
+} from "../../src/dashboard/base/replication-form.ts";
+import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
+import { addSample, perMinute } from "../../src/dashboard/base/samples.ts";
+import { timelineOf } from "../../src/dashboard/base/timeline.ts";
+import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
+import { parseReplication, REPLICATION_OPTIONS, WEIGHT } from "../../src/replicator/index.ts";
+
+describe("figures and texts", () => {
+  test.each([
+    [0, "0 s"],
+    [59.9, "59 s"],
+    [65, "1 min 5 s"],
+    [900, "15 min"],
+    [11_100, "3 h 5 min"],
+    [187_200, "2 d 4 h"],
+  ])("%d seconds are %s", (seconds, text) => {
+    expect(formatDuration(seconds)).toBe(text);
+  });
+
+  test("distances go both ways", () => {
+    const nowMs = Date.parse("2026-01-01T12:00:00Z");
+    expect(formatDistance("2026-01-01T11:58:30Z", nowMs)).toBe("1 min ago");
+    expect(formatDistance("2026-01-01T12:00:20Z", nowMs)).toBe("in 20 s");
+    expect(formatDistance("2026-01-01T12:00:00Z", nowMs)).toBe("now");
+  });
+
+  test("bytes have units of a thousand", () => {
+    expect([0, 999, 4_200, 1e15].map(formatBytes)).toEqual(["0 B", "999 B", "4.2 kB", "1,000 TB"]);
+  });
+
+  test("characters that nobody sees, or that turn the text around, are shown as code points", () => {
+    expect(visibleText("a\u202egpj.exe\n\u200b")).toBe("a⟨U+202E⟩gpj.exe⟨U+000A⟩⟨U+200B⟩");
+    expect(visibleText("Größe 文")).toBe("Größe 文");
+  });
+});
+
+test("an address names a view, whatever the ids in it are", () => {
+  const name = "_replicator/a?b#c%/<d>&e=f";
+  const view = { segments: ["jobs", name], query: { reason: "100% & more?", source: "a:1" } };
+  expect(parseView(linkTo(view.segments, view.query))).toEqual(view);
+  expect(parseView("#/jobs/%zz").segments).toEqual(["jobs", "%zz"]);
+  expect(parseView("")).toEqual({ segments: [], query: {} });
+});
+
+function failingJob(host: string, failureClass: string, since: string, next: string | null): Job {
+  const failure = { class: failureClass, side: "source", host, error: "e", reason: "r" };
+  return {
+    failing_since: since,
+    last_failure: { ...failure, time: since, next_try: next },
+  } as Job;
+}
+
+test("jobs that fail are grouped by error and host: the largest group first, the earliest times", () => {
+  const groups = groupsOf([
+    failingJob("a", "dns", "2026-01-01T00:00:03Z", null),
+    failingJob("b", "dns", "2026-01-01T00:00:02Z", "2026-01-01T01:00:00Z"),
+    failingJob("b", "dns", "2026-01-01T00:00:01Z", "2026-01-01T00:30:00Z"),
+    failingJob("b", "tls", "2026-01-01T00:00:01Z", null),
+  ]);
+  expect(groups.map(({ class: name, host, count }) => [name, host, count])).toEqual([
+    ["dns", "b", 2],
+    ["dns", "a", 1],
+    ["tls", "b", 1],
+  ]);
+  expect(groups[0]).toMatchObject({
+    since: "2026-01-01T00:00:01Z",
+    next_try: "2026-01-01T00:30:00Z",
+  });
+});
+
+test("samples are kept for an hour, and a restart or a gap is no rate", () => {
+  const sample = (minute: number, startCount: number) => ({
+    timeMs: minute * 60_000,
+    docsPerSec: 0,
+    startCount,
+    crashCount: 0,
+  });
+  const samples = [sample(0, 10), sample(0.5, 14), sample(1, 2), sample(5, 9)];
+  expect(perMinute(samples, ({ startCount }) => startCount)).toEqual([null, 8, null, null]);
+  expect(addSample(samples, sample(60.5, 0)).map(({ startCount }) => startCount)).toEqual([
+    2, 9, 0,
+  ]);
+});
+
+test("runs, decisions and the begin of a job are one timeline, the newest first", () => {
+  const job = {
+    control: [{ action: "pause", user: "root", timestamp: "2026-01-01T00:00:04Z" }],
+    history: [
+      { type: "started", timestamp: "2026-01-01T00:00:05Z" },
+      { type: "crashed", timestamp: "2026-01-01T00:00:03Z", reason: "again" },
+      { type: "added", timestamp: "2026-01-01T00:00:01Z" },
+    ],
+  } as unknown as Job;
+  const run = { end: "2026-01-01T00:00:03Z", cause: "crashed", reason: "no route" } as JobRun;
+  expect(timelineOf(job, [run]).map(({ title, detail }) => [title, detail])).toEqual([
+    ["Run started, and goes on", null],
+    ["pause", "by root"],
+    ["Run crashed", "no route"],
+    ["Added", null],
+  ]);
+});
+
+describe("the form of a replication", () => {
+  test("has the options that the replicator knows, with their lines", () => {
+    expect(SHOWN).toEqual([...Object.values(REPLICATION_OPTIONS), WEIGHT]);
+  });
+
+  const document = {
+    _id: "copy",
+    _rev: "1-a",
+    owner: "root",
+    comment: "kept",
+    source: { url: "https://couch.example/a", auth: { basic: { username: "a", password: "s3" } } },
+    target: "https://ann:s4@couch.example/b",
+    continuous: true,
+    selector: { type: "film" },
+    since_seq: "5-xyz",
+    winning_revs_only: true,
+    worker_batch_size: 100,
+    use_bulk_get: false,
+    failure_policy: "hold",
+  };
+
+  test("makes of the fields of a document the same document", () => {
+    expect(documentOf(fieldsOf(document, "_replicator", "copy"), document)).toEqual(document);
+  });
+
+  test("makes what the replicator understands", () => {
+    const fields = {
+      ...EMPTY_FORM,
+      source: { address: "https://a.example/x", login: "bearer", username: "", secret: "t" },
+      target: { address: "films", login: "none", username: "", secret: "" },
+      selection: "doc_ids",
+      selected: "a\nb\n",
+      options: Object.fromEntries(SHOWN.map((option) => [option.name, String(option.default)])),
+    } as const;
+    const made = documentOf(fields);
+    expect(made).toMatchObject({ doc_ids: ["a", "b"], weight: 100, use_checkpoints: true });
+    expect(() => parseReplication(made)).not.toThrow();
+  });
+
+  test("refuses what no option can be, and a password that went with its address", () => {
+    const fields = fieldsOf(document, "_replicator", "copy");
+    const wrong = { ...fields, options: { weight: "1001" } };
+    expect(() => documentOf(wrong, document)).toThrow(new FieldError("weight: expected 1 to 1000"));
+    const moved = { ...fields.target, address: "https://ann:*****@evil.example/b" };
+    expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
+  });
+
+  test("shows no secrets, in the command neither, and quotes for the shell", () => {
+    expect(
+      masked({ url: "https://h/?token=x", headers: { cookie: "x" }, password: "env:A" }),
+    ).toEqual({
+      url: "https://h/?token=*****",
+      headers: { cookie: "*****" },
+      password: "env:A",
+    });
+    const command = curlCommand("http://h/it's", document);
+    expect(command).not.toMatch(/s3|s4/);
+    expect(command).toContain("'http://h/it'\\''s'");
+  });
+});
