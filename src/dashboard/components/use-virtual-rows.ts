@@ -37,6 +37,7 @@ export function useVirtualRows(
   virtualizer.setOptions(options);
   useEffect(() => virtualizer._didMount(), [virtualizer]);
   useLayoutEffect(() => virtualizer._willUpdate());
+  // Another height of rows moves all of them.
   useLayoutEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
   return { rows: virtualizer.getVirtualItems(), height: virtualizer.getTotalSize() };
 }

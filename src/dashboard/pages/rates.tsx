@@ -135,10 +135,8 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
         {
           ...axis,
           size: 24,
-          values: [
-            [60, "{HH}:{mm}", null, null, null, null, null, null, 1],
-            [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
-          ],
+          space: 70,
+          values: (_, times) => times.map((sec) => clockOf(sec, timeZone)),
         },
         { ...axis, size: 44 },
       ],
@@ -147,6 +145,10 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
     [[], []],
     element,
   );
+}
+
+function clockOf(timeSec: number, timeZone: TimeZone): string {
+  return new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", timeZone }).format(timeSec * 1000);
 }
 
 async function takeSample(): Promise<Sample> {

@@ -98,7 +98,7 @@ function Tiles({ counts, figures, nodeCount }: Overview) {
         name="Left behind"
         value={counts.leftBehind}
         query={LISTS.leftBehind}
-        note="jobs lack documents"
+        note="jobs, incomplete"
         isWarning
       />
       <Tile name="Paused" value={counts.paused} query={LISTS.paused} />
@@ -266,7 +266,7 @@ function Group({
               type="button"
               class={isLogin ? "primary" : ""}
               onClick={onCredential}
-              aria-label={`Replace the credential of ${label}`}
+              aria-label={`Replace credential of ${label}`}
             >
               Replace credential
             </button>

@@ -38,6 +38,8 @@ export function useJobList(query: Query): JobList {
   const key = JSON.stringify(query);
   const [state, setState] = useState<ListState>({ ...EMPTY, key });
   const [isLoading, setIsLoading] = useState(false);
+  /** Where the next page begins. An effect of an older drawing must not read a page twice. */
+  const next = useRef<string | undefined>(undefined);
   const loading = useRef<AbortController | undefined>(undefined);
   const load = useCallback(
     async (bookmark: string | undefined) => {
@@ -48,11 +50,13 @@ export function useJobList(query: Query): JobList {
       try {
         const page = await readJobs(JSON.parse(key) as Query, bookmark, own.signal);
         if (own.signal.aborted) return;
+        next.current = page.bookmark === null ? undefined : decodeURIComponent(page.bookmark);
+        const following = next.current;
         setState((before) => ({
           key,
           jobs: bookmark === undefined ? page.jobs : [...before.jobs, ...page.jobs],
           total: page.total_rows ?? undefined,
-          bookmark: page.bookmark === null ? undefined : decodeURIComponent(page.bookmark),
+          bookmark: following,
           isRead: true,
           error: undefined,
           newCount: bookmark === undefined ? 0 : before.newCount,
@@ -70,6 +74,7 @@ export function useJobList(query: Query): JobList {
   );
   useEffect(() => {
     setState({ ...EMPTY, key });
+    next.current = undefined;
     void load(undefined);
     return () => loading.current?.abort();
   }, [key, load]);
@@ -80,7 +85,7 @@ export function useJobList(query: Query): JobList {
   });
   const shown = state.key === key ? state : { ...EMPTY, key };
   const more = () => {
-    if (shown.bookmark !== undefined && loading.current === undefined) void load(shown.bookmark);
+    if (next.current !== undefined && loading.current === undefined) void load(next.current);
   };
   return { ...shown, isLoading, more, reload };
 }

@@ -1,0 +1,78 @@
+/** A browser that looks at the dashboard of a node. */
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+
+/** A busy machine is no reason to give up. */
+const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 300_000);
+
+/** Debian's, or the one that the environment names; undefined: there is none, and tests in a browser are skipped. */
+export const CHROMIUM = [process.env.CHROMIUM_PATH, "/usr/bin/chromium"].find(
+  (path) => path !== undefined && existsSync(path),
+);
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export function openBrowser(): Promise<Browser> {
+  // The sandbox of Chromium wants a user namespace, which containers seldom have.
+  return chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+}
+
+export interface Visit {
+  readonly page: Page;
+  /** What a page should never cause: errors of its scripts, and what its policy has stopped. */
+  readonly faults: readonly string[];
+  /** `view` is the part behind `#`. */
+  show(view: string): Promise<void>;
+  /** What axe-core finds by the rules of WCAG 2.1 A and AA. */
+  violations(): Promise<readonly string[]>;
+}
+
+/** Logs in and stays on the start page. */
+export async function visit(
+  browser: Browser,
+  url: string,
+  name: string,
+  options: BrowserContextOptions = {},
+): Promise<Visit> {
+  const { page, faults } = await openPage(browser, options);
+  await page.goto(`${url}/_dashboard/`);
+  await page.getByLabel("User").fill(name);
+  await page.getByLabel("Password").fill("secret");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("navigation").waitFor();
+  return {
+    page,
+    faults,
+    show: async (view) => {
+      await page.goto(`${url}/_dashboard/#${view}`);
+    },
+    violations: () => violations(page),
+  };
+}
+
+export async function openPage(browser: Browser, options: BrowserContextOptions = {}) {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(PATIENCE_MS);
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on("pageerror", (error) => faults.push(String(error)));
+  page.on("dialog", (dialog) => {
+    faults.push(`a dialog says ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+  });
+  return { page, faults };
+}
+
+export async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(AXE);
+  const tags = JSON.stringify(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]);
+  const found: unknown = await page.evaluate(
+    `axe.run({ runOnly: { type: "tag", values: ${tags} } }).then(({ violations }) =>
+      violations.map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html).join(" | ").slice(0, 600)))`,
+  );
+  return found as readonly string[];
+}

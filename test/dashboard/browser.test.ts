@@ -1,0 +1,308 @@
+/** The dashboard in a browser, on real programs: a night with failing jobs, hostile words, and users who only read. */
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as createSocketServer } from "node:net";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { CHROMIUM, openBrowser, openPage, violations, visit } from "./browser.fixture.ts";
+
+const CREDENTIALS = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
+const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
+const HOSTILE_ID = `<img src=x onerror="alert(1)">'&\u202e`;
+const HOSTILE_REASON = "<script>alert(2)</script><img src=x onerror=alert(3)>";
+
+let processes: Processes;
+let node: TandemProcess;
+let browser: Browser;
+
+async function ask(method: string, path: string, body?: unknown): Promise<unknown> {
+  const response = await fetch(`${node.url}${path}`, {
+    method,
+    headers: { authorization: AUTHORIZATION, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return response.json();
+}
+
+function replicate(id: string, document: Readonly<Record<string, unknown>>) {
+  return ask("PUT", `/_replicator/${encodeURIComponent(id)}`, { continuous: true, ...document });
+}
+
+async function addUser(name: string, roles: readonly string[]) {
+  const document = { name, roles, type: "user", password: "secret" };
+  await ask("PUT", `/_users/org.couchdb.user:${name}`, document);
+}
+
+/** A port at which nobody listens. */
+async function closedPort(): Promise<number> {
+  const server = createSocketServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A dozen jobs that fail in three ways, and one that runs. */
+async function makeTrouble() {
+  await ask("PUT", "/films");
+  await ask("PUT", "/films/_security", { members: { names: ["ann"] } });
+  await ask("PUT", "/films/moon", { title: "A Trip to the Moon" });
+  await addUser("ann", []);
+  await addUser("rita", ["_tandem_reader"]);
+  const away = await closedPort();
+  const wrong = { url: `${node.url}/films`, auth: { basic: { username: "ann", password: "old" } } };
+  const missing = (number: number) => ({
+    url: `${node.url}/missing-${number}`,
+    auth: { basic: { username: "root", password: "secret" } },
+  });
+  for (let number = 0; number < 5; number++) {
+    const source = `http://127.0.0.1:${away}/orders-${number}`;
+    await replicate(`orders-${number}`, { source, target: "films", retries_per_request: 0 });
+  }
+  for (let number = 0; number < 4; number++) {
+    await replicate(`billing-${number}`, {
+      source: wrong,
+      target: `b-${number}`,
+      create_target: true,
+    });
+  }
+  for (let number = 0; number < 3; number++) {
+    await replicate(`missing-${number}`, { source: missing(number), target: "films" });
+  }
+  await replicate("good", { source: "films", target: "copy", create_target: true });
+  await node.onceAnswered(
+    () => ask("GET", "/_tandem/jobs?failing=true&limit=0"),
+    (answer) => (answer as { total_rows: number }).total_rows === 12,
+  );
+}
+
+describe.skipIf(CHROMIUM === undefined)(
+  "in a browser (CHROMIUM_PATH, or Debian's chromium)",
+  () => {
+    beforeAll(async () => {
+      processes = new Processes();
+      const ini = "[chttpd_auth_lockout]\nmode = off\n";
+      node = await processes.open({ environment: CREDENTIALS, ini });
+      [browser] = await Promise.all([openBrowser(), makeTrouble()]);
+    });
+
+    afterAll(async () => {
+      await browser?.close();
+      await processes?.close();
+    });
+
+    test("no page breaks a rule of accessibility, in light or in dark", async () => {
+      const found: string[] = [];
+      for (const colorScheme of ["light", "dark"] as const) {
+        const { page: login } = await openPage(browser, { colorScheme });
+        await login.goto(`${node.url}/_dashboard/`);
+        await login.getByRole("button", { name: "Log in" }).waitFor();
+        for (const fault of await violations(login)) found.push(`login: ${fault}`);
+        const {
+          page,
+          show,
+          violations: look,
+          faults,
+        } = await visit(browser, node.url, "root", { colorScheme });
+        const views: [view: string, landmark: string][] = [
+          ["/", "Rates"],
+          ["/jobs", "_replicator/good"],
+          ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
+          ["/new", "What is sent"],
+          ["/nodes", "Last sign of life"],
+        ];
+        for (const [view, landmark] of views) {
+          await show(view);
+          await page.getByText(landmark).first().waitFor();
+          for (const fault of await look()) found.push(`${view} ${colorScheme}: ${fault}`);
+        }
+        await show("/jobs/_replicator%2Fbilling-0");
+        await page.getByRole("button", { name: "Cancel" }).click();
+        await page.getByRole("dialog").waitFor();
+        for (const fault of await look()) found.push(`dialog ${colorScheme}: ${fault}`);
+        found.push(...faults);
+      }
+      expect(found).toEqual([]);
+    });
+
+    test("who only reads sees everything, and has nothing to change it with", async () => {
+      const { page, show } = await visit(browser, node.url, "rita");
+      await page.getByText("12 jobs in 3 groups").waitFor();
+      const steering = /^(Retry|Pause|Resume|Reset|Cancel|Replace|Select)/;
+      const buttons = page
+        .getByRole("button", { name: steering })
+        .filter({ hasNotText: "Pause view" });
+      expect(await buttons.count()).toBe(0);
+      expect(await page.getByRole("link", { name: "New replication" }).count()).toBe(0);
+      await show("/jobs");
+      await page.getByRole("link", { name: "_replicator/good" }).waitFor();
+      expect(await buttons.count()).toBe(0);
+      expect(await page.getByRole("checkbox").count()).toBe(0);
+      await show("/jobs/_replicator%2Fgood");
+      await page.getByText("may not read the document").waitFor();
+      expect(await buttons.count()).toBe(0);
+      await show("/new");
+      await page.getByText("may change nothing").waitFor();
+      expect(await page.getByRole("textbox").count()).toBe(0);
+    });
+
+    test("ids and errors are text, whatever is in them", async () => {
+      const hostile = createServer((_, response) => {
+        response.writeHead(500, { "Content-Type": "application/json" });
+        response.end(JSON.stringify({ error: "<b>bold</b>", reason: HOSTILE_REASON }));
+      });
+      await new Promise<void>((resolve) => hostile.listen(0, "127.0.0.1", resolve));
+      onTestFinished(() => void hostile.close());
+      const source = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}/x`;
+      await replicate(HOSTILE_ID, { source, target: "films", retries_per_request: 0 });
+      onTestFinished(async () => {
+        await ask(
+          "POST",
+          `/_tandem/jobs/${encodeURIComponent(`_replicator/${HOSTILE_ID}`)}/_cancel`,
+        );
+      });
+      const { page, show, faults } = await visit(browser, node.url, "root");
+      await page.getByText("13 jobs in 4 groups").waitFor();
+      await show("/jobs");
+      const link = page.getByRole("link", { name: "<img src=x" });
+      await link.waitFor();
+      expect(await link.textContent()).toContain("⟨U+202E⟩");
+      await link.click();
+      await page.getByText("Document, as given").waitFor();
+      await page.getByRole("heading", { name: "<img src=x" }).waitFor();
+      expect(await page.locator("img, main script, main b").count()).toBe(0);
+      expect(faults).toEqual([]);
+    });
+
+    test("the causes of a night are found and mended by mouse", async () => {
+      const { page, faults } = await visit(browser, node.url, "root");
+      await page.getByRole("link", { name: /^Failing\s*12/ }).waitFor();
+      await page.getByText("12 jobs in 3 groups").waitFor();
+
+      // The databases are there again.
+      for (let number = 0; number < 3; number++) await ask("PUT", `/missing-${number}`);
+      await page.getByRole("button", { name: /^Retry not_found/ }).click();
+      await page.getByRole("heading", { name: "Retry 3 jobs?" }).waitFor();
+      await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
+      await page.getByText("9 jobs in 2 groups").waitFor();
+
+      // Somebody has changed a password.
+      await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
+      const dialog = page.getByRole("dialog");
+      expect(await dialog.getByLabel("Server").inputValue()).toBe(node.url);
+      await dialog.getByLabel("User", { exact: true }).fill("ann");
+      await dialog.getByLabel("New password").fill("secret");
+      await dialog.getByRole("button", { name: "Count jobs" }).click();
+      await dialog.getByRole("button", { name: "Replace for 4 jobs" }).click();
+      await page.getByText("5 jobs in 1 group").waitFor();
+
+      // The last server stays away.
+      await page.getByRole("button", { name: /^Pause unreachable/ }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
+      await page.getByRole("link", { name: /^Paused\s*5/ }).waitFor();
+      expect(faults).toEqual([]);
+    });
+
+    test("a replication is made with the form, and removed", async () => {
+      const { page, show } = await visit(browser, node.url, "root");
+      await show("/new");
+      await page.getByLabel("Id", { exact: true }).fill("by-form");
+      await page.getByLabel("Source address").fill("films");
+      await page.getByLabel("Target address").fill("by-form");
+      await page.getByLabel("create_target").check();
+      await page.getByLabel("worker_batch_size").fill("7");
+      await page.getByText('"worker_batch_size": 7').first().waitFor();
+      await page.getByRole("button", { name: "Create" }).click();
+      await page.getByRole("heading", { name: "_replicator/by-form" }).waitFor();
+      const document = await ask("GET", "/_replicator/by-form");
+      expect(document).toMatchObject({ source: "films", worker_batch_size: 7, continuous: true });
+      await page.getByRole("button", { name: "Cancel" }).click();
+      const remove = page.getByRole("dialog").getByRole("button", { name: "Cancel" });
+      expect(await remove.isDisabled()).toBe(true);
+      await page.getByLabel("cannot be undone").check();
+      await remove.click();
+      await page.getByRole("heading", { name: "Jobs" }).waitFor();
+      expect(await ask("GET", "/_replicator/by-form")).toMatchObject({ error: "not_found" });
+    });
+
+    test("of 100,000 jobs only those in sight are drawn, and pages are read by their bookmarks", async () => {
+      const total = 100_000;
+      const asked: (string | null)[] = [];
+      const { page, show } = await visit(browser, node.url, "root");
+      const template = (await ask("GET", "/_tandem/jobs/_replicator%2Fgood")) as object;
+      await page.route("**/_tandem/jobs?**", (route) => {
+        const { searchParams } = new URL(route.request().url());
+        const limit = Number(searchParams.get("limit"));
+        const start = Number(searchParams.get("bookmark") ?? 0);
+        asked.push(searchParams.get("bookmark"));
+        const jobs = Array.from({ length: limit }, (_, index) => ({
+          ...template,
+          id: `id-${start + index}`,
+          doc_id: `job-${start + index}`,
+        }));
+        return route.fulfill({
+          json: { total_rows: total, bookmark: String(start + limit), jobs },
+        });
+      });
+      await show("/jobs");
+      await page.getByText("100,000 jobs").waitFor();
+      await page.getByRole("link", { name: "_replicator/job-3", exact: true }).waitFor();
+      expect(await page.locator("tbody tr").count()).toBeLessThan(80);
+      await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 195 * 38)');
+      await page.getByRole("link", { name: "_replicator/job-205", exact: true }).waitFor();
+      expect(asked.filter((bookmark) => bookmark === "200")).toHaveLength(1);
+
+      const checkbox = page.getByLabel("Select _replicator/job-200");
+      await checkbox.focus();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Space");
+      expect(await page.getByLabel("Select _replicator/job-201").isChecked()).toBe(true);
+      await page.getByRole("button", { name: "Select all that match" }).click();
+      await page.getByText("100,000 selected").waitFor();
+    });
+
+    test("every view is an address, and a change of a filter is another one", async () => {
+      const { page, show } = await visit(browser, node.url, "root");
+      await show("/jobs?state=running");
+      await page.getByRole("link", { name: "_replicator/good" }).waitFor();
+      await page.getByLabel("Paused").selectOption("true");
+      await page.waitForURL(/#\/jobs\?state=running&paused=true$/);
+      await page.getByText("No job matches.").waitFor();
+      await page.goBack();
+      await page.getByRole("link", { name: "_replicator/good" }).waitFor();
+    });
+
+    test("a lost connection is said, and mended", async () => {
+      const directory = processes.directory();
+      const first = await processes.open({ directory, environment: CREDENTIALS });
+      const { page } = await visit(browser, first.url, "root");
+      await page.getByText("Live", { exact: true }).waitFor();
+      await first.kill();
+      await page.getByText("The connection to the server is lost.").waitFor();
+      await processes.open({ directory, port: first.port, environment: CREDENTIALS });
+      await page.getByText("The connection to the server is lost.").waitFor({ state: "hidden" });
+      await page.getByText("No job fails.").waitFor();
+    });
+
+    test("no page is wider than the window, from 390 to 2,560 pixels", async () => {
+      const wide: string[] = [];
+      for (const width of [390, 768, 1280, 2560]) {
+        const { page, show } = await visit(browser, node.url, "root", {
+          viewport: { width, height: 900 },
+        });
+        for (const view of ["/", "/jobs", "/jobs/_replicator%2Fbilling-0", "/new", "/nodes"]) {
+          await show(view);
+          await page.getByRole("main").waitFor();
+          const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+          if (Number(over) > 0) wide.push(`${view} at ${width} by ${over}`);
+        }
+      }
+      expect(wide).toEqual([]);
+    });
+  },
+);
+
+test.runIf(CHROMIUM === undefined)(
+  "tests in a browser are skipped: there is no Chromium",
+  () => {},
+);
