@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 /** A busy machine is no reason to give up. */
-const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 300_000);
+const PATIENCE_MS = 300_000;
 
 /** Debian's, or the one that the environment names; undefined: there is none, and tests in a browser are skipped. */
 export const CHROMIUM = [process.env.CHROMIUM_PATH, "/usr/bin/chromium"].find(
