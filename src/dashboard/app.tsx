@@ -1,6 +1,7 @@
 /** The frame around the pages: who looks, where to go, and whether what is shown is live. */
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import type { FeedState } from "./api/event-feed.ts";
+import { UNAUTHORIZED_EVENT } from "./api/request.ts";
 import { logOut, readSession, type Session } from "./api/session.ts";
 import { SurroundingsContext } from "./base/context.ts";
 import type { TimeZone } from "./base/format.ts";
@@ -23,6 +24,12 @@ export function App() {
   const [loggedIn, setLoggedIn] = useState<Session>();
   const found = useLoaded(readSession, "session");
   const session = loggedIn ?? found.value;
+  useEffect(() => {
+    // A session that has ended leads to the login, and from there back to the same view.
+    const look = () => void readSession().then(setLoggedIn, () => {});
+    window.addEventListener(UNAUTHORIZED_EVENT, look);
+    return () => window.removeEventListener(UNAUTHORIZED_EVENT, look);
+  }, []);
   if (session === undefined) {
     return (
       <main class="centre">

@@ -289,6 +289,17 @@ describe.skipIf(CHROMIUM === undefined)(
       await page.getByText("No job fails.").waitFor();
     });
 
+    test("a session that has ended leads to the login, and from there back", async () => {
+      const { page, show } = await visit(browser, node.url, "root");
+      await show("/nodes");
+      await page.getByText("Last sign of life").waitFor();
+      await page.context().clearCookies();
+      await page.getByLabel("User").fill("root");
+      await page.getByLabel("Password").fill("secret");
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.getByText("Last sign of life").waitFor();
+    });
+
     test("no page is wider than the window, from 390 to 2,560 pixels", async () => {
       const wide: string[] = [];
       for (const width of [390, 768, 1280, 2560]) {

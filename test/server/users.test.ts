@@ -645,6 +645,8 @@ describe("other ways to say who one is", () => {
       json: { error: "unauthorized", reason: "Authentication required." },
     });
     expect((await ask("GET", "/_up")).status).toBe(401);
+    // Where one logs in.
+    expect((await fetch(`${server.url}/_dashboard/`)).status).toBe(200);
     expect(
       (await ask("POST", "/_session", { body: { name: "root", password: "secret" } })).status,
     ).toBe(200);

@@ -14,6 +14,9 @@ export class RequestError extends Error {
   }
 }
 
+/** Told to the window when the node does not know, or no longer, who asks. */
+export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
+
 type Body = Readonly<Record<string, unknown>>;
 
 /** The address of a resource; `path` begins without a slash. The dashboard lies one folder below the API. */
@@ -43,6 +46,9 @@ export async function request<Answer>(
   });
   const answer: unknown = await response.json().catch(() => undefined);
   if (response.ok) return answer as Answer;
+  // Who asks for the session learns it from the answer.
+  const isSession = path === "_session";
+  if (response.status === 401 && !isSession) window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
   const { error = "error", reason = response.statusText } = (answer ?? {}) as {
     error?: string;
     reason?: string;
