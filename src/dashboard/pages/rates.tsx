@@ -128,7 +128,7 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
         ? {}
         : { tzDate: (sec) => uPlot.tzDate(new Date(sec * 1000), timeZone) }),
       scales: {
-        x: { range: (_, min, max) => [Math.min(min ?? 0, (max ?? 0) - SHOWN_SEC_MIN), max ?? 0] },
+        x: { range: ({ data: [times] }) => shownSpan(times) },
         y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] },
       },
       axes: [
@@ -136,7 +136,8 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
           ...axis,
           size: 24,
           space: 70,
-          values: (_, times) => times.map((sec) => clockOf(sec, timeZone)),
+          values: ({ data: [samples] }, times) =>
+            samples.length === 0 ? [] : times.map((sec) => clockOf(sec, timeZone)),
         },
         { ...axis, size: 44 },
       ],
@@ -145,6 +146,12 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
     [[], []],
     element,
   );
+}
+
+/** In seconds. Not what uPlot offers: for a single sample that is a whole day. */
+function shownSpan(times: ArrayLike<number>): [start: number, end: number] {
+  const end = times[times.length - 1] ?? 0;
+  return [Math.min(times[0] ?? 0, end - SHOWN_SEC_MIN), end];
 }
 
 function clockOf(timeSec: number, timeZone: TimeZone): string {
