@@ -111,7 +111,7 @@ describe.skipIf(CHROMIUM === undefined)(
           ["/jobs", "_replicator/good"],
           ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
           ["/new", "What is sent"],
-          ["/nodes", "Last sign of life"],
+          ["/nodes", "Last report"],
         ];
         for (const [view, landmark] of views) {
           await show(view);
@@ -174,6 +174,24 @@ describe.skipIf(CHROMIUM === undefined)(
       await page.getByRole("heading", { name: "<img src=x" }).waitFor();
       expect(await page.locator("img, main script, main b").count()).toBe(0);
       expect(faults).toEqual([]);
+    });
+
+    test("a group leads to exactly its jobs, also one of databases without a host", async () => {
+      await replicate("own", { source: "nowhere", target: "films" });
+      onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fown/_cancel").then(() => {}));
+      const { page, show } = await visit(browser, node.url, "root");
+      await page.getByText("13 jobs in 4 groups").waitFor();
+      await page.getByRole("link", { name: /^1\s*not found\s*databases of this server/ }).click();
+      await page.waitForURL(/#\/jobs\?error=not_found&side=source&host=-$/);
+      await page.getByRole("link", { name: "_replicator/own" }).waitFor();
+      await page.getByText("1 job", { exact: true }).waitFor();
+      await page.getByRole("link", { name: /^Server of the failure: none/ }).waitFor();
+      await show("/");
+      await page.getByRole("link", { name: /^3\s*not found/ }).click();
+      await page.getByText("3 jobs", { exact: true }).waitFor();
+      await page.getByRole("link", { name: "_replicator/missing-0" }).click();
+      await page.getByRole("link", { name: "All jobs that fail like this" }).click();
+      await page.getByText("3 jobs", { exact: true }).waitFor();
     });
 
     test("the causes of a night are found and mended by mouse", async () => {
@@ -289,15 +307,27 @@ describe.skipIf(CHROMIUM === undefined)(
       await page.getByText("No job fails.").waitFor();
     });
 
+    test("nodes are shown with their state", async () => {
+      const own = await processes.open({ environment: CREDENTIALS });
+      const { page, show } = await visit(browser, own.url, "root");
+      await show("/nodes");
+      await page.getByRole("row", { name: /running 0 \d+/ }).waitFor();
+      const drain = `${own.url}/_tandem/nodes/_local/_drain`;
+      await fetch(drain, { method: "POST", headers: { authorization: AUTHORIZATION } });
+      await page.getByRole("row", { name: /drained 0/ }).waitFor();
+      await show("/");
+      await page.getByRole("link", { name: /^Nodes\s*0\s*1 draining/ }).waitFor();
+    });
+
     test("a session that has ended leads to the login, and from there back", async () => {
       const { page, show } = await visit(browser, node.url, "root");
       await show("/nodes");
-      await page.getByText("Last sign of life").waitFor();
+      await page.getByText("Last report").waitFor();
       await page.context().clearCookies();
       await page.getByLabel("User").fill("root");
       await page.getByLabel("Password").fill("secret");
       await page.getByRole("button", { name: "Log in" }).click();
-      await page.getByText("Last sign of life").waitFor();
+      await page.getByText("Last report").waitFor();
     });
 
     test("no page is wider than the window, from 390 to 2,560 pixels", async () => {

@@ -1,6 +1,6 @@
 /** What the dashboard computes by itself. */
 import { describe, expect, test } from "vitest";
-import { groupsOf } from "../../src/dashboard/api/failing-groups.ts";
+import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
 import type { Job, JobRun } from "../../src/dashboard/api/types.ts";
 import {
   formatBytes,
@@ -59,29 +59,16 @@ test("an address names a view, whatever the ids in it are", () => {
   expect(parseView("")).toEqual({ segments: [], query: {} });
 });
 
-function failingJob(host: string, failureClass: string, since: string, next: string | null): Job {
-  const failure = { class: failureClass, side: "source", host, error: "e", reason: "r" };
-  return {
-    failing_since: since,
-    last_failure: { ...failure, time: since, next_try: next },
-  } as Job;
-}
-
-test("jobs that fail are grouped by error and host: the largest group first, the earliest times", () => {
-  const groups = groupsOf([
-    failingJob("a", "dns", "2026-01-01T00:00:03Z", null),
-    failingJob("b", "dns", "2026-01-01T00:00:02Z", "2026-01-01T01:00:00Z"),
-    failingJob("b", "dns", "2026-01-01T00:00:01Z", "2026-01-01T00:30:00Z"),
-    failingJob("b", "tls", "2026-01-01T00:00:01Z", null),
-  ]);
-  expect(groups.map(({ class: name, host, count }) => [name, host, count])).toEqual([
-    ["dns", "b", 2],
-    ["dns", "a", 1],
-    ["tls", "b", 1],
-  ]);
-  expect(groups[0]).toMatchObject({
-    since: "2026-01-01T00:00:01Z",
-    next_try: "2026-01-01T00:30:00Z",
+test("a group of failing jobs is named by error, side and host, also where it has none", () => {
+  expect(filterOf({ class: "dns", side: "target", host: "couch.example:5984" })).toEqual({
+    error: "dns",
+    side: "target",
+    host: "couch.example:5984",
+  });
+  expect(filterOf({ class: "invalid", side: null, host: null })).toEqual({
+    error: "invalid",
+    side: "-",
+    host: "-",
   });
 });
 

@@ -87,6 +87,11 @@ export function filterPart({ sort: _sort, descending: _descending, ...filter }: 
   return filter;
 }
 
+/** Throws a RequestError. */
+export function readJob(name: string): Promise<Job> {
+  return get<Job>(pathOfJob(name));
+}
+
 export function pathOfJob(name: string): string {
   return `_tandem/jobs/${encodeURIComponent(name)}`;
 }

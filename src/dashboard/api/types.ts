@@ -125,25 +125,50 @@ export interface FailureCount {
   readonly count: number;
 }
 
-/** Jobs that fail in the same way at the same host. */
+/** Jobs whose last failures have the same class, at the same side and host. */
 export interface FailingGroup {
   readonly class: string;
+  /** Null for a document that is no replication. */
   readonly side: "source" | "target" | null;
+  /** Null for a database of the node's own. */
   readonly host: string | null;
   readonly count: number;
+  /** Of the job that fails longest, like the next three. */
   readonly since: string;
-  readonly next_try: string | null;
   readonly error: string;
   readonly reason: string;
+  /** The name of that job. */
+  readonly example: string;
+  /** Null: none is tried again, or all run. */
+  readonly next_try: string | null;
 }
 
-/** A process that runs jobs. */
+export interface FailingPage {
+  /** The number of groups. */
+  readonly total_rows: number;
+  /** The number of jobs that fail. */
+  readonly jobs: number;
+  readonly groups: readonly FailingGroup[];
+}
+
+/** A process that runs jobs: docs/api/nodes.md. What it reports itself is null before its first report. */
 export interface NodeRow {
-  readonly node: string;
+  readonly id: string | null;
+  /** Of its node. */
+  readonly name: string;
   readonly pid: string | null;
-  readonly jobs: number | null;
-  readonly since: string | null;
-  readonly lastSign: string | null;
+  readonly state: "running" | "draining" | "dead";
+  /** It is draining, has heard of it, and holds no jobs. */
+  readonly drained: boolean;
+  readonly jobs: number;
+  /** The jobs that it runs at most. */
+  readonly slots: number | null;
+  readonly memory_bytes: number | null;
+  readonly event_loop_delay_ms: number | null;
+  readonly lease_age_sec: number | null;
+  readonly version: string | null;
+  readonly started: string | null;
+  readonly last_report: string | null;
 }
 
 /** What a list of jobs is asked for: the query of its URL, in the page and in the API alike. */

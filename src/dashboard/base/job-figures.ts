@@ -1,5 +1,5 @@
 /** What the pages show of a job beside what the node says. Pure. */
-import type { Job, Query } from "../api/types.ts";
+import type { Job } from "../api/types.ts";
 
 /** When the last run without a failure ended, as far as the history of the job knows; null: it does not. */
 export function lastSuccess({ history }: Job): string | null {
@@ -18,9 +18,4 @@ export function progressOf({ info, pending }: Job): number | undefined {
   if (typeof checked !== "number" || pending === null) return undefined;
   if (checked + pending === 0) return 1;
   return checked / (checked + pending);
-}
-
-/** The filters of a view in words. */
-export function describeQuery(query: Query): readonly (readonly [name: string, value: string])[] {
-  return Object.entries(query).map(([name, value]) => [name.replaceAll("_", " "), value]);
 }

@@ -5,7 +5,16 @@ import type { FailureCount } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
+import { type Column, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
+
+const COLUMNS: readonly Column[] = [
+  { name: "Document" },
+  { name: "Reason" },
+  { name: "Revision" },
+  { name: "Tries", isNumber: true },
+  { name: "Last", isNumber: true },
+];
 
 export function JobFailures({
   name,
@@ -55,42 +64,25 @@ export function JobFailures({
           </li>
         ))}
       </ul>
-      <div class="wide">
-        <table class="plain">
-          <thead>
-            <tr>
-              <th scope="col">Document</th>
-              <th scope="col">Reason</th>
-              <th scope="col">Revision</th>
-              <th scope="col" class="number">
-                Tries
-              </th>
-              <th scope="col" class="number">
-                Last
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {page.value?.map(({ id, rev, reason, tries, last }) => (
-              <tr key={`${id} ${rev}`}>
-                <th scope="row">
-                  <Foreign text={id} />
-                </th>
-                <td>
-                  <Foreign text={reason} />
-                </td>
-                <td>
-                  <Foreign text={rev} />
-                </td>
-                <td class="number">{formatNumber(tries)}</td>
-                <td class="number">
-                  <Moment time={last} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Documents" columns={COLUMNS}>
+        {page.value?.map(({ id, rev, reason, tries, last }) => (
+          <tr key={`${id} ${rev}`}>
+            <th scope="row">
+              <Foreign text={id} />
+            </th>
+            <td>
+              <Foreign text={reason} />
+            </td>
+            <td>
+              <Foreign text={rev} />
+            </td>
+            <td class="number">{formatNumber(tries)}</td>
+            <td class="number">
+              <Moment time={last} />
+            </td>
+          </tr>
+        ))}
+      </Table>
       {total > FAILURE_ROWS && (
         <div class="commands">
           <button

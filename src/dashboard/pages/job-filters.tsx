@@ -1,4 +1,5 @@
 /** The filters and the order of a list of jobs. Each change is another address. */
+import { NONE } from "../api/failing-filter.ts";
 import { FAILURE_CLASSES, JOB_STATES, type Query } from "../api/types.ts";
 import { goTo } from "../base/location.ts";
 import { linkTo } from "../base/view.ts";
@@ -15,6 +16,7 @@ const TEXTS = [
   ["target", "Target host or database"],
   ["database", "Database of documents"],
   ["owner", "Owner"],
+  ["host", "Server of the failure"],
   ["reason", "Words of the failure"],
   ["behind_sec", "Behind for seconds"],
 ] as const;
@@ -26,14 +28,17 @@ const ORDERS = [
   ["lag", "Lag"],
 ] as const;
 
-const KNOWN = new Set<string>([
+/** Whose choice is always in sight. */
+const CHOSEN = new Set<string>([
   "state",
   "error",
+  "side",
   "sort",
   "descending",
   ...FLAGS.map(([name]) => name),
-  ...TEXTS.map(([name]) => name),
 ]);
+
+const LABELS: ReadonlyMap<string, string> = new Map(TEXTS);
 
 /** The address of the list with one part of its query changed; an empty value removes it. */
 export function linkWith(query: Query, changes: Query): string {
@@ -43,9 +48,8 @@ export function linkWith(query: Query, changes: Query): string {
 
 export function JobFilters({ query }: { query: Query }) {
   const change = (name: string, value: string) => goTo(linkWith(query, { [name]: value }));
-  const others = Object.entries(query).filter(([name]) => !KNOWN.has(name));
+  const others = Object.entries(query).filter(([name]) => !CHOSEN.has(name));
   const isFiltered = Object.keys(query).some((name) => name !== "sort" && name !== "descending");
-  const isNarrow = TEXTS.some(([name]) => query[name] !== undefined);
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
       <Choice
@@ -72,7 +76,14 @@ export function JobFilters({ query }: { query: Query }) {
         words={{ "": "any" }}
         onChange={(value) => change("error", value)}
       />
-      <details class="more-filters" open={isNarrow}>
+      <Choice
+        label="At"
+        value={query.side ?? ""}
+        values={["", "source", "target", NONE]}
+        words={{ "": "any side", [NONE]: "neither" }}
+        onChange={(value) => change("side", value)}
+      />
+      <details class="more-filters">
         <summary>More filters</summary>
         <div class="filter-texts">
           {TEXTS.map(([name, label]) => (
@@ -104,7 +115,8 @@ export function JobFilters({ query }: { query: Query }) {
       />
       {others.map(([name, value]) => (
         <a key={name} class="button" href={linkWith(query, { [name]: "" })}>
-          {name}: {value} ×<span class="hidden"> remove this filter</span>
+          {LABELS.get(name) ?? name}: {value === NONE ? "none" : value} ×
+          <span class="hidden"> remove this filter</span>
         </a>
       ))}
       {isFiltered && (

@@ -1,5 +1,6 @@
 /** One job: how it does, what holds it back, what it is, and what happened to it. */
 import { useState } from "preact/hooks";
+import { filterOf } from "../api/failing-filter.ts";
 import { COMMANDS, type Command } from "../api/jobs.ts";
 import { type JobDetails, readDetails, readDocument } from "../api/one-job.ts";
 import { RequestError } from "../api/request.ts";
@@ -158,17 +159,18 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
         )}
       </h2>
       <p>
-        <Foreign text={`${error}: ${reason}`} />
+        <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
       </p>
       <p class="section-note">
         failing for {since === null ? "?" : formatDuration((nowMs - Date.parse(since)) / 1000)},
-        tried {formatNumber(tries)} {tries === 1 ? "time" : "times"}, last{" "}
+        tried {formatNumber(tries)} {tries === 1 ? "time" : "times"}, last try{" "}
         <Moment time={failure.time} />
         {failure.next_try !== null && (
           <>
             , next try <Moment time={failure.next_try} />
           </>
         )}
+        . <a href={linkTo(["jobs"], filterOf(failure))}>All jobs that fail like this</a>
       </p>
     </section>
   );

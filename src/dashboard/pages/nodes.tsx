@@ -1,11 +1,27 @@
 /** The processes that run jobs. */
 import { readNodes } from "../api/nodes.ts";
+import type { NodeRow } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { formatNumber } from "../base/format.ts";
+import { formatBytes, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { type Column, Figure, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 
 const REFRESH_MS = 5_000;
+
+const COLUMNS: readonly Column[] = [
+  { name: "Node" },
+  { name: "State" },
+  { name: "Jobs", isNumber: true },
+  { name: "Slots", isNumber: true },
+  { name: "Memory", isNumber: true },
+  { name: "Event loop late by", isNumber: true },
+  { name: "Lease renewed", isNumber: true },
+  { name: "Last report", isNumber: true },
+  { name: "Started", isNumber: true },
+  { name: "Process" },
+  { name: "Version" },
+];
 
 export function NodesPage() {
   const { isPaused } = useSurroundings();
@@ -20,43 +36,48 @@ export function NodesPage() {
       <h1>Nodes</h1>
       <Problem error={error} />
       {nodes !== undefined && (
-        <div class="wide">
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Node</th>
-                <th scope="col">Process</th>
-                <th scope="col" class="number">
-                  Jobs
-                </th>
-                <th scope="col" class="number">
-                  Since
-                </th>
-                <th scope="col" class="number">
-                  Last sign of life
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {nodes.map(({ node, pid, jobs, since, lastSign }) => (
-                <tr key={`${node} ${pid}`}>
-                  <th scope="row">
-                    <Foreign text={node} />
-                  </th>
-                  <td>{pid ?? "–"}</td>
-                  <td class="number">{jobs === null ? "–" : formatNumber(jobs)}</td>
-                  <td class="number">
-                    <Moment time={since} />
-                  </td>
-                  <td class="number">
-                    <Moment time={lastSign} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Nodes" columns={COLUMNS}>
+          {nodes.map((node) => (
+            <Row key={`${node.name} ${node.id} ${node.pid}`} node={node} />
+          ))}
+        </Table>
       )}
+      {nodes?.length === 0 && <p class="section-note">No process runs jobs.</p>}
     </>
+  );
+}
+
+function Row({ node }: { node: NodeRow }) {
+  const { name, state, drained, jobs, slots, pid, version } = node;
+  return (
+    <tr>
+      <th scope="row">
+        <Foreign text={name} />
+      </th>
+      <td>
+        <span class={`badge badge-${state}`}>{drained ? "drained" : state}</span>
+      </td>
+      <td class="number">{formatNumber(jobs)}</td>
+      <td class="number">
+        <Figure value={slots} />
+      </td>
+      <td class="number">
+        <Figure value={node.memory_bytes} format={formatBytes} />
+      </td>
+      <td class="number">
+        <Figure value={node.event_loop_delay_ms} format={(ms) => `${formatNumber(ms)} ms`} />
+      </td>
+      <td class="number">
+        <Figure value={node.lease_age_sec} format={(sec) => `${formatNumber(sec)} s ago`} />
+      </td>
+      <td class="number">
+        <Moment time={node.last_report} />
+      </td>
+      <td class="number">
+        <Moment time={node.started} />
+      </td>
+      <td>{pid ?? "–"}</td>
+      <td>{version ?? "–"}</td>
+    </tr>
   );
 }

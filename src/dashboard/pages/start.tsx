@@ -1,10 +1,11 @@
 /** What is wrong: tiles, failing jobs by error and host, and rates. What fails comes first. */
 import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
-import { type Failing, filterOf, readFailing } from "../api/failing.ts";
-import { type Command, countJobs, readJobs } from "../api/jobs.ts";
+import { readFailing } from "../api/failing.ts";
+import { filterOf } from "../api/failing-filter.ts";
+import { type Command, countJobs, readJob } from "../api/jobs.ts";
 import { readFigures, readNodes } from "../api/nodes.ts";
-import type { FailingGroup, Query } from "../api/types.ts";
+import type { FailingGroup, FailingPage, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
@@ -72,17 +73,12 @@ async function readOverview(signal: AbortSignal) {
   ]);
   const names = Object.keys(LISTS) as (keyof typeof LISTS)[];
   const counted = Object.fromEntries(names.map((name, index) => [name, counts[index]])) as Counts;
-  return {
-    failing,
-    nodeCount: new Set(nodes.map(({ node }) => node)).size,
-    figures,
-    counts: counted,
-  };
+  return { failing, nodes, figures, counts: counted };
 }
 
 type Overview = Awaited<ReturnType<typeof readOverview>>;
 
-function Tiles({ counts, figures, nodeCount }: Overview) {
+function Tiles({ counts, figures, nodes }: Overview) {
   const caughtUp = (counts.running ?? 0) - (counts.runningBehind ?? 0);
   return (
     <ul class="tiles" aria-label="Jobs">
@@ -119,14 +115,29 @@ function Tiles({ counts, figures, nodeCount }: Overview) {
           <span class="tile-note">for a slot</span>
         </a>
       </li>
-      <li>
-        <a class="tile" href={linkTo(["nodes"])}>
-          <span class="tile-name">Nodes</span>
-          <span class="tile-value">{formatNumber(nodeCount)}</span>
-          <span class="tile-note">that run jobs</span>
-        </a>
-      </li>
+      <NodesTile nodes={nodes} />
     </ul>
+  );
+}
+
+function NodesTile({ nodes }: Pick<Overview, "nodes">) {
+  const running = nodes.filter(({ state }) => state === "running");
+  const others = (["draining", "dead"] as const)
+    .map((state) => [state, nodes.filter((node) => node.state === state).length] as const)
+    .filter(([, count]) => count > 0);
+  const isDead = others.some(([state]) => state === "dead");
+  return (
+    <li>
+      <a class={isDead ? "tile tile-bad" : "tile"} href={linkTo(["nodes"])}>
+        <span class="tile-name">Nodes</span>
+        <span class="tile-value">{formatNumber(running.length)}</span>
+        <span class="tile-note">
+          {others.length === 0
+            ? "that run jobs"
+            : others.map(([state, count]) => `${formatNumber(count)} ${state}`).join(", ")}
+        </span>
+      </a>
+    </li>
   );
 }
 
@@ -164,25 +175,27 @@ type Asked =
   | { readonly kind: "command"; readonly command: Command; readonly query: Query }
   | { readonly kind: "credential"; readonly group: FailingGroup; readonly host: string };
 
-function FailingGroups({ failing, onChange }: { failing: Failing; onChange: () => void }) {
+function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: () => void }) {
   const [asked, setAsked] = useState<Asked>();
-  const { groups, total, hasHosts } = failing;
+  const { groups, total_rows: groupTotal, jobs: jobTotal } = failing;
   const close = (isDone: boolean) => {
     setAsked(undefined);
     if (isDone) onChange();
   };
   const ask = async (group: FailingGroup) => {
-    const host = await addressOfHost(group, filterOf(group, hasHosts));
-    setAsked({ kind: "credential", group, host });
+    setAsked({ kind: "credential", group, host: await addressOfHost(group) });
   };
   return (
     <section class="failing" aria-labelledby="failing-title">
       <h2 id="failing-title">Failing jobs</h2>
-      {total === 0 ? (
+      {jobTotal === 0 ? (
         <p class="good">No job fails.</p>
       ) : (
         <p class="section-note">
-          {formatCount(total, "job")} in {formatCount(groups.length, "group")}, by error and host
+          {formatCount(jobTotal, "job")} in {formatCount(groupTotal, "group")}, by error, side and
+          host
+          {groupTotal > groups.length &&
+            `; the ${formatCount(groups.length, "largest group")} are shown`}
         </p>
       )}
       <ul class="groups">
@@ -190,7 +203,7 @@ function FailingGroups({ failing, onChange }: { failing: Failing; onChange: () =
           <Group
             key={`${group.class} ${group.side} ${group.host}`}
             group={group}
-            query={filterOf(group, hasHosts)}
+            query={filterOf(group)}
             onCommand={(command, query) => setAsked({ kind: "command", command, query })}
             onCredential={() => void ask(group)}
           />
@@ -222,8 +235,8 @@ function Group({
   onCredential: () => void;
 }) {
   const { session, nowMs } = useSurroundings();
-  const { class: failureClass, host, side, count, error, reason } = group;
-  const place = host ?? "databases of this server";
+  const { class: failureClass, host, count, error, reason, example } = group;
+  const place = placeOf(group);
   const label = `${failureClass} at ${place}`;
   const isLogin = failureClass === "unauthorized" || failureClass === "forbidden";
   return (
@@ -233,12 +246,19 @@ function Group({
         <span class="group-class">{failureClass.replaceAll("_", " ")}</span>
         <span class="group-host">
           <Foreign text={place} />
-          {side !== null && <span class="side"> ({side})</span>}
         </span>
       </a>
-      <p class="group-reason">
-        <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
-      </p>
+      <div>
+        <p class="group-reason">
+          <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
+        </p>
+        <p class="section-note">
+          for example{" "}
+          <a href={linkTo(["jobs", example])}>
+            <Foreign text={example} />
+          </a>
+        </p>
+      </div>
       <p class="group-times">
         <span>failing for {formatDuration((nowMs - Date.parse(group.since)) / 1000)}</span>
         <span>
@@ -277,15 +297,16 @@ function Group({
   );
 }
 
-/** With the scheme, which an example of the jobs has. */
-async function addressOfHost({ host, side }: FailingGroup, query: Query): Promise<string> {
-  const { jobs } = await readJobs(query, undefined, new AbortController().signal);
-  for (const job of jobs) {
-    for (const address of side === null ? [job.source, job.target] : [job[side]]) {
-      if (address === null || !URL.canParse(address)) continue;
-      const url = new URL(address);
-      if (url.host === host) return url.origin;
-    }
-  }
-  return host ?? "";
+/** Where the group fails, in words. */
+function placeOf({ side, host }: FailingGroup): string {
+  if (side === null) return host ?? "no server";
+  return `${host ?? "databases of this server"} (${side})`;
+}
+
+/** With the scheme, if the example of the group has it. */
+async function addressOfHost({ example, host, side }: FailingGroup): Promise<string> {
+  const job = await readJob(example).catch(() => undefined);
+  const address = side === null ? null : (job?.[side] ?? null);
+  const url = address !== null && URL.canParse(address) ? new URL(address) : undefined;
+  return url !== undefined && url.host === host ? url.origin : (host ?? "");
 }

@@ -1,0 +1,50 @@
+/** A short table, which scrolls by itself where the window is narrow. */
+import type { ComponentChildren } from "preact";
+import { formatNumber } from "../base/format.ts";
+
+export interface Column {
+  readonly name: string;
+  /** Figures stand at the right. */
+  readonly isNumber?: boolean;
+}
+
+export function Table({
+  label,
+  columns,
+  children,
+}: {
+  label: string;
+  columns: readonly Column[];
+  /** The rows. */
+  children: ComponentChildren;
+}) {
+  return (
+    // It can be scrolled by keys as well.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
+    <section class="wide" tabIndex={0} aria-label={label}>
+      <table class="plain">
+        <thead>
+          <tr>
+            {columns.map(({ name, isNumber }) => (
+              <th key={name} scope="col" class={isNumber ? "number" : ""}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </section>
+  );
+}
+
+/** A figure that may be unknown. */
+export function Figure({
+  value,
+  format = formatNumber,
+}: {
+  value: number | null;
+  format?: (value: number) => string;
+}) {
+  return value === null ? <span class="nothing">–</span> : <span>{format(value)}</span>;
+}
