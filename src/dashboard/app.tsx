@@ -15,6 +15,7 @@ import { JobsPage } from "./pages/jobs.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
+import { ServersPage } from "./pages/servers.tsx";
 import { StartPage } from "./pages/start.tsx";
 
 const TICK_MS = 1_000;
@@ -140,6 +141,7 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "jobs") return <JobsPage query={query} />;
   if (first === "new") return <NewPage query={query} />;
   if (first === "nodes") return <NodesPage />;
+  if (first === "servers") return <ServersPage />;
   return (
     <>
       <h1>Nothing here</h1>
@@ -155,6 +157,7 @@ function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
     [undefined, "Overview"],
     ["jobs", "Jobs"],
     ["nodes", "Nodes"],
+    ["servers", "Servers"],
     ...(canChange ? ([["new", "New replication"]] as const) : []),
   ];
   return (

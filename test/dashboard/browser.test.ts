@@ -112,6 +112,7 @@ describe.skipIf(CHROMIUM === undefined)(
           ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
           ["/new", "What is sent"],
           ["/nodes", "Last report"],
+          ["/servers", "5 unreachable"],
         ];
         for (const [view, landmark] of views) {
           await show(view);
@@ -192,6 +193,16 @@ describe.skipIf(CHROMIUM === undefined)(
       await page.getByRole("link", { name: "_replicator/missing-0" }).click();
       await page.getByRole("link", { name: "All jobs that fail like this" }).click();
       await page.getByText("3 jobs", { exact: true }).waitFor();
+    });
+
+    test("servers show what fails there, and lead to it", async () => {
+      const { page, show } = await visit(browser, node.url, "rita");
+      await show("/servers");
+      await page.getByRole("link", { name: "4 unauthorized" }).waitFor();
+      await page.getByRole("row", { name: /5 unreachable.*asked/ }).waitFor();
+      await page.getByRole("row", { name: /^_replicator/ }).waitFor();
+      await page.getByRole("link", { name: "4 unauthorized" }).click();
+      await page.getByText("4 jobs", { exact: true }).waitFor();
     });
 
     test("the causes of a night are found and mended by mouse", async () => {
@@ -336,7 +347,14 @@ describe.skipIf(CHROMIUM === undefined)(
         const { page, show } = await visit(browser, node.url, "root", {
           viewport: { width, height: 900 },
         });
-        for (const view of ["/", "/jobs", "/jobs/_replicator%2Fbilling-0", "/new", "/nodes"]) {
+        for (const view of [
+          "/",
+          "/jobs",
+          "/jobs/_replicator%2Fbilling-0",
+          "/new",
+          "/nodes",
+          "/servers",
+        ]) {
           await show(view);
           await page.getByRole("main").waitFor();
           const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");

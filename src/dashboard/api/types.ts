@@ -171,6 +171,32 @@ export interface NodeRow {
   readonly last_report: string | null;
 }
 
+/** A server that jobs name. */
+export interface EndpointRow {
+  readonly host: string;
+  readonly source_jobs: number;
+  readonly target_jobs: number;
+  /** The number of jobs by the class of their last failure, which was there. */
+  readonly failing: Readonly<Record<string, number>>;
+  /** Null: jobs reach the server. */
+  readonly outage: { readonly confirmed: boolean; readonly probed: string } | null;
+  /** How long a request waits because the server answered 429. */
+  readonly limiter_ms: number;
+  /** Of the last one to two minutes. */
+  readonly requests: number;
+  readonly latency_ms: number | null;
+}
+
+/** Jobs that share the slots with other groups. */
+export interface GroupRow {
+  /** A `_replicator` database, or `user:NAME`. */
+  readonly name: string;
+  readonly shares: number;
+  readonly usage_sec: number;
+  readonly jobs: { readonly running: number; readonly pending: number; readonly ended: number };
+  readonly longest_wait_sec: number;
+}
+
 /** What a list of jobs is asked for: the query of its URL, in the page and in the API alike. */
 export type Query = Readonly<Record<string, string>>;
 
