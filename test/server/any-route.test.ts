@@ -304,7 +304,7 @@ async function answerOf(
 }
 
 /** Of a page for browsers, which CouchDB does not answer in JSON either. */
-const PAGES = /^\w+ \/(favicon\.ico|_utils)/;
+const PAGES = /^\w+ \/(favicon\.ico|_utils|_dashboard)/;
 const REPLICATE = /^POST \/_replicate\?/;
 
 function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
