@@ -1,12 +1,22 @@
 /** What a commit is said to have become when its wait for the disk failed, and what others did before that was settled. */
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { ABORT } from "lmdb";
 import { expect, test } from "vitest";
 import { ByteWriter } from "../../src/host/lmdb/byte-writer.ts";
 import { LmdbCommitter } from "../../src/host/lmdb/committer.ts";
 import { openEnvironment } from "../../src/host/lmdb/environment.ts";
-import { DATA_FILE, type LmdbDatabase, PAGE_BYTES } from "../../src/host/lmdb/layout.ts";
+import {
+  DATA_FILE,
+  encodeVersion,
+  type LmdbDatabase,
+  logKey,
+  PAGE_BYTES,
+  storedKey,
+  VERSION_KEY,
+} from "../../src/host/lmdb/layout.ts";
+import { decodeLogRecord, LogRecordWriter } from "../../src/host/lmdb/log-record.ts";
 import {
   OUTCOMES,
   type PackedRequest,
@@ -14,6 +24,7 @@ import {
   writeRequest,
 } from "../../src/host/lmdb/messages.ts";
 import { redoLostCommits } from "../../src/host/lmdb/redo.ts";
+import type { CommitRequest } from "../../src/kv/index.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 test("a commit that another process carried out after its wait had failed is not said to have failed", async () => {
@@ -36,19 +47,97 @@ test("a commit whose wait failed, and which nobody carried out, has failed for c
   );
 });
 
-test("a job that is added with its rows in the index waits for the disk once", async () => {
+test("a job with long names that is added with its rows in the index waits for the disk once", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const committer = new LmdbCommitter(database, directory);
-    const keys = Array.from({ length: 18 }, (_, number) => `${number}`.padStart(53));
-    expect(outcomeOf(committer, setting(keys, 67))).toBe("committed");
+    const keys = Array.from({ length: 24 }, (_, number) => `${number}`.padStart(75));
+    expect(outcomeOf(committer, setting(keys, 55))).toBe("committed");
     const slot = readFileSync(join(directory, DATA_FILE)).subarray(SLOT_OFFSET);
     expect(slot.readBigUInt64LE(8)).toBe(1n);
-    expect(slot.readUInt32LE(4)).toBeGreaterThan(18 * (53 + 67));
+    expect(slot.readUInt32LE(4)).toBeGreaterThan(24 * (75 + 55));
     committer.close();
     await database.close();
   });
 });
+
+test("a commit that was carried out from its record is in the log of commits as if it had not been lost", async () => {
+  const requests = (): PackedRequest[] =>
+    packed(
+      [
+        { kind: "set", key: "a", value: new Uint8Array(1) },
+        { kind: "clear", key: "b" },
+        { kind: "clearRange", begin: "c", end: "d" },
+        { kind: "add", key: "e", operand: new Uint8Array(8) },
+      ],
+      [
+        { begin: "f", end: undefined },
+        { begin: "g", end: "h" },
+      ],
+    );
+  const found: unknown[] = [];
+  await withCommitter(
+    () => {},
+    (committer, { database }) => {
+      committer.commit(requests());
+      expect(outcomeOf(committer, requests())).toBe("committed");
+      found.push(loggedWrites(database, 1));
+    },
+  );
+  await withCommitter(
+    ({ database, directory }) => redoLostCommits(database, directory),
+    (committer, { database }) => {
+      expect(outcomeOf(committer, requests())).toBe("unknown");
+      found.push(loggedWrites(database, 1));
+    },
+  );
+  expect(found[0]).toHaveLength(6);
+  expect(found[1]).toEqual(found[0]);
+});
+
+test("a commit that a process of an older version left in its record is carried out", async () => {
+  await withDirectory(async (directory) => {
+    const database = openEnvironment(directory);
+    const log = new LogRecordWriter({ committedAtMs: 1, mark: 0.5 });
+    log.key(Buffer.from("a"));
+    const record = wholeRecord(1, [
+      [storedKey(Buffer.from("a")), Buffer.from("value")],
+      [logKey(1), log.finish()],
+      [VERSION_KEY, encodeVersion(1)],
+    ]);
+    const file = openSync(join(directory, DATA_FILE), "r+");
+    writeSync(file, record, 0, record.length, SLOT_OFFSET);
+    closeSync(file);
+    redoLostCommits(database, directory);
+    expect(database.get(storedKey(Buffer.from("a")))).toEqual(new Uint8Array(Buffer.from("value")));
+    expect(loggedWrites(database, 1)).toEqual([{ begin: "a", end: undefined }]);
+    await database.close();
+  });
+});
+
+/** A record whose row of the log has all keys: the form before `LOG_IS_CUT`. */
+function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])[]): Buffer {
+  const parts = rows.flatMap(([key, value]) => {
+    const head = Buffer.alloc(6);
+    head.writeUInt16LE(key.length);
+    head.writeUInt32LE(value.length, 2);
+    return [head, key, value];
+  });
+  const bytes = Buffer.concat(parts);
+  const head = Buffer.alloc(12);
+  head.writeUInt32LE(bytes.length);
+  head.writeBigUInt64LE(BigInt(version), 4);
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32LE(crc32(Buffer.concat([head, bytes])));
+  return Buffer.concat([checksum, head, bytes]);
+}
+
+/** In the order of their beginnings. */
+function loggedWrites(database: LmdbDatabase, version: number): unknown {
+  const record = database.get(logKey(version));
+  const writes = record === undefined ? [] : decodeLogRecord(record).writes.read();
+  return writes.toSorted((left, right) => (left.begin < right.begin ? -1 : 1));
+}
 
 /** Where the record of version 1 lies: behind the second root. */
 const SLOT_OFFSET = PAGE_BYTES + PAGE_BYTES / 2 + 512;
@@ -61,7 +150,7 @@ interface Store {
 /** Of whose commits the first one fails behind its record; `whenFailed` runs then, without the lock. */
 async function withCommitter(
   whenFailed: (store: Store) => void,
-  body: (committer: LmdbCommitter) => void,
+  body: (committer: LmdbCommitter, store: Store) => void,
 ): Promise<void> {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
@@ -82,7 +171,7 @@ async function withCommitter(
     });
     const committer = new LmdbCommitter(failing, directory);
     isToFail = true;
-    body(committer);
+    body(committer, { database, directory });
     committer.close();
     await database.close();
   });
@@ -94,10 +183,16 @@ function bound(target: LmdbDatabase, name: string | symbol): unknown {
 }
 
 function setting(keys: readonly string[], valueBytes = 1): PackedRequest[] {
-  const writer = new ByteWriter();
   const value = new Uint8Array(valueBytes);
-  const mutations = keys.map((key) => ({ kind: "set" as const, key, value }));
-  writeRequest(writer, { readVersion: undefined, reads: [], writes: [], mutations });
+  return packed(keys.map((key) => ({ kind: "set", key, value })));
+}
+
+function packed(
+  mutations: CommitRequest["mutations"],
+  writes: CommitRequest["writes"] = [],
+): PackedRequest[] {
+  const writer = new ByteWriter();
+  writeRequest(writer, { readVersion: undefined, reads: [], writes, mutations });
   return readRequests(writer.finish());
 }
 

@@ -39,8 +39,8 @@ const TRIM_PERIOD = 16;
 const TRIM_COUNT_MAX = 64;
 
 /**
- * Requests of so many bytes, with each key again for the log, most likely fit into a redo record. One in `TRIM_PERIOD` of the largest
- * does not, for the records of the log that go, and is tried twice: that costs far less than a second wait for the disk in the others.
+ * Requests of so many bytes most likely fit into a redo record. One in `TRIM_PERIOD` of the largest does not, for the records of the
+ * log that go, and is tried twice: that costs far less than a second wait for the disk in the others.
  */
 const REDO_BYTES_MAX = 3_400;
 
@@ -206,7 +206,7 @@ export class LmdbCommitter {
       batchIndex++;
     }
     if (batchIndex === 0) return false;
-    tree.put(logKey(version), log.finish());
+    tree.putLog(version, log);
     tree.put(VERSION_KEY, encodeVersion(version));
     this.#trimLog(version, committedAtMs, tree);
     return true;
@@ -274,7 +274,7 @@ export class LmdbCommitter {
 /** Whether a redo record will most likely hold what the group writes. */
 function isSmall(requests: readonly PackedRequest[]): boolean {
   let byteCount = 0;
-  for (const { mutations, keyBytes } of requests) byteCount += mutations.length + keyBytes;
+  for (const { mutations } of requests) byteCount += mutations.length;
   return byteCount <= REDO_BYTES_MAX;
 }
 

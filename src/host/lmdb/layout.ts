@@ -82,6 +82,11 @@ export function storedKey(key: Key): Buffer {
   return stored;
 }
 
+/** Whether a key of `storedKey`, with its first byte, and none of the layout's own. */
+export function isDataKey(stored: Buffer): boolean {
+  return stored[0] === DATA;
+}
+
 /** Behind every record that may hold a key before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);

@@ -17,36 +17,46 @@ export interface LogRecord {
 const KEY = 0;
 const RANGE = 1;
 
+/** Time and mark, and a range or two. */
+const BEGINNING_BYTES = 512;
+
 /** Takes down what the transactions of a group write, one after the other. */
 export class LogRecordWriter {
   readonly #writer = new ByteWriter();
+  /** The record without the keys that are in the rows of the group, too. */
+  readonly #beginning = new ByteWriter(new ArrayBuffer(BEGINNING_BYTES));
   /** Where the writes of the transaction at hand begin. */
   #start = 0;
   /** How many there are. */
   #count = 0;
 
   constructor({ committedAtMs, mark }: Omit<LogRecord, "writes">) {
-    this.#writer.float64(committedAtMs);
-    this.#writer.float64(mark);
+    for (const writer of [this.#writer, this.#beginning]) {
+      writer.float64(committedAtMs);
+      writer.float64(mark);
+    }
     this.#start = this.#writer.length;
   }
 
+  /** A key that has a row in the group, or loses it. */
   key(key: Uint8Array): void {
-    this.#writer.uint8(KEY);
-    this.#writer.bytes(key);
+    writeKey(this.#writer, key);
     this.#count++;
   }
 
   range(begin: Uint8Array, end: Uint8Array): void {
-    this.#writer.uint8(RANGE);
-    this.#writer.bytes(begin);
-    this.#writer.bytes(end);
+    for (const writer of [this.#writer, this.#beginning]) writeRange(writer, begin, end);
     this.#count++;
   }
 
+  /** What a transaction says that it writes, besides its rows. */
   interval({ begin, end }: TextInterval): void {
-    if (end === undefined) this.key(latin1(begin));
-    else this.range(latin1(begin), latin1(end));
+    if (end !== undefined) {
+      this.range(latin1(begin), latin1(end));
+      return;
+    }
+    writeKey(this.#beginning, latin1(begin));
+    this.key(latin1(begin));
   }
 
   /** What was taken down since the last call. */
@@ -60,6 +70,29 @@ export class LogRecordWriter {
   finish(): Buffer {
     return this.#writer.finish();
   }
+
+  /** The record without the keys of `key`, for who knows them (`completeLogRecord`). */
+  finishBeginning(): Buffer {
+    return this.#beginning.finish();
+  }
+}
+
+/** The record that begins so, with these keys. */
+export function completeLogRecord(beginning: Uint8Array, keys: readonly Uint8Array[]): Buffer {
+  const writer = new ByteWriter();
+  for (const key of keys) writeKey(writer, key);
+  return Buffer.concat([beginning, writer.finish()]);
+}
+
+function writeKey(writer: ByteWriter, key: Uint8Array): void {
+  writer.uint8(KEY);
+  writer.bytes(key);
+}
+
+function writeRange(writer: ByteWriter, begin: Uint8Array, end: Uint8Array): void {
+  writer.uint8(RANGE);
+  writer.bytes(begin);
+  writer.bytes(end);
 }
 
 function latin1(text: string): Buffer {

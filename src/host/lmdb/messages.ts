@@ -40,8 +40,6 @@ export interface PackedRequest {
   readonly readVersion: number | undefined;
   readonly reads: readonly TextInterval[];
   readonly writes: readonly TextInterval[];
-  /** Of all mutations together. */
-  readonly keyBytes: number;
   readonly mutations: Buffer;
 }
 
@@ -63,15 +61,9 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
   writeIntervals(writer, request.writes);
   const headOffset = writer.length;
   writer.uint32(0);
-  writer.uint32(0);
   const offset = writer.length;
-  let keyBytes = 0;
   for (const mutation of request.mutations) {
     writer.uint8(MUTATION_KINDS.indexOf(mutation.kind));
-    keyBytes +=
-      mutation.kind === "clearRange"
-        ? mutation.begin.length + mutation.end.length
-        : mutation.key.length;
     switch (mutation.kind) {
       case "set":
         writer.text(mutation.key);
@@ -99,8 +91,7 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
         writer.bytes(mutation.operand);
     }
   }
-  writer.patchUint32(headOffset, keyBytes);
-  writer.patchUint32(headOffset + 4, writer.length - offset);
+  writer.patchUint32(headOffset, writer.length - offset);
 }
 
 export function readRequests(buffer: Uint8Array): PackedRequest[] {
@@ -112,7 +103,6 @@ export function readRequests(buffer: Uint8Array): PackedRequest[] {
       readVersion: readVersion === NO_VERSION ? undefined : readVersion,
       reads: readIntervals(reader),
       writes: readIntervals(reader),
-      keyBytes: reader.uint32(),
       mutations: reader.bytes(),
     });
   }

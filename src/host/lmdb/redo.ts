@@ -20,7 +20,15 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { ABORT } from "lmdb";
 import { assert } from "../../base/index.ts";
-import { DATA_FILE, type LmdbDatabase, PAGE_BYTES, readLastVersion } from "./layout.ts";
+import {
+  DATA_FILE,
+  isDataKey,
+  type LmdbDatabase,
+  logKey,
+  PAGE_BYTES,
+  readLastVersion,
+} from "./layout.ts";
+import { completeLogRecord } from "./log-record.ts";
 
 /** What LMDB uses of each of its first two pages is less. A disk writes so much whole. */
 const ROOT_BYTES = 512;
@@ -30,7 +38,10 @@ const SLOT_OFFSET = PAGE_BYTES / 2 + 512;
 const SLOT_BYTES = PAGE_BYTES - SLOT_OFFSET;
 const SLOT_COUNT = 2;
 
-/** The checksum of what follows; how many bytes of rows there are; the version; the rows. */
+/**
+ * The checksum of what follows; how many bytes of rows there are; the version; the rows. Among these is that of the log, behind those
+ * whose keys it has. With `LOG_IS_CUT` it lacks these keys, which the rows before it tell.
+ */
 const CHECKSUM_BYTES = 4;
 const ROWS_LENGTH_OFFSET = CHECKSUM_BYTES;
 const VERSION_OFFSET = ROWS_LENGTH_OFFSET + 4;
@@ -39,6 +50,9 @@ const HEAD_BYTES = VERSION_OFFSET + 8;
 /** Of each row: the length of the key, that of the value. */
 const ROW_HEAD_BYTES = 6;
 const REMOVED = 0xffff_ffff;
+
+/** Added to how many bytes of rows there are. A version of this program that does not know of it takes it for an impossible length. */
+const LOG_IS_CUT = 0x8000_0000;
 
 /** Takes down what one transaction of LMDB writes, as far as it fits into a slot. */
 export class RedoWriter {
@@ -80,7 +94,7 @@ export class RedoWriter {
   save(version: number): boolean {
     if (!this.#isWhole) return false;
     this.#record.writeBigUInt64LE(BigInt(version), VERSION_OFFSET);
-    this.#record.writeUInt32LE(this.#length - HEAD_BYTES, ROWS_LENGTH_OFFSET);
+    this.#record.writeUInt32LE(LOG_IS_CUT + this.#length - HEAD_BYTES, ROWS_LENGTH_OFFSET);
     const record = this.#record.subarray(0, this.#length);
     record.writeUInt32LE(checksum(record));
     writeWhole(this.#file, record, slotOffset(version));
@@ -129,7 +143,7 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   const file = openSlots(database, directory);
   if (file === undefined) return;
   try {
-    const lostRecord = (): Buffer | undefined => readSlot(file, readLastVersion(database) + 1);
+    const lostRecord = (): LostRecord | undefined => readSlot(file, readLastVersion(database) + 1);
     // Without the lock first: there is hardly ever one.
     if (lostRecord() === undefined) return;
     database.transactionSync(() => {
@@ -178,38 +192,61 @@ function openSlots(database: LmdbDatabase, directory: string): number | undefine
   return pageSize === PAGE_BYTES ? openSync(join(directory, DATA_FILE), "r+") : undefined;
 }
 
+interface Head {
+  readonly version: bigint;
+  readonly rowsLength: number;
+  readonly isLogCut: boolean;
+}
+
+interface LostRecord {
+  readonly version: number;
+  readonly rows: Buffer;
+  readonly isLogCut: boolean;
+}
+
 /** Of the place of the record of `version`, which may be that of another. */
-function readHead(file: number, version: number): { version: bigint; rowsLength: number } {
+function readHead(file: number, version: number): Head {
   const head = Buffer.alloc(HEAD_BYTES);
   readSync(file, head, 0, HEAD_BYTES, slotOffset(version));
+  const length = head.readUInt32LE(ROWS_LENGTH_OFFSET);
+  const isLogCut = length >= LOG_IS_CUT;
   return {
     version: head.readBigUInt64LE(VERSION_OFFSET),
-    rowsLength: head.readUInt32LE(ROWS_LENGTH_OFFSET),
+    rowsLength: isLogCut ? length - LOG_IS_CUT : length,
+    isLogCut,
   };
 }
 
 /** The record of `version`, if there is a whole one. */
-function readSlot(file: number, version: number): Buffer | undefined {
+function readSlot(file: number, version: number): LostRecord | undefined {
   const head = readHead(file, version);
   if (head.version !== BigInt(version) || head.rowsLength > SLOT_BYTES - HEAD_BYTES)
     return undefined;
   const record = Buffer.alloc(HEAD_BYTES + head.rowsLength);
   readSync(file, record, 0, record.length, slotOffset(version));
-  return checksum(record) === record.readUInt32LE() ? record : undefined;
+  if (checksum(record) !== record.readUInt32LE()) return undefined;
+  return { version, rows: record.subarray(HEAD_BYTES), isLogCut: head.isLogCut };
 }
 
-function redo(database: LmdbDatabase, record: Buffer): void {
-  for (let at = HEAD_BYTES; at < record.length; ) {
-    const keyEnd = at + ROW_HEAD_BYTES + record.readUInt16LE(at);
-    const valueLength = record.readUInt32LE(at + 2);
-    const key = record.subarray(at + ROW_HEAD_BYTES, keyEnd);
-    at = keyEnd;
-    if (valueLength === REMOVED) {
-      database.removeSync(key);
-    } else {
-      at += valueLength;
-      database.putSync(key, record.subarray(keyEnd, at));
-    }
+function redo(database: LmdbDatabase, { version, rows, isLogCut }: LostRecord): void {
+  const log = logKey(version);
+  const keys: Buffer[] = [];
+  for (const { key, value } of rowsIn(rows)) {
+    if (isDataKey(key)) keys.push(key.subarray(1));
+    if (value === undefined) database.removeSync(key);
+    else if (isLogCut && key.equals(log)) database.putSync(key, completeLogRecord(value, keys));
+    else database.putSync(key, value);
+  }
+}
+
+/** `value` is undefined where a row goes. */
+function* rowsIn(rows: Buffer): Iterable<{ readonly key: Buffer; readonly value?: Buffer }> {
+  for (let at = 0; at < rows.length; ) {
+    const keyEnd = at + ROW_HEAD_BYTES + rows.readUInt16LE(at);
+    const valueLength = rows.readUInt32LE(at + 2);
+    const key = rows.subarray(at + ROW_HEAD_BYTES, keyEnd);
+    at = valueLength === REMOVED ? keyEnd : keyEnd + valueLength;
+    yield valueLength === REMOVED ? { key } : { key, value: rows.subarray(keyEnd, at) };
   }
 }
 

@@ -12,6 +12,7 @@ import {
   isShared,
   isSharedRecord,
   type LmdbDatabase,
+  logKey,
   replaceRow,
   storedEnd,
   storedKey,
@@ -42,6 +43,12 @@ export class Tree {
   put(key: Buffer, value: Buffer): void {
     this.#database.putSync(key, value);
     this.#redo?.put(key, value);
+  }
+
+  /** The record of `version` in the log of commits, when all that the version writes was written. */
+  putLog(version: number, log: LogRecordWriter): void {
+    this.#database.putSync(logKey(version), log.finish());
+    this.#redo?.put(logKey(version), log.finishBeginning());
   }
 
   /** Whether the key was there. */
