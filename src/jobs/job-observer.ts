@@ -9,6 +9,8 @@ export interface JobChange {
   /** What counts from now on, if that was written; undefined: as it was. */
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
+  /** The run ended without a word of its holder, and the job is back in the queue. */
+  readonly isLost: boolean;
   /** Both as they are from now on, read from the store where they were not written; only of a job that is there. */
   load(): Promise<{ readonly data: JobData; readonly request: JobData | undefined }>;
 }

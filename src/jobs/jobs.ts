@@ -78,7 +78,11 @@ export interface AcceptOptions extends Wanted {
 /** So many random bytes tell a call of a holder from the one before. */
 const CALL_BYTES = 8;
 
-const NOT_WRITTEN: Stored = { data: undefined, request: undefined };
+/** What a transaction wrote of a job, and whether its holder was lost. */
+type Announced = Stored & { readonly isLost?: boolean };
+
+const NOT_WRITTEN: Announced = { data: undefined, request: undefined };
+const LOST: Announced = { ...NOT_WRITTEN, isLost: true };
 
 export class Jobs {
   readonly #runtime: Runtime;
@@ -482,7 +486,7 @@ export class Jobs {
     assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
     assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
     this.#clearRunning(tx, job, facts);
-    await this.#requeue(tx, job, facts);
+    await this.#requeue(tx, job, facts, LOST);
   }
 
   async #facts(tx: ReadTransaction, job: JobName): Promise<JobFacts | undefined> {
@@ -537,7 +541,7 @@ export class Jobs {
     tx: Transaction,
     job: JobName,
     facts: RunningFacts,
-    written: Stored = NOT_WRITTEN,
+    written: Announced,
   ): Promise<void> {
     await this.#enqueue(tx, job, facts, facts);
     const { data = written.data, request = written.request } = await this.#data.takeNext(
@@ -545,7 +549,8 @@ export class Jobs {
       job,
       facts,
     );
-    await this.#announce(tx, job, { ...facts, state: "pending" }, { data, request });
+    const after = { ...facts, state: "pending" } as const;
+    await this.#announce(tx, job, after, { ...written, data, request });
   }
 
   /** Tells who keeps something beside the jobs of the type; of a job that is gone without facts. */
@@ -553,14 +558,14 @@ export class Jobs {
     tx: Transaction,
     { type, id }: JobName,
     facts: (JobTerms & Pick<JobFacts, "state">) | undefined,
-    { data, request }: Stored = NOT_WRITTEN,
+    { data, request, isLost = false }: Announced = NOT_WRITTEN,
   ): Promise<void> {
     const name = { type, id };
     const load = async () => ({
       data: data ?? (await this.#data.get(tx, name)) ?? {},
       request: request ?? (facts?.hasRequest ? await this.#data.getRequest(tx, name) : undefined),
     });
-    await this.#observers.get(type)?.changed(tx, name, { facts, data, request, load });
+    await this.#observers.get(type)?.changed(tx, name, { facts, data, request, isLost, load });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Every route that a server has, on the memory engine and without a socket. Nothing runs jobs. */
 import type { ApiParts } from "../../src/api/index.ts";
+import type { Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
 import { readConfig } from "../../src/server/index.ts";
@@ -22,16 +23,28 @@ export interface WholeApiOptions {
   /** Instead of the server's own ways to log in. */
   readonly authenticate?: ApiParts["authenticate"];
   readonly configFile?: string;
+  /** Instead of one of its own. */
+  readonly node?: WholeApiNode;
+}
+
+export interface WholeApiNode extends ReturnType<typeof composeNode> {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+}
+
+function openNode(): WholeApiNode {
+  const runtime = createSystemRuntime();
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  return { ...composeNode({ runtime, kv }), runtime, kv };
 }
 
 /** `root` is an administrator, with the password `secret`. */
 export async function openWholeApi({
   authenticate,
   configFile,
+  node: parts = openNode(),
 }: WholeApiOptions = {}): Promise<OpenApi> {
-  const runtime = createSystemRuntime();
-  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
-  const parts = composeNode({ runtime, kv });
+  const { runtime, kv } = parts;
   await parts.replicator.prepare();
   const environment = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
   const { configuration, nodeName, secrets } = readConfig(
@@ -56,6 +69,7 @@ export async function openWholeApi({
   });
   return openApi({
     parts: {
+      runtime,
       kv,
       databases: parts.databases,
       attachments: parts.attachments,

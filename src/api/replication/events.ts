@@ -97,9 +97,17 @@ async function messages(
   const rowOf = new Map([...entries.keys()].map((jobId, index) => [jobId, rows[index]]));
   return events.map(({ id, timeMs, jobId, changes, before, entry, isMatch }) => {
     const shownId = (entry?.data ?? before)?.replicationId ?? jobId;
+    const formerId = before === undefined ? shownId : (before.replicationId ?? jobId);
     const job = rowOf.get(jobId) ?? null;
-    const data = { time: isoTime(timeMs), id: shownId, changes, matches: isMatch, job };
-    return message("job", id, data);
+    return message("job", id, {
+      time: isoTime(timeMs),
+      id: shownId,
+      // Some replication ids are known only when the job has begun to run.
+      ...(formerId === shownId ? {} : { former_id: formerId }),
+      changes,
+      matches: isMatch,
+      job,
+    });
   });
 }
 

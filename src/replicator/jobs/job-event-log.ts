@@ -21,7 +21,7 @@ import type { JobEvent } from "./job-data.ts";
 import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "./job-status.ts";
 
 /**
- * What an event may tell of a job: it was added or removed; a run began, or ended in one of four ways; it has completed, or failed for
+ * What an event may tell of a job: it was added or removed; a run began, or ended in one of four ways, or nobody knows how; it has completed, or failed for
  * good; it fails from now on, or no more; its runs stall from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
  * whatever else lists find it by.
  */
@@ -32,6 +32,7 @@ export const JOB_CHANGES = [
   "stopped",
   "crashed",
   "stalled",
+  "lost",
   "completed",
   "failed",
   "failing",
@@ -95,6 +96,11 @@ export class JobEventLog {
   noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
     const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
     this.#append(tx, jobId, changes, undefined);
+  }
+
+  /** The job waits again: its run ended without a word, because the node died, or lost the job. */
+  noteLost(tx: Transaction, jobId: string): void {
+    this.#append(tx, jobId, ["lost"], undefined);
   }
 
   #append(

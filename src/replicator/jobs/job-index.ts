@@ -68,6 +68,7 @@ export class JobIndex implements JobObserver {
   }
 
   async changed(tx: Transaction, { id }: JobName, change: JobChange): Promise<void> {
+    if (change.isLost) this.#events.noteLost(tx, id);
     const stored = await this.#stored(tx, id);
     const before = stored?.status;
     if (change.facts === undefined) {

@@ -1,0 +1,300 @@
+/** What is shown of a job is the same in the API, the command line, the metrics and the events, whatever happened to it. */
+import { Command } from "commander";
+import fc from "fast-check";
+import { expect, test, vi } from "vitest";
+import { addJobsCommand } from "../../src/cli/jobs.ts";
+import type { ServerFlags, ServerWork } from "../../src/cli/server-command.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { ADMIN, type OpenApi } from "../api/api.fixture.ts";
+import { composeNode } from "../support/compose-node.ts";
+import {
+  History,
+  type HistoryJob,
+  historyReplication,
+  JOB_STEP,
+  type Step,
+} from "../support/job-history.ts";
+import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
+
+/** `SHOWN_ALIKE_RUNS=1000` for more. */
+const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 10);
+const STEP_MS = 1_300;
+const FROM_THE_BEGINNING = "0".repeat(24);
+const STATES = ["pending", "running", "crashing", "completed", "failed"] as const;
+/** The members of a row that are the same from one event of the job to the next. */
+const TOLD = ["state", "failing", "failing_since", "paused", "stalled", "left_behind"] as const;
+
+// biome-ignore lint/suspicious/noExplicitAny: JSON of the server
+type Row = any;
+
+/** Who asks instead of the command line's own client, and what the command prints. */
+let served: { readonly api: OpenApi; print(text: string): void };
+vi.mock("../../src/cli/server-client.ts", () => ({
+  async workWithServer(flags: ServerFlags, work: ServerWork): Promise<void> {
+    const ask = async (method: string, path: string) =>
+      (await served.api.ask(`${method} ${path}`)).json;
+    const [answer, print] = await work({ ask });
+    served.print(flags.json === true ? JSON.stringify(answer) : print(answer));
+  },
+}));
+
+test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, {
+  timeout: 120_000,
+}, async () => {
+  const steps = fc.array(JOB_STEP, { minLength: 1, maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(steps, async (drawn) => {
+      const world = await openWorld();
+      const begin = ["add", "accept", "begin"].flatMap((event) =>
+        [0, 1, 2].map((job): Step => ({ event, job, failure: "other" })),
+      );
+      for (const step of [...begin, ...drawn]) {
+        await world.happen(step);
+        await compare(world);
+      }
+      await world.kv.close();
+    }),
+    { numRuns: RUN_COUNT },
+  );
+});
+
+type World = Awaited<ReturnType<typeof openWorld>>;
+
+/** Two documents and a transient job, in a time that stands still between the steps. */
+async function openWorld() {
+  let nowMs = Date.UTC(2026, 0, 1);
+  const system = createSystemRuntime();
+  const clock = { ...system.clock, nowMs: () => nowMs, sleep: system.clock.sleep };
+  const runtime = { ...system, clock: { ...clock, monotonicMs: () => nowMs } };
+  const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+  const node: WholeApiNode = { ...composeNode({ runtime, kv }), runtime, kv };
+  const api = await openWholeApi({ node, authenticate: async () => ADMIN });
+  await api.ask("PUT /_replicator");
+  const { uuid } = await kv.read((tx) => node.databases.open(tx, "_replicator"));
+  const jobOf = (job: number): HistoryJob => {
+    const body = historyReplication(job);
+    if (job < 2) {
+      const add = () => api.ask(`PUT /_replicator/doc${job}`, { body });
+      return { id: `${uuid}|doc${job}`, add };
+    }
+    const requester = { userName: "ann", isAdmin: true };
+    const replication = parseReplication(body);
+    const id = node.replicator.transientId(replication, requester);
+    return { id, add: () => node.replicator.start(replication, requester) };
+  };
+  const history = new History(node, jobOf);
+  return {
+    kv,
+    api,
+    follower: new Follower(api),
+    async happen(step: Step): Promise<void> {
+      nowMs += STEP_MS;
+      await history.apply(step);
+      if (step.event !== "accept") return;
+      await compareNow(api);
+      // As a node does with each job that it has accepted.
+      for (const job of [0, 1, 2]) await history.apply({ ...step, event: "begin", job });
+    },
+  };
+}
+
+async function compare({ api, follower }: World): Promise<void> {
+  const rows = await compareNow(api);
+  await follower.catchUp();
+  expect(follower.told).toEqual(new Map(rows.map((row: Row) => [nameOf(row), toldOf(row)])));
+}
+
+/** All but what a client knows that has followed the events: no event tells that a node has accepted a job. */
+async function compareNow(api: OpenApi): Promise<readonly Row[]> {
+  const { jobs: rows, total_rows: total } = (await api.ask("GET /_tandem/jobs")).json;
+  expect(total).toBe(rows.length);
+  await compareResources(api, rows);
+  await compareFilters(api, rows);
+  await compareMetrics(api, rows);
+  await compareCommandLine(api, rows);
+  expect(await replayed(api)).toEqual(byId(rows));
+  return rows;
+}
+
+async function compareResources(api: OpenApi, rows: readonly Row[]): Promise<void> {
+  for (const row of rows) {
+    const path = encodeURIComponent(row.doc_id === null ? row.id : `_replicator/${row.doc_id}`);
+    expect((await api.ask(`GET /_tandem/jobs/${path}`)).json).toEqual(row);
+  }
+  const { jobs } = (await api.ask("GET /_scheduler/jobs")).json;
+  const active = rows.filter(({ state }) => state !== "completed" && state !== "failed");
+  expect(jobs.map(nameOf).toSorted()).toEqual(active.map(nameOf).toSorted());
+  for (const job of jobs) {
+    expect(active.find((row) => nameOf(row) === nameOf(job))).toMatchObject(job);
+  }
+  const { docs } = (await api.ask("GET /_scheduler/docs")).json;
+  const documents = rows.filter((row) => row.doc_id !== null);
+  expect(docs.map(nameOf)).toEqual(documents.map(nameOf));
+  for (const [index, { id, last_updated, source_proxy, target_proxy, ...doc }] of docs.entries()) {
+    expect(documents[index]).toMatchObject(doc);
+  }
+  const tasks: readonly Row[] = (await api.ask("GET /_active_tasks")).json;
+  const replications = tasks.filter(({ type }) => type === "replication");
+  const running = rows.filter(({ state }) => state === "running");
+  expect(replications.map((task) => task.replication_id).toSorted()).toEqual(
+    running.map(({ id }) => id).toSorted(),
+  );
+}
+
+async function compareFilters(api: OpenApi, rows: readonly Row[]): Promise<void> {
+  const filters: Readonly<Record<string, (row: Row) => boolean>> = {
+    "failing=true": (row) => row.failing,
+    "paused=true": (row) => row.paused,
+    "stalled=true": (row) => row.stalled,
+    "left_behind=true": (row) => row.left_behind > 0,
+    ...Object.fromEntries(STATES.map((state) => [`state=${state}`, (row) => row.state === state])),
+  };
+  for (const [query, passes] of Object.entries(filters)) {
+    const { jobs, total_rows: total } = (await api.ask(`GET /_tandem/jobs?${query}`)).json;
+    expect(jobs, query).toEqual(rows.filter(passes));
+    expect(total, query).toBe(jobs.length);
+  }
+}
+
+async function compareMetrics(api: OpenApi, rows: readonly Row[]): Promise<void> {
+  const { text } = await api.ask("GET /_node/_local/_prometheus");
+  const samples = new Map(
+    text.split("\n").map((line): [string, number] => {
+      const space = line.lastIndexOf(" ");
+      return [line.slice(0, space), Number(line.slice(space + 1))];
+    }),
+  );
+  const count = (passes: (row: Row) => boolean): number => rows.filter(passes).length;
+  for (const state of STATES) {
+    const shown = samples.get(`tandem_jobs_state{state="${state}"}`);
+    expect(shown, state).toBe(count((row) => row.state === state));
+  }
+  expect(samples.get("couchdb_couch_replicator_jobs_total")).toBe(rows.length);
+  expect(samples.get("tandem_jobs_failing")).toBe(count((row) => row.failing));
+  expect(samples.get("tandem_jobs_paused")).toBe(count((row) => row.paused));
+  expect(samples.get("tandem_jobs_stalled")).toBe(count((row) => row.stalled));
+  expect(samples.get("tandem_jobs_left_behind")).toBe(count((row) => row.left_behind > 0));
+  expect(samples.get("tandem_jobs_behind")).toBe(count((row) => row.behind_since !== null));
+  const causes = new Map<string, number>();
+  for (const { last_failure: failure } of rows) {
+    if (failure === null) continue;
+    const name = `tandem_jobs_failing_by_cause{class="${failure.class}",host="${failure.host ?? "none"}"}`;
+    causes.set(name, (causes.get(name) ?? 0) + 1);
+  }
+  const shown = [...samples].filter(([name]) => name.startsWith("tandem_jobs_failing_by_cause{"));
+  expect(new Map(shown)).toEqual(causes);
+}
+
+async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<void> {
+  const [, ...lines] = (await tandem(api, "list")).trimEnd().split("\n");
+  expect(lines.map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual(
+    rows.map((row) => [
+      nameOf(row),
+      row.paused ? "paused" : row.state,
+      row.lag_sec === null ? "-" : `${row.lag_sec} s`,
+    ]),
+  );
+  const failing = JSON.parse(await tandem(api, "list", "--failing", "--json"));
+  expect(failing.jobs).toEqual(rows.filter((row) => row.failing));
+  for (const row of rows) {
+    const shown = await tandem(api, "show", nameOf(row));
+    const facts = new Map(
+      shown.split("\n").map((line) => line.split(/ {2,}/, 2) as [string, string]),
+    );
+    expect(facts.get("state")).toBe(row.paused ? `paused (${row.state})` : row.state);
+    expect(facts.get("failing since")).toBe(row.failing_since ?? "-");
+    expect(facts.get("tries since then")).toBe(String(row.last_failure?.tries ?? 0));
+    expect(facts.get("left behind")).toBe(String(row.left_behind));
+    expect(facts.get("next try")).toBe(row.next_try ?? "-");
+  }
+}
+
+/** What a command prints. */
+async function tandem(api: OpenApi, ...flags: readonly string[]): Promise<string> {
+  let printed = "";
+  served = {
+    api,
+    print(text) {
+      printed += text;
+    },
+  };
+  const program = new Command();
+  addJobsCommand(program);
+  await program.parseAsync(["jobs", ...flags], { from: "user" });
+  return printed;
+}
+
+interface Message {
+  readonly event: string;
+  readonly id: string;
+  readonly data: Row;
+}
+
+/** The events behind a place, until there are no more. */
+async function messagesSince(api: OpenApi, since: string): Promise<readonly Message[]> {
+  const { text } = await api.ask(`GET /_tandem/events?since=${since}&timeout=0`);
+  const blocks = text.split("\n\n").filter((block) => block.includes("event: "));
+  return blocks.map((block) => {
+    const fields = new Map(
+      block.split("\n").map((line) => line.split(/: (.*)/s, 2) as [string, string]),
+    );
+    const [event, id, data] = ["event", "id", "data"].map((name) => String(fields.get(name)));
+    return { event: String(event), id: String(id), data: JSON.parse(String(data)) };
+  });
+}
+
+/** The rows of a client that comes now, and begins at the first event. */
+async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
+  const rows = new Map<string, Row>();
+  for (const { event, data } of await messagesSince(api, FROM_THE_BEGINNING)) {
+    if (event === "job" && data.job !== null) rows.set(nameOf(data.job), data.job);
+  }
+  return rows;
+}
+
+/** A client that was there from the beginning: it knows of a job what the last event about it said. */
+class Follower {
+  readonly told = new Map<string, Row>();
+  readonly #api: OpenApi;
+  /** Names of jobs by the ids that events have them by. */
+  readonly #names = new Map<string, string>();
+  #since = FROM_THE_BEGINNING;
+
+  constructor(api: OpenApi) {
+    this.#api = api;
+  }
+
+  async catchUp(): Promise<void> {
+    for (const { event, id, data } of await messagesSince(this.#api, this.#since)) {
+      this.#since = id;
+      if (event !== "job") continue;
+      const { job, changes, former_id: formerId } = data;
+      if (formerId !== undefined) this.#forget(formerId);
+      if (job !== null) {
+        this.#names.set(data.id, nameOf(job));
+        this.told.set(nameOf(job), toldOf(job));
+      } else if (changes.includes("removed")) {
+        this.#forget(data.id);
+      }
+    }
+  }
+
+  #forget(id: string): void {
+    this.told.delete(this.#names.get(id) ?? id);
+  }
+}
+
+function byId(rows: readonly Row[]): ReadonlyMap<string, Row> {
+  return new Map(rows.map((row) => [nameOf(row), row]));
+}
+
+function toldOf(row: Row): Row {
+  return Object.fromEntries(TOLD.map((member) => [member, row[member]]));
+}
+
+/** The document of a job, or its id. */
+function nameOf({ doc_id: document, id, database }: Row): string {
+  return document === null ? id : `${database}/${document}`;
+}
