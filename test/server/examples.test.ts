@@ -1,5 +1,7 @@
 /** `examples/`: rules and a page for operators name metrics that a node has. */
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
@@ -41,6 +43,10 @@ const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", 
 const unknownOf = (expressions: readonly string[]): string[] =>
   expressions.flatMap(metricsOf).filter((name) => !metrics.has(name));
 
+function promtool(...args: readonly string[]) {
+  return spawnSync("promtool", args, { encoding: "utf8" });
+}
+
 interface Rule {
   readonly alert: string;
   readonly expr: string;
@@ -62,6 +68,16 @@ test("the rules of examples/alerts.yml watch metrics that there are", () => {
   expect(unknownOf(rules.map(({ expr }) => expr))).toEqual([]);
   expect(rules.flatMap(({ expr }) => metricsOf(expr))).toContain("tandem_jobs_stalled");
 });
+
+test.skipIf(promtool("--version").error !== undefined)(
+  "promtool, where there is one, takes the rules of examples/alerts.yml",
+  () => {
+    const file = fileURLToPath(new URL("../../examples/alerts.yml", import.meta.url));
+    const { status, stdout, stderr } = promtool("check", "rules", file);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toMatch(/SUCCESS: \d+ rules found/);
+  },
+);
 
 test("the page of examples/grafana.json shows metrics that there are, from the source that is asked for", () => {
   const page = JSON.parse(read("grafana.json"));

@@ -19,7 +19,7 @@ import {
 import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
 
 /** `SHOWN_ALIKE_RUNS=1000` for more. */
-const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 10);
+const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 8);
 const STEP_MS = 1_300;
 const FROM_THE_BEGINNING = "0".repeat(24);
 const STATES = ["pending", "running", "crashing", "completed", "failed"] as const;
@@ -40,10 +40,21 @@ vi.mock("../../src/cli/server-client.ts", () => ({
   },
 }));
 
+test("a job that is tried again is shown alike everywhere, and when its node is lost", async () => {
+  const world = await openWorld();
+  for (const event of ["add", "accept", "crashed", "accept", "pause", "expire", "resume"]) {
+    await world.happen({ event, job: 0, failure: "timeout" });
+    await compare(world);
+  }
+  const [row] = (await world.api.ask("GET /_tandem/jobs")).json.jobs;
+  expect(row).toMatchObject({ failing: true, last_failure: { class: "timeout", tries: 1 } });
+  await world.kv.close();
+});
+
 test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, {
   timeout: 120_000,
 }, async () => {
-  const steps = fc.array(JOB_STEP, { minLength: 1, maxLength: 40 });
+  const steps = fc.array(JOB_STEP, { minLength: 20, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (drawn) => {
       const world = await openWorld();
