@@ -11,6 +11,7 @@ import { rewrite } from "./documents/replication-document.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/job-data.ts";
 import { decodeJob, encodeRequest, isReadable, splitJobData } from "./jobs/job-data-record.ts";
+import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import { endpointUrl, parseUrl } from "./request/endpoint-url.ts";
 import { type Side, withAuth } from "./request/parse-endpoint.ts";
 import { isObject, type Members, ReplicationInvalidError } from "./request/parse-fields.ts";
@@ -147,8 +148,9 @@ export class CredentialReplacements {
     else if (isWaiting) {
       await jobs.resubmit(tx, job, Math.min(job.scheduledAtSec, nowSec), undefined, request);
     } else await jobs.setRequest(tx, job, request);
+    const trace = jobTrace(runtime.trace, describeJob(job.id, data));
     tx.afterCommit(() =>
-      runtime.trace.event("replication.controlled", { jobId: job.id, action, userName }),
+      trace.event("replication.controlled", { jobId: job.id, action, userName }),
     );
   }
 }

@@ -17,6 +17,7 @@ import {
   restarted,
 } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
+import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 
 /** Decisions read in one transaction. */
@@ -147,22 +148,23 @@ export class JobCommands {
   }
 
   /** Keeps who decided what, and tells who listens. */
-  #note(tx: Transaction, { id }: Job, control: JobControl, command: Command): void {
+  #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
+    const { id } = job;
     const { action, userName, since } = command;
     if (action === "cancel") return;
     const event: ControlEvent = { action, userName, timeMs: runtime.clock.nowMs() };
     controls.decide(tx, id, control, since === undefined ? event : { ...event, since });
-    tx.afterCommit(() =>
-      runtime.trace.event("replication.controlled", { jobId: id, action, userName }),
-    );
+    const trace = jobTrace(runtime.trace, describeJob(id, decodeJob(job)));
+    tx.afterCommit(() => trace.event("replication.controlled", { jobId: id, action, userName }));
   }
 
   async #remove(tx: Transaction, job: Job, userName: string | null): Promise<CommandOutcome> {
     const { databases, runtime } = this.#parts;
-    const { document } = decodeJob(job);
-    const fields = { jobId: job.id, userName };
-    tx.afterCommit(() => runtime.trace.event("replication.cancelled", fields));
+    const data = decodeJob(job);
+    const { document } = data;
+    const trace = jobTrace(runtime.trace, describeJob(job.id, data));
+    tx.afterCommit(() => trace.event("replication.cancelled", { jobId: job.id, userName }));
     // The hook of the database removes the job with its document.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));

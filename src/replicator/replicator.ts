@@ -22,6 +22,7 @@ import { JobGroups } from "./jobs/job-groups.ts";
 import type { EndedJob, JobIndex } from "./jobs/job-index.ts";
 import { entryOf, JobLists } from "./jobs/job-lists.ts";
 import { JobMeasures } from "./jobs/job-measures.ts";
+import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
@@ -179,7 +180,8 @@ export class Replicator {
         group: groupOf(data),
         scheduledAtSec: Math.floor(nowMs / 1000),
       });
-      tx.afterCommit(() => runtime.trace.event("replication.added", { jobId: id }));
+      const trace = jobTrace(runtime.trace, describeJob(id, data));
+      tx.afterCommit(() => trace.event("replication.added", { jobId: id }));
     });
     return id;
   }

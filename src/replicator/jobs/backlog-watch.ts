@@ -25,6 +25,7 @@ import type { JobControls } from "./job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
 import type { JobPosition } from "./job-list-plan.ts";
+import { describeJob, jobTrace } from "./job-trace.ts";
 
 /** How often it is looked whether something is due. */
 const TICK_MS = 1000;
@@ -170,7 +171,8 @@ export class BacklogWatch {
     });
     if (signal.aborted) return;
     if (pending !== undefined) await this.#note(question, pending);
-    runtime.trace.event("replication.backlog-asked", { jobId, pending });
+    const trace = jobTrace(runtime.trace, describeJob(jobId, question.data));
+    trace.event("replication.backlog-asked", { jobId, pending });
   }
 
   async #pending({ data, since }: Question, signal: AbortSignal): Promise<number | undefined> {

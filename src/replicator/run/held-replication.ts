@@ -28,6 +28,7 @@ import { decodeJob, encodeProgress, requestToStore } from "../jobs/job-data-reco
 import type { JobEventLog } from "../jobs/job-event-log.ts";
 import type { JobRun } from "../jobs/job-run.ts";
 import type { JobRuns } from "../jobs/job-runs.ts";
+import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { Outages } from "../jobs/outages.ts";
 import { penaltySec } from "../jobs/penalty.ts";
 import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
@@ -61,6 +62,7 @@ export interface HeldReplicationParts {
 export const UPDATES_PER_TIMEOUT = 4;
 
 export class HeldReplication {
+  /** The events of its runtime say which job this is. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   #data: ReplicationJobData;
@@ -85,9 +87,11 @@ export class HeldReplication {
 
   /** `job`: as it was accepted. Throws when a newer version stored it, in a format that this one does not know. */
   constructor(parts: HeldReplicationParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
-    this.parts = parts;
     this.held = held;
     this.#data = decodeJob(job);
+    const { runtime } = parts;
+    const trace = jobTrace(runtime.trace, describeJob(held.id, this.#data));
+    this.parts = { ...parts, runtime: { ...runtime, trace } };
     this.#requestToStore = requestToStore(job, this.#data);
     this.#stored = this.#data;
     this.#storedAtMs = parts.runtime.clock.monotonicMs();

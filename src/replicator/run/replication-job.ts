@@ -7,7 +7,7 @@
  * A job that has ended runs once more when a retry of its failures is requested: for these alone, and its state does
  * not change.
  */
-import { assert, errorCode, runTogether } from "../../base/index.ts";
+import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
 import { Activity } from "../../http-client/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
@@ -72,6 +72,11 @@ export class ReplicationJob {
     return this.#job.data.replication;
   }
 
+  /** Its events say which job this is. */
+  get trace(): Trace {
+    return this.#job.parts.runtime.trace;
+  }
+
   /**
    * Runs the job, after `delayMs`, and gives it back. Rejects only when the store fails; the job is then found by its silence.
    */
@@ -83,7 +88,7 @@ export class ReplicationJob {
       await this.#job.end(ending, before);
     } catch (error) {
       if (isHalt(error) || isHalt(signal.reason)) {
-        this.#job.parts.runtime.trace.event("replication.halted", { jobId: this.#job.held.id });
+        this.trace.event("replication.halted", { jobId: this.#job.held.id });
         return;
       }
       throw error;

@@ -1,5 +1,5 @@
 /** The jobs that a node runs: starts them, asks them to stop, and waits for them. */
-import { type Clock, Notifier, type Runtime } from "../../base/index.ts";
+import { type Clock, Notifier, type Runtime, type Trace } from "../../base/index.ts";
 import { type HeldJob, type Job, RunMeter } from "../../jobs/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { WEIGHT } from "../request/replication-options.ts";
@@ -15,7 +15,7 @@ export type OpenJob = (
   held: HeldJob,
   job: Job,
   runningCount: () => number,
-) => Pick<ReplicationJob, "replication" | "run">;
+) => Pick<ReplicationJob, "replication" | "run" | "trace">;
 
 interface Run extends RunningJob {
   readonly stop: AbortController;
@@ -54,13 +54,13 @@ export class RunningJobs {
   start(held: HeldJob, job: Job): void {
     const opened = this.#open(held, job);
     if (opened === undefined) return;
-    const { replication } = opened;
+    const { replication, trace } = opened;
     const stop = new AbortController();
     this.meter.start(held, job.group);
-    this.#runtime.trace.event("replication.accepted", { jobId: held.id });
+    trace.event("replication.accepted", { jobId: held.id });
     const ended = this.#run(opened, stop.signal)
       // The store failed it.
-      .catch((error: unknown) => this.#reportLoss(held, error))
+      .catch((error: unknown) => reportLoss(trace, held, error))
       .finally(() => {
         this.#runs.delete(held);
         this.meter.end(held);
@@ -82,14 +82,9 @@ export class RunningJobs {
     try {
       return this.#openJob(held, job, () => this.count);
     } catch (error) {
-      this.#reportLoss(held, error);
+      reportLoss(this.#runtime.trace, held, error);
       return undefined;
     }
-  }
-
-  /** Nothing is written: the queue takes the job back when its activity timeout is over. */
-  #reportLoss({ id: jobId }: HeldJob, error: unknown): void {
-    this.#runtime.trace.event("replication.abandoned", { jobId, error: String(error) });
   }
 
   async #run(job: ReturnType<OpenJob>, signal: AbortSignal): Promise<void> {
@@ -111,4 +106,9 @@ export class RunningJobs {
     for (const { stop } of runs) stop.abort(reason);
     await Promise.all(runs.map(({ ended }) => ended));
   }
+}
+
+/** Nothing is written: the queue takes the job back when its activity timeout is over. */
+function reportLoss(trace: Trace, { id: jobId }: HeldJob, error: unknown): void {
+  trace.event("replication.abandoned", { jobId, error: String(error) });
 }

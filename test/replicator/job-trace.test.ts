@@ -1,0 +1,55 @@
+/** What is announced of a job says which one it is: the job, its document, source and target, and no secrets. */
+import { afterEach, expect, test } from "vitest";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+const USER = { userName: null, isAdmin: true };
+const FOREVER = new AbortController().signal;
+
+let node: Node;
+afterEach(() => node.stop());
+
+/** Names of events of jobs, each with the members that say which job it is. */
+function described(): ReadonlyMap<string, object> {
+  const found = node.events.filter(({ name }) => name.startsWith("replication."));
+  return new Map(
+    found.map(({ name, fields: { jobId, document, source, target } }) => {
+      return [name, { jobId, document, source, target }];
+    }),
+  );
+}
+
+test("each event in the life of a transient job names the job, its source and its target", async () => {
+  node = await openNode();
+  node.start();
+  await node.createDatabase("a");
+  await node.put("a", "doc", "{}");
+  const replication = parseReplication({ source: "a", target: "b", create_target: true });
+  const jobId = await node.replicator.start(replication, USER);
+  await node.replicator.ended(jobId, FOREVER);
+  const job = { jobId, document: undefined, source: "a", target: "b" };
+  const names = ["added", "accepted", "started", "checkpoint", "ended"];
+  for (const name of names) expect(described().get(`replication.${name}`), name).toEqual(job);
+  await node.replicator.commands.cancel(jobId, null);
+  expect(described().get("replication.cancelled")).toEqual(job);
+});
+
+test("the failure of a document's job names the document, and the server without its password", async () => {
+  node = await openNode({
+    fetch: async () => {
+      throw new Error("connection refused");
+    },
+  });
+  node.start();
+  await node.createDatabase("_replicator");
+  const source = "http://jan:geheim@far.example/a?token=geheim";
+  await node.put("_replicator", "copy", JSON.stringify({ source, target: "b" }));
+  const { jobId } = await node.event("replication.crashed");
+  const shown = "http://far.example/a?token=*****";
+  const job = { jobId, document: "_replicator/copy", source: shown, target: "b" };
+  expect(described().get("replication.crashed")).toEqual(job);
+  await node.replicator.commands.pause(String(jobId), null);
+  expect(described().get("replication.controlled")).toEqual(job);
+  const told = node.events.filter(({ name }) => name.startsWith("replication."));
+  expect(JSON.stringify(told)).not.toContain("geheim");
+});
