@@ -4,78 +4,24 @@
  *   npm run build && node bench/status/lists.mjs [JOBS …]
  *
  * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three jobs fail, twenty run and show that they live,
- * and each list is asked for ROUNDS (200) times; p50 and p99 in milliseconds. Then so many jobs are added, accepted and finished one
- * after the other, with the index and without; microseconds for each job, medians of rounds in turn.
+ * and each list is asked for ROUNDS (200) times; p50 and p99 in milliseconds. Then 300 jobs are added, accepted and finished, one after
+ * the other and 32 at once, with the index and without: what each step costs, medians of CHANGE_ROUNDS (7) in turn. The resources of the API
+ * are in `resources.mjs`.
  */
+import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { Jobs } from "../../dist/jobs/index.js";
-import {
-  parseReplication,
-  REPLICATION_JOB_TYPE,
-  REPLICATOR_CONFIG_DEFAULT,
-} from "../../dist/replicator/index.js";
-import { failingAfter, NO_PLACE } from "../../dist/replicator/jobs/failing.js";
-import { jobOutcome, newJobData } from "../../dist/replicator/jobs/job-data.js";
-import {
-  decodeJob,
-  encodeProgress,
-  encodeRequest,
-} from "../../dist/replicator/jobs/job-data-record.js";
+import { REPLICATION_JOB_TYPE, REPLICATOR_CONFIG_DEFAULT } from "../../dist/replicator/index.js";
+import { decodeJob, encodeProgress } from "../../dist/replicator/jobs/job-data-record.js";
 import { SUBSPACES } from "../../dist/server/layout.js";
 import { joinNodeParts } from "../../dist/server/node-parts.js";
 import { median, openStore, runtime, withDirectory } from "../kv/bench-store.mjs";
+import { acceptDue, add, DATABASE_UUID, dataOf, fill, ids } from "./sample-jobs.mjs";
 
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
 const CHANGED_JOBS = 300;
-const DATABASE_UUID = "0".repeat(32);
-const PAGE_ROWS = 200;
-const FAILING = 3;
-const RUNNING = 20;
-const NEVER_SEC = 2 ** 35;
-
-const ids = {
-  digests: runtime.digests,
-  serverUuid: "0".repeat(32),
-  hostName: "h",
-  port: 1,
-  serverUrl: "",
-};
-
-function dataOf(number) {
-  const source = `https://host${number % 50}.example/db${number}`;
-  const replication = parseReplication({ source, target: `t${number % 1000}`, continuous: true });
-  const id = `d${String(number).padStart(7, "0")}`;
-  const document = { database: "_replicator", databaseUuid: DATABASE_UUID, id };
-  const asked = { replication, refusal: undefined, userName: `user${number % 20}` };
-  return newJobData({ ...asked, document, replicationId: `${number}`.padStart(32, "a") }, 1);
-}
-
-function add(tx, jobs, number, scheduledAtSec) {
-  const data = dataOf(number);
-  const name = { type: REPLICATION_JOB_TYPE, id: `${DATABASE_UUID}|${data.document.id}` };
-  const options = { request: encodeRequest(data), group: "_replicator", scheduledAtSec };
-  return jobs.add(tx, name, encodeProgress(data), options).then(() => name);
-}
-
-async function fill(kv, jobs, count) {
-  for (let from = 0; from < count; from += PAGE_ROWS) {
-    await kv.transact(async (tx) => {
-      for (let number = from; number < Math.min(count, from + PAGE_ROWS); number++) {
-        const name = await add(tx, jobs, number, number < RUNNING ? 1 : NEVER_SEC);
-        if (number < count - FAILING) continue;
-        const cause = { ...NO_PLACE, class: "unreachable" };
-        const failure = { error: "http_request_failed", reason: "refused" };
-        const failing = failingAfter(undefined, failure, cause, number);
-        const data = { ...dataOf(number), ...jobOutcome("crashing", failure), failing };
-        await jobs.resubmit(tx, name, NEVER_SEC, encodeProgress(data));
-      }
-    });
-  }
-  const wanted = { dueBySec: 1, countMax: RUNNING };
-  const accepted = await kv.transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));
-  return accepted.held;
-}
+const CHANGE_ROUNDS = Number(process.env.CHANGE_ROUNDS ?? 7);
 
 /** The question behind each resource, and behind each filter of `/_tandem/jobs`. */
 const LISTS = {
@@ -172,13 +118,76 @@ async function changeJob(transact, jobs, number) {
   await transact((tx) => jobs.finish(tx, job, data));
 }
 
-/** Microseconds for each job that is added, accepted and finished. */
-async function measureChanges(kv, jobs, from) {
+const STEPS = ["add", "accept", "finish"];
+
+/** What each step of a job's life costs: wall time and processor time in µs, and KiB that are written to files. */
+async function measureChanges(kv, jobs, from, callerCount) {
+  const numbers = Array.from({ length: CHANGED_JOBS }, (_, index) => scattered(from + index));
+  const held = [];
+  const wanted = { dueBySec: 1, countMax: 1 };
+  return [
+    await measured(numbers, callerCount, (number) => kv.transact((tx) => add(tx, jobs, number, 1))),
+    await measured(numbers, callerCount, async () => {
+      const accepted = await kv.transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));
+      held.push(accepted.held[0]);
+    }),
+    await measured(numbers, callerCount, async () => {
+      const job = held.pop();
+      const number = Number(job.id.slice(DATABASE_UUID.length + 2));
+      const data = encodeProgress({ ...dataOf(number), state: "completed", result: {} });
+      await kv.transact((tx) => jobs.finish(tx, job, data));
+    }),
+  ];
+}
+
+/** Numbers far apart, as names are that people give: neighbours would share their pages. */
+function scattered(number) {
+  return 1_000_000 + ((number * 48_271) % 8_999_993);
+}
+
+async function measured(numbers, callerCount, work) {
+  const waiting = [...numbers];
+  const processor = process.cpuUsage();
+  const writtenBytes = bytesWritten();
   const startMs = performance.now();
-  for (let number = from; number < from + CHANGED_JOBS; number++) {
-    await changeJob((work) => kv.transact(work), jobs, number);
+  const caller = async () => {
+    for (let number = waiting.pop(); number !== undefined; number = waiting.pop()) {
+      await work(number);
+    }
+  };
+  await Promise.all(Array.from({ length: callerCount }, caller));
+  const wallUs = (performance.now() - startMs) * 1000;
+  const { user, system } = process.cpuUsage(processor);
+  const writtenKib = (bytesWritten() - writtenBytes) / 1024;
+  return [wallUs, user + system, writtenKib].map((value) => value / numbers.length);
+}
+
+/** Linux counts what a process writes; elsewhere NaN. */
+function bytesWritten() {
+  try {
+    return Number(/wchar: (\d+)/.exec(readFileSync("/proc/self/io", "latin1"))[1]);
+  } catch {
+    return Number.NaN;
   }
-  return ((performance.now() - startMs) * 1000) / CHANGED_JOBS;
+}
+
+/** With the index and without, in turn. */
+async function compareChanges(kv, indexed, bare, callerCount, from) {
+  const rounds = { indexed: [], bare: [] };
+  for (let round = 0; round < CHANGE_ROUNDS; round++) {
+    const first = from + round * 2 * CHANGED_JOBS;
+    rounds.indexed.push(await measureChanges(kv, indexed, first, callerCount));
+    rounds.bare.push(await measureChanges(kv, bare, first + CHANGED_JOBS, callerCount));
+  }
+  process.stdout.write(`  ${callerCount} at once: with the index, without, and how much more\n`);
+  for (const [step, name] of STEPS.entries()) {
+    const figures = ["µs", "µs of processor", "KiB written"].map((unit, figure) => {
+      const of = (kind) => median(rounds[kind].map((round) => round[step][figure]));
+      const more = ((of("indexed") / of("bare") - 1) * 100).toFixed(0);
+      return `${of("indexed").toFixed(0)} ${of("bare").toFixed(0)} ${unit} (${more} %)`;
+    });
+    process.stdout.write(`    ${name.padEnd(7)} ${figures.join("   ")}\n`);
+  }
 }
 
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
@@ -186,23 +195,17 @@ for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
     const kv = await openStore(directory);
     const node = joinNodeParts({ runtime, kv, ids, config: REPLICATOR_CONFIG_DEFAULT });
     await node.replicator.prepare();
-    const held = await fill(kv, node.jobs, count);
+    await fill(kv, node.jobs, count);
+    const held = await acceptDue(kv, node.jobs);
     process.stdout.write(`${count} jobs, ${held.length} run\n`);
     await measureLists(kv, node, held);
     const bare = new Jobs(runtime, SUBSPACES.jobs);
-    const costs = { indexed: [], bare: [] };
-    for (let round = 0; round < 7; round++) {
-      const from = 10_000_000 + round * 2 * CHANGED_JOBS;
-      costs.indexed.push(await measureChanges(kv, node.jobs, from));
-      costs.bare.push(await measureChanges(kv, bare, from + CHANGED_JOBS));
-    }
-    const [indexed, without] = [median(costs.indexed), median(costs.bare)];
+    await compareChanges(kv, node.jobs, bare, 1, 0);
+    await compareChanges(kv, node.jobs, bare, 32, 1_000_000);
     const keys = await countKeys(kv, node.jobs, 20_000_000);
     const fewer = await countKeys(kv, bare, 20_000_001);
-    const more = ((indexed / without - 1) * 100).toFixed(0);
     process.stdout.write(
-      `  add, accept, finish: ${indexed.toFixed(0)} µs a job, ${without.toFixed(0)} without the index (${more} % more)\n` +
-        `  keys: ${keys.written} written and ${keys.read} read, ${fewer.written} and ${fewer.read} without\n`,
+      `  keys: ${keys.written} written and ${keys.read} read, ${fewer.written} and ${fewer.read} without\n`,
     );
     await kv.close();
   });

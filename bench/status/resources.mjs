@@ -1,0 +1,159 @@
+/**
+ * What each resource that shows jobs costs among many jobs, over HTTP, from a node that runs twenty of them.
+ *
+ *   npm run build && node bench/status/resources.mjs [JOBS …]
+ *
+ * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three fail, twenty copy from one database of the node to
+ * another, a hundred are behind. Each resource is asked for ROUNDS (200) times; p50 and p99 in milliseconds, of wall time and of the
+ * process's processor time, which other programs of the machine disturb less; and KiB of an answer. Client, server and the jobs that run
+ * share the process, so the times are those of all.
+ */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
+import { KeyValueStore } from "../../dist/kv/index.js";
+import { REPLICATOR_CONFIG_DEFAULT } from "../../dist/replicator/index.js";
+import { JobEventLog } from "../../dist/replicator/jobs/job-event-log.js";
+import { openServer, readConfig } from "../../dist/server/index.js";
+import { SUBSPACES } from "../../dist/server/layout.js";
+import { joinNodeParts } from "../../dist/server/node-parts.js";
+import { print, runtime, withDirectory } from "../kv/bench-store.mjs";
+import { fill, ids } from "./sample-jobs.mjs";
+
+const SIZES = process.argv.slice(2).map(Number);
+const ROUNDS = Number(process.env.ROUNDS ?? 200);
+const BEHIND = 100;
+const RUNNING = 20;
+const SHOWN = "copy0";
+
+/** Nobody asks the sources of jobs that wait: there are none. */
+const CONFIGURATION = `[replicator]
+lag_interval_sec = 1000000
+`;
+
+function resources(lastEventId) {
+  // The events of the last transaction: 200 jobs.
+  const since = `${lastEventId.slice(0, -4)}0000`;
+  return [
+    "/_scheduler/jobs",
+    "/_scheduler/jobs?limit=100&descending=true",
+    "/_scheduler/docs?limit=100",
+    "/_scheduler/docs?limit=10&descending=true",
+    "/_scheduler/docs?states=crashing&limit=10",
+    "/_active_tasks",
+    "/_tandem/jobs",
+    "/_tandem/jobs?failing=true",
+    "/_tandem/jobs?failing=false",
+    "/_tandem/jobs?state=pending",
+    "/_tandem/jobs?left_behind=true",
+    "/_tandem/jobs?paused=true",
+    "/_tandem/jobs?stalled=true",
+    "/_tandem/jobs?behind_sec=60",
+    "/_tandem/jobs?sort=lag&descending=true",
+    "/_tandem/jobs?sort=since",
+    "/_tandem/jobs?sort=tries",
+    "/_tandem/jobs?error=unreachable",
+    "/_tandem/jobs?reason=refused",
+    "/_tandem/jobs?database=_replicator&state=running",
+    "/_tandem/jobs?owner=user7",
+    "/_tandem/jobs?source=host7.example",
+    "/_tandem/jobs?target=t7",
+    "/_tandem/jobs?source=host7.example&owner=user6",
+    `/_tandem/jobs/_replicator%2F${SHOWN}`,
+    `/_tandem/jobs/_replicator%2F${SHOWN}/runs`,
+    "/_tandem/failing",
+    "/_tandem/endpoints",
+    "/_tandem/groups",
+    "/_tandem/nodes",
+    `/_tandem/events?since=${since}&timeout=0`,
+    "/_node/_local/_prometheus",
+    "/_node/_local/_active_tasks",
+  ];
+}
+
+/** A store with the jobs, before a node opens it. Returns where its events end. */
+async function prepare(directory, count) {
+  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  const node = joinNodeParts({ runtime, kv, ids, config: REPLICATOR_CONFIG_DEFAULT });
+  await node.replicator.prepare();
+  const { uuid } = await kv.transact(async (tx) => {
+    await node.databases.create(tx, "_replicator");
+    return node.databases.open(tx, "_replicator");
+  });
+  await fill(kv, node.jobs, count, { databaseUuid: uuid, isAnyDue: false });
+  const { entries } = await node.replicator.lists.page({ filter: {}, limit: BEHIND });
+  for (const [index, { jobId }] of entries.entries()) {
+    const backlog = { sinceMs: Date.now() - index * 10_000, pending: index, seenMs: Date.now() };
+    await kv.transact((tx) => node.backlogs.set(tx, jobId, backlog));
+  }
+  const events = new JobEventLog(runtime.clock, SUBSPACES.replicator);
+  const lastEventId = await kv.read((tx) => events.lastId(tx));
+  await kv.close();
+  return lastEventId;
+}
+
+/** Twenty jobs that copy. */
+async function startJobs(ask) {
+  await ask("PUT", "/films");
+  for (let number = 0; number < RUNNING; number++) {
+    const copy = {
+      source: "films",
+      target: `copy${number}`,
+      create_target: true,
+      continuous: true,
+    };
+    await ask("PUT", `/_replicator/copy${number}`, copy);
+  }
+  for (;;) {
+    const running = JSON.parse(await ask("GET", "/_active_tasks"));
+    if (running.length >= RUNNING) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function measure(ask, path) {
+  const walls = [];
+  const processors = [];
+  let bytes = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const startMs = performance.now();
+    const begin = process.cpuUsage();
+    bytes = (await ask("GET", path)).length;
+    const { user, system } = process.cpuUsage(begin);
+    walls.push(performance.now() - startMs);
+    processors.push((user + system) / 1000);
+  }
+  const size = (bytes / 1024).toFixed(0).padStart(4);
+  const name = path.slice(0, 50).padEnd(50);
+  print(`  ${name} ${percentiles(walls)}  of processor ${percentiles(processors)}  ${size} KiB`);
+}
+
+function percentiles(times) {
+  const sorted = times.toSorted((one, other) => one - other);
+  const at = (part) => (sorted[Math.floor(ROUNDS * part)] ?? sorted.at(-1)).toFixed(1).padStart(6);
+  return `p50 ${at(0.5)} p99 ${at(0.99)}`;
+}
+
+for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
+  await withDirectory(async (directory) => {
+    const dataDirectory = join(directory, "data");
+    const lastEventId = await prepare(dataDirectory, count);
+    const configFile = join(directory, "tandem.ini");
+    writeFileSync(configFile, CONFIGURATION);
+    const config = readConfig({ port: 0, store: "lmdb", dataDirectory, configFile }, {});
+    const server = await openServer(config, { event() {} });
+    const ask = async (method, path, body) => {
+      const headers = { "content-type": "application/json" };
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const answer = await fetch(server.url + path, { method, headers, body: text });
+      const shown = await answer.text();
+      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${shown}`);
+      return shown;
+    };
+    await startJobs(ask);
+    print(`${count} jobs wait, ${RUNNING} run`);
+    for (const path of resources(lastEventId)) await measure(ask, path);
+    await server.stop();
+  });
+}

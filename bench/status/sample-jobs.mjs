@@ -1,0 +1,66 @@
+/** Jobs of documents for the benchmarks of what is shown: of twenty owners, from fifty hosts, to a thousand databases. */
+import { parseReplication, REPLICATION_JOB_TYPE } from "../../dist/replicator/index.js";
+import { failingAfter, NO_PLACE } from "../../dist/replicator/jobs/failing.js";
+import { jobOutcome, newJobData } from "../../dist/replicator/jobs/job-data.js";
+import { encodeProgress, encodeRequest } from "../../dist/replicator/jobs/job-data-record.js";
+import { runtime } from "../kv/bench-store.mjs";
+
+export const DATABASE_UUID = "0".repeat(32);
+const PAGE_ROWS = 200;
+const FAILING = 3;
+const RUNNING = 20;
+/** Jobs that are due then wait, and are not paused. */
+const FAR_SEC = 2 ** 35;
+
+export const ids = {
+  digests: runtime.digests,
+  serverUuid: "0".repeat(32),
+  hostName: "h",
+  port: 1,
+  serverUrl: "",
+};
+
+export function dataOf(number, databaseUuid = DATABASE_UUID) {
+  const source = `https://host${number % 50}.example/db${number}`;
+  const replication = parseReplication({ source, target: `t${number % 1000}`, continuous: true });
+  const id = `d${String(number).padStart(7, "0")}`;
+  const document = { database: "_replicator", databaseUuid, id };
+  const asked = { replication, refusal: undefined, userName: `user${number % 20}` };
+  return newJobData({ ...asked, document, replicationId: `${number}`.padStart(32, "a") }, 1);
+}
+
+export function add(tx, jobs, number, scheduledAtSec, databaseUuid = DATABASE_UUID) {
+  const data = dataOf(number, databaseUuid);
+  const name = { type: REPLICATION_JOB_TYPE, id: `${databaseUuid}|${data.document.id}` };
+  const options = { request: encodeRequest(data), group: "_replicator", scheduledAtSec };
+  return jobs.add(tx, name, encodeProgress(data), options).then(() => name);
+}
+
+/** Of so many jobs the last ones fail, the first are due unless nobody is to run them, and all others wait. */
+export async function fill(kv, jobs, count, { databaseUuid, isAnyDue = true } = {}) {
+  for (let from = 0; from < count; from += PAGE_ROWS) {
+    await kv.transact(async (tx) => {
+      for (let number = from; number < Math.min(count, from + PAGE_ROWS); number++) {
+        const dueSec = isAnyDue && number < RUNNING ? 1 : FAR_SEC;
+        const name = await add(tx, jobs, number, dueSec, databaseUuid);
+        if (number < count - FAILING) continue;
+        const cause = { ...NO_PLACE, class: "unreachable" };
+        const failure = { error: "http_request_failed", reason: "refused" };
+        const failing = failingAfter(undefined, failure, cause, number);
+        const data = {
+          ...dataOf(number, databaseUuid),
+          ...jobOutcome("crashing", failure),
+          failing,
+        };
+        await jobs.resubmit(tx, name, FAR_SEC, encodeProgress(data));
+      }
+    });
+  }
+}
+
+/** Those that are due; nobody runs them. */
+export async function acceptDue(kv, jobs) {
+  const wanted = { dueBySec: 1, countMax: RUNNING };
+  const accepted = await kv.transact((tx) => jobs.accept(tx, REPLICATION_JOB_TYPE, wanted));
+  return accepted.held;
+}
