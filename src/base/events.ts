@@ -115,6 +115,8 @@ export interface Events {
   "replication.not-charged": { readonly error: string };
   "replication.outage": { readonly origin: string };
   "replication.outage-over": { readonly origin: string };
+  /** A job has caught up and is quiet: it waits without a slot. */
+  "replication.parked": { readonly jobId: string };
   "replication.plain-http": { readonly jobId: string; readonly url: string };
   /** A revision was put on the list of failures. */
   "replication.refused": {
@@ -130,12 +132,18 @@ export interface Events {
   "replication.retry-failed": Failure;
   /** Jobs were asked to give their slots to others. */
   "replication.rotated": { readonly stopped: number; readonly waiting: number };
+  /** The watcher of a source has lost it; it tries again after a pause. */
+  "replication.source-lost": { readonly source: string; readonly error: string };
+  /** How the sources of parked jobs are watched: by the server's feed, or by asking for their update sequences. */
+  "replication.source-watched": { readonly source: string; readonly by: string };
   "replication.stalled": {
     readonly jobId: string;
     readonly stallCount: number;
     readonly reason: string;
   };
   "replication.started": { readonly jobId: string; readonly replicationId: string };
+  /** Parked jobs whose sources have changed are due. */
+  "replication.woken": { readonly source: string; readonly jobCount: number };
   "replication.unverified-tls": { readonly jobId: string; readonly url: string };
   /** Another key seals secrets from now on. */
   "secrets.key-changed": { readonly keyId: string };

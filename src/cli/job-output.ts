@@ -5,6 +5,7 @@ interface JobView {
   readonly id: string;
   readonly state: string;
   readonly paused: boolean;
+  readonly parked: boolean;
   readonly database: string | null;
   readonly doc_id: string | null;
   readonly source: string | null;
@@ -77,7 +78,7 @@ export function printJobs(answer: unknown): string {
   const { jobs, total_rows: total, bookmark } = answer as JobsAnswer;
   const rows = jobs.map((job) => [
     nameOf(job),
-    job.paused ? "paused" : job.state,
+    stateOf(job),
     lagOf(job),
     `${job.source} → ${job.target}`,
     failureOf(job),
@@ -85,6 +86,11 @@ export function printJobs(answer: unknown): string {
   const found = total === null ? "" : `${total} in all. `;
   const more = bookmark === null ? "" : `${found}More: --bookmark '${bookmark}'\n`;
   return `${table([["JOB", "STATE", "LAG", "FROM → TO", "ERROR"], ...rows])}${more}`;
+}
+
+function stateOf({ paused, parked, state }: JobView): string {
+  if (paused) return "paused";
+  return parked ? "parked" : state;
 }
 
 interface EventView {
@@ -114,7 +120,7 @@ export function printJob(answer: unknown): string {
   const facts = [
     ["job", nameOf(job)],
     ["replication id", job.id],
-    ["state", job.paused ? `paused (${job.state})` : job.state],
+    ["state", job.paused ? `paused (${job.state})` : stateOf(job)],
     ["source", String(job.source)],
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],

@@ -33,6 +33,7 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
   ["failing", "failing", "jobs that fail, also while they are tried again"],
   ["left_behind", "left-behind", "jobs with documents that did not arrive"],
   ["paused", "paused", "paused jobs"],
+  ["parked", "parked", "jobs that have caught up and wait for changes without a slot"],
   ["stalled", "stalled", "jobs whose last runs did not move"],
 ];
 

@@ -94,6 +94,8 @@ export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";
 export type { ProcessMeasure } from "./nodes/node-report.ts";
 export { NodeReporter } from "./nodes/node-reporter.ts";
 export type { NodeEntry } from "./nodes/nodes.ts";
+export { JOB_TYPES, ParkedJobs, SOURCE_WATCH_TYPE } from "./parking/parked-jobs.ts";
+export { SourceWatches } from "./parking/source-watches.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";

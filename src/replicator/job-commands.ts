@@ -15,6 +15,7 @@ import {
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
   restarted,
+  unparked,
 } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
@@ -131,7 +132,8 @@ export class JobCommands {
       case "refuse-paused":
         return "paused";
       case "pause":
-        return schedule(NEVER_SEC);
+        // A paused job is parked no more: nobody is to wake it.
+        return scheduleAs(NEVER_SEC, unparked(decodeJob(job)));
       case "due":
       case "due-soon":
         return schedule(this.#nowSec());

@@ -81,6 +81,8 @@ export interface ReplicatorConfig {
   readonly statisticsIntervalSec: number;
   /** `lag_interval_sec`: how often the source of a job that waits or is paused is asked how much is to come, at most. */
   readonly lagIntervalSec: number;
+  /** `park_after_sec`: a continuous job that has caught up and is quiet for so long gives up its slot; 0: never. */
+  readonly parkAfterSec: number;
   /** `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: say it when a job does not use TLS, or does not verify. */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
@@ -128,6 +130,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   historyLengthMax: 10,
   statisticsIntervalSec: 1,
   lagIntervalSec: 60,
+  parkAfterSec: 10,
   warnsOf: { plainHttp: false, unverifiedTls: false },
   client: CLIENT_SETTINGS_DEFAULT,
   copyLimits: COPY_LIMITS_DEFAULT,

@@ -3,6 +3,7 @@ import {
   type Key,
   type KeyRange,
   type KeyShape,
+  keyAfter,
   type Subspace,
   Versionstamp,
   type VersionstampedBytes,
@@ -40,6 +41,10 @@ const DRAINS_CHANGED = 30;
 const ALERT_TURN = 31;
 const BREACH = 32;
 const ALERT = 33;
+const PARKED_JOB = 40;
+const WATCHED = 41;
+const NEWLY_PARKED = 42;
+const PARKED_CHANGED = 43;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -201,6 +206,26 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(33, versionstamp)",
     value: "(1, alertId, kind, status, breachId, jobId, timeMs)",
     note: "an alert that is to be sent",
+  },
+  {
+    key: "(40, jobId)",
+    value: "(1, source, database)",
+    note: "the job is parked, and its row of 41 is there",
+  },
+  {
+    key: "(41, source, database, jobId)",
+    value: "(1, json)",
+    note: "a parked job waits for changes of this database; the value is the update sequence through which it has all",
+  },
+  {
+    key: "(42, source, versionstamp)",
+    value: "(1, database, jobId)",
+    note: "a row of 41 that the watcher of the source has not compared yet",
+  },
+  {
+    key: "(43, source)",
+    value: "counter",
+    note: "grows with each row of 42; watched by the watcher of the source",
   },
 ];
 
@@ -479,6 +504,44 @@ export class ReplicatorKeys {
 
   alerts(): { readonly begin: Key; readonly end: Key } {
     return this.#replicator.range([ALERT]);
+  }
+
+  parkedJob(jobId: string): Key {
+    return this.#replicator.pack([PARKED_JOB, jobId]);
+  }
+
+  watched(source: string, database: string, jobId: string): Key {
+    return this.#replicator.pack([WATCHED, source, database, jobId]);
+  }
+
+  /** The rows of a source, or those of one of its databases. */
+  watchedOf(source: string, database?: string): KeyRange {
+    const tuple = database === undefined ? [WATCHED, source] : [WATCHED, source, database];
+    return this.#replicator.range(tuple);
+  }
+
+  /** Where the rows behind this one begin. */
+  behindWatched(source: string, database: string, jobId: string): Key {
+    return keyAfter(this.watched(source, database, jobId));
+  }
+
+  /** The database and the job in a key of `watched`. */
+  watchedJob(key: Key): { readonly database: string; readonly jobId: string } {
+    const [, , database, jobId] = this.#replicator.unpack(key);
+    return { database: String(database), jobId: String(jobId) };
+  }
+
+  newlyParked(source: string, userVersion: number): VersionstampedBytes {
+    const last = Versionstamp.incomplete(userVersion);
+    return this.#replicator.packVersionstamped([NEWLY_PARKED, source, last]);
+  }
+
+  newlyParkedOf(source: string): KeyRange {
+    return this.#replicator.range([NEWLY_PARKED, source]);
+  }
+
+  parkedChanged(source: string): Key {
+    return this.#replicator.pack([PARKED_CHANGED, source]);
   }
 
   backlog(jobId: string): Key {

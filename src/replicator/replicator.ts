@@ -29,6 +29,7 @@ import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
 import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
 import { Nodes } from "./nodes/nodes.ts";
+import { JOB_TYPES } from "./parking/parked-jobs.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
@@ -133,7 +134,11 @@ export class Replicator {
     const { kv, jobs, config, index } = this.#parts;
     await index.build(kv, jobs);
     await kv.transact(
-      (tx) => jobs.setTypeTimeout(tx, REPLICATION_JOB_TYPE, config.activityTimeoutSec),
+      async (tx) => {
+        for (const type of JOB_TYPES) {
+          await jobs.setTypeTimeout(tx, type, config.activityTimeoutSec);
+        }
+      },
       { whenUnknown: "retry" },
     );
     await this.setShares(config);

@@ -16,6 +16,7 @@ import {
   Endpoints,
   type EndpointsParts,
   FailureLists,
+  JOB_TYPES,
   JobControls,
   JobEventLog,
   JobIndex,
@@ -23,6 +24,7 @@ import {
   NodeReporter,
   Outages,
   OwnCheckpoints,
+  ParkedJobs,
   type ProcessMeasure,
   REPLICATION_JOB_TYPE,
   RemovedDatabases,
@@ -33,6 +35,7 @@ import {
   Replicator,
   type ReplicatorConfig,
   Scheduler,
+  SourceWatches,
 } from "../replicator/index.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
@@ -76,7 +79,8 @@ export function joinNodeParts({
   const failureLists = new FailureLists(subspace, runtime.digests, index, failuresMax);
   const backlogs = new Backlogs(subspace, index);
   const runs = new JobRuns(subspace);
-  const owned = { runtime, kv, jobs, ownership, controls, backlogs, runs };
+  const parked = new ParkedJobs(subspace, jobs);
+  const owned = { runtime, kv, jobs, ownership, controls, backlogs, runs, parked };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
   const databases = new DatabaseRegistry({
@@ -154,15 +158,17 @@ export function joinReplication(
     renewer,
     node,
     processId,
-    types: [REPLICATION_JOB_TYPE],
+    types: JOB_TYPES,
     leaseMs: config.workerLeaseSec * 1000,
   });
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
   const running = { held: { ...parts, outages }, endpoints, ownCheckpoints, ids: parts.ids };
+  const sourceWatches = new SourceWatches({ ...parts, endpoints });
   const scheduler = new Scheduler(
     parts,
     worker,
+    sourceWatches,
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
   const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace });

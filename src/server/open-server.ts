@@ -20,7 +20,7 @@ import {
 import type { Fetch } from "../http-client/index.ts";
 import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { AlertWatch, REPLICATION_JOB_TYPE } from "../replicator/index.ts";
+import { AlertWatch, JOB_TYPES } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { openLayout, renewSessionSecret, SUBSPACES, sessionSecret } from "./layout.ts";
@@ -305,7 +305,7 @@ function ownRoutes(node: AssembledNode) {
 function commonServices({ runtime, kv, config, parts, rotation }: AssembledNode): Service[] {
   const { jobs, databases, attachments, replicator, budgets } = parts;
   return [
-    new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE),
+    ...JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type)),
     new AttachmentReclaimer(runtime, kv, databases, attachments),
     budgets,
     parts.removedDatabases,

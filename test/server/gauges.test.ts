@@ -9,6 +9,7 @@ const NOTHING: JobFigures = {
   failing: [],
   pausedCount: 0,
   stalledCount: 0,
+  parkedCount: 0,
   leftBehindCount: 0,
   behindCount: 0,
   groupLags: [],

@@ -1,7 +1,7 @@
 /** A node in virtual time: what takes hours is over at once, and the same happens each time. */
 import { Utf8Text } from "../../src/base/index.ts";
 import { ActivityMonitor, WorkerWatch } from "../../src/jobs/index.ts";
-import { REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { JOB_TYPES } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { composeNode, type NodeParts } from "./compose-node.ts";
 import { ADMIN } from "./open-node.ts";
@@ -33,8 +33,12 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
     /** Runs what every node runs; jobs, too, unless it is a frontend. */
     async start({ runsJobs = true } = {}): Promise<void> {
       await world.until(replicator.prepare());
-      const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE);
-      const services = [monitor, cleanUp, runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS)];
+      const monitors = JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type));
+      const services = [
+        ...monitors,
+        cleanUp,
+        runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS),
+      ];
       running = Promise.all(services.map((service) => service.run(signal)));
     },
     async stop(): Promise<void> {

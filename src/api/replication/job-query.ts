@@ -21,13 +21,13 @@ export const REPLICATION_STATES: readonly ReplicationState[] = [
   "crashing",
 ];
 const LIMIT_DEFAULT = 100;
-const FLAGS = ["failing", "left_behind", "paused", "stalled"] as const;
+const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
 const NAMES = ["owner", "source", "target", "host", "reason"] as const;
 const SIDES = [...FAILURE_SIDES, NONE] as const;
 /** Every filter that can be answered. */
 const FILTERS = ["state", "database", "error", "side", ...FLAGS, ...NAMES, "behind_sec"] as const;
 /** What will be known of jobs, and is not yet. */
-const UNKNOWN_YET = ["parked", "rule"];
+const UNKNOWN_YET = ["rule"];
 const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 

@@ -195,7 +195,7 @@ export async function jobRows({ replicator, shownUrl }: JobsParts, entries: read
       last_failure: failing === undefined ? null : failureView(failing, measure),
       left_behind: leftBehind[index],
       stalled: stallCount > 0,
-      parked: false,
+      parked: entry.data.state === "parked",
       ...measureView(measure),
       paused: isPaused,
       restart_at: restartAt?.sequence ?? null,

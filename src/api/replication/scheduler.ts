@@ -161,7 +161,8 @@ async function activeTasks(
   { replicator, shownUrl }: SchedulerParts,
   nodeName?: string,
 ): Promise<ApiResponse> {
-  const filter = { states: ["running"] } as const;
+  // A parked job is no task of any node.
+  const filter = { states: ["running"], parked: false } as const;
   const running = await replicator.lists.page({ filter, limit: Number.POSITIVE_INFINITY });
   return json(
     200,

@@ -14,11 +14,16 @@ import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { JobOwner } from "../request/job-owner.ts";
 import { resolveReferences } from "../request/references.ts";
-import type { EndpointAddress } from "../request/replication.ts";
-import type { ReplicationOptions } from "../request/replication-options.ts";
+import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
+import {
+  REPLICATION_OPTIONS_DEFAULT,
+  type ReplicationOptions,
+} from "../request/replication-options.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
 import { type HostMeasure, hostMeasures } from "./host-measures.ts";
 import { HttpEndpoint } from "./http/http-endpoint.ts";
+import { HttpServer } from "./http/http-server.ts";
+import type { HttpRequestsParts } from "./http/requests.ts";
 import type { LocalEndpointParts } from "./local/access.ts";
 import { LocalEndpoint } from "./local/local-endpoint.ts";
 
@@ -87,31 +92,53 @@ export class Endpoints {
     const spending = activity === undefined ? budgets : excused(budgets, activity);
     return new HttpEndpoint(
       {
-        runtime: parts.runtime,
-        fetch: withBudget(this.#fetch, spending),
+        ...this.#requestsParts(spending, options, activity),
         spending,
-        rateLimits: this.#rateLimits,
-        grants: this.#grants,
-        tls: parts.config.tls,
-        client: parts.config.client,
-        retry: {
-          retryCountMax: options.retriesPerRequest,
-          // Longer, and a job that fails would pass for a healthy one.
-          failingMsMax: parts.config.healthThresholdSec * 500,
-          onPause: (pauseMs) => {
-            activity?.expectSilence(pauseMs);
-            activity?.waits.expect("limiter", pauseMs);
-          },
-        },
         stallTimeoutMs: parts.config.stallTimeoutSec * 1000,
         parseMultipart: parts.parseMultipart,
-        userAgent: parts.userAgent,
         activity,
         generation,
       },
       resolveReferences(address, (reference) => this.#secret(reference)),
       options,
     );
+  }
+
+  /** The server at this address, which is that of its root. Throws as `open` does. */
+  openServer(address: HttpAddress): HttpServer {
+    const spending = this.#parts.spendingFor(address);
+    const options = REPLICATION_OPTIONS_DEFAULT;
+    return new HttpServer(
+      this.#requestsParts(spending, options, undefined),
+      resolveReferences(address, (reference) => this.#secret(reference)),
+      options,
+    );
+  }
+
+  #requestsParts(
+    spending: EndpointSpending,
+    options: ReplicationOptions,
+    activity: Activity | undefined,
+  ): HttpRequestsParts {
+    const parts = this.#parts;
+    return {
+      runtime: parts.runtime,
+      fetch: withBudget(this.#fetch, spending),
+      rateLimits: this.#rateLimits,
+      grants: this.#grants,
+      tls: parts.config.tls,
+      client: parts.config.client,
+      retry: {
+        retryCountMax: options.retriesPerRequest,
+        // Longer, and a job that fails would pass for a healthy one.
+        failingMsMax: parts.config.healthThresholdSec * 500,
+        onPause: (pauseMs) => {
+          activity?.expectSilence(pauseMs);
+          activity?.waits.expect("limiter", pauseMs);
+        },
+      },
+      userAgent: parts.userAgent,
+    };
   }
 
   #secret(reference: string): string {

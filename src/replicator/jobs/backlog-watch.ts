@@ -150,6 +150,8 @@ export class BacklogWatch {
     const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined || !waits(job)) return undefined;
     const data = decodeJob(job);
+    // The watcher of its source knows that nothing is to come.
+    if (data.state === "parked") return undefined;
     const { replication } = data;
     // Its next try finds out whether the source answers again.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";

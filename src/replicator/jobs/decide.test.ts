@@ -33,6 +33,7 @@ const CAUSE: FailureCause = {
 /** What failures a run leaves the job with, by how it ended; undefined: as it was. */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
+  quiet: "none",
   crashed: CAUSE,
   "put-off": CAUSE,
   "met-transient": { ...NO_PLACE, class: "duplicate" },
@@ -43,6 +44,7 @@ const KINDS: readonly JobKind[] = ["transient one-shot", "transient continuous",
 
 const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind: Kind }> } = {
   completed: { kind: "completed", result: { ok: true } },
+  quiet: { kind: "quiet", updateSequence: "7-x" },
   stopped: { kind: "stopped" },
   stalled: { kind: "stalled", reason: "nothing moved" },
   crashed: { kind: "crashed", failure: FAILURE, cause: CAUSE, unreachable: "http://host" },
@@ -105,7 +107,8 @@ describe("the page", () => {
 describe.each(KINDS)("a %s job", (kind) => {
   const job = dataOf(kind);
   const before = { ...job, ...jobOutcome("completed", undefined, { session_id: "s" }) };
-  const facts = { nowSec: NOW_SEC, pauseSec: (errorCount: number) => 100 * errorCount };
+  const pauseSec = (errorCount: number): number => 100 * errorCount;
+  const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5 };
 
   test("is what it is", () => {
     expect(kindOf(job)).toBe(kind);
@@ -143,6 +146,10 @@ describe.each(KINDS)("a %s job", (kind) => {
       case "completed":
         expect(fate).toMatchObject({ result: { ok: true }, errorCount: 0, stallCount: 0 });
         expect([types, fate.due]).toEqual([["stopped"], "list"]);
+        break;
+      case "parked":
+        expect(fate).toMatchObject({ errorCount: 0, stallCount: 0, due: NOW_SEC + 4 * 3600 });
+        expect(types).toEqual(["parked"]);
         break;
       case "pending": {
         const isStall = ending.kind === "stalled";

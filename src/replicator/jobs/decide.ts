@@ -5,6 +5,7 @@
  */
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { ReplicationFailure } from "./failing.ts";
 import { type FailureCause, NO_PLACE } from "./failing.ts";
 import {
@@ -13,11 +14,17 @@ import {
   jobOutcome,
   type ReplicationJobData,
   type RunOutcome,
-  replicationState,
 } from "./job-data.ts";
 
 /** When a paused job is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
+
+/**
+ * How long a job stays parked at most: then it looks whether both databases are still what they were. A tenth less or more, so that
+ * jobs that parked together do not come back together.
+ */
+const AUDIT_SEC = 4 * 3600;
+const AUDIT_JITTER = 0.1;
 
 /** When a job that has ended looks again whether the owner of its replication has tried their failures. */
 const LIST_PAUSE_SEC = 5;
@@ -26,6 +33,8 @@ const LIST_PAUSE_SEC = 5;
 export type RunEnding =
   /** It came to the end of the changes. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
+  /** All that the source had at `updateSequence` has arrived, and it has been quiet for `park_after_sec`. */
+  | { readonly kind: "quiet"; readonly updateSequence: SourceSequence }
   /** It had its turn, its node stops, or an operator decided something. */
   | { readonly kind: "stopped" }
   /** Nothing moved, though something should have. */
@@ -66,6 +75,7 @@ const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
 /** What becomes of a job, by how its run ended. */
 export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKind, Outcome>>>> = {
   completed: ALL("completed"),
+  quiet: ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
   // The caller of a one-shot transient job waits for the answer. No caller waits for the others, and users rely on them.
@@ -91,6 +101,8 @@ export interface RunFacts {
   readonly nowSec: number;
   /** The pause after so many errors in a row. */
   readonly pauseSec: (errorCount: number) => number;
+  /** A random number from 0 to 1. */
+  readonly chance: number;
 }
 
 export function kindOf({
@@ -106,7 +118,7 @@ export function decideRun(
   ending: RunEnding,
   job: ReplicationJobData,
   before: ReplicationJobData,
-  { nowSec, pauseSec }: RunFacts,
+  { nowSec, pauseSec, chance }: RunFacts,
 ): Fate {
   const outcome = OUTCOMES[ending.kind][kindOf(job)];
   const { stallCount } = job;
@@ -135,6 +147,12 @@ export function decideRun(
       const events = [ended, { type: "pending" }] as const;
       const stalls = ending.kind === "stalled" ? stallCount + 1 : stallCount;
       return { ...base, ...jobOutcome(outcome), stallCount: stalls, events, due: nowSec };
+    }
+    case "parked": {
+      const events = [{ type: "parked" }] as const;
+      const parked = { ...jobOutcome(outcome), errorCount: 0, stallCount: 0 };
+      const auditSec = AUDIT_SEC * (1 + (2 * chance - 1) * AUDIT_JITTER);
+      return { ...base, ...parked, events, due: nowSec + Math.round(auditSec) };
     }
     case "crashing": {
       const failure = failureOf(ending);
@@ -232,6 +250,7 @@ export function decideDue(
 export const JOB_PHASES = [
   "pending",
   "running",
+  "parked",
   "crashing",
   "list-due",
   "completed",
@@ -243,8 +262,8 @@ export function phaseOf(
   job: Pick<Job, "state">,
   data: Pick<ReplicationJobData, "state">,
 ): JobPhase {
-  const state = replicationState(job, data);
-  return job.state === "pending" && hasEnded(state) ? "list-due" : state;
+  if (job.state === "running") return "running";
+  return job.state === "pending" && hasEnded(data.state) ? "list-due" : data.state;
 }
 
 /**
@@ -255,6 +274,7 @@ export function phaseOf(
  *   same, other   its document is written, or it is asked for, again: with the same replication, or another
  *   try-list      its failures are to be tried again
  *   reachable     the server answers again that it could not reach
+ *   changed       its source has changed since it parked, or cannot be watched any more
  *   old           it ended longer ago than anybody may ask for
  */
 export const JOB_WISHES = [
@@ -268,6 +288,7 @@ export const JOB_WISHES = [
   "other",
   "try-list",
   "reachable",
+  "changed",
   "old",
 ] as const;
 export type JobWish = (typeof JOB_WISHES)[number];
@@ -303,6 +324,7 @@ export type JobStep =
 /** What is done, by where the job is. A job that is running learns of it through its watch. */
 export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobWish, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
+  parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },
   running: {
     ...waiting({ same: "nothing", reachable: "nothing" }),
     retry: "nothing",
@@ -324,6 +346,7 @@ function waiting(differing: Pick<Record<JobWish, JobStep>, "same" | "reachable">
     stop: "remove",
     other: "replace",
     "try-list": "due",
+    changed: "nothing",
     old: "nothing",
     ...differing,
   } as const satisfies Record<JobWish, JobStep>;
@@ -346,6 +369,7 @@ export const STEPS_WHEN_PAUSED: Readonly<Partial<Record<JobWish, JobStep>>> = {
   reset: "restart-later",
   "try-list": "nothing",
   reachable: "nothing",
+  changed: "nothing",
 };
 
 export function decideWish(wish: JobWish, phase: JobPhase, isPaused: boolean): JobStep {

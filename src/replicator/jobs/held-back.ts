@@ -34,6 +34,7 @@ export function heldBackBy(
   { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
   { nowSec, awaitsServer, isOthersTurn }: HeldBackFacts,
 ): HeldBackBy | undefined {
+  if (data.state === "parked") return undefined;
   if (state === "running") return data.waitsFor;
   if (hasEnded(state)) return undefined;
   if (scheduledAtSec >= NEVER_SEC) return "paused";

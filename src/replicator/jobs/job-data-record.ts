@@ -45,7 +45,9 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   return {
     format: FORMAT,
     replicationId,
-    state,
+    // A node of an older version, which does not know `parked`, takes a job that it finds due.
+    state: state === "parked" ? "pending" : state,
+    isParked: state === "parked" ? true : undefined,
     failure,
     result,
     errorCount,
@@ -94,7 +96,7 @@ export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">):
   const progress: StoredProgress = data;
   const { replication, userName = null }: StoredRequest = request ?? data;
   const { replicationId, errorCount = 0, stallCount = 0, lastUpdatedMs = 0 } = progress;
-  const outcome = decodeOutcome(progress.state, progress.failure, progress.result);
+  const outcome = decodeOutcome(progress);
   const failing = progress.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs);
   const { state } = outcome;
   return { replication, userName, state, failing, stallCount, replicationId, lastUpdatedMs };
@@ -123,6 +125,8 @@ export function isReadable({ data, request }: Pick<Job, "data" | "request">): bo
 type StoredRequest = Stored<JobRequest>;
 type StoredProgress = Stored<Omit<JobProgress, "state">> & {
   readonly state?: RunOutcome | "running";
+  /** Of a job that is pending for those who do not know it. */
+  readonly isParked?: boolean;
 };
 type Stored<T> = { readonly format?: number } & {
   readonly [Name in keyof T]?: T[Name] | undefined;
@@ -147,11 +151,11 @@ function decodeAsked(
 }
 
 function decodeProgress(stored: StoredProgress): JobProgress {
-  const { replicationId, state, failure, result, changesPending } = stored;
+  const { replicationId, changesPending } = stored;
   const { errorCount = 0, stallCount = 0, statistics, history = NO_EVENTS } = stored;
   const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = stored;
   const { lastUpdatedMs = 0, lastStartMs = 0, rates = NO_RATES, waitsFor } = stored;
-  const outcome = decodeOutcome(state, failure, result);
+  const outcome = decodeOutcome(stored);
   return {
     ...outcome,
     replicationId,
@@ -173,11 +177,13 @@ function decodeProgress(stored: StoredProgress): JobProgress {
 
 const NO_EVENTS: readonly JobEvent[] = [];
 
-function decodeOutcome(
-  state: StoredProgress["state"] = "pending",
-  failure: ReplicationFailure | undefined,
-  result: Readonly<Record<string, unknown>> | undefined,
-): JobOutcome {
+function decodeOutcome({
+  state = "pending",
+  isParked = false,
+  failure,
+  result,
+}: StoredProgress): JobOutcome {
+  if (isParked) return jobOutcome("parked");
   return jobOutcome(state === "running" ? "pending" : state, failure, result);
 }
 

@@ -28,12 +28,17 @@ export const REPLICATION_JOB_TYPE = "replication";
  * What became of a job's last run.
  *
  *   pending     it was asked to stop, or has not ended yet, or there was none
+ *   parked      nothing was left to copy, and the source was quiet; the job waits for a change (`parking/`)
  *   crashing    it failed, and the job will be tried again
  *   completed   it came to the end of the changes; one-shot jobs only. `result` is what its caller is answered
  *   failed      it failed, and the job will not be tried again
  */
 export type JobOutcome =
-  | { readonly state: "pending"; readonly failure: undefined; readonly result: undefined }
+  | {
+      readonly state: "pending" | "parked";
+      readonly failure: undefined;
+      readonly result: undefined;
+    }
   | {
       readonly state: "crashing" | "failed";
       readonly failure: ReplicationFailure;
@@ -48,6 +53,7 @@ export type JobOutcome =
 export type RunOutcome = JobOutcome["state"];
 
 const PENDING: JobOutcome = { state: "pending", failure: undefined, result: undefined };
+const PARKED: JobOutcome = { ...PENDING, state: "parked" };
 /** Of what failed for a reason that nobody knows. */
 const UNKNOWN_FAILURE: ReplicationFailure = { error: "error", reason: "" };
 
@@ -60,6 +66,8 @@ export function jobOutcome(
   switch (state) {
     case "pending":
       return PENDING;
+    case "parked":
+      return PARKED;
     case "completed":
       return { state, failure: undefined, result };
     case "crashing":
@@ -73,23 +81,28 @@ const UNREADABLE =
   "A newer version of the server stored this job, or it is sealed with a key that this node lacks";
 
 /** RFC 016's states. */
-export type ReplicationState = RunOutcome | "running";
+export type ReplicationState = Exclude<RunOutcome, "parked"> | "running";
 
 /** The state that is shown: whether a job runs is the queue's fact, the rest is what became of its last run. */
 export function replicationState(
   { state }: Pick<Job, "state">,
   { state: outcome }: Pick<ReplicationJobData, "state">,
 ): ReplicationState {
-  return state === "running" ? "running" : outcome;
+  return shownState(outcome, state === "running");
+}
+
+/** A parked job is shown as running: to who looks, it does what a job does that waits for changes in a slot. */
+export function shownState(outcome: RunOutcome, isRunning: boolean): ReplicationState {
+  return isRunning || outcome === "parked" ? "running" : outcome;
 }
 
 /** Whether a job has ended, unless it is tried once more. */
-export function hasEnded(state: ReplicationState): boolean {
+export function hasEnded(state: RunOutcome | "running"): boolean {
   return state === "completed" || state === "failed";
 }
 
 export interface JobEvent {
-  readonly type: "added" | "started" | "stopped" | "pending" | "crashed" | "stalled";
+  readonly type: "added" | "started" | "stopped" | "parked" | "pending" | "crashed" | "stalled";
   readonly timeMs: number;
   readonly reason?: string;
 }
@@ -297,11 +310,16 @@ export function ended(
     ...jobOutcome(state, failure, result),
     ...STANDING_STILL,
     errorCount,
-    failing: state === "completed" && cause === undefined ? undefined : failing,
+    failing: isSuccess(state) && cause === undefined ? undefined : failing,
     stallCount,
     history: withEvents(data.history, timed, historyLengthMax),
     lastUpdatedMs: nowMs,
   };
+}
+
+/** Everything has arrived. */
+function isSuccess(state: RunOutcome): boolean {
+  return state === "completed" || state === "parked";
 }
 
 /** The job is to run once more: how it ended last is forgotten, and not that it fails. */
@@ -309,7 +327,12 @@ export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
 
-/** The same, and its figures and errors begin at zero. */
+/** A job that was parked waits for its turn; any other is as it was. */
+export function unparked(data: ReplicationJobData): ReplicationJobData {
+  return data.state === "parked" ? restarted(data) : data;
+}
+
+/** As `restarted`, and its figures and errors begin at zero. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }

@@ -21,8 +21,9 @@ import type { JobEvent } from "./job-data.ts";
 import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "./job-status.ts";
 
 /**
- * What an event may tell of a job: it was added or removed; a run began, or ended in one of four ways, or nobody knows how; it has completed, or failed for
- * good; it fails from now on, or no more; its runs stall from now on, or no more; it has left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
+ * What an event may tell of a job: it was added or removed; a run began, ended in one of five ways, or nobody knows how;
+ * it has completed, or failed for good; it fails from now on, or no more; its runs stall from now on, or no more; it has
+ * left documents behind, or has none left; it was paused or resumed; it falls behind, or has caught up; `changed` is
  * whatever else lists find it by.
  */
 export const JOB_CHANGES = [
@@ -30,6 +31,7 @@ export const JOB_CHANGES = [
   "removed",
   "started",
   "stopped",
+  "parked",
   "crashed",
   "stalled",
   "lost",

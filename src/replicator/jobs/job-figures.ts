@@ -35,6 +35,8 @@ export interface JobFigures {
   readonly failing: readonly FailingCount[];
   readonly pausedCount: number;
   readonly stalledCount: number;
+  /** They are among those that run (`states`). */
+  readonly parkedCount: number;
   readonly leftBehindCount: number;
   /** Jobs with changes that have not arrived. */
   readonly behindCount: number;
@@ -76,6 +78,7 @@ export class JobFiguresReader {
         failing: await this.#counts.failing(tx),
         pausedCount: await this.#counts.rows(tx, ["flag", "paused"]),
         stalledCount: await this.#counts.rows(tx, ["flag", "stalled"]),
+        parkedCount: await this.#counts.rows(tx, ["outcome", "parked"]),
         leftBehindCount: await this.#counts.rows(tx, ["flag", "left_behind"]),
         behindCount: await this.#counts.rows(tx, ["behind", null]),
         groupLags: await this.#groupLags(tx, behind),

@@ -1,7 +1,7 @@
 /** The filter with which an operator chooses jobs. Pure. */
 import { NO_PLACE } from "./failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "./failure-cause.ts";
-import type { ReplicationJobData, ReplicationState } from "./job-data.ts";
+import { type ReplicationJobData, type ReplicationState, shownState } from "./job-data.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "./job-status.ts";
 import { listedName, localPlace } from "./listed-name.ts";
 
@@ -26,7 +26,7 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs } = filter;
   return (
-    (states === undefined || states.includes(isRunning ? "running" : status.outcome)) &&
+    (states === undefined || states.includes(shownState(status.outcome, isRunning))) &&
     (owner === undefined || listedName(owner) === status.owner) &&
     (source === undefined || isAmong(placesNamed(source), status.source)) &&
     (target === undefined || isAmong(placesNamed(target), status.target)) &&

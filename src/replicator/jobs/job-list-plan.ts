@@ -147,7 +147,7 @@ export class JobListPlanner {
     }
     const counts = await this.#counts.states(tx, databaseUuid);
     const count = sum(states.map((state) => counts[state]));
-    const sources = await this.#sourcesOfStates(tx, states, databaseUuid);
+    const sources = await this.#sourcesOfStates(tx, states, filter);
     const total = isWhole ? count : undefined;
     return { count, plan: { ...this.#byId(sources), isTested: true, total } };
   }
@@ -155,19 +155,23 @@ export class JobListPlanner {
   async #sourcesOfStates(
     tx: ReadTransaction,
     states: readonly ReplicationState[],
-    databaseUuid: string | undefined,
+    filter: JobFilter,
   ): Promise<readonly JobListSource[]> {
+    const { databaseUuid } = filter;
     const isPendingAsked = states.includes("pending");
     if (isPendingAsked && (await this.#counts.active(tx)) > SORTED_ROWS_MAX) {
       return [this.#all(databaseUuid)];
     }
-    return Promise.all(
-      states.map(async (state): Promise<JobListSource> => {
-        if (state === "pending") return positionsOf(await this.#activeIds(tx, databaseUuid));
-        if (state !== "running") return this.#list(["outcome", state], databaseUuid);
-        return positionsOf([...(await this.#counts.running(tx, databaseUuid)).keys()]);
+    const sources = await Promise.all(
+      states.map(async (state): Promise<readonly JobListSource[]> => {
+        if (state === "pending") return [positionsOf(await this.#activeIds(tx, databaseUuid))];
+        if (state !== "running") return [this.#list(["outcome", state], databaseUuid)];
+        const running = positionsOf([...(await this.#counts.running(tx, databaseUuid)).keys()]);
+        if (filter.parked === false) return [running];
+        return [running, this.#list(["outcome", "parked"], databaseUuid)];
       }),
     );
+    return sources.flat();
   }
 
   /** The jobs of any of these rows. */
@@ -221,7 +225,7 @@ export class JobListPlanner {
     const count =
       flag === "failing"
         ? sum((await this.#counts.errors(tx)).values())
-        : await this.#counts.rows(tx, ["flag", flag]);
+        : await this.#counts.rows(tx, flag === "parked" ? ["outcome", flag] : ["flag", flag]);
     return (await this.#counts.all(tx, undefined)) - count;
   }
 
@@ -272,6 +276,7 @@ function rowsAskedFor(filter: JobFilter): readonly (readonly StatusRow[])[] {
   if (source !== undefined) found.push(placed("source", source));
   if (target !== undefined) found.push(placed("target", target));
   if (error !== undefined) found.push([["error", error]]);
+  if (filter.parked === true) found.push([["outcome", "parked"]]);
   for (const flag of LISTED_FLAGS) if (filter[flag] === true) found.push([["flag", flag]]);
   return found;
 }

@@ -63,10 +63,10 @@ export type StatusList =
   | "owner"
   | "source"
   | "target";
-export const STATUS_FLAGS = ["failing", "left_behind", "paused", "stalled"] as const;
+export const STATUS_FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
-/** The jobs that fail are those of the list `error`. */
-export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing");
+/** The jobs that fail are those of the list `error`, those that are parked have a row in `outcome`. */
+export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && flag !== "parked");
 
 /** One row of one list. */
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
@@ -189,6 +189,8 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
       return status.hasLeftBehind;
     case "paused":
       return status.isPaused;
+    case "parked":
+      return status.outcome === "parked";
     case "stalled":
       return status.isStalled;
   }

@@ -1,6 +1,7 @@
 /** Removes a job from the queue, with everything that is stored beside it. Its holder is halted. */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
+import type { ParkedJobs } from "../parking/parked-jobs.ts";
 import type { Backlogs } from "./backlogs.ts";
 import type { JobControls } from "./job-controls.ts";
 import { decodeJob } from "./job-data-record.ts";
@@ -13,10 +14,11 @@ export interface RemoveJobParts {
   readonly controls: JobControls;
   readonly backlogs: Backlogs;
   readonly runs: JobRuns;
+  readonly parked: ParkedJobs;
 }
 
 export async function removeJob(
-  { jobs, ownership, controls, backlogs, runs }: RemoveJobParts,
+  { jobs, ownership, controls, backlogs, runs, parked }: RemoveJobParts,
   tx: Transaction,
   job: Job,
 ): Promise<void> {
@@ -26,4 +28,5 @@ export async function removeJob(
   controls.remove(tx, job.id);
   backlogs.remove(tx, job.id);
   runs.remove(tx, job.id);
+  await parked.remove(tx, job.id);
 }

@@ -4,7 +4,7 @@ import type { KeyRange, KeyValueStore, ReadTransaction } from "../../kv/index.ts
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { FailureClass } from "./failing.ts";
 import { causePrefixes, parseCauseKey } from "./failure-cause.ts";
-import { REPLICATION_JOB_TYPE, type ReplicationState } from "./job-data.ts";
+import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "./job-data.ts";
 import { isOfDatabase } from "./job-filter.ts";
 import { decodeStatus, type JobStatus, type StatusRow } from "./job-status.ts";
 import { LOCAL_MARK } from "./listed-name.ts";
@@ -43,7 +43,7 @@ export class StatusCounts {
   /** Jobs whose last run ended so, all or those of one `_replicator` database; whether they run or not. */
   outcome(
     tx: ReadTransaction,
-    outcome: "crashing" | "completed" | "failed",
+    outcome: Exclude<RunOutcome, "pending">,
     databaseUuid: string | undefined,
   ): Promise<number> {
     if (databaseUuid === undefined) return this.rows(tx, ["outcome", outcome]);
@@ -168,12 +168,12 @@ export class StatusCounts {
     databaseUuid: string | undefined,
   ): Promise<Readonly<Record<ReplicationState, number>>> {
     const running = [...(await this.running(tx, databaseUuid)).values()];
-    const waiting = async (outcome: "crashing" | "completed" | "failed"): Promise<number> => {
+    const waiting = async (outcome: Exclude<RunOutcome, "pending">): Promise<number> => {
       const count = await this.outcome(tx, outcome, databaseUuid);
       return count - running.filter((status) => status.outcome === outcome).length;
     };
     const others = {
-      running: running.length,
+      running: running.length + (await waiting("parked")),
       crashing: await waiting("crashing"),
       completed: await waiting("completed"),
       failed: await waiting("failed"),

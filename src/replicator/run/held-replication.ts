@@ -2,11 +2,12 @@
  * A replication job that this node holds: its data, and every write to it. Each write goes through the queue with the
  * job's lock, and throws `JOBS_HALTED` when the lock is lost.
  */
-import { errorCode, type Runtime } from "../../base/index.ts";
+import { assert, errorCode, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
 import { type Backlog, backlogToLeave, backlogToStore } from "../jobs/backlog.ts";
 import type { Backlogs } from "../jobs/backlogs.ts";
@@ -37,6 +38,8 @@ import {
   NO_STATISTICS,
   type ReplicationStatistics,
 } from "../jobs/replication-statistics.ts";
+import type { ParkedJobs } from "../parking/parked-jobs.ts";
+import { watchedPlace } from "../parking/watched-place.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { StopRequest } from "./replication-run.ts";
@@ -55,6 +58,7 @@ export interface HeldReplicationParts {
   readonly events: JobEventLog;
   readonly backlogs: Backlogs;
   readonly runs: JobRuns;
+  readonly parked: ParkedJobs;
   readonly config: ReplicatorConfig;
 }
 
@@ -180,6 +184,7 @@ export class HeldReplication {
         await this.#write(tx, begun);
         events.noteRun(tx, this.held.id, [{ type: "started" }]);
         await this.#writeRuns(tx, []);
+        if (before.state === "parked") await this.parts.parked.remove(tx, this.held.id);
         if (!hasEnded(before.state)) await this.#clearDocumentState(tx);
       }
       return claimed;
@@ -310,11 +315,12 @@ export class HeldReplication {
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
     const pauseSec = (errorCount: number): number => penaltySec(errorCount, limits, runtime.random);
-    const fate = decideRun(ending, this.#data, before, { nowSec, pauseSec });
+    const chance = runtime.random.ratio();
+    const fate = decideRun(ending, this.#data, before, { nowSec, pauseSec, chance });
     this.#announce(ending, fate, nowSec);
     const { state, unreachable } = fate;
     // The feed has ended: what came later is another run's.
-    if (ending.kind === "completed") {
+    if (ending.kind === "completed" || ending.kind === "quiet") {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
     }
@@ -335,9 +341,19 @@ export class HeldReplication {
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       await this.#writeRuns(tx, run === undefined ? [] : [run]);
+      if (ending.kind === "quiet") await this.#park(tx, ending.updateSequence);
     });
     this.#data = data;
+    if (ending.kind === "quiet") runtime.trace.event("replication.parked", { jobId: this.held.id });
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
+  }
+
+  async #park(tx: Transaction, updateSequence: SourceSequence): Promise<void> {
+    const { runtime, parked } = this.parts;
+    const { replication } = this.#data;
+    const place = replication && watchedPlace(runtime.digests, replication.source);
+    assert(place !== undefined, "A job parks whose source can be watched");
+    await parked.add(tx, place, { jobId: this.held.id, updateSequence });
   }
 
   /** Undefined for one that was over before it did anything. */

@@ -20,6 +20,7 @@ import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
+import { canPark, onceQuiet } from "../parking/when-quiet.ts";
 import { checkOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import {
@@ -54,6 +55,8 @@ export class ReplicationJob {
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
   readonly #places = new FailurePlaces();
+  /** Set when the run is ended because nothing is to be done. */
+  #quiet: Extract<RunEnding, { kind: "quiet" }> | undefined;
 
   /** `runningCount` tells how many jobs the node runs, this one among them. */
   constructor(
@@ -123,7 +126,8 @@ export class ReplicationJob {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
-      if (isStop(error) || isStop(signal.reason)) return stopped;
+      if (isStop(signal.reason)) return stopped;
+      if (isStop(error)) return this.#quiet ?? stopped;
       return endingOf(error, replication, this.#places.of(error));
     }
   }
@@ -235,6 +239,7 @@ export class ReplicationJob {
       () => this.#showLife(measured, ended.signal),
       () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
+      () => this.#park(run, replication, source, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
@@ -264,6 +269,21 @@ export class ReplicationJob {
       });
       if (current !== undefined && current.id !== id) throw new StopRequest();
     }
+  }
+
+  /** Ends the run when everything has arrived and the source is quiet, if somebody can be told to watch it. */
+  async #park(
+    run: ReplicationRun,
+    replication: Replication,
+    source: Endpoint,
+    ended: AbortSignal,
+  ): Promise<void> {
+    const { runtime, config } = this.#job.parts;
+    if (!canPark(runtime.digests, replication)) return;
+    const updateSequence = await onceQuiet(runtime.clock, run, source, config, ended);
+    if (updateSequence === undefined) return;
+    this.#quiet = { kind: "quiet", updateSequence };
+    throw new StopRequest();
   }
 
   /** The request to try failures again, if that is all that a job which has ended is to do. */

@@ -7,7 +7,7 @@
  * settings. In between the scheduler sleeps until a job enters the queue, the first one there comes due, a run ends,
  * settings change, or groups are to be charged. A node without work asks the store for nothing.
  */
-import { errorCode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
+import { errorCode, Notifier, type Runtime, runTogether, waitAtMost } from "../../base/index.ts";
 import type { Job, Jobs, JobWorker, Membership, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore, Watch } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
@@ -53,6 +53,13 @@ export interface SchedulerParts {
   readonly config: ReplicatorConfig;
 }
 
+/** What a node runs beside its slots, as the same worker. */
+export interface Companion {
+  /** Settles when the signal aborts, and when the member is expelled. */
+  run(membership: Membership, signal: AbortSignal): Promise<void>;
+  setDraining(isDraining: boolean): void;
+}
+
 export class Scheduler {
   readonly name = "replicator.scheduler";
   readonly #runtime: Runtime;
@@ -60,6 +67,7 @@ export class Scheduler {
   readonly #jobs: Jobs;
   readonly #config: ReplicatorConfig;
   readonly #worker: JobWorker;
+  readonly #companion: Companion;
   readonly #running: RunningJobs;
   readonly #settingsChanged = new Notifier();
   /** Notified when it has become another member of the workers. */
@@ -74,18 +82,29 @@ export class Scheduler {
   /** While it is known that no job is due. */
   #empty: EmptyQueue | undefined;
 
-  constructor({ runtime, kv, jobs, config }: SchedulerParts, worker: JobWorker, openJob: OpenJob) {
+  constructor(
+    { runtime, kv, jobs, config }: SchedulerParts,
+    worker: JobWorker,
+    companion: Companion,
+    openJob: OpenJob,
+  ) {
     this.#runtime = runtime;
     this.#kv = kv;
     this.#jobs = jobs;
     this.#config = config;
     this.#worker = worker;
+    this.#companion = companion;
     this.#running = new RunningJobs(runtime, config, openJob);
   }
 
   /** Runs jobs until aborted; then stops them in good order, each with a last checkpoint, and settles when all have ended. */
   run(signal: AbortSignal): Promise<void> {
-    return this.#worker.run(signal, (membership) => this.#runAs(membership, signal));
+    return this.#worker.run(signal, (membership) =>
+      runTogether(signal, [
+        () => this.#runAs(membership, signal),
+        (taskSignal) => this.#companion.run(membership, taskSignal),
+      ]),
+    );
   }
 
   /** Settings have changed: looks again at once. What it does not hear of counts when it next wakes, within a cycle. */
@@ -107,6 +126,7 @@ export class Scheduler {
   setDraining(isDraining: boolean): void {
     if (isDraining === this.#isDraining) return;
     this.#isDraining = isDraining;
+    this.#companion.setDraining(isDraining);
     this.#settingsChanged.notify();
   }
 

@@ -64,7 +64,11 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     jobs("paused", "jobs that are paused", figures.pausedCount),
     jobs("stalled", "jobs whose last runs did not move", figures.stalledCount),
     jobs("left_behind", "jobs with documents that did not arrive", figures.leftBehindCount),
-    jobs("parked", "jobs that are parked; there are none yet", 0),
+    jobs(
+      "parked",
+      "jobs that have caught up and wait for changes without a slot",
+      figures.parkedCount,
+    ),
     jobs("behind", "jobs with changes that have not arrived", figures.behindCount),
     jobs(
       "oldest_lag_seconds",

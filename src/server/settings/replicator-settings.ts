@@ -57,6 +57,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   historyLengthMax: integer("max_history", DEFAULT.historyLengthMax),
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec),
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec),
+  parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, 0),
 };
 
 const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {

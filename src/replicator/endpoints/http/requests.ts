@@ -41,6 +41,9 @@ import { isBroken, parseJson, parseObject, serverAnswer, shown } from "./json-an
 /** The longest answer that is held whole: what CouchDB takes as one request, and so more than a batch of usual documents. */
 export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
+/** What answers when something changes: of a database, and of a server. */
+const FEEDS = ["_changes", "_db_updates"];
+
 /** Before an answer that broke off in its middle is asked for again. */
 const BREAK_PAUSE_MS = 250;
 
@@ -97,7 +100,7 @@ interface Parsing<Json> {
 }
 
 export class HttpRequests {
-  /** Of the database, with a slash at the end, without credentials. */
+  /** Of the database, or of the server, with a slash at the end, without credentials. */
   readonly url: string;
   /** For people. */
   readonly shownUrl: string;
@@ -148,7 +151,7 @@ export class HttpRequests {
   }
 
   #isFeed(url: string): boolean {
-    return url.startsWith(`${this.url}_changes`);
+    return FEEDS.some((feed) => url.startsWith(this.url + feed));
   }
 
   /** What our credentials are exchanged for, shared with all jobs that have the same. */

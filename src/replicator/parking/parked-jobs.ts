@@ -1,0 +1,116 @@
+/**
+ * Jobs that are parked: everything has arrived, and their sources are quiet. A parked job holds no slot, no connection and no
+ * timer. It is a job of the queue that is due much later, and a row by which the watcher of its source finds it (`source-watcher.ts`).
+ */
+import { assert } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import {
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+  type Watch,
+} from "../../kv/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { WatchedPlace } from "./watched-place.ts";
+
+/** The queue's type of the watchers; the id of one is its source. */
+export const SOURCE_WATCH_TYPE = "source-watch";
+
+/** All types of jobs that a node runs. */
+export const JOB_TYPES = [REPLICATION_JOB_TYPE, SOURCE_WATCH_TYPE] as const;
+
+/** A parked job, and where its source was when it parked. */
+export interface ParkedJob {
+  readonly database: string;
+  readonly jobId: string;
+  readonly updateSequence: SourceSequence;
+}
+
+/** The stored forms; the first element is the format's version. */
+const FORMAT = 1;
+
+export class ParkedJobs {
+  readonly #keys: ReplicatorKeys;
+  readonly #jobs: Jobs;
+
+  constructor(subspace: Subspace, jobs: Jobs) {
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#jobs = jobs;
+  }
+
+  /**
+   * In the transaction that ends the run; `updateSequence`: all that the database had then has arrived. Its source is watched from
+   * then on.
+   */
+  async add(
+    tx: Transaction,
+    { source, database }: WatchedPlace,
+    { jobId, updateSequence }: Omit<ParkedJob, "database">,
+  ): Promise<void> {
+    await this.remove(tx, jobId);
+    tx.set(this.#keys.parkedJob(jobId), packTuple([FORMAT, source, database]));
+    const sequence = packTuple([FORMAT, JSON.stringify(updateSequence)]);
+    tx.set(this.#keys.watched(source, database, jobId), sequence);
+    const newRow = this.#keys.newlyParked(source, tx.nextUserVersion());
+    tx.setVersionstampedKey(newRow, packTuple([FORMAT, database, jobId]));
+    tx.add(this.#keys.parkedChanged(source), 1n);
+    const watcher = { type: SOURCE_WATCH_TYPE, id: source };
+    const isWatched = (await this.#jobs.schedule(tx, watcher)) !== undefined;
+    if (!isWatched) await this.#jobs.add(tx, watcher, {});
+  }
+
+  /** The job runs, waits for its turn, or is gone. Nothing happens to one that was not parked. */
+  async remove(tx: Transaction, jobId: string): Promise<void> {
+    const key = this.#keys.parkedJob(jobId);
+    const value = await tx.get(key);
+    if (value === undefined) return;
+    const [format, source, database] = unpackTuple(value);
+    assert(format === FORMAT, "A parked job has a format of this version");
+    tx.clear(key);
+    tx.clear(this.#keys.watched(String(source), String(database), jobId));
+  }
+
+  /** Those of a source in the order of their databases, behind `after`; of one database alone, where one is named. */
+  async page(
+    tx: ReadTransaction,
+    source: string,
+    {
+      database,
+      after,
+      limit,
+    }: { readonly database?: string; readonly after?: ParkedJob; readonly limit: number },
+  ): Promise<readonly ParkedJob[]> {
+    const { begin, end } = this.#keys.watchedOf(source, database);
+    const from =
+      after === undefined ? begin : this.#keys.behindWatched(source, after.database, after.jobId);
+    const page = await tx.getRangePage({ begin: from, end }, { limit });
+    return page.entries.map(({ key, value }) => {
+      const [format, json] = unpackTuple(value);
+      assert(format === FORMAT, "A parked job has a format of this version");
+      return { ...this.#keys.watchedJob(key), updateSequence: JSON.parse(String(json)) };
+    });
+  }
+
+  /** Takes jobs that have parked since the source was compared; their rows are cleared. */
+  async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
+    const page = await tx.getRangePage(this.#keys.newlyParkedOf(source), { limit });
+    const found: ParkedJob[] = [];
+    for (const { key, value } of page.entries) {
+      tx.clear(key);
+      const [, database, jobId] = unpackTuple(value).map(String) as [string, string, string];
+      const row = await tx.get(this.#keys.watched(source, database, jobId));
+      if (row === undefined) continue;
+      found.push({ database, jobId, updateSequence: JSON.parse(String(unpackTuple(row)[1])) });
+    }
+    return found;
+  }
+
+  /** Fires after the next commit that parks a job of the source. */
+  watch(tx: Transaction, source: string): Watch {
+    return tx.watch(this.#keys.parkedChanged(source));
+  }
+}

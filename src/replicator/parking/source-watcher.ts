@@ -1,0 +1,196 @@
+/**
+ * Watches the source of parked jobs, once for all jobs that have the same server and account, and wakes those whose databases have
+ * changed. It is a job of the queue itself (`SOURCE_WATCH_TYPE`): one node runs it, and another one when that dies.
+ *
+ * No change is missed: a watcher that begins, and one that has lost the feed, first compares where all databases are with where
+ * they were when their jobs parked. Jobs that park later are compared then. Where the server has no feed for us, comparisons go
+ * round and round, at a bounded rate.
+ */
+import { type Runtime, runTogether } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../../kv/index.ts";
+import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { JobControls } from "../jobs/job-controls.ts";
+import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
+import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
+import { stepFor } from "../jobs/job-wish.ts";
+import type { ParkedJob, ParkedJobs } from "./parked-jobs.ts";
+import { isSamePlace, type WatchedServer } from "./watched-server.ts";
+
+/** Databases that are compared at once; what CouchDB takes in one request (`max_db_number_for_dbs_info_req`). */
+const COMPARED_MAX = 100;
+/** Jobs that are woken in one transaction. */
+const WOKEN_MAX = 20;
+/** Jobs that parked lately and are taken over in one transaction. */
+const NEW_MAX = 100;
+/** Events are gathered for so long: a busy server is not asked for each of its changes. */
+const GATHER_MS = 100;
+/** Without a feed: requests a second, and how long a round lasts at least. */
+const SWEEP_REQUESTS_PER_SEC = 50;
+const SWEEP_MS_MIN = 1000;
+
+export interface SourceWatcherParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly controls: JobControls;
+  readonly parked: ParkedJobs;
+}
+
+export class SourceWatcher {
+  readonly #parts: SourceWatcherParts;
+  readonly #source: string;
+  readonly #server: WatchedServer;
+
+  constructor(parts: SourceWatcherParts, source: string, server: WatchedServer) {
+    this.#parts = parts;
+    this.#source = source;
+    this.#server = server;
+  }
+
+  /**
+   * Watches until the signal aborts, or no job of the source is parked any more. Rejects when the server cannot be asked. `onWatched`
+   * is called when all jobs that are parked have been compared.
+   */
+  async watch(signal: AbortSignal, onWatched: () => void): Promise<void> {
+    const { trace } = this.#parts.runtime;
+    const last = await this.#server.lastUpdate(signal);
+    const by = last === undefined ? "comparison" : "feed";
+    trace.event("replication.source-watched", { source: this.#source, by });
+    await this.#compareAll(signal);
+    onWatched();
+    if (last === undefined) return this.#sweep(signal);
+    const over = new AbortController();
+    const ending = AbortSignal.any([signal, over.signal]);
+    await runTogether(ending, [
+      (taskSignal) => this.#follow(last, taskSignal),
+      (taskSignal) => this.#compareNew(taskSignal).finally(() => over.abort(new Unwatched())),
+    ]).catch((error: unknown) => {
+      if (!(error instanceof Unwatched)) throw error;
+    });
+  }
+
+  /** Wakes the jobs of each database that the feed names. */
+  async #follow(since: SourceSequence, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    let from = since;
+    while (!signal.aborted) {
+      const { names, last } = await this.#server.updates(from, signal);
+      for (const name of new Set(names)) await this.#wakeDatabase(name);
+      from = last;
+      await clock.sleep(GATHER_MS, signal);
+    }
+  }
+
+  /** Compares jobs as they park. Ends when there is no parked job left. */
+  async #compareNew(signal: AbortSignal): Promise<void> {
+    const { kv, parked, runtime } = this.#parts;
+    for (;;) {
+      const { jobs, isEmpty, watch } = await kv.transact(async (tx) => ({
+        jobs: await parked.takeNew(tx, this.#source, NEW_MAX),
+        isEmpty: (await parked.page(tx.snapshot, this.#source, { limit: 1 })).length === 0,
+        watch: parked.watch(tx, this.#source),
+      }));
+      if (jobs.length > 0 || isEmpty) watch.cancel();
+      if (jobs.length > 0) {
+        await this.#compare(jobs, signal);
+        continue;
+      }
+      if (isEmpty) return;
+      try {
+        await watch.fired(signal);
+      } finally {
+        watch.cancel();
+      }
+      await runtime.clock.sleep(GATHER_MS, signal);
+    }
+  }
+
+  /** Compares all again and again, until no job is parked. */
+  async #sweep(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    for (;;) {
+      const startMs = clock.monotonicMs();
+      if ((await this.#compareAll(signal)) === 0) return;
+      const waitMs = Math.max(0, startMs + SWEEP_MS_MIN - clock.monotonicMs());
+      await clock.sleep(waitMs, signal);
+    }
+  }
+
+  /** Returns how many jobs are parked. */
+  async #compareAll(signal: AbortSignal): Promise<number> {
+    const { kv, parked, runtime } = this.#parts;
+    let count = 0;
+    let after: ParkedJob | undefined;
+    do {
+      const place = after === undefined ? {} : { after };
+      const page = await kv.read((tx) =>
+        parked.page(tx.snapshot, this.#source, { ...place, limit: COMPARED_MAX }),
+      );
+      count += page.length;
+      const requests = await this.#compare(page, signal);
+      await runtime.clock.sleep((requests * 1000) / SWEEP_REQUESTS_PER_SEC, signal);
+      after = page.length === COMPARED_MAX ? page.at(-1) : undefined;
+    } while (after !== undefined);
+    return count;
+  }
+
+  /** Wakes those whose databases are elsewhere by now, or are gone. Returns how many requests that took. */
+  async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<number> {
+    if (jobs.length === 0) return 0;
+    const names = [...new Set(jobs.map(({ database }) => database))];
+    const places = await this.#server.sequences(names, signal);
+    const changed = jobs.filter(({ database, updateSequence }) => {
+      const place = places.get(database);
+      return place !== undefined && !isSamePlace(place, updateSequence);
+    });
+    await this.#wake(changed.map(({ jobId }) => jobId));
+    return this.#server.requestCount(names.length);
+  }
+
+  async #wakeDatabase(database: string): Promise<void> {
+    const { kv, parked } = this.#parts;
+    let after: ParkedJob | undefined;
+    do {
+      const place = after === undefined ? {} : { after };
+      const page = await kv.read((tx) =>
+        parked.page(tx.snapshot, this.#source, { database, ...place, limit: COMPARED_MAX }),
+      );
+      await this.#wake(page.map(({ jobId }) => jobId));
+      after = page.length === COMPARED_MAX ? page.at(-1) : undefined;
+    } while (after !== undefined);
+  }
+
+  async #wake(jobIds: readonly string[]): Promise<void> {
+    const { kv, runtime } = this.#parts;
+    for (let start = 0; start < jobIds.length; start += WOKEN_MAX) {
+      const some = jobIds.slice(start, start + WOKEN_MAX);
+      const jobCount = await kv.transact(
+        async (tx) => {
+          let count = 0;
+          for (const jobId of some) if (await this.#wakeJob(tx, jobId)) count++;
+          return count;
+        },
+        { whenUnknown: "retry" },
+      );
+      if (jobCount > 0)
+        runtime.trace.event("replication.woken", { source: this.#source, jobCount });
+    }
+  }
+
+  /** Whether the job was parked, and is due now. */
+  async #wakeJob(tx: Transaction, jobId: string): Promise<boolean> {
+    const { jobs, controls, parked, runtime } = this.#parts;
+    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+    const job = await jobs.get(tx, name);
+    await parked.remove(tx, jobId);
+    if (job === undefined || !isReadable(job)) return false;
+    if ((await stepFor(tx, controls, job, "changed")) !== "again") return false;
+    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    await jobs.resubmit(tx, name, nowSec, encodeProgress(restarted(decodeJob(job))));
+    return true;
+  }
+}
+
+/** No job of the source is parked any more. */
+class Unwatched extends Error {}

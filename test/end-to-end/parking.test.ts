@@ -1,0 +1,64 @@
+/** Parked jobs between servers: what the watcher of a source asks, and that a change arrives, whatever the source allows. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
+
+let pair: Pair;
+beforeAll(async () => {
+  pair = await openPair("[replicator]\npark_after_sec = 1\n");
+});
+afterAll(() => pair.close());
+
+const NAMES = Array.from({ length: 12 }, (_, number) => `user-${number}`);
+
+async function onceParked(count: number): Promise<void> {
+  await pair.here.onceAnswered(
+    () => pair.here.call("GET", "/_tandem/jobs?parked=true"),
+    ({ body }) => body.total_rows === count,
+  );
+}
+
+async function arrives(name: string, id: string): Promise<void> {
+  await pair.here.onceAnswered(
+    () => pair.there.call("GET", `/${name}/${id}`),
+    ({ status }) => status === 200,
+  );
+}
+
+test.each([
+  ["follows its updates", () => undefined, /_db_updates/],
+  [
+    "may not, and asks for many databases at once",
+    (path: string) => path.startsWith("/_db_updates"),
+    /_dbs_info/,
+  ],
+  [
+    "may do neither, and asks for each",
+    (path: string) => /^\/_db(_updates|s_info)/.test(path),
+    /^\/user-\d+$/,
+  ],
+])("a watcher that %s wakes the job of a database that changes", async (_, isForbidden, asked) => {
+  pair.reset();
+  pair.source.intercept(async (request, forward) =>
+    isForbidden(request.path) ? { status: 403, body: '{"error":"forbidden"}' } : forward(request),
+  );
+  for (const name of NAMES) {
+    await pair.fill(name, [{ _id: "first" }]);
+    const body = { ...pair.body(name), continuous: true };
+    await pair.here.call("PUT", `/_replicator/${name}`, body);
+  }
+  await onceParked(NAMES.length);
+  for (const name of NAMES) await arrives(name, "first");
+  const before = pair.source.requests.length;
+  await pair.here.call("PUT", "/user-7/late", {});
+  await arrives("user-7", "late");
+  const requests = pair.source.requests.slice(before);
+  expect(requests.some(({ path }) => asked.test(path))).toBe(true);
+  const touched = requests.filter(({ path }) => path.includes("_changes"));
+  expect(new Set(touched.map(({ path }) => path.split("/")[1]))).toEqual(new Set(["user-7"]));
+  for (const name of NAMES) {
+    const { body } = await pair.here.call("GET", `/_replicator/${name}`);
+    await pair.here.call("DELETE", `/_replicator/${name}?rev=${body._rev}`);
+    await pair.here.call("DELETE", `/${name}`);
+    await pair.there.call("DELETE", `/${name}`);
+  }
+});

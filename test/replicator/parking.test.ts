@@ -1,0 +1,140 @@
+/** Continuous jobs that have caught up give up their slots, and run again when their sources change. In virtual time. */
+import { afterEach, expect, test } from "vitest";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+type Node = ReturnType<typeof openVirtualNode>;
+
+const JOE = { userName: "joe", isAdmin: true };
+const nodes: Node[] = [];
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+async function open(options: Parameters<typeof openVirtualNode>[0] = {}): Promise<Node> {
+  const node = openVirtualNode(options);
+  nodes.push(node);
+  await node.start();
+  return node;
+}
+
+async function startJob({ world, replicator }: Node, source: string): Promise<string> {
+  const asked = { source, target: `${source}-copy`, create_target: true, continuous: true };
+  return world.until(replicator.start(parseReplication(asked), JOE));
+}
+
+const parkedCount = ({ world, replicator }: Node): Promise<number | undefined> =>
+  world.until(
+    replicator.lists.page({ filter: { parked: true }, limit: 100 }).then(({ total }) => total),
+  );
+
+async function onceParked(node: Node, count: number): Promise<void> {
+  while ((await parkedCount(node)) !== count)
+    await node.world.time.run(node.world.time.nowMs + 500);
+}
+
+async function onceCopied(node: Node, database: string, id: string): Promise<void> {
+  const { world, kv, databases } = node;
+  const read = () => kv.read(async (tx) => (await databases.open(tx, database)).read(tx, id));
+  while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
+}
+
+test("a job that has caught up is parked after `park_after_sec`, and still shown as running", async () => {
+  const node = await open({ config: { parkAfterSec: 10 } });
+  await node.createDatabase("a");
+  await node.put("a", "one", {});
+  const id = await startJob(node, "a");
+  await onceCopied(node, "a-copy", "one");
+  const copiedAtMs = node.world.time.nowMs;
+  await onceParked(node, 1);
+  expect(node.world.time.nowMs - copiedAtMs).toBeGreaterThanOrEqual(10_000);
+  const entry = await node.world.until(node.replicator.find(id));
+  expect(entry).toMatchObject({ state: "running", data: { state: "parked", changesPending: 0 } });
+  const states = { states: ["running"] as const };
+  const running = await node.world.until(node.replicator.lists.page({ filter: states, limit: 5 }));
+  expect([running.total, running.entries.map(({ jobId }) => jobId)]).toEqual([1, [id]]);
+});
+
+test("a change wakes exactly the jobs of its database", async () => {
+  const node = await open({ config: { parkAfterSec: 2 } });
+  for (const name of ["a", "b"]) {
+    await node.createDatabase(name);
+    await startJob(node, name);
+  }
+  await onceParked(node, 2);
+  await node.put("b", "two", {});
+  await onceCopied(node, "b-copy", "two");
+  expect(node.names.filter((name) => name === "replication.woken")).toHaveLength(1);
+  await onceParked(node, 2);
+});
+
+test("quiet jobs need no slot: one slot is enough for twenty of them", async () => {
+  const node = await open({
+    config: { parkAfterSec: 2, jobsMax: 1, runSecMin: 0, intervalSec: 5 },
+  });
+  for (let number = 0; number < 20; number++) {
+    await node.createDatabase(`d${number}`);
+    await startJob(node, `d${number}`);
+  }
+  await onceParked(node, 20);
+  await node.put("d7", "doc", {});
+  const changedAtMs = node.world.time.nowMs;
+  await onceCopied(node, "d7-copy", "doc");
+  expect(node.world.time.nowMs - changedAtMs).toBeLessThan(5000);
+});
+
+test("what changes while no node runs is found by the next watcher", async () => {
+  const world = new World("parked");
+  const first = await open({ world, config: { parkAfterSec: 2 } });
+  await first.createDatabase("a");
+  await startJob(first, "a");
+  await onceParked(first, 1);
+  await first.stop();
+  nodes.splice(0);
+  const second = openVirtualNode({ world, config: { parkAfterSec: 2 } });
+  nodes.push(second);
+  await second.put("a", "late", {});
+  await second.start();
+  await onceCopied(second, "a-copy", "late");
+});
+
+test("a parked job can be paused, resumed, reset and cancelled as any other", async () => {
+  const node = await open({ config: { parkAfterSec: 2 } });
+  const { world, replicator } = node;
+  await node.createDatabase("a");
+  const id = await startJob(node, "a");
+  await onceParked(node, 1);
+  expect(await world.until(replicator.commands.pause(id, "joe"))).toBe("done");
+  expect(await parkedCount(node)).toBe(0);
+  await node.put("a", "unseen", {});
+  await world.time.run(world.time.nowMs + 60_000);
+  expect(await world.until(replicator.find(id))).toMatchObject({ state: "pending" });
+  expect(await world.until(replicator.commands.resume(id, "joe"))).toBe("done");
+  await onceCopied(node, "a-copy", "unseen");
+  await onceParked(node, 1);
+  expect(await world.until(replicator.commands.startFrom(id, 0, "joe"))).toBe("done");
+  await onceParked(node, 1);
+  expect(await world.until(replicator.commands.cancel(id, "joe"))).toBe("done");
+  expect(await world.until(replicator.find(id))).toBeUndefined();
+});
+
+test("with `park_after_sec = 0` no job is parked", async () => {
+  const node = await open({ config: { parkAfterSec: 0 } });
+  await node.createDatabase("a");
+  await startJob(node, "a");
+  await node.world.time.run(node.world.time.nowMs + 600_000);
+  expect(await parkedCount(node)).toBe(0);
+});
+
+test("a source that was deleted is found: its job fails, and does not wait", async () => {
+  const node = await open({ config: { parkAfterSec: 2 } });
+  const { world, kv, databases, replicator } = node;
+  await node.createDatabase("a");
+  const id = await startJob(node, "a");
+  await onceParked(node, 1);
+  await world.until(kv.transact((tx) => databases.remove(tx, "a")));
+  await world.time.run(world.time.nowMs + 10_000);
+  const entry = await world.until(replicator.find(id));
+  expect(entry?.data.failing).toMatchObject({ error: "db_not_found" });
+});
