@@ -54,7 +54,8 @@ export function composeNode({
 }: NodeParts) {
   // A getter stays one: settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
-    { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1 },
+    // Most tests of running jobs want them to go on running.
+    { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, parkAfterSec: 0 },
     Object.getOwnPropertyDescriptors(config),
   );
   const serverUrl = "http://127.0.0.1:5984/";

@@ -1,11 +1,11 @@
 /** Removes a job from the queue, with everything that is stored beside it. Its holder is halted. */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import type { ParkedJobs } from "../parking/parked-jobs.ts";
 import type { Backlogs } from "./backlogs.ts";
 import type { JobControls } from "./job-controls.ts";
 import { decodeJob } from "./job-data-record.ts";
 import type { JobRuns } from "./job-runs.ts";
+import type { ParkedJobs } from "./parked-jobs.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 
 export interface RemoveJobParts {

@@ -14,7 +14,7 @@ import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-wish.ts";
-import type { ParkedJob, ParkedJobs } from "./parked-jobs.ts";
+import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
 import { isSamePlace, type WatchedServer } from "./watched-server.ts";
 
 /** Databases that are compared at once; what CouchDB takes in one request (`max_db_number_for_dbs_info_req`). */

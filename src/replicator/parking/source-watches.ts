@@ -18,11 +18,11 @@ import { describeFailure } from "../failures/failure.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
+import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../jobs/parked-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { HttpAddress } from "../request/replication.ts";
-import { type ParkedJobs, SOURCE_WATCH_TYPE } from "./parked-jobs.ts";
+import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
 import { SourceWatcher } from "./source-watcher.ts";
-import { LOCAL_SOURCE, serverOf } from "./watched-place.ts";
 import { WatchedHttpServer, type WatchedServer, WatchedStore } from "./watched-server.ts";
 
 /** Watchers of one node. */

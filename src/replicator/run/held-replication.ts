@@ -31,6 +31,7 @@ import type { JobRun } from "../jobs/job-run.ts";
 import type { JobRuns } from "../jobs/job-runs.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { Outages } from "../jobs/outages.ts";
+import type { ParkedJobs } from "../jobs/parked-jobs.ts";
 import { penaltySec } from "../jobs/penalty.ts";
 import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import {
@@ -38,10 +39,9 @@ import {
   NO_STATISTICS,
   type ReplicationStatistics,
 } from "../jobs/replication-statistics.ts";
-import type { ParkedJobs } from "../parking/parked-jobs.ts";
-import { watchedPlace } from "../parking/watched-place.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf } from "../request/replication-id.ts";
+import { watchedPlace } from "../request/watched-place.ts";
 import { StopRequest } from "./replication-run.ts";
 import { SCHEDULED_RETRY } from "./retry-failures.ts";
 

@@ -20,7 +20,6 @@ import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
 import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
-import { canPark, onceQuiet } from "../parking/when-quiet.ts";
 import { checkOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import {
@@ -37,6 +36,7 @@ import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { copiersAfter, watchRun } from "./watchdog.ts";
+import { canPark, onceQuiet } from "./when-quiet.ts";
 
 /** A server goes on answering 429. */
 const PUT_OFF = "max_backoff";

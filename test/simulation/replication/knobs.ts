@@ -12,7 +12,7 @@ export interface ReplicationKnobs {
 }
 
 export function drawKnobs(random: SeededRandom): ReplicationKnobs {
-  return {
+  const knobs: ReplicationKnobs = {
     config: {
       intervalSec: random.pick([2, 5, 15]),
       runSecMin: random.pick([2, 5]),
@@ -35,6 +35,8 @@ export function drawKnobs(random: SeededRandom): ReplicationKnobs {
     pageBytesMax: random.pick([undefined, undefined, 1, 500]),
     olderRatio: random.pick([0, 0, 0.5]),
   };
+  const parkAfterSec = random.pick([0, 1, 5]);
+  return { ...knobs, config: { ...knobs.config, parkAfterSec } };
 }
 
 /** Members of a replication document that may be anything. */

@@ -4,8 +4,8 @@
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
-import { parseUrl } from "../request/endpoint-url.ts";
-import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
+import { parseUrl } from "./endpoint-url.ts";
+import type { EndpointAddress, HttpAddress } from "./replication.ts";
 
 export interface WatchedPlace {
   /** `LOCAL_SOURCE`, or the root of a server and a digest of how it is asked. It names the watcher, and holds no secret. */

@@ -13,9 +13,9 @@ import {
   type Watch,
 } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
-import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
-import type { WatchedPlace } from "./watched-place.ts";
+import type { WatchedPlace } from "../request/watched-place.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
 
 /** The queue's type of the watchers; the id of one is its source. */
 export const SOURCE_WATCH_TYPE = "source-watch";

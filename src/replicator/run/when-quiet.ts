@@ -4,8 +4,8 @@ import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import { userFilter } from "../request/replication-id.ts";
-import type { ReplicationRun } from "../run/replication-run.ts";
-import { watchedPlace } from "./watched-place.ts";
+import { watchedPlace } from "../request/watched-place.ts";
+import type { ReplicationRun } from "./replication-run.ts";
 
 /** How often it is looked whether something has moved. */
 const LOOK_MS = 1000;
