@@ -174,7 +174,7 @@ class JobsCluster {
 
   async #check({ kv, runtime }: SimulatedNode): Promise<void> {
     const jobs = new Jobs(runtime, SUBSPACE);
-    const replayed = { type: TYPE, calmMs: 2 * this.#knobs.leaseMs };
+    const replayed = { types: [TYPE], calmMs: 2 * this.#knobs.leaseMs };
     this.#problems.push(
       ...(await this.#world.until(kv.read((tx) => checkQueue(tx, jobs, SUBSPACE, TYPE)))),
       ...(await this.#world.until(kv.read((tx) => checkLedger(tx, jobs, replayed)))),

@@ -24,7 +24,7 @@ interface ModelJob {
 }
 
 export interface ReplayOptions {
-  readonly type: JobType;
+  readonly types: readonly JobType[];
   /** A node to which nothing happened for so long before it took a job, nor since, keeps it. */
   readonly calmMs: number;
 }
@@ -33,16 +33,18 @@ export interface ReplayOptions {
 export async function checkLedger(
   tx: ReadTransaction,
   jobs: Jobs,
-  { type, calmMs }: ReplayOptions,
+  { types, calmMs }: ReplayOptions,
 ): Promise<string[]> {
   const replay = new Replay(calmMs);
   for (const entry of await readLedger(tx)) replay.apply(entry);
-  const { entries } = await jobs.list(tx, type, { limit: 100_000 });
+  const lists = await Promise.all(types.map((type) => jobs.list(tx, type, { limit: 100_000 })));
   const stored = new Map(
-    entries.map(({ id, state, scheduledAtSec, data }) => [
-      id,
-      JSON.stringify({ state, dueAtSec: scheduledAtSec, data: textOf(data) }),
-    ]),
+    lists
+      .flatMap(({ entries }) => entries)
+      .map(({ id, state, scheduledAtSec, data }) => [
+        id,
+        JSON.stringify({ state, dueAtSec: scheduledAtSec, data: textOf(data) }),
+      ]),
   );
   for (const [id, { state, dueAtSec, data }] of replay.jobs) {
     const expected = JSON.stringify({ state, dueAtSec, data });

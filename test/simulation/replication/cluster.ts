@@ -7,7 +7,7 @@ import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { Jobs } from "../../../src/jobs/index.ts";
 import type { MemoryStorage } from "../../../src/kv/index.ts";
-import { type Endpoints, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { type Endpoints, JOB_TYPES } from "../../../src/replicator/index.ts";
 import { composeNode, JOBS_SUBSPACE } from "../../support/compose-node.ts";
 import { Faults } from "../faults/faults.ts";
 import { crashes, pauses } from "../faults/node-faults.ts";
@@ -248,9 +248,9 @@ class ReplicationCluster {
   async #checkEnd(): Promise<void> {
     const { kv, jobs, databases } = this.#scene.observer;
     const { workerLeaseSec = 5 } = this.#knobs.config;
-    const replayed = { type: REPLICATION_JOB_TYPE, calmMs: 2000 * workerLeaseSec };
+    const replayed = { types: JOB_TYPES, calmMs: 2000 * workerLeaseSec };
     const checks = [
-      kv.read((tx) => checkQueue(tx, jobs, JOBS_SUBSPACE, REPLICATION_JOB_TYPE)),
+      ...JOB_TYPES.map((type) => kv.read((tx) => checkQueue(tx, jobs, JOBS_SUBSPACE, type))),
       kv.read((tx) => checkLedger(tx, jobs, replayed)),
       kv.read((tx) => checkHistories(tx, jobs, this.#observations.crashCounts)),
       kv.read((tx) => checkDocumentStates(tx, jobs, databases)),

@@ -3,7 +3,7 @@ import type { DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { Job, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { documentState } from "../../../src/replicator/documents/replication-document.ts";
-import { REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { JOB_TYPES, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
 import type { ReplicationFailure } from "../../../src/replicator/jobs/failing.ts";
 import type { ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
@@ -87,7 +87,8 @@ const REMOVED_DATABASE = 12;
 /** What stands beside jobs that are not there. */
 export async function checkLeftovers(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
   const problems: string[] = [];
-  const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
+  const lists = await Promise.all(JOB_TYPES.map((type) => jobs.list(tx, type, { limit: 1000 })));
+  const entries = lists.flatMap((list) => list.entries);
   const there = new Map(entries.map(({ id, state }) => [id, state]));
   for (const kind of [JOB_DATA, JOB_NEXT_DATA]) {
     for await (const { key } of tx.getRange(SUBSPACES.jobs.range([kind]))) {

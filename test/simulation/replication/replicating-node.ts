@@ -2,7 +2,7 @@
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { ActivityMonitor, Jobs } from "../../../src/jobs/index.ts";
-import { type Endpoints, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { type Endpoints, JOB_TYPES } from "../../../src/replicator/index.ts";
 import { supervise } from "../../../src/server/supervise.ts";
 import { composeNode, JOBS_SUBSPACE } from "../../support/compose-node.ts";
 import { recordJobs } from "../jobs/ledger.ts";
@@ -53,8 +53,8 @@ export async function runReplicatingNode(
   fences.watchEndpoints(composed.endpoints);
   endpointsOver?.(composed.endpoints);
   const { jobs, budgets, removedDatabases, outages, scheduler } = composed;
-  const monitor = new ActivityMonitor(runtime, kv, jobs, REPLICATION_JOB_TYPE);
-  const services = [monitor, budgets, removedDatabases, outages, scheduler];
+  const monitors = JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type));
+  const services = [...monitors, budgets, removedDatabases, outages, scheduler];
   await Promise.race([supervise(runtime, services, signal), node.crashed]);
 }
 
