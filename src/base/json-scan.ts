@@ -52,12 +52,15 @@ export interface ScanPause {
   readonly isMember: boolean;
   readonly at: number;
   readonly valueCount: number;
+  /** Inside a string, the row of its value; NO_VALUE before a value. */
+  readonly row: number;
 }
 
 /** Most documents have fewer values than one in so many bytes, down to their members. */
 const BYTES_PER_ROW = 64;
 const DEPTH_FIRST = 16;
 const NO_ROW = -1;
+const NO_VALUE = -2;
 
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
@@ -88,7 +91,7 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): Int32Array {
   return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as Int32Array;
 }
 
-/** The same, up to the first value behind `stopAt`, where it can go on; the rows when it has come to the end. */
+/** The same, up to where it can go on: the first value, or a place in a string, behind `stopAt`; the rows when it has come to the end. */
 export function scanUntil(
   bytes: Uint8Array,
   { depthMax, allNames, nestingMax, valueCountMax, wholeCharacters }: ScanOptions,
@@ -106,42 +109,54 @@ export function scanUntil(
   let isMember = pause?.isMember ?? false;
   let at = pause?.at ?? skipSpace(bytes, 0);
   let valueCount = pause?.valueCount ?? 0;
+  let row = pause?.row ?? NO_VALUE;
   for (;;) {
-    if (at >= stopAt) return { rows, rowsEnd, open, depth, isMember, at, valueCount };
-    if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
-    // A value begins here. Of an object, behind its name.
-    let row = NO_ROW;
-    if (depth <= depthMax || (allNames && (isMember || bytes[at] === OPEN_BRACE))) {
-      row = rowsEnd;
-      rowsEnd += ROW_LENGTH;
-      if (rowsEnd > rows.length) rows = doubled(rows);
-    }
-    if (isMember) {
-      if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
-      const nameEnd = stringEnd(bytes, at, wholeCharacters);
-      if (row !== NO_ROW) {
-        rows[row + NAME_START] = at;
-        rows[row + NAME_END] = nameEnd;
-      }
-      at = skipSpace(bytes, nameEnd);
-      if (bytes[at] !== COLON) throw unexpected(bytes, at);
-      at = skipSpace(bytes, at + 1);
-    }
-    if (row !== NO_ROW) rows[row + VALUE_START] = at;
-    const first = bytes[at];
-    if (first === OPEN_BRACE || first === OPEN_BRACKET) {
-      const inside = skipSpace(bytes, at + 1);
-      if (bytes[inside] !== first + 2) {
-        isMember = first === OPEN_BRACE;
-        if (depth >= nestingMax) throw new JsonLimitError("nesting", nestingMax);
-        if (depth === open.length) open = doubled(open);
-        open[depth++] = row * 2 + (isMember ? 1 : 0);
-        at = inside;
-        continue;
-      }
-      at = inside + 1;
+    if (row !== NO_VALUE) {
+      at = stringEnd(bytes, at, wholeCharacters, stopAt);
     } else {
-      at = first === QUOTE ? stringEnd(bytes, at, wholeCharacters) : scalarEnd(bytes, at);
+      if (at >= stopAt) return { rows, rowsEnd, open, depth, isMember, at, valueCount, row };
+      if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
+      // A value begins here. Of an object, behind its name.
+      row = NO_ROW;
+      if (depth <= depthMax || (allNames && (isMember || bytes[at] === OPEN_BRACE))) {
+        row = rowsEnd;
+        rowsEnd += ROW_LENGTH;
+        if (rowsEnd > rows.length) rows = doubled(rows);
+      }
+      if (isMember) {
+        if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
+        const nameEnd = stringEnd(bytes, at + 1, wholeCharacters);
+        if (row !== NO_ROW) {
+          rows[row + NAME_START] = at;
+          rows[row + NAME_END] = nameEnd;
+        }
+        at = skipSpace(bytes, nameEnd);
+        if (bytes[at] !== COLON) throw unexpected(bytes, at);
+        at = skipSpace(bytes, at + 1);
+      }
+      if (row !== NO_ROW) rows[row + VALUE_START] = at;
+      const first = bytes[at];
+      if (first === OPEN_BRACE || first === OPEN_BRACKET) {
+        const inside = skipSpace(bytes, at + 1);
+        if (bytes[inside] !== first + 2) {
+          isMember = first === OPEN_BRACE;
+          if (depth >= nestingMax) throw new JsonLimitError("nesting", nestingMax);
+          if (depth === open.length) open = doubled(open);
+          open[depth++] = row * 2 + (isMember ? 1 : 0);
+          at = inside;
+          row = NO_VALUE;
+          continue;
+        }
+        at = inside + 1;
+      } else {
+        at =
+          first === QUOTE
+            ? stringEnd(bytes, at + 1, wholeCharacters, stopAt)
+            : scalarEnd(bytes, at);
+      }
+    }
+    if (at < 0) {
+      return { rows, rowsEnd, open, depth, isMember, at: -at, valueCount, row };
     }
     // It ends, and with it maybe those that it is in.
     for (;;) {
@@ -157,6 +172,7 @@ export function scanUntil(
       const next = bytes[at];
       if (next === COMMA) {
         at = skipSpace(bytes, at + 1);
+        row = NO_VALUE;
         break;
       }
       if (next !== (isMember ? CLOSE_BRACE : CLOSE_BRACKET)) throw unexpected(bytes, at);
@@ -173,18 +189,27 @@ const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
   return byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0;
 });
 
-/** Behind the string that begins at `start`. */
-function stringEnd(bytes: Uint8Array, start: number, wholeCharacters: boolean): number {
-  const end = bytes.length;
-  let at = start + 1;
+/**
+ * Behind the string whose characters go on at `from`. When it has come to `stopAt` before, the negative of the place of the character
+ * where to go on.
+ */
+function stringEnd(
+  bytes: Uint8Array,
+  from: number,
+  wholeCharacters: boolean,
+  stopAt = Number.POSITIVE_INFINITY,
+): number {
+  const end = Math.min(bytes.length, stopAt);
+  let at = from;
   while (at < end) {
     const byte = bytes[at] as number;
     if (PLAIN[byte] === 1) at++;
     else if (byte === QUOTE) return at + 1;
     else if (byte === BACKSLASH) at = escapeEnd(bytes, at, wholeCharacters);
     else if (byte >= 0x80) at = characterEnd(bytes, at, byte);
-    else break;
+    else throw unexpected(bytes, at);
   }
+  if (at < bytes.length) return -at;
   throw unexpected(bytes, at);
 }
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
+import { type ScanOptions, type ScanPause, scanJson, scanUntil } from "./json-scan.ts";
 import {
   type JsonValue,
   joinObject,
@@ -159,6 +160,49 @@ test("a text is JSON when JSON.parse says so", () => {
     { numRuns: 5_000 },
   );
 });
+
+test("a text that is looked through in pieces has the same values, wherever they end", () => {
+  const options: ScanOptions = {
+    depthMax: 1,
+    allNames: true,
+    nestingMax: 50,
+    valueCountMax: 50,
+    wholeCharacters: true,
+  };
+  fc.assert(
+    fc.property(fc.oneof(damaged, spaced, quoted), fc.integer({ min: 1, max: 9 }), (text, step) => {
+      const bytes = utf8Encode(text);
+      expect(outcome(() => scanInPieces(bytes, options, step))).toEqual(
+        outcome(() => scanJson(bytes, options)),
+      );
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("a piece ends inside a long string, too", () => {
+  const bytes = utf8Encode(`["${"x".repeat(1_000)}"]`);
+  const options = { depthMax: 1, allNames: false, nestingMax: 1, valueCountMax: 2 };
+  const pause = scanUntil(bytes, { ...options, wholeCharacters: true }, 500) as ScanPause;
+  expect(pause.at).toBe(500);
+});
+
+function scanInPieces(bytes: Uint8Array, options: ScanOptions, step: number): Int32Array {
+  let scanned = scanUntil(bytes, options, step);
+  while (!(scanned instanceof Int32Array)) {
+    scanned = scanUntil(bytes, options, scanned.at + step, scanned);
+  }
+  return scanned;
+}
+
+/** What it returns, or the message of what it throws. */
+function outcome(scan: () => Int32Array): unknown {
+  try {
+    return scan();
+  } catch (error) {
+    return String(error);
+  }
+}
 
 test("an escape that is half of a character is no error unless asked for", () => {
   const unit = fc.constantFrom("d800", "DBFF", "dc00", "DfFf", "0041", "d7ff", "e000");

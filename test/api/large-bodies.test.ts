@@ -82,6 +82,16 @@ describe("refused is", () => {
     expect(turnCount).toBe(0);
   });
 
+  test("more revisions of one document than one question may have", async () => {
+    for (const place of ["_revs_diff", "_missing_revs"]) {
+      const bodyOf = (count: number) => `{"a":[${list(count, (at) => `"1-${at}"`)}]}`;
+      const few = { body: bodyOf(10_000), headers };
+      expect((await api.ask(`POST /films/${place}`, few)).status).toBe(200);
+      const many = { body: bodyOf(10_001), headers };
+      expect(await api.ask(`POST /films/${place}`, many)).toMatchObject(TOO_LARGE);
+    }
+  });
+
   test("a list of more documents than one request may have", async () => {
     const body = `{"docs":[${list(100_001, () => "{}")}]}`;
     expect(await api.ask("POST /films/_bulk_docs", { body, headers })).toMatchObject(TOO_LARGE);
@@ -89,8 +99,10 @@ describe("refused is", () => {
 });
 
 describe("others have their turns while", () => {
-  test("a long document is looked through", async () => {
-    const body = `{"a":[${list(1_500_000, () => "1")}]}`;
+  test.each([
+    ["values", `{"a":[${list(1_500_000, () => "1")}]}`],
+    ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
+  ])("a long document is looked through: %s", async (_, body) => {
     expect((await api.ask("POST /films", { body, headers })).status).toBe(201);
     expect(turnCount).toBeGreaterThan(0);
   });
@@ -100,6 +112,7 @@ describe("others have their turns while", () => {
     ["_bulk_docs", `{"docs":[${list(2_000, (at) => `{"_id":"${at}"}`)}]}`],
     ["_all_docs/queries", `{"queries":[${list(2_000, () => '{"limit":0}')}]}`],
     ["_all_docs", `{"keys":[${list(2_000, (at) => `"${at}"`)}]}`],
+    ["_bulk_get", `{"docs":[${list(2_000, (at) => `{"id":"${at}"}`)}]}`],
     ["_purge", `{${list(2_000, (at) => `"${at}":["1-a"]`)}}`],
   ])("%s goes through a long list", async (place, body) => {
     expect((await api.ask(`POST /films/${place}`, { body, headers })).status).toBeLessThan(300);

@@ -5,7 +5,7 @@ import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../pro
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
-import { checkLongJson, readBody, requireJsonType } from "../http/request-body.ts";
+import { checkQuestion, readBody, requireJsonType } from "../http/request-body.ts";
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
@@ -117,7 +117,7 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   requireJsonType(call);
   const bytes = await readBody(call, "question");
   if (bytes.length === 0) return new Map();
-  const text = await checkLongJson(call, bytes, "question");
+  const text = await checkQuestion(call, bytes);
   if (!text.trimStart().startsWith("{")) throw badRequest("Request body must be a JSON object");
   return new Map(splitObject(text).map(({ name, value }) => [name, value]));
 }

@@ -1,6 +1,6 @@
 /** Databases: creates, describes and removes them, and changes their settings. */
 import { type JsonText, jsonKind, randomHex } from "../../base/index.ts";
-import { badRequest, ProtocolError, parseWireDocument } from "../../protocol/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   databaseName,
   locationOf,
@@ -9,7 +9,7 @@ import {
 } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { writeOne } from "../documents/document-writes.ts";
-import { editMode, readDocumentText, wireEdit } from "../documents/edits.ts";
+import { editMode, readDocument, wireEdit } from "../documents/edits.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
@@ -61,7 +61,7 @@ async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 async function createDocument(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const mode = editMode(call);
-  const wire = parseWireDocument(await readDocumentText(call, mode));
+  const wire = await readDocument(call, mode);
   const id = wire.id ?? randomHex(parts.runtime.random);
   const edit = await wireEdit(parts, call, { ...wire, id }, mode);
   const { revision } = await writeOne(parts, call, edit);

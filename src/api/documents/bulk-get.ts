@@ -82,6 +82,7 @@ async function* answerPages(
   const size = new PageSize();
   let start = 0;
   do {
+    if (call.turns.areDue) await call.turns.give();
     const page = requests.slice(start, start + size.count);
     const answers = await readDatabase(parts, call, async (tx, database) => {
       const found = await readPage(tx, database, page, options);

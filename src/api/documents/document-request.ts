@@ -1,7 +1,7 @@
 /** The parts of a request for one document: its id, the revision, and the document in the body. */
 import { checkDocumentId, type Database, type Document } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import { badRequest, ProtocolError, parseWireDocument } from "../../protocol/index.ts";
+import { badRequest, ProtocolError, type WireDocument } from "../../protocol/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import { checkRevision, type DocumentOptions } from "./document-options.ts";
 import type { NamedDocument } from "./edits.ts";
@@ -48,8 +48,7 @@ export async function findDocument(
 }
 
 /** The document of the body, under the id of the path and the revision that the request names. */
-export function withRevision(call: Call, id: string, text: string): NamedDocument {
-  const wire = parseWireDocument(text);
+export function withRevision(call: Call, id: string, wire: WireDocument): NamedDocument {
   const named = requestRevision(call);
   if (named !== undefined && wire.revision !== undefined && named !== wire.revision) {
     throw badRequest("Document rev from request body and query string have different values");

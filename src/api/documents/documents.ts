@@ -10,7 +10,7 @@ import { checkRevision, documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision, withRevision } from "./document-request.ts";
 import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
 import { writeOne } from "./document-writes.ts";
-import { editMode, readDocumentText, wireEdit } from "./edits.ts";
+import { editMode, readDocument, wireEdit } from "./edits.ts";
 import { deleteLocal, readLocal, writeLocal } from "./local-documents.ts";
 import { documentMultipart, readMultipartEdit } from "./multipart-documents.ts";
 import { openRevisions } from "./open-revisions.ts";
@@ -71,12 +71,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
           boundary: type.parameters.get("boundary"),
           mode,
         })
-      : await wireEdit(
-          parts,
-          call,
-          withRevision(call, id, await readDocumentText(call, mode)),
-          mode,
-        );
+      : await wireEdit(parts, call, withRevision(call, id, await readDocument(call, mode)), mode);
   const { revision } = await writeOne(parts, call, edit);
   // CouchDB: says 201 for what is new, and 200 for a deletion.
   return written(call, { id, revision, status: edit.deleted ? 200 : 201 });

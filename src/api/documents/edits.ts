@@ -1,5 +1,5 @@
 /** Makes an edit of the store from a document in a request. The bytes of its attachments are stored on the way. */
-import { base64Decode, type JsonText } from "../../base/index.ts";
+import { base64Decode } from "../../base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../../databases/index.ts";
 import { BODY_BYTES_MAX, checkDocumentId } from "../../databases/index.ts";
 import {
@@ -20,7 +20,7 @@ import { openDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter } from "../http/query.ts";
-import { readJsonBody } from "../http/request-body.ts";
+import { readDocumentBody } from "../http/request-body.ts";
 
 /** Each write of a document reads and writes the list of all of them. CouchDB: has no bound. */
 const ATTACHMENTS_MAX = 10_000;
@@ -35,9 +35,9 @@ export function editMode(call: Call): EditMode {
   return booleanParameter(call, "new_edits", true) ? "interactive" : "replicated";
 }
 
-/** A request's document, as it came. */
-export function readDocumentText(call: Call, mode: EditMode): Promise<JsonText> {
-  return readJsonBody(call, mode === "replicated" ? "any" : "unique", "documents");
+/** A request's document. */
+export function readDocument(call: Call, mode: EditMode): Promise<WireDocument> {
+  return readDocumentBody(call, mode === "replicated" ? "any" : "unique");
 }
 
 /** The edit that a document asks for, its inline attachments stored. Attachments that follow are the caller's to stage. */

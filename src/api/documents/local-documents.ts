@@ -1,11 +1,11 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
 import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
-import { badRequest, parseWireDocument, renderWireDocument } from "../../protocol/index.ts";
+import { badRequest, renderWireDocument } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { readJsonBody } from "../http/request-body.ts";
+import { readDocumentBody } from "../http/request-body.ts";
 import { json, jsonText, matchesEntityTag, notModified } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { notFound } from "./document-request.ts";
@@ -42,7 +42,7 @@ export async function writeLocal(
   call: Call,
   id: string,
 ): Promise<ApiResponse> {
-  const wire = parseWireDocument(await readJsonBody(call, "unique", "documents"));
+  const wire = await readDocumentBody(call, "unique");
   if (wire.attachments.length > 0) throw badRequest("Local documents have no attachments");
   checkWire(parts, { ...wire, id });
   const parent = call.request.query.get("rev") || wire.revision;

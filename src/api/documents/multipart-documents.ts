@@ -17,7 +17,7 @@ import { openDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { checkLongJson, readBytes } from "../http/request-body.ts";
+import { readBytes, readLongDocument } from "../http/request-body.ts";
 import type { Headers } from "../http/responses.ts";
 import type { ViewOptions } from "./document-options.ts";
 import { withRevision } from "./document-request.ts";
@@ -138,8 +138,7 @@ export async function readMultipartEdit(
     if (first.done === true) throw badRequest("The multipart body has no parts");
     const memberNames = mode === "interactive" ? "unique" : "any";
     const bytes = await readBytes(first.value.body);
-    const text = await checkLongJson(call, bytes, "documents", memberNames);
-    const wire = withRevision(call, id, text);
+    const wire = withRevision(call, id, await readLongDocument(call, bytes, memberNames));
     checkWire(parts, wire);
     const database = await openDatabase(parts, call);
     const attachments: AttachmentEdit[] = [];

@@ -1,6 +1,6 @@
 /** `_revs_diff` and `_missing_revs`: the revisions of a peer that this database lacks. */
 import type { MissingRevisions } from "../../databases/index.ts";
-import { badRequest } from "../../protocol/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -13,6 +13,8 @@ import { checkRevision } from "./document-options.ts";
 
 /** Documents looked at in one transaction. */
 const PAGE_COUNT_MAX = 500;
+/** Of one document. CouchDB: has no bound; replicators ask for leaves, of which a document has some. */
+const REVISIONS_MAX = 10_000;
 
 export function revisionsDifferenceRoutes(parts: DatabaseParts): Route[] {
   return [
@@ -69,6 +71,10 @@ async function askedRevisions(call: Call): Promise<Map<string, readonly string[]
     const revisions: unknown = JSON.parse(value.text);
     if (!isTextList(revisions)) {
       throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
+    }
+    if (revisions.length > REVISIONS_MAX) {
+      const reason = `There are at most ${REVISIONS_MAX} revisions of one document in one request`;
+      throw new ProtocolError(413, "too_large", reason);
     }
     revisions.forEach(checkRevision);
     asked.set(name, revisions.length === 1 ? revisions : [...new Set(revisions)]);

@@ -8,7 +8,13 @@ import {
   outlineJsonInTurns,
   utf8Decode,
 } from "../../base/index.ts";
-import { badRequest, ProtocolError, parseMediaType } from "../../protocol/index.ts";
+import {
+  badRequest,
+  ProtocolError,
+  parseMediaType,
+  type WireDocument,
+  wireDocumentOf,
+} from "../../protocol/index.ts";
 import type { Call } from "./call.ts";
 
 /** Of a body that is held whole, and some of it parsed, which may take many times its size. Streams have no limit. */
@@ -30,13 +36,28 @@ export type BodyContent = "documents" | "question";
 /** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
 export type MemberNames = "unique" | "any";
 
-/** The body as JSON. Throws a ProtocolError when it is not JSON, or when an object has two members of one name. */
-export async function readJsonBody(
+/**
+ * The body of a question, as JSON. Throws a ProtocolError when it is not JSON, or when an object has two members of one name.
+ */
+export async function readJsonBody(call: Call): Promise<JsonText> {
+  return checkQuestion(call, await readBody(call, "question"), "unique");
+}
+
+/** A document in the body. Throws a ProtocolError when it is none, or as `readJsonBody`. */
+export async function readDocumentBody(
   call: Call,
-  memberNames: MemberNames = "unique",
-  content: BodyContent = "question",
-): Promise<JsonText> {
-  return checkLongJson(call, await readBody(call, content), content, memberNames);
+  memberNames: MemberNames,
+): Promise<WireDocument> {
+  return readLongDocument(call, await readBody(call, "documents"), memberNames);
+}
+
+/** The same, of bytes that may be many, with turns for other requests. */
+export async function readLongDocument(
+  call: Call,
+  bytes: Uint8Array,
+  memberNames: MemberNames,
+): Promise<WireDocument> {
+  return wireDocumentOf(await checkedOutline(call, bytes, "documents", memberNames, 1));
 }
 
 /** Throws a ProtocolError when an object in `value` has two members of one name. */
@@ -114,16 +135,27 @@ export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): 
   return utf8Decode(bytes);
 }
 
-/** As `checkJson`, of a part that may be long, with turns for other requests. */
-export async function checkLongJson(
+/** As `checkJson`, of the body of a question, with turns for other requests. */
+export async function checkQuestion(
+  call: Call,
+  bytes: Uint8Array,
+  memberNames: MemberNames = "any",
+): Promise<JsonText> {
+  await checkedOutline(call, bytes, "question", memberNames, 0);
+  return utf8Decode(bytes);
+}
+
+/** To be cut to pieces that `depthMax` brackets enclose. */
+async function checkedOutline(
   call: Call,
   bytes: Uint8Array,
   content: BodyContent,
-  memberNames: MemberNames = "any",
-): Promise<JsonText> {
-  const value = await outlineBody(call, bytes, 0, content);
+  memberNames: MemberNames,
+  depthMax: number,
+): Promise<JsonValue> {
+  const value = await outlineBody(call, bytes, depthMax, content);
   if (memberNames === "unique") await refuseRepeatedNames(call, value);
-  return utf8Decode(bytes);
+  return value;
 }
 
 async function outlineBody(
