@@ -33,8 +33,8 @@ declare class TextDecoder {
 }
 
 /**
- * In Node.js alone, so to be asked for as `globalThis.Buffer`: its methods, which no manual promises, cut a text out of bytes without
- * an object in between.
+ * In Node.js alone, so to be asked for as `globalThis.Buffer`: its methods, which no manual promises, make texts of bytes, and bytes of
+ * texts, without an object in between.
  */
 declare var Buffer:
   | undefined
@@ -43,6 +43,9 @@ declare var Buffer:
         readonly latin1Slice?: (this: Uint8Array, begin: number, end: number) => string;
         /** What is no UTF-8 is replaced. */
         readonly utf8Slice?: (this: Uint8Array, begin: number, end: number) => string;
+        readonly base64Slice?: (this: Uint8Array, begin: number, end: number) => string;
+        /** What is no base64 is left out. The number of bytes. */
+        readonly base64Write?: (this: Uint8Array, text: string) => number;
       };
     };
 

@@ -56,7 +56,7 @@ export function encodeTerm(term: Term): Uint8Array {
 
 function append(writer: Utf8Writer, term: Term): void {
   if ("atom" in term) writer.bytes(tagged(100, 2, utf8Encode(term.atom)));
-  else if ("binary" in term) writer.bytes(tagged(109, 4, utf8Encode(term.binary)));
+  else if ("binary" in term) appendBinary(writer, term.binary);
   else if ("charlist" in term) appendCharlist(writer, term.charlist);
   else if ("encoded" in term) writer.bytes(term.encoded);
   else if ("number" in term) writer.bytes(encodeNumber(term.number));
@@ -64,6 +64,15 @@ function append(writer: Utf8Writer, term: Term): void {
     writer.bytes(Uint8Array.of(104, term.tuple.length));
     for (const item of term.tuple) append(writer, item);
   } else appendList(writer, term.list);
+}
+
+/** Of ASCII, and so short that its length is a character of ASCII, too: the whole is a text then. */
+const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
+
+function appendBinary(writer: Utf8Writer, text: string): void {
+  // The writer encodes many texts together. A replication may have a hundred thousand ids.
+  if (SHORT_TEXT.test(text)) writer.text(`m\0\0\0${String.fromCharCode(text.length)}${text}`);
+  else writer.bytes(tagged(109, 4, utf8Encode(text)));
 }
 
 function appendList(writer: Utf8Writer, items: readonly Term[]): void {

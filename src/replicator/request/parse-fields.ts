@@ -28,6 +28,7 @@ export function isObject(value: unknown): value is Members {
 }
 
 export function decode(text: string): string {
+  if (!text.includes("%")) return text;
   try {
     return decodeURIComponent(text);
   } catch {
