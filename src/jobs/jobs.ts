@@ -486,7 +486,11 @@ export class Jobs {
     assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
     assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
     this.#clearRunning(tx, job, facts);
-    await this.#requeue(tx, job, facts, LOST);
+    // It was due when it was accepted. Where the clock went back since, it must not wait until it is as late again.
+    const nowSec = Math.floor(this.#runtime.clock.nowMs() / 1000);
+    const wasDueSec = Math.min(facts.scheduledAtSec, nowSec);
+    const scheduledAtSec = facts.resubmitted ? facts.scheduledAtSec : wasDueSec;
+    await this.#requeue(tx, job, { ...facts, scheduledAtSec }, LOST);
   }
 
   async #facts(tx: ReadTransaction, job: JobName): Promise<JobFacts | undefined> {

@@ -91,3 +91,16 @@ test.each(ENDS.slice(1))(
     expect(await stored()).toMatchObject({ state: "pending", data: { n: 1, done: 5 } });
   },
 );
+
+test.each(ENDS.filter(([how]) => how !== "by itself"))(
+  "a run that ended %s is followed by one at once, though the clock has gone back since it began",
+  async (_, end) => {
+    const nowSec = () => Math.floor(runtime.clock.nowMs() / 1000);
+    const aheadSec = nowSec() + 3_600;
+    await transact((tx) => jobs.add(tx, JOB, { n: 2 }, { scheduledAtSec: aheadSec }));
+    await end(await accept());
+    const { state, scheduledAtSec } = (await stored()) ?? {};
+    expect(state).toBe("pending");
+    expect(scheduledAtSec).toBeLessThanOrEqual(nowSec());
+  },
+);
