@@ -9,67 +9,66 @@
  * is looked up; at the end the targets must have the same leaves as their sources, and the one-shot jobs must have ended. Prints the
  * counts; exit code 1 when something was wrong.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { ask, drawsOf, endProcess, leavesOf, openProcess } from "./node-process.mjs";
+import { Ledger, lackOf, otherStateOf } from "./ledger.mjs";
+import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 
 const KILLS = Number(process.argv[2] ?? 20);
 const SEED = Number(process.argv[3] ?? 1);
 const DATABASES = ["a", "b", "c", "d"];
-const WRITERS_OF_EACH = 2;
 /** Between two kills, at most. */
 const LIFE_MS_MAX = 2_500;
 const END_MS_MAX = 120_000;
 const TYPES = ["api_frontend", "replication", "replication"];
+/** Jobs that were cut off again and again would pause for longer than the end lasts. */
+const INI = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 5\n";
 
 const draw = drawsOf(SEED);
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
-const faults = [];
-/** Of each database: id and revision of every write that was acknowledged. */
-const acknowledged = new Map(DATABASES.map((name) => [name, new Map()]));
-const counts = { kills: { api_frontend: 0, replication: 0 }, refused: 0, unanswered: 0, looked: 0 };
-let isOver = false;
+const kills = { api_frontend: 0, replication: 0 };
 
 const blackHole = await listen(() => {});
 const halfOpen = await listen((socket) => {
   socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"));
 });
 const nodes = [];
-for (const type of TYPES) nodes.push(await openProcess(directory, { type }));
+const file = join(directory, "tandem.ini");
+writeFileSync(file, INI);
+const flags = ["--config", file];
+for (const type of TYPES) nodes.push(await openProcess(directory, { type, flags }));
 const url = nodes[0].url;
 const port = Number(new URL(url).port);
+const ledger = new Ledger(url, DATABASES);
 const startMs = performance.now();
 try {
   await setUp();
-  const writing = DATABASES.flatMap((name) =>
-    Array.from({ length: WRITERS_OF_EACH }, (_, writer) => write(name, writer)),
-  );
+  ledger.start();
   for (let kill = 0; kill < KILLS; kill++) {
     await pause(draw() * LIFE_MS_MAX);
     const index = Math.floor(draw() * nodes.length);
     await endProcess(nodes[index], "SIGKILL");
-    counts.kills[TYPES[index]]++;
+    kills[TYPES[index]]++;
     nodes[index] = await openProcess(directory, {
       type: TYPES[index],
+      flags,
       port: index === 0 ? port : 0,
     });
-    await lookUp(`after kill ${kill + 1}`);
+    await ledger.lookUp(`after kill ${kill + 1}`);
   }
-  isOver = true;
-  await Promise.all(writing);
+  await ledger.stop();
   await converge();
-  await lookUp("at the end");
+  await ledger.lookUp("at the end");
   report();
 } finally {
-  isOver = true;
   await Promise.all(nodes.map((node) => endProcess(node, "SIGKILL")));
   for (const server of [blackHole, halfOpen]) server.close();
   rmSync(directory, { recursive: true, force: true });
 }
-process.exit(faults.length === 0 ? 0 : 1);
+process.exit(ledger.faults.length === 0 ? 0 : 1);
 
 async function setUp() {
   for (const name of DATABASES) await must("PUT", `/${name}`);
@@ -97,92 +96,27 @@ async function setUp() {
   }
 }
 
-/** Writes and updates documents, one after the other, until the kills are over. */
-async function write(database, writer) {
-  const known = acknowledged.get(database);
-  for (let number = 0; !isOver; number++) {
-    const id = `w${writer}-${number % 200}`;
-    const rev = known.get(id);
-    const body = { number, ...(rev === undefined ? {} : { _rev: rev }) };
-    try {
-      const { status, body: answer } = await ask(url, "PUT", `/${database}/${id}`, body);
-      if (status === 201) known.set(id, answer.rev);
-      // A write whose answer was lost may be there all the same.
-      else if (status === 409) await adopt(database, id);
-      else if (status === 503) counts.refused++;
-      else faults.push(`${status} for ${database}/${id}: ${JSON.stringify(answer)}`);
-    } catch {
-      counts.unanswered++;
-      await pause(20);
-    }
-  }
-}
-
-async function adopt(database, id) {
-  const { status, body } = await ask(url, "GET", `/${database}/${id}`);
-  const known = acknowledged.get(database);
-  const generation = (rev = "0-") => Number(rev.split("-")[0]);
-  if (status === 200 && generation(body._rev) > generation(known.get(id))) known.set(id, body._rev);
-  else if (status !== 503) faults.push(`${database}/${id}: a conflict with nothing newer`);
-}
-
-/** Every acknowledged revision must be the leaf, or an ancestor of a single newer one. */
-async function lookUp(when) {
-  for (const [database, known] of acknowledged) {
-    const before = [...known];
-    const leaves = await patiently(() => leavesOf(url, database));
-    for (const [id, rev] of before) {
-      counts.looked++;
-      // What is written while the changes are read has moved behind their end.
-      const found = leaves.get(id) ?? (await patiently(() => revisionOf(database, id)));
-      const isThere =
-        found !== undefined &&
-        !found.includes(",") &&
-        (found === rev || Number(found.split("-")[0]) > Number(rev.split("-")[0]));
-      if (!isThere) faults.push(`${when}: ${database}/${id} is ${found}, ${rev} was acknowledged`);
-    }
-  }
-}
-
-async function revisionOf(database, id) {
-  return (await ask(url, "GET", `/${database}/${id}`)).body._rev;
-}
-
 async function converge() {
   const untilMs = performance.now() + END_MS_MAX;
-  for (const name of DATABASES) {
-    const source = JSON.stringify(sorted(await leavesOf(url, name)));
-    for (const copy of [`${name}-copy`, `${name}-over`]) {
-      for (;;) {
-        const target = await leavesOf(url, copy).catch(() => new Map());
-        if (JSON.stringify(sorted(target)) === source) break;
-        if (performance.now() > untilMs) {
-          faults.push(`${copy} has ${target.size} documents and is not equal to ${name}`);
-          break;
-        }
-        await pause(200);
-      }
+  for (const database of DATABASES) {
+    for (const copy of [`${database}-copy`, `${database}-over`]) {
+      const lack = await lackOf({ url, database, copyUrl: url, copy, untilMs });
+      if (lack === undefined) continue;
+      ledger.faults.push(`${copy} has ${lack} documents and is not equal to ${database}`);
     }
-    for (;;) {
-      const { body } = await ask(url, "GET", `/_scheduler/docs/_replicator/once-${name}`);
-      if (body.state === "completed") break;
-      if (performance.now() > untilMs) {
-        faults.push(`once-${name} is ${body.state}`);
-        break;
-      }
-      await pause(200);
-    }
+    const document = `once-${database}`;
+    const state = await otherStateOf({ url, document, state: "completed", untilMs });
+    if (state !== undefined) ledger.faults.push(`${document} is ${state}`);
   }
 }
 
 function report() {
-  const writes = [...acknowledged.values()].flatMap((known) => [...known.values()]);
-  const acknowledgedCount = writes.reduce((sum, rev) => sum + Number(rev.split("-")[0]), 0);
+  const { faults, counts, writeCount, documentCount } = ledger;
   const seconds = (performance.now() - startMs) / 1000;
-  const { api_frontend: api, replication } = counts.kills;
+  const { api_frontend: api, replication } = kills;
   process.stdout.write(
     `seed ${SEED}: ${api} kills of the API process, ${replication} of replication processes in ${seconds.toFixed(0)} s\n` +
-      `${acknowledgedCount} writes to ${writes.length} documents, ${counts.looked} look-ups, ${counts.unanswered} requests without an answer, ${counts.refused} answered 503\n` +
+      `${writeCount} writes to ${documentCount} documents, ${counts.looked} look-ups, ${counts.unanswered} requests without an answer, ${counts.refused} answered 503\n` +
       `${faults.length} faults\n`,
   );
   for (const fault of faults.slice(0, 20)) process.stdout.write(`  ${fault}\n`);
@@ -191,22 +125,6 @@ function report() {
 async function must(method, path, body) {
   const { status, body: answer } = await ask(url, method, path, body);
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`);
-}
-
-/** The API process listens again when this is called, but connections that were kept may break. */
-async function patiently(question) {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await question();
-    } catch (error) {
-      if (attempt === 10) throw error;
-      await pause(50);
-    }
-  }
-}
-
-function sorted(leaves) {
-  return [...leaves].sort(([left], [right]) => (left < right ? -1 : 1));
 }
 
 async function listen(answer) {

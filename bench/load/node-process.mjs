@@ -8,14 +8,30 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
+const METER = fileURLToPath(new URL("meter.mjs", import.meta.url));
 const agent = new Agent({ keepAlive: true });
 
-/** Serves the store in `directory`; resolves when it listens, or at once for a node without an API. */
-export async function openProcess(directory, { port = 0, type = "api_frontend,replication" } = {}) {
-  const flags = ["--port", String(port), "--data-dir", join(directory, "data")];
-  const child = spawn(process.execPath, [MAIN, "serve", ...flags, "--node-type", type], {
-    env: { ...process.env, TANDEM_LOG_LEVEL: "error" },
-    stdio: ["ignore", "pipe", "ignore"],
+/**
+ * Serves the store in `directory`; resolves when it listens, or at once for a node without an API. A metered one can be asked by
+ * `measure`. `environment` is added to this process's.
+ */
+export async function openProcess(
+  directory,
+  {
+    port = 0,
+    type = "api_frontend,replication",
+    flags: others = [],
+    isMetered = false,
+    environment = {},
+  } = {},
+) {
+  const flags = ["--port", String(port), "--data-dir", join(directory, "data"), ...others];
+  const meter = isMetered ? ["--import", METER] : [];
+  const program = [...meter, MAIN, "serve", ...flags, "--node-type", type];
+  const metered = isMetered ? { TANDEM_METER: "1" } : {};
+  const child = spawn(process.execPath, program, {
+    env: { ...process.env, TANDEM_LOG_LEVEL: "error", ...metered, ...environment },
+    stdio: ["ignore", "pipe", "ignore", ...(isMetered ? ["pipe"] : [])],
   });
   if (!type.includes("api_frontend")) return { child, url: undefined };
   for await (const line of createInterface({ input: child.stdout })) {
@@ -26,6 +42,15 @@ export async function openProcess(directory, { port = 0, type = "api_frontend,re
     }
   }
   throw new Error(`A node ended with ${child.exitCode}`);
+}
+
+/** What `meter.mjs` answers; with the live memory when garbage `isCollected` first. */
+export async function measure({ child }, isCollected = false) {
+  const channel = child.stdio[3];
+  channel.write(isCollected ? "g" : "-");
+  let text = "";
+  while (!text.endsWith("\n")) text += (await once(channel, "data"))[0];
+  return JSON.parse(text);
 }
 
 export async function endProcess({ child }, signal = "SIGTERM") {

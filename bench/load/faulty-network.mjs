@@ -1,0 +1,73 @@
+/** A TCP proxy before a node that loses connections in the ways that networks do. */
+import { connect, createServer } from "node:net";
+
+export class FaultyNetwork {
+  /**
+   * "black-hole": new connections are taken, and nothing is ever said on them; those that are open fall silent.
+   * "half-open": what was open to the node is gone, and the client is not told. New connections work.
+   */
+  #isBlackHole = false;
+  #server;
+  #pairs = new Set();
+
+  static async open(port) {
+    const network = new FaultyNetwork();
+    network.#server = createServer((client) => network.#take(client, port));
+    await new Promise((resolve) => network.#server.listen(0, "127.0.0.1", resolve));
+    return network;
+  }
+
+  get port() {
+    return this.#server.address().port;
+  }
+
+  setBlackHole(isBlackHole) {
+    this.#isBlackHole = isBlackHole;
+    if (!isBlackHole) return;
+    for (const { client, behind } of this.#pairs) {
+      client.unpipe();
+      behind?.unpipe();
+      client.resume();
+      behind?.resume();
+    }
+  }
+
+  loseHalf() {
+    for (const { client, behind } of this.#pairs) {
+      behind?.unpipe(client);
+      client.unpipe();
+      client.resume();
+      behind?.destroy();
+    }
+  }
+
+  cutAll() {
+    for (const { client, behind } of this.#pairs) {
+      client.destroy();
+      behind?.destroy();
+    }
+  }
+
+  close() {
+    this.cutAll();
+    this.#server.close();
+  }
+
+  #take(client, port) {
+    const behind = this.#isBlackHole ? undefined : connect({ port, host: "127.0.0.1" });
+    const pair = { client, behind };
+    this.#pairs.add(pair);
+    client.on("error", () => {});
+    client.on("close", () => {
+      behind?.destroy();
+      this.#pairs.delete(pair);
+    });
+    if (behind === undefined) {
+      client.resume();
+      return;
+    }
+    behind.on("error", () => {});
+    behind.on("end", () => client.end());
+    client.pipe(behind).pipe(client, { end: false });
+  }
+}

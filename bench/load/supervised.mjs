@@ -1,0 +1,78 @@
+/** Processes of one store, each of which is started again when it has ended, as a supervisor does it. */
+import { setTimeout as pause } from "node:timers/promises";
+import { endProcess, openProcess } from "./node-process.mjs";
+
+const PAUSE_MS = 300;
+
+export class Supervised {
+  /** How often one had ended. */
+  endCount = 0;
+  #directory;
+  #kept;
+  #nodes = [];
+  #isOver = false;
+
+  /** One process for each of the options of `openProcess`. */
+  static async open(directory, kept) {
+    const all = new Supervised();
+    all.#directory = directory;
+    all.#kept = kept;
+    for (const [index, options] of kept.entries()) {
+      const node = await openProcess(directory, options);
+      all.#keep(index, node);
+    }
+    return all;
+  }
+
+  get count() {
+    return this.#kept.length;
+  }
+
+  url(index) {
+    return this.#nodes[index].url;
+  }
+
+  /** Of the process that runs now. */
+  signal(index, signal) {
+    this.#nodes[index].child.kill(signal);
+  }
+
+  /** Ends all of them, and starts none before the next call. */
+  async hold() {
+    this.#isOver = true;
+    await Promise.all(this.#nodes.map((node) => endProcess(node, "SIGKILL")));
+  }
+
+  goOn() {
+    this.#isOver = false;
+    for (let index = 0; index < this.count; index++) this.#again(index);
+  }
+
+  #keep(index, node) {
+    this.#nodes[index] = node;
+    const { child } = node;
+    const again = async () => {
+      if (this.#isOver) return;
+      this.endCount++;
+      await pause(PAUSE_MS);
+      this.#again(index);
+    };
+    if (child.exitCode === null && child.signalCode === null) child.once("exit", again);
+    else setImmediate(again);
+  }
+
+  /** It takes the port that it had. */
+  #again(index) {
+    if (this.#isOver) return;
+    const { url } = this.#nodes[index];
+    const port = url === undefined ? 0 : Number(new URL(url).port);
+    openProcess(this.#directory, { ...this.#kept[index], port }).then(
+      (node) => {
+        this.#keep(index, node);
+        // It was on its way when all were held.
+        if (this.#isOver) node.child.kill("SIGKILL");
+      },
+      () => pause(PAUSE_MS).then(() => this.#again(index)),
+    );
+  }
+}
