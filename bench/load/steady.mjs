@@ -1,33 +1,56 @@
 /**
  * Do memory and handles stay flat while much changes for long? Writers on one node, continuous jobs to a second one.
  *
- *   npm run build && node bench/load/steady.mjs [MINUTES] [WRITERS]
+ *   npm run build && node bench/load/steady.mjs [MINUTES] [CHANGES_PER_SEC]
  *
- * Prints a table of memory, sockets and handles of each process, and for each the slope of its memory and handles over the second half
- * of the time: flat is what grows by less than 5 % of its mean in that half. Exit code 1 when something was not flat.
+ * The rate is the same all the time, as long as the machine is fast enough, because buffers and garbage grow with it. Before each of forty
+ * samples the writers rest, so that no request is under way. Then all garbage is collected, and each process is asked what is alive:
+ * objects and buffers of V8's main thread, and what malloc has given out (only where there is a C compiler); and the system how much
+ * anonymous memory the process has, with all of its threads. What leaks never comes back, so the lowest samples rise with it, while single
+ * ones are higher for what happens to be under way. Each is flat when the lowest sample of the last quarter is less than 5 % above the
+ * lowest of the quarter before. Connections are kept for a while, so handles are counted after two long rests, before and behind
+ * the second half, and must not be more at the end. Exit code 1 when something is not flat.
+ *
+ * Shown beside them are the anonymous memory without V8's and malloc's (`rest`), the same as it was just before the writers rested
+ * (`loaded`), V8's heap before the collection and what it has of the system, and what malloc keeps free. Linux only.
  */
-import { mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { ask, endProcess, openProcess, usage } from "./node-process.mjs";
+import { fileURLToPath } from "node:url";
+import { ask, endProcess, measure, openProcess, usage } from "./node-process.mjs";
 
 const MINUTES = Number(process.argv[2] ?? 2);
-const WRITERS = Number(process.argv[3] ?? 4);
+const CHANGES_PER_SEC = Number(process.argv[3] ?? 500);
+const WRITERS = 4;
 const DATABASE_COUNT = 4;
 const BATCH_COUNT = 50;
 /** Documents are written again and again, so that the databases do not grow without end. */
 const ROUND_BATCHES = 40;
 const SAMPLE_COUNT = 40;
+/** Copies arrive, and feeds wait again. */
+const REST_MS = 3_000;
+/** Connections that nobody uses are closed after 90 s. */
+const LONG_REST_MS = 100_000;
 const GROWTH_MAX = 0.05;
+const MIB = 2 ** 20;
+const COLUMNS = ["live", "malloc", "anonymous"];
+const SHOWN = [...COLUMNS, "handles", "rest", "loaded", "heap", "heapTotal", "mallocFree"];
 
 const directories = [1, 2].map(() => mkdtempSync(join(tmpdir(), "tandem-bench-")));
 const nodes = [];
 const samples = [[], []];
 let writtenCount = 0;
 let isOver = false;
+/** Resolves when the writers may go on. */
+let rest;
 try {
-  for (const directory of directories) nodes.push(await openProcess(directory));
+  const environment = mallocMeter();
+  for (const directory of directories) {
+    nodes.push(await openProcess(directory, { isMetered: true, environment }));
+  }
   const [{ url }, other] = nodes;
   for (let number = 0; number < DATABASE_COUNT; number++) {
     await ask(url, "PUT", `/db-${number}`);
@@ -36,27 +59,35 @@ try {
     await ask(url, "PUT", `/_replicator/copy-${number}`, job);
   }
   const writers = Array.from({ length: WRITERS }, (_, writer) => write(url, writer));
-  process.stdout.write("second  node  memory MiB  RSS MiB  sockets  handles\n");
+  printRow(["second", "node", "changes", ...SHOWN]);
   for (let number = 1; number <= SAMPLE_COUNT; number++) {
-    await pause((MINUTES * 60_000) / SAMPLE_COUNT);
-    for (const [index, node] of nodes.entries()) sample(index, node, number);
+    await pause((MINUTES * 60_000) / SAMPLE_COUNT - REST_MS);
+    const isLong = number === SAMPLE_COUNT / 2 || number === SAMPLE_COUNT;
+    await sampleAll(number, isLong ? LONG_REST_MS : REST_MS);
   }
   isOver = true;
   await Promise.all(writers);
-  process.stdout.write(`${Math.round(writtenCount / (MINUTES * 60))} changes a second\n`);
-  const areFlat = nodes.map((_, index) =>
-    ["memoryMib", "handles"].map((key) => isFlat(index, key)),
-  );
-  process.exitCode = areFlat.flat().every(Boolean) ? 0 : 1;
+  const areFlat = nodes.flatMap((_, index) => [
+    ...COLUMNS.map((key) => isFlat(index, key)),
+    areHandlesFlat(index),
+  ]);
+  process.exitCode = areFlat.every(Boolean) ? 0 : 1;
 } finally {
   isOver = true;
   await Promise.all(nodes.map((node) => endProcess(node, "SIGKILL")));
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 }
+process.exit();
 
 async function write(url, writer) {
   const revisions = new Map();
+  const periodMs = (1000 * BATCH_COUNT * WRITERS) / CHANGES_PER_SEC;
+  let dueMs = performance.now();
   for (let batch = 0; !isOver; batch++) {
+    if (rest !== undefined) {
+      await rest;
+      dueMs = performance.now();
+    }
     const docs = Array.from({ length: BATCH_COUNT }, (_, number) => {
       const _id = `w${writer}-${(batch % ROUND_BATCHES) * BATCH_COUNT + number}`;
       const _rev = revisions.get(_id);
@@ -66,43 +97,97 @@ async function write(url, writer) {
     const { body } = await ask(url, "POST", `/${database}/_bulk_docs`, { docs });
     for (const { id, rev } of body) if (rev !== undefined) revisions.set(id, rev);
     writtenCount += docs.length;
+    // Who is late does not catch up: the rate would be higher then.
+    dueMs = Math.max(dueMs + periodMs, performance.now());
+    await pause(dueMs - performance.now());
   }
 }
 
-function sample(index, node, number) {
-  const { memoryMib, rssMib, handles } = usage(node);
-  const sockets = readdirSync(`/proc/${node.child.pid}/fd`).filter((handle) => {
-    try {
-      return readlinkSync(`/proc/${node.child.pid}/fd/${handle}`).startsWith("socket:");
-    } catch {
-      // It was closed meanwhile.
-      return false;
-    }
-  }).length;
+async function sampleAll(number, restMs) {
+  const loaded = nodes.map((node) => usage(node).memoryMib);
+  let goOn;
+  rest = new Promise((resolve) => {
+    goOn = resolve;
+  });
+  await pause(restMs);
   const second = (number * MINUTES * 60) / SAMPLE_COUNT;
-  samples[index].push({ second, memoryMib, handles });
-  const columns = [second.toFixed(0), index + 1, memoryMib, rssMib, sockets, handles];
-  const widths = [6, 4, 10, 7, 7, 7];
-  process.stdout.write(
-    `${columns.map((value, at) => String(value).padStart(widths[at])).join("  ")}\n`,
-  );
+  for (const [index, node] of nodes.entries()) {
+    const sample = { second, loaded: loaded[index], ...(await sampleOf(node)) };
+    samples[index].push(sample);
+    printRow([second.toFixed(0), index + 1, writtenCount, ...SHOWN.map((key) => sample[key])]);
+  }
+  rest = undefined;
+  goOn();
 }
 
-/** By the line of least squares through the second half. */
+/** Memory in MiB. */
+async function sampleOf(node) {
+  const before = await measure(node, true);
+  // What was collected is given back by finalizers.
+  await pause(500);
+  const after = await measure(node, true);
+  const [malloc, mallocFree] = mallocMib(node);
+  const { memoryMib: anonymous, handles } = usage(node);
+  const heapTotal = after.heapTotalBytes / MIB;
+  return {
+    live: (after.liveHeapBytes + after.liveBufferBytes) / MIB,
+    malloc,
+    mallocFree,
+    anonymous,
+    rest: anonymous - heapTotal - malloc - mallocFree,
+    handles,
+    heap: before.heapBytes / MIB,
+    heapTotal,
+  };
+}
+
+/** The environment with which a process tells what malloc has given out; empty without a C compiler. */
+function mallocMeter() {
+  const library = join(directories[0], "malloc-meter.so");
+  const source = fileURLToPath(new URL("malloc-meter.c", import.meta.url));
+  try {
+    execFileSync("cc", ["-O1", "-shared", "-fPIC", "-pthread", "-o", library, source]);
+  } catch {
+    return {};
+  }
+  return { LD_PRELOAD: library, MALLOC_METER: join(directories[0], "malloc") };
+}
+
+/** In use, and free but kept; zeros without a C compiler. */
+function mallocMib({ child }) {
+  try {
+    const text = readFileSync(join(directories[0], `malloc.${child.pid}`), "utf8");
+    return text
+      .trim()
+      .split(/ +/)
+      .map((bytes) => Number(bytes) / MIB);
+  } catch {
+    return [0, 0];
+  }
+}
+
+function printRow(values) {
+  const texts = values.map((value) => (typeof value === "number" ? Math.round(value) : value));
+  process.stdout.write(`${texts.map((value) => String(value).padStart(10)).join("")}\n`);
+}
+
 function isFlat(index, key) {
-  const half = samples[index].slice(SAMPLE_COUNT / 2);
-  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const seconds = half.map(({ second }) => second);
-  const values = half.map((one) => one[key]);
-  const [meanSecond, meanValue] = [mean(seconds), mean(values)];
-  const deviation = (list, center) => list.map((value) => value - center);
-  const [dx, dy] = [deviation(seconds, meanSecond), deviation(values, meanValue)];
-  const slope =
-    dx.reduce((sum, x, at) => sum + x * dy[at], 0) / dx.reduce((sum, x) => sum + x * x, 0);
-  const growth = (slope * (seconds.at(-1) - seconds[0])) / meanValue;
-  const verdict = growth < GROWTH_MAX ? "flat" : "not flat";
+  const lowest = (from, to) => Math.min(...samples[index].slice(from, to).map((one) => one[key]));
+  const before = lowest(SAMPLE_COUNT / 2, (SAMPLE_COUNT * 3) / 4);
+  const last = lowest((SAMPLE_COUNT * 3) / 4, SAMPLE_COUNT);
+  return verdict(index, key, before, last, last < before * (1 + GROWTH_MAX));
+}
+
+function areHandlesFlat(index) {
+  const before = samples[index][SAMPLE_COUNT / 2 - 1].handles;
+  const last = samples[index][SAMPLE_COUNT - 1].handles;
+  return verdict(index, "handles", before, last, last <= before);
+}
+
+function verdict(index, key, before, last, isGood) {
+  const words = isGood ? "flat" : "not flat";
   process.stdout.write(
-    `node ${index + 1}: ${key} ${meanValue.toFixed(0)} on average, ${(slope * 60).toFixed(2)} a minute: ${verdict}\n`,
+    `node ${index + 1}: ${key} ${before.toFixed(1)}, then ${last.toFixed(1)}: ${words}\n`,
   );
-  return growth < GROWTH_MAX;
+  return isGood;
 }
