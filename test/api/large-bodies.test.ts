@@ -92,6 +92,11 @@ describe("refused is", () => {
     }
   });
 
+  test("a document that has more values than fit into the store, before the rest is looked at", async () => {
+    const body = `[${"1,".repeat(5_300_000)}, and what is no JSON`;
+    expect(await api.ask("PUT /films/a", { body, headers })).toMatchObject(TOO_LARGE);
+  });
+
   test("a list of more documents than one request may have", async () => {
     const body = `{"docs":[${list(100_001, () => "{}")}]}`;
     expect(await api.ask("POST /films/_bulk_docs", { body, headers })).toMatchObject(TOO_LARGE);

@@ -8,6 +8,7 @@ import {
   outlineJsonInTurns,
   utf8Decode,
 } from "../../base/index.ts";
+import { BODY_BYTES_MAX as DOCUMENT_BYTES_MAX } from "../../databases/index.ts";
 import {
   badRequest,
   ProtocolError,
@@ -29,9 +30,14 @@ const QUESTION_VALUES_MAX = 100_000;
 /** Brackets around one value. Much of what reads JSON, here and elsewhere, goes one call deeper for each of them. */
 const QUESTION_NESTING_MAX = 1_000;
 const DOCUMENT_NESTING_MAX = 10_000;
+/**
+ * A value and the comma behind it have two bytes: the body of a document that has more is too large for the store, and need not be looked
+ * through to its end. What a document says of its attachments has some, too.
+ */
+const DOCUMENT_VALUES_MAX = DOCUMENT_BYTES_MAX / 2 + 1_000_000;
 
-/** What a body holds: documents, or what is asked for. */
-export type BodyContent = "documents" | "question";
+/** What a body holds: documents in a list, one document, or what is asked for. */
+export type BodyContent = "documents" | "document" | "question";
 
 /** "any" for documents that come from elsewhere: what one server has stored, another has to take. */
 export type MemberNames = "unique" | "any";
@@ -48,7 +54,7 @@ export async function readDocumentBody(
   call: Call,
   memberNames: MemberNames,
 ): Promise<WireDocument> {
-  return readLongDocument(call, await readBody(call, "documents"), memberNames);
+  return readLongDocument(call, await readBody(call, "document"), memberNames);
 }
 
 /** The same, of bytes that may be many, with turns for other requests. */
@@ -57,7 +63,7 @@ export async function readLongDocument(
   bytes: Uint8Array,
   memberNames: MemberNames,
 ): Promise<WireDocument> {
-  return wireDocumentOf(await checkedOutline(call, bytes, "documents", memberNames, 1));
+  return wireDocumentOf(await checkedOutline(call, bytes, "document", memberNames, 1));
 }
 
 /** Throws a ProtocolError when an object in `value` has two members of one name. */
@@ -75,9 +81,9 @@ export async function readBody(call: Call, content: BodyContent): Promise<Uint8A
   const { headers, body } = call.request;
   const { gunzip } = call.bodies;
   const byteCountMax =
-    content === "documents"
-      ? call.bodies.byteCountMax
-      : Math.min(call.bodies.byteCountMax, QUESTION_BYTES_MAX);
+    content === "question"
+      ? Math.min(call.bodies.byteCountMax, QUESTION_BYTES_MAX)
+      : call.bodies.byteCountMax;
   const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();
   if (encoding === "identity") return readBytes(body, byteCountMax);
   if (encoding !== "gzip") {
@@ -182,9 +188,11 @@ function asJson(outline: () => JsonValue): JsonValue {
 /** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
 function scanOptions(depthMax: number, content: BodyContent) {
   const options = { depthMax, allNames: true, wholeCharacters: true };
-  return content === "documents"
-    ? { ...options, nestingMax: DOCUMENT_NESTING_MAX }
-    : { ...options, nestingMax: QUESTION_NESTING_MAX, valueCountMax: QUESTION_VALUES_MAX };
+  if (content === "question") {
+    return { ...options, nestingMax: QUESTION_NESTING_MAX, valueCountMax: QUESTION_VALUES_MAX };
+  }
+  const nested = { ...options, nestingMax: DOCUMENT_NESTING_MAX };
+  return content === "documents" ? nested : { ...nested, valueCountMax: DOCUMENT_VALUES_MAX };
 }
 
 function jsonFault(error: unknown): unknown {
