@@ -59,6 +59,9 @@ export interface ScanPause {
 /** Most documents have fewer values than one in so many bytes, down to their members. */
 const BYTES_PER_ROW = 64;
 const DEPTH_FIRST = 16;
+/** Of the rows that are expected for a text, and of those that are there. */
+const GROWTH_SLACK = 1.05;
+const GROWTH_MIN = 1.125;
 const NO_ROW = -1;
 const NO_VALUE = -2;
 
@@ -121,7 +124,7 @@ export function scanUntil(
       if (depth <= depthMax || (allNames && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
         rowsEnd += ROW_LENGTH;
-        if (rowsEnd > rows.length) rows = doubled(rows);
+        if (rowsEnd > rows.length) rows = withRoom(rows, at, bytes.length);
       }
       if (isMember) {
         if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
@@ -314,6 +317,20 @@ function skipSpace(bytes: Uint8Array, start: number): number {
     at++;
   }
   return at;
+}
+
+/**
+ * Of rows that are full at `at`, a copy with room for those of the whole text, if it goes on as it began. Copies of copies would take long,
+ * and most of their memory would stay empty.
+ */
+function withRoom(rows: Int32Array, at: number, byteCount: number): Int32Array<ArrayBuffer> {
+  const count = rows.length / ROW_LENGTH;
+  const expected = Math.ceil(((count * byteCount) / Math.max(1, at)) * GROWTH_SLACK);
+  // No value is shorter than a byte.
+  const room = Math.max(Math.ceil(count * GROWTH_MIN), Math.min(expected, byteCount)) + 1;
+  const grown = new Int32Array(room * ROW_LENGTH);
+  grown.set(rows);
+  return grown;
 }
 
 function doubled(numbers: Int32Array): Int32Array<ArrayBuffer> {
