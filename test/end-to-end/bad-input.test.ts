@@ -57,6 +57,14 @@ test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) =
   expect((await node.call("GET", "/_replicator/bad")).status).toBe(404);
 });
 
+test("a replication document names 100,000 documents at most", async () => {
+  const doc_ids = Array.from({ length: 100_001 }, (_, at) => String(at));
+  const answer = await node.call("PUT", "/_replicator/bad", { source: "a", target: "b", doc_ids });
+  expectRefusal(answer, 403, "forbidden", "`doc_ids` array must not have more than 100000 ids");
+  const allowed = { source: "a", target: "b", doc_ids: doc_ids.slice(1) };
+  expect((await node.call("PUT", "/_replicator/many", allowed)).status).toBe(201);
+});
+
 test("a body that is no JSON object is refused", async () => {
   const replicate = (body: string) => node.call("POST", "/_replicate", body);
   expectRefusal(await replicate('{"source": "a", '), 400, "bad_request", "invalid UTF-8 JSON");

@@ -18,6 +18,9 @@ import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { WEIGHT } from "./replication-options.ts";
 
+/** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */
+const DOCUMENT_IDS_MAX = 100_000;
+
 /** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
   members: Members,
@@ -65,6 +68,10 @@ function parseSelection(members: Members): Selection {
 function parseDocumentIds(value: unknown): string[] {
   if (!Array.isArray(value)) {
     throw new ReplicationInvalidError("parameter `doc_ids` must be an array");
+  }
+  if (value.length > DOCUMENT_IDS_MAX) {
+    const reason = `\`doc_ids\` array must not have more than ${DOCUMENT_IDS_MAX} ids`;
+    throw new ReplicationInvalidError(reason);
   }
   const ids = value.map((id: unknown) => {
     if (typeof id !== "string" || id === "") {
