@@ -42,12 +42,12 @@ const SHOWN = [...COLUMNS, "handles", "rest", "loaded", "heap", "heapTotal", "ma
 const directories = [1, 2].map(() => mkdtempSync(join(tmpdir(), "tandem-bench-")));
 const nodes = [];
 const samples = [[], []];
+const environment = mallocMeter();
 let writtenCount = 0;
 let isOver = false;
 /** Resolves when the writers may go on. */
 let rest;
 try {
-  const environment = mallocMeter();
   for (const directory of directories) {
     nodes.push(await openProcess(directory, { isMetered: true, environment }));
   }
@@ -141,29 +141,26 @@ async function sampleOf(node) {
   };
 }
 
-/** The environment with which a process tells what malloc has given out; empty without a C compiler. */
+/** The environment with which a process tells what malloc has given out; undefined without a C compiler. */
 function mallocMeter() {
   const library = join(directories[0], "malloc-meter.so");
   const source = fileURLToPath(new URL("malloc-meter.c", import.meta.url));
   try {
     execFileSync("cc", ["-O1", "-shared", "-fPIC", "-pthread", "-o", library, source]);
   } catch {
-    return {};
+    return undefined;
   }
   return { LD_PRELOAD: library, MALLOC_METER: join(directories[0], "malloc") };
 }
 
 /** In use, and free but kept; zeros without a C compiler. */
 function mallocMib({ child }) {
-  try {
-    const text = readFileSync(join(directories[0], `malloc.${child.pid}`), "utf8");
-    return text
-      .trim()
-      .split(/ +/)
-      .map((bytes) => Number(bytes) / MIB);
-  } catch {
-    return [0, 0];
-  }
+  if (environment === undefined) return [0, 0];
+  const text = readFileSync(`${environment.MALLOC_METER}.${child.pid}`, "utf8");
+  return text
+    .trim()
+    .split(/ +/)
+    .map((bytes) => Number(bytes) / MIB);
 }
 
 function printRow(values) {
