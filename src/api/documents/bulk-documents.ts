@@ -88,7 +88,10 @@ async function draftAll(
     if (call.turns.areDue) await call.turns.give();
     drafts.push({ kind: "draft", document, wire: namedDocument(parts, document) });
   }
-  for (const { wire } of drafts) checkWire(parts, wire);
+  for (const { wire } of drafts) {
+    if (call.turns.areDue) await call.turns.give();
+    checkWire(parts, wire);
+  }
   return drafts;
 }
 
@@ -126,6 +129,7 @@ async function prepareAll(
   const prepared: Prepared[] = new Array(drafts.length);
   const withAttachments: { readonly draft: Draft; readonly index: number }[] = [];
   for (const [index, draft] of drafts.entries()) {
+    if (call.turns.areDue) await call.turns.give();
     if (draft.kind === "refused") prepared[index] = draft;
     else if (draft.wire.attachments.length > 0) withAttachments.push({ draft, index });
     else prepared[index] = { kind: "edit", edit: editOf(draft.wire, [], mode) };
