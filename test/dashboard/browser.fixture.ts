@@ -1,21 +1,22 @@
 /** A browser that looks at the dashboard of a node. */
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { type Chromium, findChromium } from "../support/chromium.ts";
 
 /** A busy machine is no reason to give up. */
 const PATIENCE_MS = 300_000;
 
-/** Debian's, or the one that the environment names; undefined: there is none, and tests in a browser are skipped. */
-export const CHROMIUM = [process.env.CHROMIUM_PATH, "/usr/bin/chromium"].find(
-  (path) => path !== undefined && existsSync(path),
-);
+/** Undefined: there is none, and tests in a browser are skipped, except where `CI` is set. */
+export const CHROMIUM = findChromium();
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export function openBrowser(): Promise<Browser> {
   // The sandbox of Chromium wants a user namespace, which containers seldom have.
-  return chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+  const { executablePath, environment } = CHROMIUM as Chromium;
+  const env = { ...process.env, ...environment } as Record<string, string>;
+  return chromium.launch({ executablePath, env, args: ["--no-sandbox"] });
 }
 
 export interface Visit {
@@ -52,7 +53,8 @@ export async function visit(
 }
 
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}) {
-  const context = await browser.newContext(options);
+  // Of the locale POSIX of a container a browser makes a language that no program knows.
+  const context = await browser.newContext({ locale: "en-US", ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const faults: string[] = [];
