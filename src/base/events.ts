@@ -99,6 +99,8 @@ export interface Events {
     readonly action: string;
     readonly userName: string | null;
   };
+  /** A run has written so many documents since it said so last. */
+  "replication.copied": { readonly jobId: string; readonly documentCount: number };
   "replication.crashed": Failure & { readonly pauseSec: number };
   /** All jobs of a `_replicator` database that was deleted are removed. */
   "replication.database-removed": { readonly uuid: string; readonly removedCount: number };

@@ -95,6 +95,8 @@ export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";
 export type { ProcessMeasure } from "./nodes/node-report.ts";
 export { NodeReporter } from "./nodes/node-reporter.ts";
 export type { NodeEntry } from "./nodes/nodes.ts";
+export type { MinuteCounts, RunCounts } from "./nodes/run-rates.ts";
+export { MINUTE_MS, NO_RUNS } from "./nodes/run-rates.ts";
 export { SourceWatches } from "./parking/source-watches.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";

@@ -41,6 +41,7 @@ const DRAINS_CHANGED = 30;
 const ALERT_TURN = 31;
 const BREACH = 32;
 const ALERT = 33;
+const RUN_RATE = 37;
 const PARKED_JOB = 40;
 const WATCHED = 41;
 const NEWLY_PARKED = 42;
@@ -206,6 +207,11 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(33, versionstamp)",
     value: "(1, alertId, kind, status, breachId, jobId, timeMs)",
     note: "an alert that is to be sent",
+  },
+  {
+    key: "(37, startMs, node)",
+    value: "(1, starts, failures, documents)",
+    note: "what the runs of a process did in the minute that began then; forgotten after an hour",
   },
   {
     key: "(40, jobId)",
@@ -579,6 +585,25 @@ export class ReplicatorKeys {
 
   drainsChanged(): Key {
     return this.#replicator.pack([DRAINS_CHANGED]);
+  }
+
+  runRate(startMs: number, id: string): Key {
+    return this.#replicator.pack([RUN_RATE, startMs, id]);
+  }
+
+  runRatesFrom(startMs: number): KeyRange {
+    const { end } = this.#replicator.range([RUN_RATE]);
+    return { begin: this.#replicator.pack([RUN_RATE, startMs]), end };
+  }
+
+  runRatesBefore(startMs: number): { readonly begin: Key; readonly end: Key } {
+    const { begin } = this.#replicator.range([RUN_RATE]);
+    return { begin, end: this.#replicator.pack([RUN_RATE, startMs]) };
+  }
+
+  /** When the minute in a key of `runRate` began. */
+  runRateMinute(key: Key): number {
+    return Number(this.#replicator.unpack(key)[1]);
   }
 
   /** The number in a key of `jobRun`. */

@@ -290,7 +290,7 @@ export class Replicator {
   async cleanUp(): Promise<void> {
     await this.#forgetEvents();
     await this.removeOldTransients();
-    await this.nodes.forgetDead();
+    await this.nodes.forgetOld();
     await this.repairIndex();
     await this.figures.forgetCauses();
     await this.#parts.abandoned.prune(this.#parts.config.abandonedSecMax);

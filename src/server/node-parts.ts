@@ -34,6 +34,7 @@ import {
   ReplicationOwnership,
   Replicator,
   type ReplicatorConfig,
+  type RunCounts,
   Scheduler,
   SourceWatches,
 } from "../replicator/index.ts";
@@ -137,12 +138,13 @@ export interface JoinReplicationOptions {
   readonly processId: string;
   readonly version: string;
   readonly measureProcess: () => ProcessMeasure;
+  readonly measureRuns: () => RunCounts;
 }
 
 /** What runs jobs, on a node that replicates. */
 export function joinReplication(
   parts: NodeParts,
-  { reach, renewer, nodeName: node, processId, version, measureProcess }: JoinReplicationOptions,
+  { reach, renewer, nodeName: node, processId, version, ...measures }: JoinReplicationOptions,
 ) {
   const { runtime, kv, jobs, controls, config, budgets } = parts;
   const subspace = SUBSPACES.replicator;
@@ -178,7 +180,7 @@ export function joinReplication(
     subspace,
     identity: { node, processId, version },
     scheduler,
-    measureProcess,
+    ...measures,
     measureHosts: () => endpoints.hostMeasures(),
   });
   return { endpoints, outages, scheduler, backlogWatch, nodeReporter };

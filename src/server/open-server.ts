@@ -340,7 +340,7 @@ function familyServices(
 
 /** What runs jobs on a node that replicates; on another one what finds out that nobody runs them any more. */
 function jobServices(
-  { config, parts, functions, accounts, shown }: AssembledNode,
+  { config, counts, parts, functions, accounts, shown }: AssembledNode,
   renewer: LeaseRenewer,
   fetch: Fetch,
 ): Service[] {
@@ -364,6 +364,7 @@ function jobServices(
     processId: String(process.pid),
     version: VERSION,
     measureProcess: processMeter(),
+    measureRuns: () => counts.runs.totals,
   });
   configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
   return [outages, scheduler, backlogWatch, nodeReporter];

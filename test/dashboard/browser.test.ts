@@ -105,7 +105,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         faults,
       } = await visit(browser, node.url, "root", { colorScheme });
       const views: [view: string, landmark: string][] = [
-        ["/", "Rates"],
+        ["/", "The last hour"],
         ["/jobs", "_replicator/good"],
         ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
         ["/new", "What is sent"],

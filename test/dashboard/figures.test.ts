@@ -9,6 +9,7 @@ import {
   visibleText,
 } from "../../src/dashboard/base/format.ts";
 import { masked } from "../../src/dashboard/base/masked.ts";
+import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
   curlCommand,
   documentOf,
@@ -17,7 +18,6 @@ import {
   fieldsOf,
 } from "../../src/dashboard/base/replication-form.ts";
 import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
-import { addSample, perMinute } from "../../src/dashboard/base/samples.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
 import { parseReplication, REPLICATION_OPTIONS, WEIGHT } from "../../src/replicator/index.ts";
@@ -72,18 +72,14 @@ test("a group of failing jobs is named by error, side and host, also where it ha
   });
 });
 
-test("samples are kept for an hour, and a restart or a gap is no rate", () => {
-  const sample = (minute: number, startCount: number) => ({
-    timeMs: minute * 60_000,
-    docsPerSec: 0,
-    startCount,
-    crashCount: 0,
-  });
-  const samples = [sample(0, 10), sample(0.5, 14), sample(1, 2), sample(5, 9)];
-  expect(perMinute(samples, ({ startCount }) => startCount)).toEqual([null, 8, null, null]);
-  expect(addSample(samples, sample(60.5, 0)).map(({ startCount }) => startCount)).toEqual([
-    2, 9, 0,
-  ]);
+test("a rate is that of the part of a minute that is over, and none is no rate", () => {
+  const minutes = [
+    { seconds: 60, starts: null },
+    { seconds: 60, starts: 30 },
+    { seconds: 20, starts: 5 },
+    { seconds: 2, starts: 1 },
+  ];
+  expect(perSecond(minutes, ({ starts }) => starts)).toEqual([null, 0.5, 0.25, null]);
 });
 
 test("runs, decisions and the begin of a job are one timeline, the newest first", () => {

@@ -185,10 +185,10 @@ test("a process whose worker is no member is dead, and forgotten after an hour",
   ]);
   nowMs += HOUR_MS + 1;
   expect(await states()).toEqual([["lives", "draining"]]);
-  await node.replicator.nodes.forgetDead();
+  await node.replicator.nodes.forgetOld();
   const stored = await node.kv.read((tx) => STORE.list(tx));
   expect(stored.map(({ id }) => id)).toEqual(["lives"]);
   await node.kv.transact((tx) => workers.expel(tx, worker.id));
-  await node.replicator.nodes.forgetDead();
+  await node.replicator.nodes.forgetOld();
   expect(await node.kv.read((tx) => STORE.list(tx))).toEqual([]);
 });

@@ -152,6 +152,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/jobs/{id}/failures",
       "GET /_tandem/jobs/{id}/failures/_counts",
       "GET /_tandem/nodes",
+      "GET /_tandem/rates",
       "GET /_tandem/secrets",
       "GET /_tandem/workers",
     ],

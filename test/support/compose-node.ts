@@ -8,6 +8,7 @@ import type { Fetch } from "../../src/http-client/index.ts";
 import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
 import {
+  NO_RUNS,
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicatorConfig,
   type SecretLookup,
@@ -85,6 +86,7 @@ export function composeNode({
     processId: "1",
     version: "0",
     measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 2 }),
+    measureRuns: () => NO_RUNS,
   });
   return { ...parts, ...replication };
 }

@@ -1,8 +1,17 @@
-/** `/_tandem/nodes`: the processes that run jobs, and orders to drain them. CouchDB has no counterpart. */
+/**
+ * `/_tandem/nodes`: the processes that run jobs, and orders to drain them; `/_tandem/rates`: what they did in the last hour. CouchDB
+ * has no counterpart.
+ */
 
 import type { Clock, Runtime } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
-import { isoTime, type NodeEntry, type Replicator } from "../../replicator/index.ts";
+import {
+  isoTime,
+  MINUTE_MS,
+  type MinuteCounts,
+  type NodeEntry,
+  type Replicator,
+} from "../../replicator/index.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { json } from "../http/responses.ts";
@@ -19,6 +28,7 @@ export function nodesRoutes(parts: NodesParts): readonly Route[] {
   const path = "/_tandem/nodes";
   return [
     defineRoute("GET", path, () => listNodes(parts)),
+    defineRoute("GET", "/_tandem/rates", () => listRates(parts)),
     defineRoute("POST", `${path}/{name}/_drain`, (call) => setDraining(parts, call, true)),
     defineRoute("POST", `${path}/{name}/_undrain`, (call) => setDraining(parts, call, false)),
   ];
@@ -28,6 +38,12 @@ async function listNodes({ runtime, replicator }: NodesParts): Promise<ApiRespon
   const nodes = await replicator.nodes.list();
   const views = nodes.map((node) => nodeView(node, runtime.clock));
   return json(200, { total_rows: views.length, nodes: views });
+}
+
+async function listRates({ runtime, replicator }: NodesParts): Promise<ApiResponse> {
+  const minutes = await replicator.nodes.rates();
+  const nowMs = runtime.clock.nowMs();
+  return json(200, { minutes: minutes.map((minute) => minuteView(minute, nowMs)) });
 }
 
 async function setDraining(
@@ -40,6 +56,17 @@ async function setDraining(
   const { matchedCount, changedCount } = await replicator.nodes.setDraining(name, isDraining);
   if (matchedCount === 0) throw new ProtocolError(404, "not_found", "missing");
   return json(200, { ok: true, matched: matchedCount, changed: changedCount });
+}
+
+function minuteView({ startMs, counts }: MinuteCounts, nowMs: number) {
+  return {
+    time: isoTime(startMs),
+    // The last minute is not over.
+    seconds: Math.min(MINUTE_MS, Math.max(0, nowMs - startMs)) / 1000,
+    starts: counts?.startCount ?? null,
+    failures: counts?.failureCount ?? null,
+    docs_written: counts?.documentCount ?? null,
+  };
 }
 
 function nodeView(entry: NodeEntry, clock: Clock) {

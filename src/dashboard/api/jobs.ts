@@ -10,9 +10,6 @@ const COUNT_PAGES_MAX = 20;
 /** Commands for single jobs that are under way at the same time. */
 const COMMANDS_AT_ONCE = 6;
 
-/** Filters that the server refused, so that they are not asked for again and again. */
-const unknownFilters = new Set<string>();
-
 export const COMMANDS = ["retry", "pause", "resume", "reset", "cancel", "retry_failures"] as const;
 export type Command = (typeof COMMANDS)[number];
 
@@ -37,19 +34,11 @@ export function readJobs(
   return get<JobPage>(withQuery("_tandem/jobs", page), signal);
 }
 
-/** How many jobs a filter finds; undefined: the node does not know the filter. */
-export async function countJobs(query: Query, signal?: AbortSignal): Promise<number | undefined> {
+/** How many jobs a filter finds. */
+export async function countJobs(query: Query, signal?: AbortSignal): Promise<number> {
   const filter = filterPart(query);
-  const key = JSON.stringify(filter);
-  if (unknownFilters.has(key)) return undefined;
-  try {
-    const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "0" }), signal);
-    return page.total_rows ?? (await countByPages(filter, signal)).count;
-  } catch (error) {
-    if (!(error instanceof RequestError) || error.status !== 400) throw error;
-    unknownFilters.add(key);
-    return undefined;
-  }
+  const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "0" }), signal);
+  return page.total_rows ?? (await countByPages(filter, signal)).count;
 }
 
 /** The jobs that a command would touch: how many, whether that is all, and the first of them. */

@@ -6,26 +6,26 @@ export async function readNodes(signal: AbortSignal): Promise<readonly NodeRow[]
   return (await get<{ nodes: NodeRow[] }>("_tandem/nodes", signal)).nodes;
 }
 
-/** Counters since the start of the process, and gauges. */
-export interface NodeFigures {
-  readonly startCount: number;
-  readonly crashCount: number;
-  /** How long a due job has waited for a slot, at most. */
-  readonly longestWaitSec: number;
+/** What the runs of all nodes did in a minute; null where no node ran jobs. */
+export interface RateMinute {
+  readonly time: string;
+  /** So much of it is over. */
+  readonly seconds: number;
+  readonly starts: number | null;
+  readonly failures: number | null;
+  readonly docs_written: number | null;
 }
 
-interface Metric {
-  readonly value: number;
+/** The last hour, oldest minute first. */
+export async function readRates(signal: AbortSignal): Promise<readonly RateMinute[]> {
+  return (await get<{ minutes: RateMinute[] }>("_tandem/rates", signal)).minutes;
 }
 
-export async function readFigures(signal: AbortSignal): Promise<NodeFigures> {
-  const answer = await get<{
-    couch_replicator: { jobs: { starts: Metric; crashes: Metric } };
-    tandem: { groups: { longest_wait_seconds: Metric } };
-  }>("_node/_local/_stats", signal);
-  return {
-    startCount: answer.couch_replicator.jobs.starts.value,
-    crashCount: answer.couch_replicator.jobs.crashes.value,
-    longestWaitSec: answer.tandem.groups.longest_wait_seconds.value,
-  };
+/** How long a due job has waited for a slot, at most; in seconds. */
+export async function readLongestWait(signal: AbortSignal): Promise<number> {
+  const { groups } = await get<{ groups: { longest_wait_sec: number }[] }>(
+    "_tandem/groups?limit=1",
+    signal,
+  );
+  return groups[0]?.longest_wait_sec ?? 0;
 }

@@ -1,64 +1,50 @@
-/** Rates of documents, starts and failures as charts: a sample every few seconds, for the last hour of this tab. */
-import { useEffect, useRef, useState } from "preact/hooks";
+/** Rates of documents, starts and failures of all nodes as charts: the last hour, as the server has it. */
+import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { readFigures } from "../api/nodes.ts";
-import { get } from "../api/request.ts";
-import type { JobPage } from "../api/types.ts";
+import { type RateMinute, readRates } from "../api/nodes.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatNumber, type TimeZone } from "../base/format.ts";
-import { addSample, perMinute, type Sample } from "../base/samples.ts";
-import { useInterval } from "../base/use-loaded.ts";
+import { perSecond } from "../base/rates.ts";
+import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { Problem } from "../components/text.tsx";
 
-const SAMPLE_MS = 5_000;
-/** Running jobs whose rates are added up. */
-const RUNNING_JOBS_MAX = 1_000;
-/** The first samples are at the end of an empty chart. */
-const SHOWN_SEC_MIN = 300;
+const REFRESH_MS = 5_000;
 const HEIGHT = 110;
-const KEPT = "tandem.samples";
 
 export function Rates() {
   const { isPaused } = useSurroundings();
-  const [samples, setSamples] = useState<readonly Sample[]>(readKept);
-  const take = async () => {
-    if (isPaused) return;
-    // What cannot be read is a gap in the chart; the page says why elsewhere.
-    const sample = await takeSample().catch(() => undefined);
-    if (sample === undefined) return;
-    setSamples((before) => {
-      const after = addSample(before, sample);
-      keep(after);
-      return after;
-    });
-  };
-  useEffect(() => void take(), []);
-  useInterval(() => void take(), SAMPLE_MS);
-  const times = samples.map(({ timeMs }) => timeMs / 1000);
+  const { value: minutes = [], error, reload } = useLoaded(readRates, "rates");
+  useInterval(() => {
+    if (!isPaused) reload();
+  }, REFRESH_MS);
+  const times = minutes.map(({ time }) => Date.parse(time) / 1000);
+  const ratesOf = (countOf: (minute: RateMinute) => number | null) => perSecond(minutes, countOf);
+  const perMinute = (rate: number | null) => (rate === null ? null : rate * 60);
   return (
     <section aria-labelledby="rates-title">
-      <h2 id="rates-title">Rates</h2>
-      <p class="section-note">Since this tab was opened, for an hour at most.</p>
+      <h2 id="rates-title">The last hour</h2>
+      <Problem error={error} />
       <div class="charts">
         <Chart
           name="Documents written"
-          unit="per second, all nodes"
+          unit="per second"
           times={times}
-          values={samples.map(({ docsPerSec }) => docsPerSec)}
+          values={ratesOf(({ docs_written }) => docs_written)}
           colour="--accent"
         />
         <Chart
           name="Runs started"
-          unit="per minute, this node"
+          unit="per minute"
           times={times}
-          values={perMinute(samples, ({ startCount }) => startCount)}
+          values={ratesOf(({ starts }) => starts).map(perMinute)}
           colour="--muted"
         />
         <Chart
           name="Runs failed"
-          unit="per minute, this node"
+          unit="per minute"
           times={times}
-          values={perMinute(samples, ({ crashCount }) => crashCount)}
+          values={ratesOf(({ failures }) => failures).map(perMinute)}
           colour="--bad"
         />
       </div>
@@ -128,7 +114,7 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
         ? {}
         : { tzDate: (sec) => uPlot.tzDate(new Date(sec * 1000), timeZone) }),
       scales: {
-        x: { range: ({ data: [times] }) => shownSpan(times) },
+        x: { range: ({ data: [times] }) => [times[0] ?? 0, times.at(-1) ?? 1] },
         y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(1, (max ?? 0) * 1.1)] },
       },
       axes: [
@@ -141,50 +127,13 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
         },
         { ...axis, size: 44 },
       ],
-      series: [{}, { stroke: colourOf(colour), width: 1.5, points: { show: false } }],
+      series: [{}, { stroke: colourOf(colour), width: 1.5, points: { size: 4 } }],
     },
     [[], []],
     element,
   );
 }
 
-/** In seconds. Not what uPlot offers: for a single sample that is a whole day. */
-function shownSpan(times: ArrayLike<number>): [start: number, end: number] {
-  const end = times[times.length - 1] ?? 0;
-  return [Math.min(times[0] ?? 0, end - SHOWN_SEC_MIN), end];
-}
-
 function clockOf(timeSec: number, timeZone: TimeZone): string {
-  return new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", timeZone }).format(timeSec * 1000);
-}
-
-async function takeSample(): Promise<Sample> {
-  const signal = new AbortController().signal;
-  const [figures, running] = await Promise.all([
-    readFigures(signal),
-    get<JobPage>(`_tandem/jobs?state=running&limit=${RUNNING_JOBS_MAX}`),
-  ]);
-  return {
-    timeMs: Date.now(),
-    docsPerSec: running.jobs.reduce((sum, { docs_per_sec: rate }) => sum + rate, 0),
-    startCount: figures.startCount,
-    crashCount: figures.crashCount,
-  };
-}
-
-/** A page that is loaded again goes on. */
-function readKept(): readonly Sample[] {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEPT) ?? "[]") as readonly Sample[];
-  } catch {
-    return [];
-  }
-}
-
-function keep(samples: readonly Sample[]): void {
-  try {
-    sessionStorage.setItem(KEPT, JSON.stringify(samples));
-  } catch {
-    // For this page alone.
-  }
+  return new Intl.DateTimeFormat("en-GB", { timeStyle: "short", timeZone }).format(timeSec * 1000);
 }

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { readFailing } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { type Command, countJobs, readJob } from "../api/jobs.ts";
-import { readFigures, readNodes } from "../api/nodes.ts";
+import { readLongestWait, readNodes } from "../api/nodes.ts";
 import type { FailingGroup, FailingPage, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
@@ -28,13 +28,12 @@ const LISTS = {
   behind: { behind_sec: BEHIND_SEC, sort: "lag", descending: "true" },
   leftBehind: { left_behind: "true" },
   paused: { paused: "true" },
-  parked: { parked: "true" },
   running: { state: "running" },
   runningBehind: { state: "running", behind_sec: "0" },
   waiting: { state: "pending,crashing" },
 } as const satisfies Readonly<Record<string, Query>>;
 
-type Counts = Readonly<Record<keyof typeof LISTS, number | undefined>>;
+type Counts = Readonly<Record<keyof typeof LISTS, number>>;
 
 export function StartPage() {
   const { isPaused } = useSurroundings();
@@ -65,21 +64,21 @@ export function StartPage() {
 }
 
 async function readOverview(signal: AbortSignal) {
-  const [failing, nodes, figures, ...counts] = await Promise.all([
+  const [failing, nodes, longestWaitSec, ...counts] = await Promise.all([
     readFailing(signal),
     readNodes(signal),
-    readFigures(signal),
+    readLongestWait(signal),
     ...Object.values(LISTS).map((query) => countJobs(query, signal)),
   ]);
   const names = Object.keys(LISTS) as (keyof typeof LISTS)[];
   const counted = Object.fromEntries(names.map((name, index) => [name, counts[index]])) as Counts;
-  return { failing, nodes, figures, counts: counted };
+  return { failing, nodes, longestWaitSec, counts: counted };
 }
 
 type Overview = Awaited<ReturnType<typeof readOverview>>;
 
-function Tiles({ counts, figures, nodes }: Overview) {
-  const caughtUp = (counts.running ?? 0) - (counts.runningBehind ?? 0);
+function Tiles({ counts, longestWaitSec, nodes }: Overview) {
+  const caughtUp = counts.running - counts.runningBehind;
   return (
     <ul class="tiles" aria-label="Jobs">
       <Tile name="Failing" value={counts.failing} query={LISTS.failing} isBad />
@@ -98,9 +97,6 @@ function Tiles({ counts, figures, nodes }: Overview) {
         isWarning
       />
       <Tile name="Paused" value={counts.paused} query={LISTS.paused} />
-      {counts.parked !== undefined && (
-        <Tile name="Parked" value={counts.parked} query={LISTS.parked} isWarning />
-      )}
       <Tile
         name="Running"
         value={counts.running}
@@ -111,7 +107,7 @@ function Tiles({ counts, figures, nodes }: Overview) {
       <li>
         <a class="tile" href={linkTo(["jobs"], LISTS.waiting)}>
           <span class="tile-name">Longest wait</span>
-          <span class="tile-value">{formatDuration(figures.longestWaitSec)}</span>
+          <span class="tile-value">{formatDuration(longestWaitSec)}</span>
           <span class="tile-note">for a slot</span>
         </a>
       </li>
@@ -150,21 +146,21 @@ function Tile({
   isWarning = false,
 }: {
   name: string;
-  value: number | undefined;
+  value: number;
   query: Query;
   note?: string;
   /** Red, unless there are none. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {
-  const isRaised = value !== undefined && value > 0;
+  const isRaised = value > 0;
   const look =
     isRaised && isBad ? "tile tile-bad" : isRaised && isWarning ? "tile tile-warning" : "tile";
   return (
     <li>
       <a class={look} href={linkTo(["jobs"], query)}>
         <span class="tile-name">{name}</span>
-        <span class="tile-value">{value === undefined ? "–" : formatNumber(value)}</span>
+        <span class="tile-value">{formatNumber(value)}</span>
         <span class="tile-note">{note ?? (value === 1 ? "job" : "jobs")}</span>
       </a>
     </li>

@@ -8,6 +8,7 @@ import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 import type { NodeId, NodeReport, ProcessMeasure } from "./node-report.ts";
 import { NodeStore } from "./node-store.ts";
+import { type RunCounts, RunMinutes, RunRates } from "./run-rates.ts";
 
 const INTERVAL_MS = 5000;
 /** What leaving may take: who cannot reach the store is found by its silence. */
@@ -40,6 +41,8 @@ export interface NodeReporterParts {
   readonly measureProcess: () => ProcessMeasure;
   /** The servers with most requests. */
   readonly measureHosts: () => readonly HostMeasure[];
+  /** What runs did since the process began. */
+  readonly measureRuns: () => RunCounts;
 }
 
 export class NodeReporter {
@@ -47,6 +50,8 @@ export class NodeReporter {
   readonly id: NodeId;
   readonly #parts: NodeReporterParts;
   readonly #store: NodeStore;
+  readonly #rates: RunRates;
+  readonly #minutes = new RunMinutes();
   readonly #startedMs: number;
   /** Notified when it was told something else. */
   readonly #heard = new Notifier();
@@ -54,6 +59,7 @@ export class NodeReporter {
   constructor(parts: NodeReporterParts) {
     this.#parts = parts;
     this.#store = new NodeStore(parts.subspace);
+    this.#rates = new RunRates(parts.subspace);
     this.id = hexEncode(parts.runtime.random.bytes(ID_BYTES));
     this.#startedMs = parts.runtime.clock.nowMs();
   }
@@ -64,9 +70,11 @@ export class NodeReporter {
     let told: { readonly worker: WorkerId; readonly isDraining: boolean } | undefined;
     while (!signal.aborted) {
       const report = this.#report(isHeard);
+      const minute = this.#minute();
       const { isDraining, changed } = await kv.transact(
         async (tx) => {
           if (report !== undefined) this.#store.report(tx, this.id, report);
+          this.#rates.write(tx, this.id, minute.startMs, minute.counts);
           return {
             isDraining: await this.#store.isDraining(tx, this.id),
             changed: this.#store.watchDrains(tx),
@@ -112,12 +120,21 @@ export class NodeReporter {
     };
   }
 
+  /** What the runs did in this minute, so far. */
+  #minute() {
+    return this.#minutes.note(this.#parts.measureRuns(), this.#parts.runtime.clock.nowMs());
+  }
+
   /** A process that stops in good order is not dead, but gone. */
   async #leave(): Promise<void> {
-    const remove = this.#parts.kv.transact(async (tx) => this.#store.remove(tx, this.id), {
-      timeoutMs: LEAVE_MS_MAX,
-      whenUnknown: "retry",
-    });
+    const minute = this.#minute();
+    const remove = this.#parts.kv.transact(
+      async (tx) => {
+        this.#store.remove(tx, this.id);
+        this.#rates.write(tx, this.id, minute.startMs, minute.counts);
+      },
+      { timeoutMs: LEAVE_MS_MAX, whenUnknown: "retry" },
+    );
     // Without the store it counts as dead until its report is forgotten.
     await remove.catch(() => {});
   }

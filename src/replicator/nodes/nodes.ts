@@ -4,6 +4,7 @@ import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import type { NodeId, NodeReport } from "./node-report.ts";
 import { NodeStore, type StoredNode } from "./node-store.ts";
+import { type MinuteCounts, RunRates } from "./run-rates.ts";
 
 /** So long the last words of a dead node are kept. */
 const DEAD_MS_MAX = 3_600_000;
@@ -46,16 +47,24 @@ export interface DrainOutcome {
 export class Nodes {
   readonly #parts: NodesParts;
   readonly #store: NodeStore;
+  readonly #rates: RunRates;
 
   constructor(parts: NodesParts) {
     this.#parts = parts;
     this.#store = new NodeStore(parts.subspace);
+    this.#rates = new RunRates(parts.subspace);
   }
 
   /** Ordered by name and process; the dead ones last. */
   async list(): Promise<readonly NodeEntry[]> {
     const entries = await this.#parts.kv.read((tx) => this.#entries(tx.snapshot));
     return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));
+  }
+
+  /** What the runs of all processes did in each minute of the last hour, oldest first. */
+  rates(): Promise<readonly MinuteCounts[]> {
+    const { kv, runtime } = this.#parts;
+    return kv.read((tx) => this.#rates.hour(tx.snapshot, runtime.clock.nowMs()));
   }
 
   /** Tells processes to drain, or to work again. `name`: a node's, which stands for all its processes, or the id of one. */
@@ -75,11 +84,12 @@ export class Nodes {
     );
   }
 
-  /** Forgets nodes that have been dead for long. Now and then, on any node. */
-  async forgetDead(): Promise<void> {
-    const { kv, jobs } = this.#parts;
+  /** Forgets nodes that have been dead for long, and what runs did before the last hour. Now and then, on any node. */
+  async forgetOld(): Promise<void> {
+    const { kv, jobs, runtime } = this.#parts;
     await kv.transact(
       async (tx) => {
+        this.#rates.forget(tx, runtime.clock.nowMs());
         for (const { id, report } of await this.#store.list(tx.snapshot)) {
           const isOld = this.#isOld(report);
           if (isOld && !(await jobs.workers.isMember(tx, report.worker)))

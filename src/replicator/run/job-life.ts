@@ -16,6 +16,8 @@ export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly #activity: Activity;
+  /** Documents of which was told that they were written. */
+  #toldCount = 0;
   readonly #rates = new RateMeter();
 
   constructor(run: ReplicationRun, lag: LagMeter, activity: Activity) {
@@ -38,11 +40,19 @@ export class MeasuredRun {
         bytes,
       });
       job.noteCounts({ ...ownStatistics, bytes });
+      this.#tell(job, ownStatistics.docsWritten);
       if (lag.isKnown) job.noteBehind(lag.sinceMs);
     }
     const { highestSequence: sourceSequence, ...figures } = hasBegun ? progress : placeOf(job);
     const { rates } = this.#rates;
     job.observe({ ...figures, sourceSequence, hasCheckpoint, rates, waitsFor });
+  }
+
+  #tell({ held, parts }: HeldReplication, writtenCount: number): void {
+    const documentCount = writtenCount - this.#toldCount;
+    if (documentCount <= 0) return;
+    this.#toldCount = writtenCount;
+    parts.runtime.trace.event("replication.copied", { jobId: held.id, documentCount });
   }
 }
 

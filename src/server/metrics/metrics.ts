@@ -18,6 +18,7 @@ import {
 import { type GaugeRow, jobGauges, plainGauge, registerGauge } from "./gauges.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
 import { emptyDistribution, RequestTimes } from "./request-times.ts";
+import { RunTally } from "./run-tally.ts";
 
 const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
 
@@ -27,7 +28,8 @@ export type CountReport = readonly (readonly [row: number, label: string, amount
 /** Counts events, and hands them on. */
 export class EventCounts implements Trace {
   readonly registry = new Registry();
-  readonly #next: Trace;
+  /** What the runs of this process alone did. */
+  readonly runs: RunTally;
   readonly #counters: readonly Counter[];
   /** By event: numbers of rows. */
   readonly #counting = new Map<EventName, number[]>();
@@ -37,7 +39,7 @@ export class EventCounts implements Trace {
   readonly #requestTimes: RequestTimes;
 
   constructor(next: Trace, clock: Pick<Clock, "monotonicMs">) {
-    this.#next = next;
+    this.runs = new RunTally(next);
     this.#requestTimes = new RequestTimes(clock);
     this.#counters = COUNTERS.map(
       ({ path, name, description: help, label }) =>
@@ -78,7 +80,7 @@ export class EventCounts implements Trace {
   }
 
   event<Name extends EventName>(name: Name, fields: Events[Name]): void {
-    this.#next.event(name, fields);
+    this.runs.event(name, fields);
     for (const number of this.#counting.get(name) ?? []) {
       const row = COUNTERS[number] as CounterRow;
       const amount = row.amount?.(fields) ?? 1;
