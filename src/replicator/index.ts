@@ -50,7 +50,7 @@ export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
 export { LocalEndpoint } from "./endpoints/local/local-endpoint.ts";
 export { describeFailure } from "./failures/failure.ts";
 export type { FailureCount } from "./failures/failure-lists.ts";
-export { FailureLists } from "./failures/failure-lists.ts";
+export { FailureLists, fitsRetryRequest, RETRY_IDS_MAX } from "./failures/failure-lists.ts";
 export type { ListedFailure } from "./failures/failure-record.ts";
 export type { RetryOutcome } from "./failures/job-failures.ts";
 export { JobFailures } from "./failures/job-failures.ts";

@@ -65,8 +65,8 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(4, baseId)",
-    value: "(1, request)",
-    note: "a request to retry the list; watched, and cleared when it was served",
+    value: "(1, request, ids)",
+    note: "a request to retry the list; watched, and cleared when it was served; ids is JSON, and absent for the whole list",
   },
   {
     key: "(5, name)",
@@ -277,6 +277,11 @@ export class ReplicatorKeys {
 
   failure(baseId: string, idBytes: Uint8Array, digest: Uint8Array): Key {
     return this.#replicator.pack([FAILURE, baseId, idBytes, digest]);
+  }
+
+  /** The failures whose ids begin with these bytes, and have no more of them in their keys. */
+  failuresOf(baseId: string, idBytes: Uint8Array): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([FAILURE, baseId, idBytes]);
   }
 
   failures(baseId: string): { readonly begin: Key; readonly end: Key } {

@@ -142,6 +142,18 @@ test("of 10,000 documents with 7 refused the list names exactly those, and one r
   const { body: again } = await here.call("GET", path);
   expect(again.failures.every(({ tries }: { tries: number }) => tries === 2)).toBe(true);
 
+  // Some of them alone.
+  const ids = ["doc-0100", "doc-1999", "doc-0001"];
+  const some = await here.call("POST", `${path}/_retry`, { ids });
+  expect(some).toEqual({ status: 200, body: { ok: true, tried: 2, total_rows: 7 } });
+  const { body: third } = await here.call("GET", path);
+  expect(third.failures.map(({ tries }: { tries: number }) => tries)).toEqual([
+    2, 3, 2, 2, 2, 2, 3,
+  ]);
+  for (const wrong of [{ ids: "doc-0100" }, { ids: [1] }, { ids: Array(101).fill("a") }]) {
+    expect(await here.call("POST", `${path}/_retry`, wrong)).toMatchObject({ status: 400 });
+  }
+
   target.intercept((request, forward) => forward(request));
   const before = source.requests.length;
   const delivered = await here.call("POST", `${path}/_retry`, {});

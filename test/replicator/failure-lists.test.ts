@@ -52,6 +52,35 @@ test("a failure keeps its first time and counts its tries, whatever its id is", 
   expect(left.entries).toEqual([]);
 });
 
+test("a retry is asked for some documents, and for all that were asked for before it was served", async () => {
+  const { kv, runtime, index } = await open();
+  const lists = new FailureLists(SPACE, runtime.digests, index);
+  const long = "é".repeat(3000);
+  const failed = ["a", "ab", long, `${long}x`].map((id) => refused(id));
+  await kv.transact((tx) => lists.change(tx, BASE_ID, { failed, arrived: [], nowMs: 1000 }));
+  const found = await kv.read((tx) => lists.ofDocuments(tx, BASE_ID, ["a", "a", long, "none"]));
+  expect(found.map(({ id }) => id)).toEqual(["a", long]);
+
+  const ask = (request: string, ids?: readonly string[]) =>
+    kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids }));
+  const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
+  // The regular retry of the whole list comes anyway.
+  await ask("scheduled");
+  await ask("first", ["a"]);
+  expect(await asked()).toEqual({ request: "first", ids: ["a"] });
+  await ask("second", ["ab", "a"]);
+  expect(await asked()).toEqual({ request: "second", ids: ["a", "ab"] });
+  await kv.transact((tx) => lists.endRetry(tx, BASE_ID, "first"));
+  expect(await asked()).toMatchObject({ request: "second" });
+  const many = Array.from({ length: 99 }, (_, number) => `n${number}`);
+  await ask("third", many);
+  expect(await asked()).toEqual({ request: "third" });
+  await ask("fourth", ["a"]);
+  expect(await asked()).toEqual({ request: "fourth" });
+  await kv.transact((tx) => lists.endRetry(tx, BASE_ID, "fourth"));
+  expect(await asked()).toBeUndefined();
+});
+
 test("failures are counted by kind, and a change of the reason moves the count", async () => {
   const { kv, runtime, index } = await open();
   const lists = new FailureLists(SPACE, runtime.digests, index);

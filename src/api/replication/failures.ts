@@ -1,8 +1,10 @@
 /** `/_tandem/jobs/{id}/failures`: the documents of a job that did not arrive, and their retry. */
-import { isoTime } from "../../replicator/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import { fitsRetryRequest, isoTime, RETRY_IDS_MAX } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
+import { checkLongJson, readBody } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
@@ -56,12 +58,27 @@ async function countFailures(parts: FindJobParts, call: Call): Promise<ApiRespon
 }
 
 async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiResponse> {
+  const ids = await readIds(call);
   const job = await findJob(parts, call);
   const { done, triedCount, leftCount } = await parts.replicator.failures.retry(
     job,
+    ids,
     call.request.signal,
   );
   return json(done ? 200 : 202, { ok: true, tried: triedCount, total_rows: leftCount });
+}
+
+/** The documents that the body names; undefined: all, as without a body. */
+async function readIds(call: Call): Promise<readonly string[] | undefined> {
+  const bytes = await readBody(call, "question");
+  if (bytes.length === 0) return undefined;
+  const body: unknown = JSON.parse(await checkLongJson(call, bytes, "question", "unique"));
+  const ids = (body as { readonly ids?: unknown } | null)?.ids;
+  if (ids === undefined) return undefined;
+  if (!Array.isArray(ids) || !ids.every((id) => typeof id === "string") || !fitsRetryRequest(ids)) {
+    throw badRequest(`ids: expected a list of up to ${RETRY_IDS_MAX} ids of documents`);
+  }
+  return ids;
 }
 
 function total(counts: readonly { readonly count: number }[]): number {

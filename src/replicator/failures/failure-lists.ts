@@ -26,13 +26,21 @@ import {
   encodeRetryRequest,
   type ListedFailure,
 } from "./failure-record.ts";
-import type { ArrivedRevisions, DocumentFailure } from "./run-failures.ts";
+import {
+  type ArrivedRevisions,
+  type DocumentFailure,
+  type RetryRequest,
+  SCHEDULED_RETRY,
+} from "./run-failures.ts";
 
 /**
  * The longest list. A target that refuses more is no target for these documents: the job then crashes and says so, because what
  * is not listed must not be passed. About 40 MB in the store, and 10 MB of ids in the memory of the node that runs the job.
  */
 export const FAILURES_MAX = 100_000;
+/** Documents that one request names; more of them are as good as the whole list. Their ids fit a value of the store. */
+export const RETRY_IDS_MAX = 100;
+const RETRY_IDS_LENGTH_MAX = 50_000;
 /** So much of a reason is kept: enough for a sentence, too little for a document. */
 const REASON_LENGTH_MAX = 500;
 const ERROR_LENGTH_MAX = 100;
@@ -151,6 +159,23 @@ export class FailureLists {
     };
   }
 
+  /** What the list has of these documents. */
+  async ofDocuments(
+    tx: ReadTransaction,
+    baseId: string,
+    ids: readonly string[],
+  ): Promise<readonly ListedFailure[]> {
+    const found: ListedFailure[] = [];
+    for (const id of new Set(ids)) {
+      for await (const { value } of tx.getRange(this.#keys.failuresOf(baseId, keyIdOf(id)))) {
+        const failure = decodeFailure(value);
+        // Long ids may begin alike.
+        if (failure.id === id) found.push(failure);
+      }
+    }
+    return found;
+  }
+
   /** How many failures of each kind there are. */
   async counts(tx: ReadTransaction, baseId: string): Promise<readonly FailureCount[]> {
     const page = await tx.getRangePage(this.#keys.failureCounts(baseId));
@@ -160,19 +185,26 @@ export class FailureLists {
     }));
   }
 
-  async retryRequest(tx: ReadTransaction, baseId: string): Promise<string | undefined> {
+  async retryRequest(tx: ReadTransaction, baseId: string): Promise<RetryRequest | undefined> {
     const value = await tx.get(this.#keys.failureRetry(baseId));
     return value && decodeRetryRequest(value);
   }
 
-  /** Asks that the list be tried again; a later request takes the place of an earlier one. */
-  askRetry(tx: Transaction, baseId: string, request: string): void {
-    tx.set(this.#keys.failureRetry(baseId), encodeRetryRequest(request));
+  /** Asks for a retry; a later request takes the place of an earlier one, and asks for what a user asked for with that as well. */
+  async askRetry(
+    tx: Transaction,
+    baseId: string,
+    { request, ids: more }: RetryRequest,
+  ): Promise<void> {
+    const earlier = await this.retryRequest(tx, baseId);
+    const isFirst = earlier === undefined || earlier.request === SCHEDULED_RETRY.request;
+    const ids = isFirst ? more : united(earlier.ids, more);
+    tx.set(this.#keys.failureRetry(baseId), encodeRetryRequest({ request, ids }));
   }
 
   /** Forgets the request, unless it is a later one. */
   async endRetry(tx: Transaction, baseId: string, request: string): Promise<void> {
-    if ((await this.retryRequest(tx, baseId)) !== request) return;
+    if ((await this.retryRequest(tx, baseId))?.request !== request) return;
     tx.clear(this.#keys.failureRetry(baseId));
   }
 
@@ -183,8 +215,27 @@ export class FailureLists {
 
   #key(baseId: string, id: string, revision: string): Key {
     const digest = this.#digests.md5(utf8Encode(JSON.stringify([id, revision])));
-    return this.#keys.failure(baseId, utf8Encode(id).subarray(0, KEY_ID_BYTES_MAX), digest);
+    return this.#keys.failure(baseId, keyIdOf(id), digest);
   }
+}
+
+function keyIdOf(id: string): Uint8Array {
+  return utf8Encode(id).subarray(0, KEY_ID_BYTES_MAX);
+}
+
+/** Whether one request may name these documents. */
+export function fitsRetryRequest(ids: readonly string[]): boolean {
+  return ids.length <= RETRY_IDS_MAX && JSON.stringify(ids).length <= RETRY_IDS_LENGTH_MAX;
+}
+
+/** Undefined stands for the whole list, also where both together are too many. */
+function united(
+  left: readonly string[] | undefined,
+  right: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (left === undefined || right === undefined) return undefined;
+  const ids = [...new Set([...left, ...right])];
+  return fitsRetryRequest(ids) ? ids : undefined;
 }
 
 /** The counters of a list within one transaction. */

@@ -4,7 +4,7 @@
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
-import type { DocumentFailure } from "./run-failures.ts";
+import type { DocumentFailure, RetryRequest } from "./run-failures.ts";
 
 /** A failure with what is known of its past. */
 export interface ListedFailure extends DocumentFailure {
@@ -41,12 +41,15 @@ export function decodeCount(value: Uint8Array): number {
   return count;
 }
 
-export function encodeRetryRequest(request: string): Uint8Array {
-  return packTuple([FORMAT, request]);
+/** A version that knows of no ids retries the whole list. */
+export function encodeRetryRequest({ request, ids }: RetryRequest): Uint8Array {
+  if (ids === undefined) return packTuple([FORMAT, request]);
+  return packTuple([FORMAT, request, utf8Encode(JSON.stringify(ids))]);
 }
 
-export function decodeRetryRequest(value: Uint8Array): string {
-  const [format, request] = unpackTuple(value);
+export function decodeRetryRequest(value: Uint8Array): RetryRequest {
+  const [format, request, ids] = unpackTuple(value);
   assert(format === FORMAT && typeof request === "string", "A wish to try again has an id");
-  return request;
+  if (!(ids instanceof Uint8Array)) return { request };
+  return { request, ids: JSON.parse(utf8Decode(ids)) as string[] };
 }

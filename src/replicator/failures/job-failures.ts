@@ -69,16 +69,21 @@ export class JobFailures {
   /**
    * Requests a retry of the list from the node that runs the job, or the next one with a free slot, and waits for it. A job that
    * has ended runs once more for the list alone. A paused one retries when it is resumed, and the call does not wait for that.
+   * `ids`: of the documents to retry, which fit a request (`fitsRetryRequest`); undefined: the whole list.
    */
-  async retry(entry: JobEntry, signal: AbortSignal): Promise<RetryOutcome> {
+  async retry(
+    entry: JobEntry,
+    ids: readonly string[] | undefined,
+    signal: AbortSignal,
+  ): Promise<RetryOutcome> {
     const { clock } = this.#parts.runtime;
     const baseId = baseIdOf(entry.data.replicationId);
-    const triedCount = await this.total(entry);
-    if (baseId === undefined || triedCount === 0) {
-      return { done: true, triedCount: 0, leftCount: 0 };
-    }
-    const { request, rests } = await this.#ask(entry.jobId, baseId);
-    if (rests) return { done: false, triedCount, leftCount: triedCount };
+    const total = await this.total(entry);
+    if (baseId === undefined || total === 0) return { done: true, triedCount: 0, leftCount: 0 };
+    const triedCount = ids === undefined ? total : await this.#countOf(baseId, ids);
+    if (triedCount === 0) return { done: true, triedCount, leftCount: total };
+    const { request, rests } = await this.#ask(entry.jobId, baseId, ids);
+    if (rests) return { done: false, triedCount, leftCount: total };
     const done = await waitAtMost(clock, RETRY_WAIT_MS_MAX, signal, (over) =>
       this.#retried(baseId, request, over),
     );
@@ -93,17 +98,23 @@ export class JobFailures {
     return true;
   }
 
+  async #countOf(baseId: string, ids: readonly string[]): Promise<number> {
+    const { kv, failureLists } = this.#parts;
+    return (await kv.read((tx) => failureLists.ofDocuments(tx, baseId, ids))).length;
+  }
+
   /** `rests`: the job is paused. */
   async #ask(
     jobId: string,
     baseId: string,
+    ids?: readonly string[],
   ): Promise<{ readonly request: string; readonly rests: boolean }> {
     const { runtime, kv, jobs, failureLists, controls } = this.#parts;
     const request = randomHex(runtime.random);
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     const rests = await kv.transact(
       async (tx) => {
-        failureLists.askRetry(tx, baseId, request);
+        await failureLists.askRetry(tx, baseId, { request, ids });
         const { isPaused } = await controls.get(tx, jobId);
         const job = await jobs.get(tx, name);
         if (job === undefined) return false;
@@ -125,7 +136,7 @@ export class JobFailures {
         watch: failureLists.watchRetry(tx, baseId),
       }));
       try {
-        if (current !== request) return;
+        if (current?.request !== request) return;
         await watch.fired(signal);
       } finally {
         watch.cancel();

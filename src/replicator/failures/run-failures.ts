@@ -23,6 +23,17 @@ export interface ListedRevision {
   readonly revision: string;
 }
 
+/** A request for a retry. */
+export interface RetryRequest {
+  /** Its name: a later request has another one. */
+  readonly request: string;
+  /** Of the documents to retry; undefined: of the whole list. */
+  readonly ids?: readonly string[] | undefined;
+}
+
+/** The request of the regular retries, which no user made. */
+export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
+
 export interface RunFailures {
   /** When the revision that waits longest for another try was tried last, as of when the run began; undefined: none waits. */
   readonly waitsSinceMs: number | undefined;
@@ -34,11 +45,11 @@ export interface RunFailures {
   has(documentId: string): boolean;
   /** Settles when the list holds `failed` and holds `arrived` no more. */
   record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
-  /** The whole list, in pages. What is recorded meanwhile may or may not be among them. */
-  pages(): AsyncIterable<readonly ListedRevision[]>;
-  /** Waits until a retry of the list is requested; undefined when the signal aborts first. */
-  retryAsked(signal: AbortSignal): Promise<string | undefined>;
-  /** The list was gone through as `request` asked. */
+  /** The list in pages: the whole, or what it has of these documents. What is recorded meanwhile may or may not be among them. */
+  pages(ids?: readonly string[]): AsyncIterable<readonly ListedRevision[]>;
+  /** Waits until a retry is requested; undefined when the signal aborts first. */
+  retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined>;
+  /** What `request` asked for was tried. */
   retryDone(request: string): Promise<void>;
 }
 

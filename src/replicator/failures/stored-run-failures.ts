@@ -3,7 +3,12 @@ import type { Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
-import type { ArrivedRevisions, DocumentFailure, RunFailures } from "./run-failures.ts";
+import type {
+  ArrivedRevisions,
+  DocumentFailure,
+  RetryRequest,
+  RunFailures,
+} from "./run-failures.ts";
 
 /** Failures read in one transaction, and tried again in one batch. */
 const PAGE_ROWS_MAX = 500;
@@ -85,8 +90,9 @@ export class StoredRunFailures implements RunFailures {
     }
   }
 
-  async *pages(): AsyncIterable<readonly ListedFailure[]> {
+  async *pages(ids?: readonly string[]): AsyncIterable<readonly ListedFailure[]> {
     const { kv, lists, baseId } = this.#parts;
+    if (ids !== undefined) return yield await kv.read((tx) => lists.ofDocuments(tx, baseId, ids));
     let from: FailurePage["next"];
     do {
       const page: FailurePage = await kv.read((tx) =>
@@ -97,7 +103,7 @@ export class StoredRunFailures implements RunFailures {
     } while (from !== undefined);
   }
 
-  async retryAsked(signal: AbortSignal): Promise<string | undefined> {
+  async retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined> {
     const { kv, lists, baseId } = this.#parts;
     while (!signal.aborted) {
       const { request, watch } = await kv.transact(async (tx) => ({

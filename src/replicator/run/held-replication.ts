@@ -9,6 +9,7 @@ import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../k
 import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
+import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import { type Backlog, backlogToLeave, backlogToStore } from "../jobs/backlog.ts";
 import type { Backlogs } from "../jobs/backlogs.ts";
 import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
@@ -43,7 +44,6 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import { StopRequest } from "./replication-run.ts";
-import { SCHEDULED_RETRY } from "./retry-failures.ts";
 
 /** What is written for a job, and where that is looked up. */
 export interface HeldReplicationParts {
@@ -412,9 +412,9 @@ export class HeldReplication {
       retrySec: data.replication?.options.failureRetrySec ?? 0,
     };
     const fate = decideList(data.state, list, this.#nowSec());
-    if (fate.request === "ask") failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
+    if (fate.request === "ask") await failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
     if (fate.request === "end" && request !== undefined) {
-      await failureLists.endRetry(tx, baseId, request);
+      await failureLists.endRetry(tx, baseId, request.request);
     }
     return fate.dueAtSec;
   }

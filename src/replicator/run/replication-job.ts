@@ -16,6 +16,7 @@ import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
 import { classifyFailure, describeFailure, unreachableOrigin } from "../failures/failure.ts";
 import { FailurePlaces } from "../failures/failure-places.ts";
+import type { RetryRequest } from "../failures/run-failures.ts";
 import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { FailurePlace } from "../jobs/failing.ts";
@@ -287,7 +288,7 @@ export class ReplicationJob {
   }
 
   /** The request to try failures again, if that is all that a job which has ended is to do. */
-  async #retryOnly({ baseId }: ReplicationId): Promise<string | undefined> {
+  async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
     const { kv, failureLists } = this.#job.parts;
     if (!hasEnded(this.#job.data.state)) return undefined;
     return kv.read((tx) => failureLists.retryRequest(tx, baseId));
@@ -297,7 +298,7 @@ export class ReplicationJob {
   async #retry(
     replication: Replication,
     { baseId }: ReplicationId,
-    request: string,
+    request: RetryRequest,
     signal: AbortSignal,
   ): Promise<RunEnding> {
     const { runtime, kv, failureLists, config } = this.#job.parts;
@@ -325,7 +326,7 @@ export class ReplicationJob {
       runtime.trace.event("replication.retry-failed", fields);
       await kv.transact(async (tx) => {
         await this.#job.verify(tx);
-        await failureLists.endRetry(tx, baseId, request);
+        await failureLists.endRetry(tx, baseId, request.request);
       });
     }
     return { kind: "list-tried" };

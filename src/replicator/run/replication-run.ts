@@ -24,7 +24,7 @@ import {
   type EndpointInfo,
   type SourceSequence,
 } from "../endpoints/endpoint.ts";
-import type { RunFailures } from "../failures/run-failures.ts";
+import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
   addStatistics,
   NO_STATISTICS,
@@ -39,7 +39,7 @@ import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
-import { retryFailures, SCHEDULED_RETRY } from "./retry-failures.ts";
+import { retryFailures } from "./retry-failures.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes that are queued for each copier; CouchDB's figure. */

@@ -90,7 +90,7 @@ export class OneShots implements Workload {
     const { replicator } = this.#scene.client.node;
     const entry = isPersistent || jobId === undefined ? undefined : await replicator.find(jobId);
     if (entry?.data.state !== "completed") return;
-    await replicator.failures.retry(entry, new AbortController().signal);
+    await replicator.failures.retry(entry, undefined, new AbortController().signal);
   }
 
   async lacking(tx: ReadTransaction): Promise<readonly string[]> {
