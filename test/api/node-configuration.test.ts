@@ -182,6 +182,25 @@ describe("the node's configuration", () => {
     },
   );
 
+  test("settings are shown with their defaults, also those that nobody has set, and no secret is", async () => {
+    const { openedApi } = await open();
+    await openedApi.ask(`PUT ${root}/replicator/max_jobs`, { body: '"7"' });
+    const { json } = await openedApi.ask("GET /_tandem/settings");
+    const { settings } = json as { settings: { section: string; key: string }[] };
+    const found = (section: string, key: string) =>
+      settings.find((setting) => setting.section === section && setting.key === key);
+    expect(found("replicator", "max_jobs")).toMatchObject({
+      value: "7",
+      default: "500",
+      known: true,
+    });
+    expect(found("replicator", "interval_sec")).toMatchObject({ value: null, default: "15" });
+    expect(found("replicator", "request_timeout")).toMatchObject({ default: "infinity" });
+    expect(found("chttpd", "port")).toMatchObject({ value: "5984", default: null, known: false });
+    expect(JSON.stringify(json)).not.toMatch(/abcdef|aGVsbG8=|"secret"}/);
+    expect(found("admins", "root")).toMatchObject({ value: "****" });
+  });
+
   test("a value that was set is in effect, and trimmed", async () => {
     const { openedApi, configuration } = await open();
     await openedApi.ask(`PUT ${root}/a/b`, { body: '" 2 "' });

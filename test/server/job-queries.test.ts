@@ -147,8 +147,8 @@ test("a command steers the jobs that a filter finds", async () => {
   const { body } = await ask("GET", "/_tandem/jobs?paused=true");
   expect(body.jobs.map((job: { doc_id: string }) => job.doc_id)).toEqual(["broken"]);
   expect(body.jobs[0].last_failure.next_try).toBeNull();
-  const resumed = await ask("POST", "/_tandem/jobs/_resume?paused=true");
-  expect(resumed.body).toEqual({ ok: true, matched: 1, changed: 1 });
+  const resumed = await ask("POST", "/_tandem/jobs/_resume?all=true&list=true");
+  expect(resumed.body).toEqual({ ok: true, matched: 3, changed: 1, jobs: ["_replicator/broken"] });
   const retried = await ask("POST", "/_tandem/jobs/_retry_failures?all=true");
   expect(retried.body).toEqual({ ok: true, matched: 3, changed: 0 });
 });

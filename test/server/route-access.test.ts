@@ -154,6 +154,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/nodes",
       "GET /_tandem/rates",
       "GET /_tandem/secrets",
+      "GET /_tandem/settings",
       "GET /_tandem/workers",
     ],
   ],

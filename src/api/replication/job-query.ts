@@ -70,7 +70,7 @@ export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter 
 
 /** Of a command for several jobs: all of them only if that is said. Throws a ProtocolError 400. */
 export function commandFilterOf(call: Call): AskedFilter {
-  refuseUnknown(call, [...FILTERS, "all"]);
+  refuseUnknown(call, [...FILTERS, "all", "list"]);
   const asked = filterOf(call);
   const { filter, database, behindSec } = asked;
   const isFiltered =

@@ -21,7 +21,7 @@ import {
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
+import { booleanParameter, integerParameter } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -32,6 +32,8 @@ export interface JobsParts extends FindJobParts {
   readonly shownUrl: () => string;
 }
 
+/** Names of changed jobs in an answer: who wants to take a command back for more of them names them by a filter. */
+const LISTED_JOBS_MAX = 1_000;
 /** Of no database: theirs are 32 digits. */
 const NO_UUID = "none";
 
@@ -143,13 +145,25 @@ async function forAll(
   change: (entry: JobEntry) => Promise<boolean>,
 ): Promise<ApiResponse> {
   const filter = await resolvedFilter(parts, commandFilterOf(call));
+  const isListed = booleanParameter(call, "list");
+  const changed: string[] = [];
   let matchedCount = 0;
   let changedCount = 0;
   for await (const entry of parts.replicator.lists.all(filter)) {
     matchedCount++;
-    if (await change(entry)) changedCount++;
+    if (!(await change(entry))) continue;
+    changedCount++;
+    if (isListed && changedCount <= LISTED_JOBS_MAX) changed.push(nameOf(entry));
   }
-  return json(200, { ok: true, matched: matchedCount, changed: changedCount });
+  const counts = { ok: true, matched: matchedCount, changed: changedCount };
+  if (!isListed) return json(200, counts);
+  return json(200, { ...counts, jobs: changedCount > LISTED_JOBS_MAX ? null : changed });
+}
+
+/** As `{id}` of a path names it. */
+function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string {
+  if (document !== undefined) return `${document.database}/${document.id}`;
+  return replicationId ?? jobId;
 }
 
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {

@@ -8,8 +8,21 @@ import { readJsonBody } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
+export interface ShownSetting {
+  readonly section: string;
+  readonly key: string;
+  /** Undefined: nobody has set it. */
+  readonly value: string | undefined;
+  /** Undefined: it has none. */
+  readonly fallback: string | undefined;
+  /** Whether this version has a use for it. */
+  readonly isKnown: boolean;
+}
+
 /** What the node is configured to do; no text of it is a secret. */
 export interface NodeConfiguration {
+  /** All that the node knows, and all that is set; by section and key. */
+  settings(): readonly ShownSetting[];
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Empty for one that is not there. */
   section(section: string): ReadonlyMap<string, string>;
@@ -44,6 +57,7 @@ export function nodeConfigurationRoutes(
   const root = "/_node/{node}/_config";
   const key = `${root}/{section}/{key}`;
   return [
+    defineRoute("GET", "/_tandem/settings", async () => showSettings(configuration)),
     defineRoute(
       "GET",
       "/_node/{node}",
@@ -80,6 +94,15 @@ export function nodeConfigurationRoutes(
       here((call) => deleteValue(configuration, call)),
     ),
   ];
+}
+
+function showSettings(configuration: NodeConfiguration): ApiResponse {
+  const settings = configuration
+    .settings()
+    .map(({ section, key, value = null, fallback = null, isKnown }) => {
+      return { section, key, value, default: fallback, known: isKnown };
+    });
+  return json(200, { total_rows: settings.length, settings });
 }
 
 async function showAll(configuration: NodeConfiguration): Promise<ApiResponse> {

@@ -64,6 +64,17 @@ export class Configuration implements SettingTexts {
     return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
 
+  /** The settings that this version knows, with the values that they have where nobody has set them. */
+  defaults(): readonly {
+    readonly section: string;
+    readonly key: string;
+    readonly value: unknown;
+  }[] {
+    return [...this.#settings.values()].map(({ section, key, read }) => {
+      return { section, key, value: read(undefined) };
+    });
+  }
+
   /**
    * In effect when it returns, and on the disk unless `persist` is false. Throws a ConfigError, and changes nothing, when the
    * text cannot be what it is said to be.

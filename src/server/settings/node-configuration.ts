@@ -1,5 +1,5 @@
 /** The configuration as administrators read and change it over HTTP: without secrets, and with new passwords hashed. */
-import type { NodeConfiguration } from "../../api/index.ts";
+import type { NodeConfiguration, ShownSetting } from "../../api/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import {
   formatAdminHash,
@@ -10,11 +10,15 @@ import {
   parseAdminHash,
 } from "../passwords.ts";
 import type { Configuration } from "./configuration.ts";
+import { SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, unusable } from "./settings.ts";
 
 /** What stands for a secret; it cannot be set. */
 const MASK = "****";
+
+/** Every key of them has a meaning. */
+const NAMED_SECTIONS = new Set(["admins", "jwt_keys", SHARES_SECTION]);
 
 /** As in CouchDB, the handlers of authentication cannot be changed over HTTP. */
 const READ_ONLY_SECTIONS = new Set([
@@ -52,6 +56,29 @@ export class MaskedConfiguration implements NodeConfiguration {
   get(section: string, key: string): string | undefined {
     const text = this.#configuration.get(section, key);
     return text === undefined ? undefined : shown(section, key, text);
+  }
+
+  settings(): readonly ShownSetting[] {
+    const known = this.#configuration
+      .defaults()
+      .map(({ section, key, value }) => [nameOf(section, key), textOf(value)] as const);
+    const set = [...this.sections()].flatMap(([section, pairs]) =>
+      [...pairs].map(([key, text]) => [nameOf(section, key), text] as const),
+    );
+    const defaults = new Map(known);
+    const values = new Map(set);
+    const names = [...new Set([...defaults.keys(), ...values.keys()])].sort();
+    return names.map((name) => {
+      const [section, key] = JSON.parse(name) as [string, string];
+      const fallback = defaults.get(name);
+      return {
+        section,
+        key,
+        value: values.get(name),
+        fallback,
+        isKnown: defaults.has(name) || NAMED_SECTIONS.has(section),
+      };
+    });
   }
 
   async set(
@@ -93,6 +120,21 @@ export class MaskedConfiguration implements NodeConfiguration {
     if (hash !== undefined) return password;
     return formatAdminHash(await hashPassword(password, this.#passwords));
   }
+}
+
+function nameOf(section: string, key: string): string {
+  return JSON.stringify([section, key]);
+}
+
+/** As a file would have it; undefined: there is no default, or no text for it. */
+function textOf(value: unknown): string | undefined {
+  if (Array.isArray(value)) return value.every(isPlain) ? value.join(",") : undefined;
+  if (value === Number.POSITIVE_INFINITY) return "infinity";
+  return isPlain(value) ? String(value) : undefined;
+}
+
+function isPlain(value: unknown): boolean {
+  return ["string", "number", "boolean"].includes(typeof value);
 }
 
 function shown(section: string, key: string, text: string): string {
