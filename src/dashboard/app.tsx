@@ -10,16 +10,23 @@ import { usePreference } from "./base/preferences.ts";
 import { useLoaded } from "./base/use-loaded.ts";
 import { linkTo, type View } from "./base/view.ts";
 import { Foreign, Problem } from "./components/text.tsx";
+import { EventsPage } from "./pages/events.tsx";
 import { JobPage } from "./pages/job.tsx";
 import { JobsPage } from "./pages/jobs.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
 import { ServersPage } from "./pages/servers.tsx";
+import { SettingsPage } from "./pages/settings.tsx";
 import { StartPage } from "./pages/start.tsx";
 
 const TICK_MS = 1_000;
 const THEMES = ["system", "light", "dark"] as const;
+
+interface Message {
+  readonly text: string;
+  readonly undo: (() => void) | undefined;
+}
 
 export function App() {
   const [loggedIn, setLoggedIn] = useState<Session>();
@@ -55,8 +62,8 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
   const [theme, setTheme] = usePreference("theme", THEMES);
   const [isPaused, setIsPaused] = useState(false);
   const [feedState, setFeedState] = useState<FeedState>("connecting");
-  const [message, setMessage] = useState("");
-  const announce = useCallback((text: string) => setMessage(text), []);
+  const [message, setMessage] = useState<Message>();
+  const announce = useCallback((text: string, undo?: () => void) => setMessage({ text, undo }), []);
   const timeZone: TimeZone = zone === "utc" ? "UTC" : undefined;
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
@@ -121,10 +128,15 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
         <Page view={view} />
       </main>
       <div class="message" role="status">
-        {message !== "" && (
+        {message !== undefined && (
           <>
-            {message}
-            <button type="button" class="quiet" onClick={() => setMessage("")}>
+            {message.text}
+            {message.undo !== undefined && (
+              <button type="button" class="quiet" onClick={message.undo}>
+                Undo
+              </button>
+            )}
+            <button type="button" class="quiet" onClick={() => setMessage(undefined)}>
               Close
             </button>
           </>
@@ -141,7 +153,9 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "jobs") return <JobsPage query={query} />;
   if (first === "new") return <NewPage query={query} />;
   if (first === "nodes") return <NodesPage />;
-  if (first === "servers") return <ServersPage />;
+  if (first === "servers") return <ServersPage query={query} />;
+  if (first === "events") return <EventsPage />;
+  if (first === "settings") return <SettingsPage query={query} />;
   return (
     <>
       <h1>Nothing here</h1>
@@ -158,6 +172,8 @@ function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
     ["jobs", "Jobs"],
     ["nodes", "Nodes"],
     ["servers", "Servers"],
+    ["events", "Events"],
+    ["settings", "Settings"],
     ...(canChange ? ([["new", "New replication"]] as const) : []),
   ];
   return (

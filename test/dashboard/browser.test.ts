@@ -111,6 +111,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/new", "What is sent"],
         ["/nodes", "Last report"],
         ["/servers", "5 unreachable"],
+        ["/events", "What happened"],
+        ["/settings", "checkpoint_interval"],
       ];
       for (const [view, landmark] of views) {
         await show(view);
@@ -232,6 +234,84 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
+  test("a pause is taken back for exactly the jobs that it paused", async () => {
+    await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs?source=films");
+    await page.getByText("1 job", { exact: true }).waitFor();
+    await show("/jobs?database=_replicator");
+    await page.getByText("13 jobs", { exact: true }).waitFor();
+    const paused = async (): Promise<number> => {
+      const answer = await ask("GET", "/_tandem/jobs?paused=true&limit=0");
+      return (answer as { total_rows: number }).total_rows;
+    };
+    const before = await paused();
+    await page.getByRole("button", { name: "Select all that match" }).click();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByText(`Paused: ${13 - before} of 13 jobs`).waitFor();
+    expect(await paused()).toBe(13);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByText(`Resumed again: ${13 - before} of ${13 - before} jobs`).waitFor();
+    expect(await paused()).toBe(before);
+  });
+
+  test("one, some or all of the documents that a job left behind are tried again", async () => {
+    const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
+    await ask("PUT", "/mixed");
+    for (const id of ["a", "b", "c"]) await ask("PUT", `/mixed/${id}`, { odd: true });
+    await ask("PUT", "/strict");
+    await ask("PUT", "/strict/_design/v", { validate_doc_update: validate });
+    await replicate("strict", { source: "mixed", target: "strict" });
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fstrict/_cancel").then(() => {}));
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs/_replicator%2Fstrict");
+    await page.getByRole("heading", { name: "3 documents did not arrive" }).waitFor();
+    await page.getByLabel("Select b").check();
+    await page.getByRole("button", { name: "Retry 1 document" }).click();
+    await page.getByText("Tried 1 document; 3 left behind").waitFor();
+    await page.getByRole("row", { name: /^Select b b .* 2 / }).waitFor();
+    expect(await page.getByRole("row", { name: /^Select a a .* 1 / }).count()).toBe(1);
+    const { _rev: rev } = (await ask("GET", "/strict/_design/v")) as { _rev: string };
+    await ask("DELETE", `/strict/_design/v?rev=${rev}`);
+    await page.getByRole("button", { name: "Retry all documents" }).click();
+    await page.getByText("Tried 3 documents; 0 left behind").waitFor();
+  });
+
+  test("shares are edited with their effect in sight", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/servers");
+    await page.getByRole("button", { name: "Edit shares of _replicator" }).click();
+    await page.getByRole("spinbutton", { name: "Shares of _replicator" }).fill("250");
+    await page.keyboard.press("Enter");
+    await page.getByText("_replicator has 250 shares").waitFor();
+    await page.getByRole("row", { name: /^_replicator .* 250 Edit.* 100 %/ }).waitFor();
+    await show("/settings?words=replicator.shares");
+    await page.getByRole("row", { name: /replicator.shares _replicator 250 none set/ }).waitFor();
+    await page.getByLabel("Also those that have their default").check();
+    await page.waitForURL(/#\/settings\?words=replicator.shares&all=true$/);
+    await show("/settings?all=true&words=max_jobs");
+    await page.getByRole("row", { name: /^replicator max_jobs 500 500/ }).waitFor();
+  });
+
+  test("decisions are shown with who made them", async () => {
+    const { page, show } = await visit(browser, node.url, "rita");
+    const good = "/_tandem/jobs/_replicator%2Fgood";
+    await ask("POST", `${good}/_pause`);
+    await ask("POST", `${good}/_resume`);
+    await show("/events");
+    await page.getByLabel("Decisions of operators alone").check();
+    await page
+      .getByRole("row", { name: /_replicator\/good paused root/ })
+      .first()
+      .waitFor();
+    await page
+      .getByRole("row", { name: /_replicator\/good resumed root/ })
+      .first()
+      .waitFor();
+  });
+
   test("a replication is made with the form, and removed", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
@@ -277,7 +357,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("100,000 jobs").waitFor();
     await page.getByRole("link", { name: "_replicator/job-3", exact: true }).waitFor();
     expect(await page.locator("tbody tr").count()).toBeLessThan(80);
-    await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 195 * 38)');
+    await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 195 * 46)');
     await page.getByRole("link", { name: "_replicator/job-205", exact: true }).waitFor();
     expect(asked.filter((bookmark) => bookmark === "200")).toHaveLength(1);
 
@@ -318,8 +398,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show } = await visit(browser, own.url, "root");
     await show("/nodes");
     await page.getByRole("row", { name: /running 0 \d+/ }).waitFor();
-    const drain = `${own.url}/_tandem/nodes/_local/_drain`;
-    await fetch(drain, { method: "POST", headers: { authorization: AUTHORIZATION } });
+    await page.getByRole("button", { name: /^Drain process/ }).click();
+    await page.getByRole("row", { name: /drained 0/ }).waitFor();
+    await page.getByRole("button", { name: /^Undrain process/ }).click();
+    await page.getByRole("row", { name: /running 0 \d+/ }).waitFor();
+    await page.getByRole("button", { name: /^Drain process/ }).click();
     await page.getByRole("row", { name: /drained 0/ }).waitFor();
     await show("/");
     await page.getByRole("link", { name: /^Nodes\s*0\s*1 draining/ }).waitFor();
@@ -349,6 +432,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         "/new",
         "/nodes",
         "/servers",
+        "/events",
+        "/settings?all=true",
       ]) {
         await show(view);
         await page.getByRole("main").waitFor();

@@ -31,10 +31,13 @@ function ofPackage(): Chromium | undefined {
   const folder = unpacked();
   if (folder === undefined) return undefined;
   const executablePath = join(folder, "chromium");
-  const fonts = { FONTCONFIG_PATH: join(folder, "fonts") };
+  const environment = {
+    FONTCONFIG_PATH: join(folder, "fonts"),
+    LD_LIBRARY_PATH: join(folder, "al2023/lib"),
+  };
   return [
-    { executablePath, environment: fonts },
-    { executablePath, environment: { ...fonts, LD_LIBRARY_PATH: join(folder, "al2023/lib") } },
+    { executablePath, environment: {} },
+    { executablePath, environment },
   ].find(starts);
 }
 

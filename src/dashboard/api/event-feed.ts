@@ -5,6 +5,9 @@ import type { Job, Query } from "./types.ts";
 export type FeedState = "connecting" | "live" | "lost";
 
 export interface JobEvent {
+  /** In the log of events. */
+  readonly place: string;
+  readonly time: string;
   /** The replication id. */
   readonly id: string;
   readonly changes: readonly string[];
@@ -32,9 +35,11 @@ export class EventFeed {
   #lastId: string | undefined;
   #wasLost = false;
 
-  constructor(query: Query, listener: FeedListener) {
+  /** `since`: the place behind which it begins; undefined: what happens from now on. */
+  constructor(query: Query, listener: FeedListener, since?: string) {
     this.#query = query;
     this.#listener = listener;
+    this.#lastId = since;
   }
 
   /** Begins now, or goes on where `close` interrupted it. */
@@ -58,7 +63,8 @@ export class EventFeed {
     });
     source.addEventListener("job", (message) => {
       this.#lastId = message.lastEventId;
-      this.#listener.event(JSON.parse(message.data) as JobEvent);
+      const told = JSON.parse(message.data) as Omit<JobEvent, "place">;
+      this.#listener.event({ ...told, place: message.lastEventId });
     });
     source.addEventListener("error", () => {
       this.#wasLost = true;

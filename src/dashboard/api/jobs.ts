@@ -21,6 +21,8 @@ export type Targets =
 export interface CommandResult {
   readonly matched: number;
   readonly changed: number;
+  /** Those that changed; undefined: too many to name. */
+  readonly changedNames: readonly string[] | undefined;
   /** Why single jobs refused, by name. */
   readonly refusals: readonly (readonly [name: string, reason: string])[];
 }
@@ -90,20 +92,21 @@ export async function runCommand(command: Command, targets: Targets): Promise<Co
   if (targets.kind === "filter") {
     const filter = filterPart(targets.query);
     const named = Object.keys(filter).length === 0 ? { all: "true" } : filter;
-    const { matched, changed } = await request<{ matched: number; changed: number }>(
-      "POST",
-      withQuery(`_tandem/jobs/_${command}`, named),
-    );
-    return { matched, changed, refusals: [] };
+    const { matched, changed, jobs } = await request<{
+      matched: number;
+      changed: number;
+      jobs: readonly string[] | null;
+    }>("POST", withQuery(`_tandem/jobs/_${command}`, { ...named, list: "true" }));
+    return { matched, changed, changedNames: jobs ?? undefined, refusals: [] };
   }
   const waiting = [...targets.names];
   const refusals: [string, string][] = [];
-  let changed = 0;
+  const changedNames: string[] = [];
   const work = async () => {
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
       try {
         const answer = await request<{ no_changes?: boolean }>("POST", commandPath(command, name));
-        if (answer.no_changes !== true) changed++;
+        if (answer.no_changes !== true) changedNames.push(name);
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;
         refusals.push([name, error.message]);
@@ -111,7 +114,12 @@ export async function runCommand(command: Command, targets: Targets): Promise<Co
     }
   };
   await Promise.all(Array.from({ length: COMMANDS_AT_ONCE }, work));
-  return { matched: targets.names.length, changed, refusals };
+  return {
+    matched: targets.names.length,
+    changed: changedNames.length,
+    changedNames,
+    refusals,
+  };
 }
 
 function commandPath(command: Command, name: string): string {

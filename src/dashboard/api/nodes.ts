@@ -1,5 +1,5 @@
 /** The nodes of the cluster, and what the node that is asked counts. */
-import { get } from "./request.ts";
+import { get, request } from "./request.ts";
 import type { NodeRow } from "./types.ts";
 
 export async function readNodes(signal: AbortSignal): Promise<readonly NodeRow[]> {
@@ -28,4 +28,10 @@ export async function readLongestWait(signal: AbortSignal): Promise<number> {
     signal,
   );
   return groups[0]?.longest_wait_sec ?? 0;
+}
+
+/** Tells the process to give up its jobs and to take no others, or to work again. */
+export async function setDraining(id: string, isDraining: boolean): Promise<void> {
+  const path = `_tandem/nodes/${encodeURIComponent(id)}`;
+  await request("POST", `${path}/${isDraining ? "_drain" : "_undrain"}`);
 }

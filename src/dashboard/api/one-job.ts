@@ -3,7 +3,7 @@ import { pathOfJob } from "./jobs.ts";
 import { get, RequestError, request, withQuery } from "./request.ts";
 import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
 
-/** Rows of a page of failures. */
+/** Rows of a page of failures; a request for a retry may name as many documents. */
 export const FAILURE_ROWS = 100;
 
 export interface JobDetails {
@@ -38,9 +38,10 @@ export interface RetriedFailures {
   readonly total_rows: number;
 }
 
-/** Waits for the retry of the whole list, up to half a minute. */
-export function retryFailures(name: string): Promise<RetriedFailures> {
-  return request("POST", `${pathOfJob(name)}/failures/_retry`);
+/** Waits for the retry of the whole list, or of these documents, up to half a minute. */
+export function retryFailures(name: string, ids?: readonly string[]): Promise<RetriedFailures> {
+  const body = ids === undefined ? {} : { ids };
+  return request("POST", `${pathOfJob(name)}/failures/_retry`, { body });
 }
 
 export type ReplicationDocument = Readonly<Record<string, unknown>>;

@@ -17,7 +17,7 @@ export class RequestError extends Error {
 /** Told to the window when the node does not know, or no longer, who asks. */
 export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
 
-type Body = Readonly<Record<string, unknown>>;
+type Body = Readonly<Record<string, unknown>> | string;
 
 /** The address of a resource; `path` begins without a slash. The dashboard lies one folder below the API. */
 export function addressOf(path: string): string {

@@ -1,23 +1,44 @@
 /** The servers that jobs name, and the groups that share the slots. */
-import { get } from "./request.ts";
+import { get, request, withQuery } from "./request.ts";
 import type { EndpointRow, GroupRow } from "./types.ts";
 
-export interface Servers {
-  /** Of all; `endpoints` has the first 100. */
-  readonly endpointTotal: number;
-  /** The one where most jobs fail first. */
-  readonly endpoints: readonly EndpointRow[];
-  /** Of all; `groups` has the first 100. */
-  readonly groupTotal: number;
-  /** The one that waits longest first. */
-  readonly groups: readonly GroupRow[];
+/** Rows of a page of either. */
+export const PAGE_ROWS = 100;
+/** Of a group that nobody has given others. */
+export const SHARES_DEFAULT = 100;
+export const SHARES_MAX = 1_000;
+
+export interface Page<Row> {
+  /** Of all. */
+  readonly total: number;
+  readonly rows: readonly Row[];
 }
 
-export async function readServers(signal: AbortSignal): Promise<Servers> {
-  const [{ total_rows: endpointTotal, endpoints }, { total_rows: groupTotal, groups }] =
-    await Promise.all([
-      get<{ total_rows: number; endpoints: EndpointRow[] }>("_tandem/endpoints", signal),
-      get<{ total_rows: number; groups: GroupRow[] }>("_tandem/groups", signal),
-    ]);
-  return { endpointTotal, endpoints, groupTotal, groups };
+/** The one where most jobs fail first. */
+export async function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
+  const { total_rows: total, endpoints: rows } = await get<{
+    total_rows: number;
+    endpoints: EndpointRow[];
+  }>(pagePath("_tandem/endpoints", skip), signal);
+  return { total, rows };
+}
+
+/** The one that waits longest first. */
+export async function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
+  const { total_rows: total, groups: rows } = await get<{
+    total_rows: number;
+    groups: GroupRow[];
+  }>(pagePath("_tandem/groups", skip), signal);
+  return { total, rows };
+}
+
+/** A setting of the cluster, kept by the node that is asked. */
+export async function setShares(group: string, shares: number): Promise<void> {
+  const name = group.replace(/^user:/, "");
+  const path = `_node/_local/_config/replicator.shares/${encodeURIComponent(name)}`;
+  await request("PUT", path, { body: String(shares) });
+}
+
+function pagePath(path: string, skip: number): string {
+  return withQuery(path, { limit: String(PAGE_ROWS), skip: String(skip) });
 }

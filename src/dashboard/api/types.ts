@@ -193,6 +193,8 @@ export interface GroupRow {
   readonly name: string;
   readonly shares: number;
   readonly usage_sec: number;
+  /** The usage for each share; the lowest is next. */
+  readonly standing: number;
   readonly jobs: { readonly running: number; readonly pending: number; readonly ended: number };
   readonly longest_wait_sec: number;
 }

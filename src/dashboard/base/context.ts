@@ -13,8 +13,8 @@ export interface Surroundings {
   readonly timeZone: TimeZone;
   readonly isPaused: boolean;
   readonly setFeedState: (state: FeedState) => void;
-  /** Says something to the user, and to screen readers. */
-  readonly announce: (text: string) => void;
+  /** Says something to the user, and to screen readers; `undo` takes back what was done. */
+  readonly announce: (text: string, undo?: () => void) => void;
 }
 
 export const SurroundingsContext = createContext<Surroundings | undefined>(undefined);
@@ -31,20 +31,27 @@ interface FeedHandlers {
   readonly gap: () => void;
 }
 
-/** Follows the events of the jobs that the filters find, unless the user has paused the view. */
-export function useFeed(query: Query, handlers: FeedHandlers): void {
+/**
+ * Follows the events of the jobs that the filters find, unless the user has paused the view; those behind the place `since`, or those
+ * from now on.
+ */
+export function useFeed(query: Query, handlers: FeedHandlers, since?: string): void {
   const { isPaused, setFeedState } = useSurroundings();
   const latest = useRef(handlers);
   latest.current = handlers;
   const key = JSON.stringify(query);
   const feed = useMemo(
     () =>
-      new EventFeed(JSON.parse(key) as Query, {
-        event: (event) => latest.current.event(event),
-        gap: () => latest.current.gap(),
-        state: setFeedState,
-      }),
-    [key, setFeedState],
+      new EventFeed(
+        JSON.parse(key) as Query,
+        {
+          event: (event) => latest.current.event(event),
+          gap: () => latest.current.gap(),
+          state: setFeedState,
+        },
+        since,
+      ),
+    [key, since, setFeedState],
   );
   useEffect(() => {
     if (isPaused) return;

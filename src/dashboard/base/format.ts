@@ -56,18 +56,26 @@ export function formatDistance(time: string, nowMs: number): string {
 /** `undefined` is the time zone of the browser. */
 export type TimeZone = "UTC" | undefined;
 
+/** One takes long to make, and long lists have many times. */
+const timeFormats = new Map<TimeZone, Intl.DateTimeFormat>();
+
 /** `23 Nov 2026, 14:24:35 UTC` */
 export function formatTime(time: string, timeZone: TimeZone): string {
-  return new Intl.DateTimeFormat("en-GB", {
-    day: "numeric",
-    month: "short",
-    year: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    timeZoneName: "short",
-    timeZone,
-  }).format(new Date(time));
+  let format = timeFormats.get(timeZone);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat("en-GB", {
+      day: "numeric",
+      month: "short",
+      year: "numeric",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      timeZoneName: "short",
+      timeZone,
+    });
+    timeFormats.set(timeZone, format);
+  }
+  return format.format(new Date(time));
 }
 
 /** Ids, names and words of strangers: what would not be seen, or would turn the text around, is shown as its code point. */

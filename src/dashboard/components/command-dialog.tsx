@@ -54,6 +54,9 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   },
 };
 
+/** What takes a command back. */
+const OPPOSITES: Readonly<Partial<Record<Command, Command>>> = { pause: "resume", resume: "pause" };
+
 export function CommandDialog({
   command,
   targets,
@@ -72,12 +75,19 @@ export function CommandDialog({
   const [error, setError] = useState<unknown>();
   const preview = useLoaded((signal) => previewOf(targets, signal), JSON.stringify(targets));
 
+  const tell = (answer: CommandResult) => {
+    const { changed, matched, changedNames = [] } = answer;
+    const opposite = OPPOSITES[command];
+    const text = `${done}: ${formatNumber(changed)} of ${formatCount(matched, "job")}`;
+    if (opposite === undefined || changedNames.length === 0) return announce(text);
+    announce(text, () => void takeBack(opposite, changedNames, announce));
+  };
   const run = async () => {
     setIsRunning(true);
     setError(undefined);
     try {
       const answer = await runCommand(command, targets);
-      announce(`${done}: ${formatNumber(answer.changed)} of ${formatCount(answer.matched, "job")}`);
+      tell(answer);
       if (answer.refusals.length === 0) onClose(true);
       else setResult(answer);
     } catch (failure) {
@@ -155,6 +165,23 @@ export function CommandDialog({
       </div>
     </Dialog>
   );
+}
+
+/** Exactly for the jobs that the command has changed. */
+async function takeBack(
+  opposite: Command,
+  names: readonly string[],
+  announce: (text: string) => void,
+): Promise<void> {
+  announce("Undoing…");
+  try {
+    const { changed } = await runCommand(opposite, { kind: "names", names });
+    announce(
+      `${COMMAND_WORDS[opposite].done} again: ${formatNumber(changed)} of ${formatCount(names.length, "job")}`,
+    );
+  } catch (error) {
+    announce(`Not undone: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 interface Preview {

@@ -6,6 +6,8 @@ export interface Column {
   readonly name: string;
   /** Figures stand at the right. */
   readonly isNumber?: boolean;
+  /** The rows say by themselves what it is. */
+  readonly isHidden?: boolean;
 }
 
 export function Table({
@@ -25,9 +27,9 @@ export function Table({
       <table class="plain">
         <thead>
           <tr>
-            {columns.map(({ name, isNumber }) => (
+            {columns.map(({ name, isNumber, isHidden }) => (
               <th key={name} scope="col" class={isNumber ? "number" : ""}>
-                {name}
+                {isHidden ? <span class="hidden">{name}</span> : name}
               </th>
             ))}
           </tr>

@@ -1,10 +1,11 @@
-/** The documents of a job that did not arrive, by reason, and their retry. */
+/** The documents of a job that did not arrive, by reason, and the retry of one, some or all of them. */
 import { useState } from "preact/hooks";
 import { FAILURE_ROWS, readFailures, retryFailures } from "../api/one-job.ts";
-import type { FailureCount } from "../api/types.ts";
+import type { DocumentFailure, FailureCount } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
+import { Pager } from "../components/pager.tsx";
 import { type Column, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 
@@ -29,15 +30,22 @@ export function JobFailures({
 }) {
   const { session, announce } = useSurroundings();
   const [skip, setSkip] = useState(0);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [isTrying, setIsTrying] = useState(false);
+  const [round, setRound] = useState(0);
   const [error, setError] = useState<unknown>();
-  const page = useLoaded((signal) => readFailures(name, skip, signal), `${name} ${skip} ${total}`);
-  const retry = async () => {
+  const page = useLoaded(
+    (signal) => readFailures(name, skip, signal),
+    `${name} ${skip} ${total} ${round}`,
+  );
+  const retry = async (ids?: readonly string[]) => {
     setIsTrying(true);
     setError(undefined);
     try {
-      const { tried, total_rows: left } = await retryFailures(name);
+      const { tried, total_rows: left } = await retryFailures(name, ids);
       announce(`Tried ${formatCount(tried, "document")}; ${formatNumber(left)} left behind`);
+      setSelected(new Set());
+      setRound(round + 1);
       reload();
     } catch (failure) {
       setError(failure);
@@ -45,14 +53,36 @@ export function JobFailures({
       setIsTrying(false);
     }
   };
+  const toggle = (id: string, isSelected: boolean) => {
+    const ids = new Set(selected);
+    if (isSelected) ids.add(id);
+    else ids.delete(id);
+    setSelected(ids);
+  };
+  const turn = (rows: number) => {
+    setSelected(new Set());
+    setSkip(rows);
+  };
+  const rows = page.value ?? [];
   return (
     <section class="panel" aria-labelledby="failures-title">
       <div class="page-head">
         <h2 id="failures-title">{formatCount(total, "document")} did not arrive</h2>
         {session.changes && (
-          <button type="button" disabled={isTrying} onClick={() => void retry()}>
-            {isTrying ? "Trying…" : "Retry all documents"}
-          </button>
+          <>
+            <button type="button" disabled={isTrying} onClick={() => void retry()}>
+              {isTrying ? "Trying…" : "Retry all documents"}
+            </button>
+            <button
+              type="button"
+              disabled={isTrying || selected.size === 0}
+              onClick={() => void retry([...selected])}
+            >
+              {selected.size === 0
+                ? "Retry selected documents"
+                : `Retry ${formatCount(selected.size, "document")}`}
+            </button>
+          </>
         )}
       </div>
       <Problem error={error ?? page.error} />
@@ -64,47 +94,59 @@ export function JobFailures({
           </li>
         ))}
       </ul>
-      <Table label="Documents" columns={COLUMNS}>
-        {page.value?.map(({ id, rev, reason, tries, last }) => (
-          <tr key={`${id} ${rev}`}>
-            <th scope="row">
-              <Foreign text={id} />
-            </th>
-            <td>
-              <Foreign text={reason} />
-            </td>
-            <td>
-              <Foreign text={rev} />
-            </td>
-            <td class="number">{formatNumber(tries)}</td>
-            <td class="number">
-              <Moment time={last} />
-            </td>
-          </tr>
+      <Table
+        label="Documents"
+        columns={session.changes ? [{ name: "Selected", isHidden: true }, ...COLUMNS] : COLUMNS}
+      >
+        {rows.map((row) => (
+          <Row
+            key={`${row.id} ${row.rev}`}
+            row={row}
+            isSelected={selected.has(row.id)}
+            onToggle={session.changes ? (isSelected) => toggle(row.id, isSelected) : undefined}
+          />
         ))}
       </Table>
-      {total > FAILURE_ROWS && (
-        <div class="commands">
-          <button
-            type="button"
-            disabled={skip === 0}
-            onClick={() => setSkip(Math.max(0, skip - FAILURE_ROWS))}
-          >
-            Before
-          </button>
-          <span>
-            {formatNumber(skip + 1)}–{formatNumber(Math.min(total, skip + FAILURE_ROWS))} of{" "}
-            {formatNumber(total)}
-          </span>
-          <button
-            type="button"
-            disabled={skip + FAILURE_ROWS >= total}
-            onClick={() => setSkip(skip + FAILURE_ROWS)}
-          >
-            Next
-          </button>
-        </div>
-      )}
+      <Pager label="documents" skip={skip} rows={FAILURE_ROWS} total={total} onSkip={turn} />
     </section>
+  );
+}
+
+function Row({
+  row: { id, rev, reason, tries, last },
+  isSelected,
+  onToggle,
+}: {
+  row: DocumentFailure;
+  isSelected: boolean;
+  /** Undefined for users who change nothing. */
+  onToggle: ((isSelected: boolean) => void) | undefined;
+}) {
+  return (
+    <tr>
+      {onToggle !== undefined && (
+        <td>
+          <input
+            type="checkbox"
+            aria-label={`Select ${id}`}
+            checked={isSelected}
+            onChange={({ currentTarget }) => onToggle(currentTarget.checked)}
+          />
+        </td>
+      )}
+      <th scope="row">
+        <Foreign text={id} />
+      </th>
+      <td>
+        <Foreign text={reason} />
+      </td>
+      <td>
+        <Foreign text={rev} />
+      </td>
+      <td class="number">{formatNumber(tries)}</td>
+      <td class="number">
+        <Moment time={last} />
+      </td>
+    </tr>
   );
 }

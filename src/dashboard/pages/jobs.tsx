@@ -12,7 +12,7 @@ import { JobFilters } from "./job-filters.tsx";
 import { type JobList, useJobList } from "./use-job-list.ts";
 
 /** As the styles have them. */
-const ROW_HEIGHT = 38;
+const ROW_HEIGHT = 46;
 const NARROW_ROW_HEIGHT = 92;
 const NARROW = "(max-width: 900px)";
 /** So many rows before the end the next page is asked for. */
@@ -234,7 +234,10 @@ function JobRow({
         <JobLink job={job} />
       </td>
       <td class="cell-way">
-        <Foreign text={shortAddress(job.source)} /> → <Foreign text={shortAddress(job.target)} />
+        <Foreign text={shortAddress(job.source)} />
+        <span class="cell-target">
+          → <Foreign text={shortAddress(job.target)} />
+        </span>
       </td>
       <td class="cell-state">
         <StateBadge job={job} />

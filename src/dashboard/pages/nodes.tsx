@@ -1,5 +1,6 @@
 /** The processes that run jobs. */
-import { readNodes } from "../api/nodes.ts";
+import { useState } from "preact/hooks";
+import { readNodes, setDraining } from "../api/nodes.ts";
 import type { NodeRow } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatNumber } from "../base/format.ts";
@@ -24,21 +25,40 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function NodesPage() {
-  const { isPaused } = useSurroundings();
+  const { session, isPaused, announce } = useSurroundings();
+  const [refusal, setRefusal] = useState<unknown>();
   const { value: nodes, error, reload } = useLoaded(readNodes, "nodes");
   // Says whether the connection stands; what nodes do is no event.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
     if (!isPaused) reload();
   }, REFRESH_MS);
+  const drain = async (id: string, isDraining: boolean) => {
+    setRefusal(undefined);
+    try {
+      await setDraining(id, isDraining);
+      if (isDraining) announce("The process gives up its jobs", () => void drain(id, false));
+      else announce("The process takes jobs again");
+    } catch (failure) {
+      setRefusal(failure);
+    }
+    reload();
+  };
   return (
     <>
       <h1>Nodes</h1>
-      <Problem error={error} />
+      <Problem error={refusal ?? error} />
       {nodes !== undefined && (
-        <Table label="Nodes" columns={COLUMNS}>
+        <Table
+          label="Nodes"
+          columns={session.changes ? [...COLUMNS, { name: "Drain", isHidden: true }] : COLUMNS}
+        >
           {nodes.map((node) => (
-            <Row key={`${node.name} ${node.id} ${node.pid}`} node={node} />
+            <Row
+              key={`${node.name} ${node.id} ${node.pid}`}
+              node={node}
+              onDrain={session.changes ? (id, isDraining) => void drain(id, isDraining) : undefined}
+            />
           ))}
         </Table>
       )}
@@ -47,8 +67,15 @@ export function NodesPage() {
   );
 }
 
-function Row({ node }: { node: NodeRow }) {
-  const { name, state, drained, jobs, slots, pid, version } = node;
+function Row({
+  node,
+  onDrain,
+}: {
+  node: NodeRow;
+  /** Undefined for users who change nothing. */
+  onDrain: ((id: string, isDraining: boolean) => void) | undefined;
+}) {
+  const { id, name, state, drained, jobs, slots, pid, version } = node;
   return (
     <tr>
       <th scope="row">
@@ -78,6 +105,19 @@ function Row({ node }: { node: NodeRow }) {
       </td>
       <td>{pid ?? "–"}</td>
       <td>{version ?? "–"}</td>
+      {onDrain !== undefined && (
+        <td>
+          {id !== null && state !== "dead" && (
+            <button
+              type="button"
+              aria-label={`${state === "draining" ? "Undrain" : "Drain"} process ${pid}`}
+              onClick={() => onDrain(id, state === "running")}
+            >
+              {state === "draining" ? "Undrain" : "Drain"}
+            </button>
+          )}
+        </td>
+      )}
     </tr>
   );
 }

@@ -1,16 +1,20 @@
 /** The servers that jobs name, and the groups that share the slots. */
-import { readServers } from "../api/servers.ts";
-import type { EndpointRow, GroupRow, Query } from "../api/types.ts";
+import { useState } from "preact/hooks";
+import { PAGE_ROWS, readEndpoints, readGroups } from "../api/servers.ts";
+import type { EndpointRow, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { formatCount, formatNumber } from "../base/format.ts";
+import { goTo } from "../base/location.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
+import { Pager } from "../components/pager.tsx";
 import { type Column, Figure, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
+import { Groups } from "./groups.tsx";
 
 const REFRESH_MS = 5_000;
 
-const ENDPOINT_COLUMNS: readonly Column[] = [
+const COLUMNS: readonly Column[] = [
   { name: "Server" },
   { name: "Fails there" },
   { name: "Reached" },
@@ -21,19 +25,16 @@ const ENDPOINT_COLUMNS: readonly Column[] = [
   { name: "Slowed down by", isNumber: true },
 ];
 
-const GROUP_COLUMNS: readonly Column[] = [
-  { name: "Group" },
-  { name: "Running", isNumber: true },
-  { name: "Waiting", isNumber: true },
-  { name: "Ended", isNumber: true },
-  { name: "Longest wait", isNumber: true },
-  { name: "Shares", isNumber: true },
-  { name: "Usage", isNumber: true },
-];
-
-export function ServersPage() {
+export function ServersPage({ query }: { query: Query }) {
   const { isPaused } = useSurroundings();
-  const { value, error, reload } = useLoaded(readServers, "servers");
+  const skip = Number(query.skip ?? 0) || 0;
+  const [groupSkip, setGroupSkip] = useState(0);
+  const endpoints = useLoaded((signal) => readEndpoints(skip, signal), `servers ${skip}`);
+  const groups = useLoaded((signal) => readGroups(groupSkip, signal), `groups ${groupSkip}`);
+  const reload = () => {
+    endpoints.reload();
+    groups.reload();
+  };
   // Says whether the connection stands; the figures have no events.
   useFeed({}, { event: () => {}, gap: reload });
   useInterval(() => {
@@ -43,43 +44,40 @@ export function ServersPage() {
     <>
       <div class="page-head">
         <h1>Servers</h1>
-        {value !== undefined && (
-          <Shown total={value.endpointTotal} shown={value.endpoints.length} one="server" />
+        {endpoints.value !== undefined && (
+          <span class="section-note">{formatCount(endpoints.value.total, "server")}</span>
         )}
       </div>
-      <Problem error={error} />
-      {value !== undefined && (
+      <Problem error={endpoints.error ?? groups.error} />
+      {endpoints.value !== undefined && endpoints.value.total > 0 && (
         <>
-          {value.endpointTotal > 0 && (
-            <Table label="Servers" columns={ENDPOINT_COLUMNS}>
-              {value.endpoints.map((endpoint) => (
-                <Endpoint key={endpoint.host} endpoint={endpoint} />
-              ))}
-            </Table>
-          )}
-          <div class="page-head">
-            <h2>Groups</h2>
-            <Shown total={value.groupTotal} shown={value.groups.length} one="group" />
-          </div>
-          {value.groupTotal > 0 && (
-            <Table label="Groups" columns={GROUP_COLUMNS}>
-              {value.groups.map((group) => (
-                <Group key={group.name} group={group} />
-              ))}
-            </Table>
-          )}
+          <Table label="Servers" columns={COLUMNS}>
+            {endpoints.value.rows.map((endpoint) => (
+              <Endpoint key={endpoint.host} endpoint={endpoint} />
+            ))}
+          </Table>
+          <Pager
+            label="servers"
+            skip={skip}
+            rows={PAGE_ROWS}
+            total={endpoints.value.total}
+            onSkip={(rows) => goTo(linkTo(["servers"], rows === 0 ? {} : { skip: String(rows) }))}
+          />
+        </>
+      )}
+      {groups.value !== undefined && (
+        <>
+          <Groups page={groups.value} onChange={groups.reload} />
+          <Pager
+            label="groups"
+            skip={groupSkip}
+            rows={PAGE_ROWS}
+            total={groups.value.total}
+            onSkip={setGroupSkip}
+          />
         </>
       )}
     </>
-  );
-}
-
-function Shown({ total, shown, one }: { total: number; shown: number; one: string }) {
-  return (
-    <span class="section-note">
-      {formatCount(total, one)}
-      {total > shown && `, of which the first ${formatNumber(shown)} are shown`}
-    </span>
   );
 }
 
@@ -122,31 +120,6 @@ function Endpoint({ endpoint }: { endpoint: EndpointRow }) {
       <td class="number">
         <Figure value={limiterMs === 0 ? null : limiterMs} format={inMilliseconds} />
       </td>
-    </tr>
-  );
-}
-
-function Group({ group }: { group: GroupRow }) {
-  const { name, jobs, shares } = group;
-  // Jobs of requests have no database to find them by.
-  const isDatabase = !name.startsWith("user:");
-  return (
-    <tr>
-      <th scope="row">
-        {isDatabase ? (
-          <a href={linkTo(["jobs"], { database: name })}>
-            <Foreign text={name} />
-          </a>
-        ) : (
-          <Foreign text={name} />
-        )}
-      </th>
-      <td class="number">{formatNumber(jobs.running)}</td>
-      <td class="number">{formatNumber(jobs.pending)}</td>
-      <td class="number">{formatNumber(jobs.ended)}</td>
-      <td class="number">{formatDuration(group.longest_wait_sec)}</td>
-      <td class="number">{formatNumber(shares)}</td>
-      <td class="number">{formatDuration(group.usage_sec)}</td>
     </tr>
   );
 }

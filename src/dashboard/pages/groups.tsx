@@ -1,0 +1,175 @@
+/** The groups that share the slots, and their shares, which can be changed; the part of the slots that follows is shown at once. */
+import { useState } from "preact/hooks";
+import { type Page, SHARES_MAX, setShares } from "../api/servers.ts";
+import type { GroupRow } from "../api/types.ts";
+import { useSurroundings } from "../base/context.ts";
+import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { partOfSlots } from "../base/shares.ts";
+import { linkTo } from "../base/view.ts";
+import { type Column, Table } from "../components/table.tsx";
+import { Foreign, Problem } from "../components/text.tsx";
+
+const COLUMNS: readonly Column[] = [
+  { name: "Group" },
+  { name: "Running", isNumber: true },
+  { name: "Waiting", isNumber: true },
+  { name: "Ended", isNumber: true },
+  { name: "Longest wait", isNumber: true },
+  { name: "Usage", isNumber: true },
+  { name: "Usage for a share", isNumber: true },
+  { name: "Shares", isNumber: true },
+  { name: "Part of the slots", isNumber: true },
+];
+
+interface Draft {
+  readonly name: string;
+  /** As it was typed. */
+  readonly text: string;
+}
+
+export function Groups({
+  page: { total, rows },
+  onChange,
+}: {
+  page: Page<GroupRow>;
+  onChange: () => void;
+}) {
+  const { session, announce } = useSurroundings();
+  const [draft, setDraft] = useState<Draft>();
+  const [error, setError] = useState<unknown>();
+  const wanted = draft === undefined ? undefined : sharesOf(draft.text);
+  const shown = rows.map((group) =>
+    group.name === draft?.name && wanted !== undefined ? { ...group, shares: wanted } : group,
+  );
+  const save = async (name: string, shares: number) => {
+    setError(undefined);
+    try {
+      await setShares(name, shares);
+      announce(`${name} has ${formatCount(shares, "share")}`);
+      setDraft(undefined);
+      onChange();
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return (
+    <>
+      <div class="page-head">
+        <h2>Groups</h2>
+        <span class="section-note">{formatCount(total, "group")} share the slots</span>
+      </div>
+      <Problem error={error} />
+      {total > 0 && (
+        <Table label="Groups" columns={COLUMNS}>
+          {shown.map((group) => (
+            <Row
+              key={group.name}
+              group={group}
+              part={partOfSlots(group.name, shown)}
+              draft={group.name === draft?.name ? draft.text : undefined}
+              onDraft={
+                session.changes
+                  ? (text) => setDraft(text === undefined ? undefined : { name: group.name, text })
+                  : undefined
+              }
+              onSave={(shares) => void save(group.name, shares)}
+            />
+          ))}
+        </Table>
+      )}
+    </>
+  );
+}
+
+function Row({
+  group,
+  part,
+  draft,
+  onDraft,
+  onSave,
+}: {
+  group: GroupRow;
+  /** Of the slots, from 0 to 1. */
+  part: number;
+  /** Undefined: nobody edits it. */
+  draft: string | undefined;
+  /** Undefined for users who change nothing. */
+  onDraft: ((text: string | undefined) => void) | undefined;
+  onSave: (shares: number) => void;
+}) {
+  const { name, jobs, shares } = group;
+  // Jobs of requests have no database to find them by.
+  const isDatabase = !name.startsWith("user:");
+  return (
+    <tr>
+      <th scope="row">
+        {isDatabase ? (
+          <a href={linkTo(["jobs"], { database: name })}>
+            <Foreign text={name} />
+          </a>
+        ) : (
+          <Foreign text={name} />
+        )}
+      </th>
+      <td class="number">{formatNumber(jobs.running)}</td>
+      <td class="number">{formatNumber(jobs.pending)}</td>
+      <td class="number">{formatNumber(jobs.ended)}</td>
+      <td class="number">{formatDuration(group.longest_wait_sec)}</td>
+      <td class="number">{formatDuration(group.usage_sec)}</td>
+      <td class="number">{formatNumber(Math.round(group.standing * 10) / 10)} s</td>
+      <td class="number">
+        {draft === undefined || onDraft === undefined ? (
+          <>
+            {formatNumber(shares)}
+            {onDraft !== undefined && (
+              <button
+                type="button"
+                class="quiet"
+                aria-label={`Edit shares of ${name}`}
+                onClick={() => onDraft(String(shares))}
+              >
+                Edit
+              </button>
+            )}
+          </>
+        ) : (
+          <form
+            class="shares"
+            onSubmit={(event) => {
+              event.preventDefault();
+              const wanted = sharesOf(draft);
+              if (wanted !== undefined) onSave(wanted);
+            }}
+          >
+            <input
+              type="number"
+              min={1}
+              max={SHARES_MAX}
+              required
+              aria-label={`Shares of ${name}`}
+              value={draft}
+              ref={(element) => element?.focus()}
+              onInput={({ currentTarget }) => onDraft(currentTarget.value)}
+              onKeyDown={({ key }) => {
+                if (key === "Escape") onDraft(undefined);
+              }}
+            />
+            <button type="submit" class="primary">
+              Set
+            </button>
+            <button type="button" onClick={() => onDraft(undefined)}>
+              Leave
+            </button>
+          </form>
+        )}
+      </td>
+      <td class="number">{formatNumber(Math.round(part * 1_000) / 10)} %</td>
+    </tr>
+  );
+}
+
+/** Undefined for what can be no number of shares. */
+function sharesOf(text: string): number | undefined {
+  const shares = Number(text);
+  return Number.isInteger(shares) && shares >= 1 && shares <= SHARES_MAX ? shares : undefined;
+}
