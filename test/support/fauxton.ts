@@ -1,0 +1,43 @@
+/**
+ * Fauxton, as CouchDB serves it. Its package brings the tools that it is built with, over a thousand packages, so it is none that is
+ * installed: its archive alone is fetched by npm, compared with its checksum, and kept beside the installed packages.
+ */
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const VERSION = "1.2.6";
+const SHA512 =
+  "5ZwPKqstwmQclSHifWBmbyzlBOLoBB3gssGaiEFLPcIzHO0Zxz+uPr/D/Fs6DGH7Hfohw7s6zqcjwU9CRcshfw==";
+const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url));
+
+/** The folder to serve below `/_utils/`; undefined: it is not there, and cannot be fetched. Throws when it is another one. */
+export function findFauxton(): string | undefined {
+  const folder = join(CACHE, `fauxton-${VERSION}`);
+  if (!existsSync(folder) && !fetchInto(folder)) return undefined;
+  return join(folder, "package/dist/release");
+}
+
+function fetchInto(folder: string): boolean {
+  mkdirSync(CACHE, { recursive: true });
+  const staging = mkdtempSync(`${folder}-`);
+  const runs = (program: string, ...args: string[]): boolean =>
+    spawnSync(program, args, { cwd: staging, stdio: "ignore" }).status === 0;
+  try {
+    if (!runs("npm", "pack", `fauxton@${VERSION}`)) return false;
+    const archive = `fauxton-${VERSION}.tgz`;
+    const digest = createHash("sha512").update(readFileSync(join(staging, archive)));
+    if (digest.digest("base64") !== SHA512) throw new Error(`${archive} has another checksum`);
+    if (!runs("tar", "-xzf", archive)) return false;
+    renameSync(staging, folder);
+    return true;
+  } catch (error) {
+    // Another process was faster.
+    if (existsSync(folder)) return true;
+    throw error;
+  } finally {
+    rmSync(staging, { recursive: true, force: true });
+  }
+}
