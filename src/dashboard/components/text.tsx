@@ -33,6 +33,17 @@ export function Clock({ time }: { time: string }) {
   return <time dateTime={time}>{formatTime(time, timeZone)}</time>;
 }
 
+/** The time of the day, with the whole time as a title. */
+export function ClockOfDay({ time }: { time: string }) {
+  const { timeZone } = useSurroundings();
+  const whole = formatTime(time, timeZone);
+  return (
+    <time dateTime={time} title={whole}>
+      {whole.replace(/^.*, /, "")}
+    </time>
+  );
+}
+
 export function StateBadge({ job }: { job: Job }) {
   const word = stateWord(job);
   return <span class={`badge badge-${word}`}>{word}</span>;

@@ -8,7 +8,7 @@ import { formatCount } from "../base/format.ts";
 import { useSoon } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { type Column, Table } from "../components/table.tsx";
-import { Clock, Foreign, JobLink } from "../components/text.tsx";
+import { ClockOfDay, Foreign, JobLink } from "../components/text.tsx";
 
 /** Kept by the page. */
 const EVENTS_MAX = 200;
@@ -83,7 +83,7 @@ function Row({ event }: { event: JobEvent }) {
   return (
     <tr>
       <td class="unbroken">
-        <Clock time={time} />
+        <ClockOfDay time={time} />
       </td>
       <th scope="row">{job === null ? <Foreign text={id} /> : <JobLink job={job} />}</th>
       <td class={isBad ? "bad" : ""}>
