@@ -18,6 +18,8 @@ import {
   fieldsOf,
 } from "../../src/dashboard/base/replication-form.ts";
 import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
+import { seriesOf } from "../../src/dashboard/base/run-series.ts";
+import { partOfSlots } from "../../src/dashboard/base/shares.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
 import { parseReplication, REPLICATION_OPTIONS, WEIGHT } from "../../src/replicator/index.ts";
@@ -80,6 +82,30 @@ test("a rate is that of the part of a minute that is over, and none is no rate",
     { seconds: 2, starts: 1 },
   ];
   expect(perSecond(minutes, ({ starts }) => starts)).toEqual([null, 0.5, 0.25, null]);
+});
+
+test("each run is a level from its start to its end, and a lost one is none", () => {
+  const run = (from: number, to: number, written: number | null) =>
+    ({
+      start: new Date(from * 1000).toISOString(),
+      end: new Date(to * 1000).toISOString(),
+      docs_written: written,
+      bytes: written,
+    }) as JobRun;
+  const { times, docsPerSec } = seriesOf([run(30, 30, 5), run(20, 25, null), run(10, 20, 40)]);
+  expect(docsPerSec).toEqual([4, 4, null, null, null, null, 5, 5]);
+  expect(times.map(Math.round)).toEqual([10, 20, 20, 20, 25, 30, 30, 31]);
+  expect(times).toEqual(times.toSorted((left, right) => left - right));
+});
+
+test("a group with half of the shares of all that have jobs gets half of the slots", () => {
+  const group = (name: string, shares: number, running: number) => ({
+    name,
+    shares,
+    jobs: { running, pending: 0, ended: 9 },
+  });
+  const groups = [group("a", 100, 2), group("b", 300, 1), group("c", 600, 0)];
+  expect(["a", "b", "c"].map((name) => partOfSlots(name, groups))).toEqual([0.25, 0.75, 0]);
 });
 
 test("runs, decisions and the begin of a job are one timeline, the newest first", () => {

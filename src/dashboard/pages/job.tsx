@@ -1,4 +1,5 @@
 /** One job: how it does, what holds it back, what it is, and what happened to it. */
+import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
 import { filterOf } from "../api/failing-filter.ts";
 import { COMMANDS, type Command } from "../api/jobs.ts";
@@ -16,6 +17,8 @@ import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
+
+const RunCharts = lazy(() => import("./run-charts.tsx").then(({ RunCharts }) => RunCharts));
 
 const REFRESH_MS = 5_000;
 const EVENTS_WAIT_MS = 500;
@@ -86,6 +89,11 @@ function Details({
       <Figures job={job} />
       {failureTotal > 0 && (
         <JobFailures name={name} total={failureTotal} counts={failureCounts} reload={reload} />
+      )}
+      {runs.some(({ docs_written: count }) => count !== null && count > 0) && (
+        <Suspense fallback={<p>Loading…</p>}>
+          <RunCharts runs={runs} />
+        </Suspense>
       )}
       <div class="columns">
         <Timeline details={{ job, runs }} />
