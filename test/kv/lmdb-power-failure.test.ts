@@ -13,7 +13,7 @@ import { bytes, EVERYTHING } from "../conformance/kv/fixture.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
 /** `TANDEM_POWER_FAILURES=500` for more. */
-const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 20);
+const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
 /** Disks keep whole sectors of 512 or more. */

@@ -1,19 +1,15 @@
 /** Secrets are compared in a time that does not depend on where they differ. */
-import { timingSafeEqual } from "node:crypto";
+import crypto from "node:crypto";
+import { syncBuiltinESMExports } from "node:module";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { RunningServer } from "../../src/server/index.ts";
-
-vi.mock("node:crypto", async (original) => {
-  const crypto = await original<typeof import("node:crypto")>();
-  return { ...crypto, timingSafeEqual: vi.fn(crypto.timingSafeEqual) };
-});
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
 let server: RunningServer;
+let compared: ReturnType<typeof vi.spyOn<typeof crypto, "timingSafeEqual">>;
 
 beforeAll(async () => {
-  // Other files of this process may have loaded the modules, which then know the real function.
-  vi.resetModules();
-  const { openServer, readConfig } = await import("../../src/server/index.ts");
+  compared = vi.spyOn(crypto, "timingSafeEqual");
+  syncBuiltinESMExports();
   const admin = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
   const { configuration, ...config } = readConfig({ port: 0, store: "memory" }, admin);
   const handlers = ["proxy", "cookie", "default"];
@@ -40,11 +36,12 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await server.stop();
-  vi.resetModules();
+  compared.mockRestore();
+  syncBuiltinESMExports();
 });
 
 beforeEach(() => {
-  vi.mocked(timingSafeEqual).mockClear();
+  compared.mockClear();
 });
 
 function basic(pair: string): Record<string, string> {
@@ -63,5 +60,5 @@ test.each([
   const answer = await fetch(`${server.url}/_session`, { headers });
   const { userCtx = { name: null } } = (await answer.json()) as { userCtx?: { name: unknown } };
   expect(userCtx.name).toBe(null);
-  expect(vi.mocked(timingSafeEqual).mock.results[0]).toEqual({ type: "return", value: false });
+  expect(compared.mock.results[0]).toEqual({ type: "return", value: false });
 });

@@ -8,8 +8,12 @@ type Announced = { readonly event: EventName } & Readonly<Record<string, unknown
 /** Tells of the question itself, so waiting for it would be asking without end. */
 const OWN_EVENT: EventName = "api.answered";
 
+/** Single requests of a replication: what they lead to is announced, too. */
+const REQUEST_EVENT: EventName = "http.answered";
+
 export class AnnouncedEvents {
   readonly #events: Announced[] = [];
+  #requestCount = 0;
   #isOver = false;
   #text = "";
   #wake: (() => void)[] = [];
@@ -34,9 +38,9 @@ export class AnnouncedEvents {
     return this.#text;
   }
 
-  /** How many events there were, those about answers of the API left out. */
+  /** How many events there were, those about single requests left out. */
   get count(): number {
-    return this.#events.length;
+    return this.#events.length - this.#requestCount;
   }
 
   /** Resolves with the first event of this name, past or future, that passes. Rejects when the process ends before. */
@@ -44,7 +48,7 @@ export class AnnouncedEvents {
     name: Name,
     passes: (event: Events[Name]) => boolean = () => true,
   ): Promise<Events[Name]> {
-    for (let seen = 0; ; await this.next(seen)) {
+    for (let seen = 0; ; await this.#more()) {
       for (; seen < this.#events.length; seen++) {
         const event = this.#events[seen] as Announced;
         if (event.event !== name) continue;
@@ -54,18 +58,21 @@ export class AnnouncedEvents {
     }
   }
 
-  /** Resolves when there are more events than `count`. Rejects when the process ends before. */
+  /** Resolves when `count` is greater than that. Rejects when the process ends before. */
   async next(count: number): Promise<void> {
-    while (this.#events.length <= count) {
-      if (this.#isOver) throw new Error(`The process has ended: ${this.#text}`);
-      await new Promise<void>((resolve) => this.#wake.push(resolve));
-    }
+    while (this.count <= count) await this.#more();
+  }
+
+  async #more(): Promise<void> {
+    if (this.#isOver) throw new Error(`The process has ended: ${this.#text}`);
+    await new Promise<void>((resolve) => this.#wake.push(resolve));
   }
 
   #take(line: string): void {
     const event = announced(line);
     if (event === undefined || event.event === OWN_EVENT) return;
     this.#events.push(event);
+    if (event.event === REQUEST_EVENT) this.#requestCount++;
     this.#wakeAll();
   }
 

@@ -35,6 +35,7 @@ export class LockKnocks {
   /** When it got something done last, or had nothing to do. */
   #aliveMs: number;
   #round: Promise<unknown> | undefined;
+  readonly #threads = new Set<Worker>();
 
   /** `nowMs`: monotonic, here and below. */
   constructor(store: Omit<LockKnockData, "meeting">, nowMs: number) {
@@ -59,6 +60,8 @@ export class LockKnocks {
 
   /** Resolves when no thread knocks any more. */
   async close(): Promise<void> {
+    // What waits for them keeps the process alive.
+    for (const thread of this.#threads) thread.ref();
     await this.#round;
   }
 
@@ -67,6 +70,12 @@ export class LockKnocks {
     const thread = new Worker(THREAD_FILE, { workerData: { ...this.#store, meeting } });
     thread.unref();
     thread.on("error", () => {});
-    return new Promise((resolve) => thread.once("exit", () => resolve()));
+    this.#threads.add(thread);
+    return new Promise((resolve) =>
+      thread.once("exit", () => {
+        this.#threads.delete(thread);
+        resolve();
+      }),
+    );
   }
 }
