@@ -1,11 +1,11 @@
 /** Secrets are compared in a time that does not depend on where they differ. */
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, type MockInstance, test, vi } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
 let server: RunningServer;
-let compared: ReturnType<typeof vi.spyOn<typeof crypto, "timingSafeEqual">>;
+let compared: MockInstance<typeof crypto.timingSafeEqual>;
 
 beforeAll(async () => {
   compared = vi.spyOn(crypto, "timingSafeEqual");

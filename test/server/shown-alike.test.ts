@@ -1,9 +1,11 @@
 /** What is shown of a job is the same in the API, the command line, the metrics and the events, whatever happened to it. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { Command } from "commander";
 import fc from "fast-check";
-import { expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { addJobsCommand } from "../../src/cli/jobs.ts";
-import type { ServerFlags, ServerWork } from "../../src/cli/server-command.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -29,16 +31,19 @@ const TOLD = ["state", "failing", "failing_since", "paused", "stalled", "left_be
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the server
 type Row = any;
 
-/** Who asks instead of the command line's own client, and what the command prints. */
-let served: { readonly api: OpenApi; print(text: string): void };
-vi.mock("../../src/cli/server-client.ts", () => ({
-  async workWithServer(flags: ServerFlags, work: ServerWork): Promise<void> {
-    const ask = async (method: string, path: string) =>
-      (await served.api.ask(`${method} ${path}`)).json;
-    const [answer, print] = await work({ ask });
-    served.print(flags.json === true ? JSON.stringify(answer) : print(answer));
-  },
-}));
+/** Whom the command line asks: the API of the world that is compared. */
+let served: OpenApi;
+const server = createServer(async ({ method, url }, response) => {
+  const { status, text } = await served.ask(`${method} ${url}`);
+  response.writeHead(status, { "content-type": "application/json" }).end(text);
+});
+beforeAll(async () => {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+});
+afterAll(() => {
+  server.close();
+  server.closeAllConnections();
+});
 
 test("a job that is tried again is shown alike everywhere, and when its node is lost", async () => {
   const world = await openWorld();
@@ -224,17 +229,18 @@ async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<v
 
 /** What a command prints. */
 async function tandem(api: OpenApi, ...flags: readonly string[]): Promise<string> {
-  let printed = "";
-  served = {
-    api,
-    print(text) {
-      printed += text;
-    },
-  };
-  const program = new Command();
-  addJobsCommand(program);
-  await program.parseAsync(["jobs", ...flags], { from: "user" });
-  return printed;
+  served = api;
+  const { port } = server.address() as AddressInfo;
+  const written = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+  try {
+    const program = new Command();
+    addJobsCommand(program);
+    const asked = ["--server", `http://127.0.0.1:${port}`];
+    await program.parseAsync(["jobs", ...flags, ...asked], { from: "user" });
+    return written.mock.calls.map(([text]) => String(text)).join("");
+  } finally {
+    written.mockRestore();
+  }
 }
 
 interface Message {
