@@ -66,7 +66,7 @@ test("one job of a group that has had nothing runs in the next cycle, before ano
 async function startedInAnHour(config: Partial<ReplicatorConfig>): Promise<string[]> {
   const started: string[] = [];
   const node = openVirtualNode({
-    config: { ...REPLICATOR_CONFIG_DEFAULT, intervalSec: 60, ...config },
+    config: { ...REPLICATOR_CONFIG_DEFAULT, intervalSec: 60, parkAfterSec: 0, ...config },
   });
   const { world, replicator } = node;
   world.listeners.push((name, fields) => {
