@@ -3,7 +3,9 @@ import type { Job } from "../api/types.ts";
 
 /** When the last run without a failure ended, as far as the history of the job knows; null: it does not. */
 export function lastSuccess({ history }: Job): string | null {
-  return history.find(({ type }) => type === "stopped" || type === "completed")?.timestamp ?? null;
+  return (
+    history.find(({ type }) => ["stopped", "parked", "completed"].includes(type))?.timestamp ?? null
+  );
 }
 
 /** An address without what all of them have: `host/name`. */

@@ -7,6 +7,7 @@ import { linkTo } from "../base/view.ts";
 const FLAGS = [
   ["failing", "Failing"],
   ["paused", "Paused"],
+  ["parked", "Parked"],
   ["left_behind", "Documents left behind"],
   ["stalled", "Stalled"],
 ] as const;

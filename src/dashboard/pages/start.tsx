@@ -28,6 +28,7 @@ const LISTS = {
   behind: { behind_sec: BEHIND_SEC, sort: "lag", descending: "true" },
   leftBehind: { left_behind: "true" },
   paused: { paused: "true" },
+  parked: { parked: "true" },
   running: { state: "running" },
   runningBehind: { state: "running", behind_sec: "0" },
   waiting: { state: "pending,crashing" },
@@ -102,6 +103,12 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         value={counts.running}
         query={LISTS.running}
         note={`${formatNumber(caughtUp)} caught up`}
+      />
+      <Tile
+        name="Parked"
+        value={counts.parked}
+        query={LISTS.parked}
+        note="of these, without a slot"
       />
       <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
       <li>
