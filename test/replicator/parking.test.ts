@@ -1,5 +1,6 @@
 /** Continuous jobs that have caught up give up their slots, and run again when their sources change. In virtual time. */
 import { afterEach, expect, test } from "vitest";
+import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
@@ -137,4 +138,42 @@ test("a source that was deleted is found: its job fails, and does not wait", asy
   await world.time.run(world.time.nowMs + 10_000);
   const entry = await world.until(replicator.find(id));
   expect(entry?.data.failing).toMatchObject({ error: "db_not_found" });
+});
+
+/** A server with one empty database and no feed of updates, which may be away. */
+function openServer(world: World) {
+  const server = { isAway: false };
+  const fetch: Fetch = async ({ method, url, signal }) => {
+    await world.time.sleep(url.includes("longpoll") ? 5_000 : 10, signal);
+    if (server.isAway) throw new RequestFailedError({ method, url, cause: "ECONNREFUSED" });
+    const { pathname } = new URL(url);
+    const isThere = pathname === "/a" || pathname === "/a/" || pathname.endsWith("_changes");
+    const info = { update_seq: "7-x", instance_start_time: "0" };
+    const changes = { results: [], last_seq: "7-x", pending: 0 };
+    const body = JSON.stringify(pathname.endsWith("_changes") ? changes : info);
+    return {
+      status: isThere ? 200 : 404,
+      headers: new Map(),
+      body: (async function* () {
+        yield new TextEncoder().encode(isThere ? body : '{"error":"not_found"}');
+      })(),
+      discard: () => {},
+    };
+  };
+  return { server, fetch };
+}
+
+test("jobs whose source cannot be reached for minutes are listed as failing", async () => {
+  const world = new World("away");
+  const { server, fetch } = openServer(world);
+  const node = await open({ world, fetch, config: { parkAfterSec: 2 } });
+  const asked = { source: "http://far/a", target: "b", create_target: true, continuous: true };
+  const id = await world.until(node.replicator.start(parseReplication(asked), JOE));
+  await onceParked(node, 1);
+  server.isAway = true;
+  await world.time.run(world.time.nowMs + 60_000);
+  expect(await parkedCount(node)).toBe(1);
+  await world.time.run(world.time.nowMs + 240_000);
+  const entry = await world.until(node.replicator.find(id));
+  expect(entry?.data.failing).toMatchObject({ class: "unreachable", side: "source" });
 });

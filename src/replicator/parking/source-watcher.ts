@@ -7,20 +7,14 @@
  * round and round, at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
-import type { Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore, Transaction } from "../../kv/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
-import type { JobControls } from "../jobs/job-controls.ts";
-import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
-import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
-import { stepFor } from "../jobs/job-wish.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
+import type { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { isSamePlace, type WatchedServer } from "./watched-server.ts";
 
 /** Databases that are compared at once; what CouchDB takes in one request (`max_db_number_for_dbs_info_req`). */
 const COMPARED_MAX = 100;
-/** Jobs that are woken in one transaction. */
-const WOKEN_MAX = 20;
 /** Jobs that parked lately and are taken over in one transaction. */
 const NEW_MAX = 100;
 /** Events are gathered for so long: a busy server is not asked for each of its changes. */
@@ -32,19 +26,19 @@ const SWEEP_MS_MIN = 1000;
 export interface SourceWatcherParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  readonly jobs: Jobs;
-  readonly controls: JobControls;
   readonly parked: ParkedJobs;
 }
 
 export class SourceWatcher {
   readonly #parts: SourceWatcherParts;
   readonly #source: string;
+  readonly #waking: ParkedJobsWaking;
   readonly #server: WatchedServer;
 
-  constructor(parts: SourceWatcherParts, source: string, server: WatchedServer) {
+  constructor(parts: SourceWatcherParts, waking: ParkedJobsWaking, server: WatchedServer) {
     this.#parts = parts;
-    this.#source = source;
+    this.#source = waking.source;
+    this.#waking = waking;
     this.#server = server;
   }
 
@@ -76,7 +70,7 @@ export class SourceWatcher {
     let from = since;
     while (!signal.aborted) {
       const { names, last } = await this.#server.updates(from, signal);
-      for (const name of new Set(names)) await this.#wakeDatabase(name);
+      for (const name of new Set(names)) await this.#waking.wakeAll(name);
       from = last;
       await clock.sleep(GATHER_MS, signal);
     }
@@ -144,51 +138,8 @@ export class SourceWatcher {
       const place = places.get(database);
       return place !== undefined && !isSamePlace(place, updateSequence);
     });
-    await this.#wake(changed.map(({ jobId }) => jobId));
+    await this.#waking.wake(changed.map(({ jobId }) => jobId));
     return this.#server.requestCount(names.length);
-  }
-
-  async #wakeDatabase(database: string): Promise<void> {
-    const { kv, parked } = this.#parts;
-    let after: ParkedJob | undefined;
-    do {
-      const place = after === undefined ? {} : { after };
-      const page = await kv.read((tx) =>
-        parked.page(tx.snapshot, this.#source, { database, ...place, limit: COMPARED_MAX }),
-      );
-      await this.#wake(page.map(({ jobId }) => jobId));
-      after = page.length === COMPARED_MAX ? page.at(-1) : undefined;
-    } while (after !== undefined);
-  }
-
-  async #wake(jobIds: readonly string[]): Promise<void> {
-    const { kv, runtime } = this.#parts;
-    for (let start = 0; start < jobIds.length; start += WOKEN_MAX) {
-      const some = jobIds.slice(start, start + WOKEN_MAX);
-      const jobCount = await kv.transact(
-        async (tx) => {
-          let count = 0;
-          for (const jobId of some) if (await this.#wakeJob(tx, jobId)) count++;
-          return count;
-        },
-        { whenUnknown: "retry" },
-      );
-      if (jobCount > 0)
-        runtime.trace.event("replication.woken", { source: this.#source, jobCount });
-    }
-  }
-
-  /** Whether the job was parked, and is due now. */
-  async #wakeJob(tx: Transaction, jobId: string): Promise<boolean> {
-    const { jobs, controls, parked, runtime } = this.#parts;
-    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
-    const job = await jobs.get(tx, name);
-    await parked.remove(tx, jobId);
-    if (job === undefined || !isReadable(job)) return false;
-    if ((await stepFor(tx, controls, job, "changed")) !== "again") return false;
-    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
-    await jobs.resubmit(tx, name, nowSec, encodeProgress(restarted(decodeJob(job))));
-    return true;
   }
 }
 

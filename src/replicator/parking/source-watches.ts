@@ -22,6 +22,7 @@ import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../jobs/parked-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { HttpAddress } from "../request/replication.ts";
 import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
+import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
 import { WatchedHttpServer, type WatchedServer, WatchedStore } from "./watched-server.ts";
 
@@ -45,6 +46,12 @@ export interface SourceWatchesParts {
   /** Read at each use. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
+
+/**
+ * Attempts, some two minutes of them, after which the jobs of a source that cannot be asked are woken: each then tries for itself, and
+ * is listed as failing. They had seemed to run and to have caught up.
+ */
+const LOST_ATTEMPTS_MAX = 7;
 
 /** How a watcher's run ended: no job is parked any more, it was to stop, or the source could not be asked. */
 type Ending = "unwatched" | "stopped" | "lost";
@@ -147,15 +154,23 @@ export class SourceWatches {
         trace.event("replication.source-lost", { ...fields, error: `${name}: ${reason}` });
       }
     }
-    await this.#end(held, ending, hasWatched ? 1 : attempt + 1).catch((error: unknown) => {
+    try {
+      const attempts = hasWatched ? 1 : attempt + 1;
+      if (ending === "lost" && attempts >= LOST_ATTEMPTS_MAX) await this.#waking(held.id).wakeAll();
+      await this.#end(held, ending, attempts);
+    } catch (error) {
       trace.event("replication.source-lost", { ...fields, error: String(error) });
-    });
+    }
   }
 
   async #watch(held: HeldJob, signal: AbortSignal, onWatched: () => void): Promise<void> {
     const server = await this.#open(held.id);
     if (server === undefined) return;
-    await new SourceWatcher(this.#parts, held.id, server).watch(signal, onWatched);
+    await new SourceWatcher(this.#parts, this.#waking(held.id), server).watch(signal, onWatched);
+  }
+
+  #waking(source: string): ParkedJobsWaking {
+    return new ParkedJobsWaking(this.#parts, source);
   }
 
   /** Asks as one of the parked jobs does; undefined when there is none. */

@@ -1,0 +1,77 @@
+/** Wakes parked jobs of one source: they are due at once, and fair share decides among them. */
+import type { Runtime } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../../kv/index.ts";
+import type { JobControls } from "../jobs/job-controls.ts";
+import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
+import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
+import { stepFor } from "../jobs/job-wish.ts";
+import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
+
+/** Rows that are read at once. */
+const PAGE_ROWS_MAX = 100;
+/** Jobs that are woken in one transaction. */
+const WOKEN_MAX = 20;
+
+export interface ParkedJobsWakingParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly controls: JobControls;
+  readonly parked: ParkedJobs;
+}
+
+export class ParkedJobsWaking {
+  readonly source: string;
+  readonly #parts: ParkedJobsWakingParts;
+
+  constructor(parts: ParkedJobsWakingParts, source: string) {
+    this.#parts = parts;
+    this.source = source;
+  }
+
+  /** Those of one of its databases; all of them, where none is named. */
+  async wakeAll(database?: string): Promise<void> {
+    const { kv, parked } = this.#parts;
+    const asked = { limit: PAGE_ROWS_MAX, ...(database === undefined ? {} : { database }) };
+    let after: ParkedJob | undefined;
+    do {
+      const from = after === undefined ? {} : { after };
+      const page = await kv.read((tx) =>
+        parked.page(tx.snapshot, this.source, { ...asked, ...from }),
+      );
+      await this.wake(page.map(({ jobId }) => jobId));
+      after = page.length === PAGE_ROWS_MAX ? page.at(-1) : undefined;
+    } while (after !== undefined);
+  }
+
+  /** Jobs that are not parked any more stay as they are. */
+  async wake(jobIds: readonly string[]): Promise<void> {
+    const { kv, runtime } = this.#parts;
+    for (let start = 0; start < jobIds.length; start += WOKEN_MAX) {
+      const some = jobIds.slice(start, start + WOKEN_MAX);
+      const jobCount = await kv.transact(
+        async (tx) => {
+          let count = 0;
+          for (const jobId of some) if (await this.#wakeJob(tx, jobId)) count++;
+          return count;
+        },
+        { whenUnknown: "retry" },
+      );
+      if (jobCount > 0) runtime.trace.event("replication.woken", { source: this.source, jobCount });
+    }
+  }
+
+  /** Whether the job was parked, and is due now. */
+  async #wakeJob(tx: Transaction, jobId: string): Promise<boolean> {
+    const { jobs, controls, parked, runtime } = this.#parts;
+    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+    const job = await jobs.get(tx, name);
+    await parked.remove(tx, jobId);
+    if (job === undefined || !isReadable(job)) return false;
+    if ((await stepFor(tx, controls, job, "changed")) !== "again") return false;
+    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    await jobs.resubmit(tx, name, nowSec, encodeProgress(restarted(decodeJob(job))));
+    return true;
+  }
+}
