@@ -15,7 +15,6 @@ import {
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
   restarted,
-  unparked,
 } from "./jobs/job-data.ts";
 import { decodeJob, encodeProgress, requestToStore } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
@@ -132,8 +131,9 @@ export class JobCommands {
       case "refuse-paused":
         return "paused";
       case "pause":
-        // A paused job is parked no more: nobody is to wake it.
-        return scheduleAs(NEVER_SEC, unparked(decodeJob(job)));
+        // A paused job is parked no more: nobody is to wake it. The data of one that runs is its holder's.
+        if (phaseOf(job, decodeJob(job)) !== "parked") return schedule(NEVER_SEC);
+        return scheduleAs(NEVER_SEC, restarted(decodeJob(job)));
       case "due":
       case "due-soon":
         return schedule(this.#nowSec());

@@ -9,7 +9,7 @@ const processes = new Processes();
 let node: TandemProcess;
 
 beforeAll(async () => {
-  node = await processes.open({ ini: "[replicator]\nlag_interval_sec = 1\n" });
+  node = await processes.open({ ini: "[replicator]\nlag_interval_sec = 1\npark_after_sec = 0\n" });
 });
 afterAll(() => processes.close());
 

@@ -10,7 +10,7 @@ import { compare } from "../support/compare.ts";
 import { onceAnswered, Processes, type TandemProcess } from "../support/open-process.ts";
 import { onSharedStores } from "../support/shared-stores.ts";
 
-const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 40);
+const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 20);
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 2);
 const KILL_PAUSE_SEC = Number(process.env.TANDEM_KILL_PAUSE_SEC ?? 0);
 /** Steady, so that what is measured is not how fast the machine is when it has more to do than it can. */

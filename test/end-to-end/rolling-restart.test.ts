@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { onceAnswered, Processes, type TandemProcess } from "../support/open-process.ts";
 import { onSharedStores } from "../support/shared-stores.ts";
 
-const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 45);
+const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 21);
 /** The nodes that are left have room for the jobs of one that restarts. */
 const JOBS_PER_NODE_MAX = Math.ceil(JOB_COUNT / 2);
 

@@ -19,7 +19,7 @@ import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { openNode } from "../support/open-node.ts";
 import { type HostilePeer, openHostilePeer } from "./hostile-peer.fixture.ts";
 
-const COUNT = Number(process.env.FUZZ_COUNT ?? 200);
+const COUNT = Number(process.env.FUZZ_COUNT ?? 100);
 const SEED = process.env.FUZZ_SEED ?? "1";
 const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
 /** Runs in one world, and at once. */

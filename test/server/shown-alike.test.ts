@@ -21,7 +21,7 @@ import {
 import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
 
 /** `SHOWN_ALIKE_RUNS=1000` for more. */
-const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 8);
+const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 4);
 const STEP_MS = 1_300;
 const FROM_THE_BEGINNING = "0".repeat(24);
 const STATES = ["pending", "running", "crashing", "completed", "failed"] as const;

@@ -327,12 +327,7 @@ export function restarted(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
 
-/** A job that was parked waits for its turn; any other is as it was. */
-export function unparked(data: ReplicationJobData): ReplicationJobData {
-  return data.state === "parked" ? restarted(data) : data;
-}
-
-/** As `restarted`, and its figures and errors begin at zero. */
+/** The same, and its figures and errors begin at zero. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
 }

@@ -28,8 +28,12 @@ export type Deed =
   | { readonly kind: "accept"; readonly lock: string; readonly node: string; readonly atMs: number }
   | { readonly kind: "update"; readonly lock: string; readonly data?: string | undefined }
   | { readonly kind: "finish"; readonly lock: string; readonly data?: string | undefined }
-  /** `struckAtMs`: when something happened to each node last; null: never. */
-  | { readonly kind: "requeue"; readonly struckAtMs: Readonly<Record<string, number | null>> }
+  /** `struckAtMs`: when something happened to each node last; null: never. `nowSec`: on the clock of who finds the loss. */
+  | {
+      readonly kind: "requeue";
+      readonly struckAtMs: Readonly<Record<string, number | null>>;
+      readonly nowSec: number;
+    }
   | { readonly kind: "remove" };
 
 export interface Entry {
@@ -49,7 +53,8 @@ export function recordJobs(
     bound(jobs);
   const requeued = (): Deed => {
     const struckAtMs = Object.fromEntries(nodes.map(({ name, struckAtMs: at }) => [name, at]));
-    return { kind: "requeue", struckAtMs };
+    const nowSec = Math.floor(node.runtime.clock.nowMs() / 1000);
+    return { kind: "requeue", struckAtMs, nowSec };
   };
   return Object.assign(jobs, {
     async add(...args: Parameters<Jobs["add"]>) {

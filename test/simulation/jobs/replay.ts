@@ -89,7 +89,7 @@ class Replay {
         return this.#accepted(id, job, deed);
       case "requeue":
         this.#checkLoss(id, job, deed.struckAtMs);
-        return requeued(job);
+        return requeued({ ...job, dueAtSec: dueAfterLoss(job, deed.nowSec) });
       default:
         if (job.holding?.lock !== deed.lock) {
           this.problems.push(`${deed.kind} of ${id} by a former holder, ${deed.lock}`);
@@ -137,6 +137,11 @@ function requested(
     return { state: "pending", data: data ?? job?.data ?? "{}", dueAtSec };
   const next = data ?? job.next;
   return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
+}
+
+/** A job that was lost was due, whatever the clock says now. */
+function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
+  return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);
 }
 
 function requeued({ data, next, dueAtSec }: ModelJob): ModelJob {
