@@ -9,7 +9,8 @@ import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const METER = fileURLToPath(new URL("meter.mjs", import.meta.url));
-const agent = new Agent({ keepAlive: true });
+/** Servers end connections that were idle for 5 s. */
+const agent = new Agent({ keepAlive: true, timeout: 3000 });
 
 /**
  * Serves the store in `directory`; resolves when it listens, or at once for a node without an API. A metered one can be asked by

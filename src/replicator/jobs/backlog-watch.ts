@@ -25,6 +25,7 @@ import type { JobControls } from "./job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
 import type { JobPosition } from "./job-list-plan.ts";
+import { decodeStatus } from "./job-status.ts";
 import { describeJob, jobTrace } from "./job-trace.ts";
 
 /** How often it is looked whether something is due. */
@@ -133,15 +134,32 @@ export class BacklogWatch {
     const running = new Set(await jobs.runningIds(tx, REPLICATION_JOB_TYPE));
     const questions: Question[] = [];
     let lookedAtCount = 0;
-    for await (const { key } of tx.getRange({ begin, end: all.end }, { limit: LOOKED_AT_MAX })) {
-      const { value, jobId } = this.#keys.statusOf(key);
+    const page = await tx.getRangePage({ begin, end: all.end }, { limit: LOOKED_AT_MAX });
+    const rows = page.entries.map(({ key }) => this.#keys.statusOf(key));
+    const parked = await this.#parkedAmong(
+      tx,
+      rows.map(({ jobId }) => jobId),
+    );
+    for (const { value, jobId } of rows) {
       lookedAtCount++;
-      const question = running.has(jobId) ? undefined : await this.#questionFor(tx, jobId);
+      const isAsked = !running.has(jobId) && !parked.has(jobId);
+      const question = isAsked ? await this.#questionFor(tx, jobId) : undefined;
       if (question !== undefined) questions.push(question);
       if (questions.length === ASKED_MAX) return { questions, after: [value, jobId] };
       if (lookedAtCount === LOOKED_AT_MAX) return { questions, after: [value, jobId] };
     }
     return { questions, after: undefined };
+  }
+
+  /** The watchers of their sources know that nothing is to come. */
+  async #parkedAmong(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobStatus(jobId)));
+    return new Set(
+      jobIds.filter((_, index) => {
+        const value = values[index];
+        return value !== undefined && decodeStatus(value).outcome === "parked";
+      }),
+    );
   }
 
   /** Undefined for a job about whose source there is nothing to ask. */
@@ -150,8 +168,6 @@ export class BacklogWatch {
     const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined || !waits(job)) return undefined;
     const data = decodeJob(job);
-    // The watcher of its source knows that nothing is to come.
-    if (data.state === "parked") return undefined;
     const { replication } = data;
     // Its next try finds out whether the source answers again.
     const failsAtSource = data.state === "crashing" && data.failing?.side === "source";
