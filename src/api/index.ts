@@ -43,6 +43,8 @@ export { defineRoute } from "./http/router.ts";
 export type { StaticFile, StaticFiles } from "./http/static-files.ts";
 export type { BudgetRoutesParts } from "./replication/budgets.ts";
 export { budgetRoutes } from "./replication/budgets.ts";
+export type { CheckParts } from "./replication/check.ts";
+export { checkRoutes } from "./replication/check.ts";
 export { credentialsRoutes } from "./replication/credentials.ts";
 export type { EventsParts } from "./replication/events.ts";
 export { eventRoutes } from "./replication/events.ts";

@@ -15,7 +15,7 @@
  *   run          one run of a job: checkpoints, changes, progress
  *   scheduling   which jobs a node runs
  *
- * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CredentialReplacements`, `CleanUp`.
+ * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CredentialReplacements`, `ReplicationChecks`, `CleanUp`.
  * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
  * run/replication-job.ts, scheduling/scheduler.ts.
  */
@@ -99,6 +99,8 @@ export type { MinuteCounts, RunCounts } from "./nodes/run-rates.ts";
 export { MINUTE_MS, NO_RUNS } from "./nodes/run-rates.ts";
 export { SourceWatches } from "./parking/source-watches.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
+export type { EndpointCheck, ReplicationCheck } from "./replication-checks.ts";
+export { ChecksBusyError, ReplicationChecks } from "./replication-checks.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT } from "./replicator-config.ts";

@@ -20,7 +20,7 @@ import {
 import type { Fetch } from "../http-client/index.ts";
 import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { AlertWatch, JOB_TYPES } from "../replicator/index.ts";
+import { AlertWatch, Endpoints, JOB_TYPES, ReplicationChecks } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { openLayout, renewSessionSecret, SUBSPACES, sessionSecret } from "./layout.ts";
@@ -114,12 +114,13 @@ async function startNode(
   const { kv, parts, sandbox, shown } = node;
   await parts.replicator.prepare();
   for (const name of SYSTEM_DATABASES) await ensureDatabase(kv, parts.databases, name);
-  const listening = config.nodeTypes.has("api_frontend") ? await serveApi(node) : undefined;
-  if (listening !== undefined) shown.url = urlOf(config, listening.port);
   const undici = openUndiciFetch({
     idleMsMax: () => parts.config.connectionCloseMs,
     egressRules: egressRules(config.configuration),
   });
+  const isFrontend = config.nodeTypes.has("api_frontend");
+  const listening = isFrontend ? await serveApi(node, undici.fetch) : undefined;
+  if (listening !== undefined) shown.url = urlOf(config, listening.port);
   const services = [
     ...commonServices(node),
     ...(listening?.services ?? []),
@@ -250,7 +251,7 @@ async function openAccounts(
 }
 
 /** Begins to listen. */
-function serveApi(node: AssembledNode): Promise<Listening> {
+function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
   const { runtime, kv, config, parts, functions, accounts } = node;
   const { configuration, utilitiesDirectory: utilities } = config;
   const api = createApi({
@@ -274,13 +275,13 @@ function serveApi(node: AssembledNode): Promise<Listening> {
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
-    routes: ownRoutes(node),
+    routes: ownRoutes(node, fetch),
   });
   return listen(runtime, config, api);
 }
 
 /** What the API has beside databases and documents. */
-function ownRoutes(node: AssembledNode) {
+function ownRoutes(node: AssembledNode, fetch: Fetch) {
   const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
   const { configuration, nodeName } = config;
   const { jobs, databases, replicator, budgets } = parts;
@@ -291,6 +292,7 @@ function ownRoutes(node: AssembledNode) {
     databases,
     replicator,
     budgets,
+    checks: replicationChecks(node, fetch),
     authentication: accounts.authentication,
     cookies: accounts.cookies,
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
@@ -299,6 +301,35 @@ function ownRoutes(node: AssembledNode) {
     secrets: rotation,
     shownUrl: () => shown.url,
   });
+}
+
+/** Also on a node that runs no jobs: it asks the endpoints itself. */
+function replicationChecks(node: AssembledNode, fetch: Fetch): ReplicationChecks {
+  const { parts, shown } = node;
+  const endpoints = new Endpoints({
+    ...parts,
+    ...reachOf(node, fetch),
+    // Known for certain only when the node listens.
+    get serverUrl() {
+      return shown.url;
+    },
+    spendingFor: (address) => parts.budgets.spendingFor(address),
+  });
+  return new ReplicationChecks({ ...parts, endpoints });
+}
+
+/** How the node reaches databases, its own and others. */
+function reachOf({ config, functions, accounts, shown }: AssembledNode, fetch: Fetch) {
+  return {
+    functions,
+    resolveUser: (userName: string | null) => accounts.users.resolve(userName),
+    documentLimits: apiSettings(config.configuration),
+    serverUrl: shown.url,
+    fetch,
+    parseMultipart,
+    userAgent: `Tandem/${VERSION}`,
+    lookUpSecret: config.secrets.lookUp,
+  };
 }
 
 /** What every node does, whether it serves requests, runs jobs, or both. */
@@ -339,26 +370,14 @@ function familyServices(
 }
 
 /** What runs jobs on a node that replicates; on another one what finds out that nobody runs them any more. */
-function jobServices(
-  { config, counts, parts, functions, accounts, shown }: AssembledNode,
-  renewer: LeaseRenewer,
-  fetch: Fetch,
-): Service[] {
+function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
+  const { config, counts, parts } = node;
   if (!config.nodeTypes.has("replication")) {
     return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
   }
   const { configuration, nodeName } = config;
   const { outages, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
-    reach: {
-      functions,
-      resolveUser: (userName) => accounts.users.resolve(userName),
-      documentLimits: apiSettings(configuration),
-      serverUrl: shown.url,
-      fetch,
-      parseMultipart,
-      userAgent: `Tandem/${VERSION}`,
-      lookUpSecret: config.secrets.lookUp,
-    },
+    reach: reachOf(node, fetch),
     renewer,
     nodeName,
     processId: String(process.pid),

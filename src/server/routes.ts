@@ -2,6 +2,8 @@
 import {
   type BudgetRoutesParts,
   budgetRoutes,
+  type CheckParts,
+  checkRoutes,
   credentialsRoutes,
   type EventsParts,
   eventRoutes,
@@ -31,6 +33,7 @@ export function routes(
   parts: SchedulerParts &
     WorkersParts &
     BudgetRoutesParts &
+    CheckParts &
     EventsParts & {
       readonly authentication: Authentication;
       readonly cookies: SessionCookies;
@@ -55,6 +58,7 @@ export function routes(
     ...jobRoutes(parts),
     ...eventRoutes(parts),
     ...credentialsRoutes(parts),
+    ...checkRoutes(parts),
     ...budgetRoutes(parts),
     ...sessionRoutes({
       get handlers() {

@@ -1,8 +1,9 @@
 /** The dashboard in a browser, on real programs: a night with failing jobs, hostile words, and users who only read. */
 import { createServer } from "node:http";
-import { type AddressInfo, createServer as createSocketServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { closedPort } from "../support/closed-port.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { CHROMIUM, openBrowser, openPage, violations, visit } from "./browser.fixture.ts";
 
@@ -31,15 +32,6 @@ function replicate(id: string, document: Readonly<Record<string, unknown>>) {
 async function addUser(name: string, roles: readonly string[]) {
   const document = { name, roles, type: "user", password: "secret" };
   await ask("PUT", `/_users/org.couchdb.user:${name}`, document);
-}
-
-/** A port at which nobody listens. */
-async function closedPort(): Promise<number> {
-  const server = createSocketServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** A dozen jobs that fail in three ways, and one that runs. */

@@ -13,6 +13,7 @@ import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
   curlCommand,
   documentOf,
+  draftOf,
   EMPTY_FORM,
   FieldError,
   fieldsOf,
@@ -186,3 +187,21 @@ describe("the form of a replication", () => {
     expect(command).toContain("'http://h/it'\\''s'");
   });
 });
+  test("can be checked as soon as one side is there, and not before", () => {
+    expect(draftOf(EMPTY_FORM)).toBeUndefined();
+    const source = { ...EMPTY_FORM.source, address: "films" };
+    const begun = { ...EMPTY_FORM, id: "copy", source, options: { weight: "1001" } };
+    expect(draftOf({ ...begun, createTarget: true })).toEqual({
+      _id: "copy",
+      source: "films",
+      create_target: true,
+    });
+    const target = { ...EMPTY_FORM.target, address: "copy" };
+    expect(draftOf({ ...begun, options: {}, target })).toEqual({
+      _id: "copy",
+      source: "films",
+      target: "copy",
+      continuous: true,
+    });
+  });
+

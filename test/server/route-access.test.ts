@@ -119,7 +119,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /favicon.ico",
     ],
   ],
-  [REPLICATING_USER, ["POST /_replicate"]],
+  [REPLICATING_USER, ["POST /_replicate", "POST /_tandem/replications/_check"]],
   [
     METRICS,
     [

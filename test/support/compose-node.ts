@@ -10,6 +10,7 @@ import type { KeyValueStore } from "../../src/kv/index.ts";
 import {
   NO_RUNS,
   REPLICATOR_CONFIG_DEFAULT,
+  ReplicationChecks,
   type ReplicatorConfig,
   type SecretLookup,
 } from "../../src/replicator/index.ts";
@@ -88,5 +89,6 @@ export function composeNode({
     measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 2 }),
     measureRuns: () => NO_RUNS,
   });
-  return { ...parts, ...replication };
+  const checks = new ReplicationChecks({ ...parts, endpoints: replication.endpoints });
+  return { ...parts, ...replication, checks };
 }

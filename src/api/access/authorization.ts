@@ -99,8 +99,9 @@ function demandOfServer(
       return "replicating-user";
     case "_active_tasks":
     case "_membership":
-    case "_tandem":
       return "operations-reader";
+    case "_tandem":
+      return second === "replications" ? "replicating-user" : "operations-reader";
     // Whose job it is, its handler knows.
     case "_scheduler":
       return second === "jobs" && third !== undefined ? "anybody" : "operations-reader";
@@ -149,7 +150,8 @@ function demandOfDatabase(
   }
 }
 
-async function authorizeInDatabase(
+/** Throws a ProtocolError, unless the user is a member, or an admin, of the database, or it is not there. */
+export async function authorizeInDatabase(
   parts: Pick<DatabaseParts, "kv" | "databases">,
   name: string,
   user: User,

@@ -81,6 +81,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   KV_CLOSED: TRY_AGAIN,
   API_SERVER_STOPPING: TRY_AGAIN,
   API_OVERLOADED: TRY_AGAIN,
+  REPLICATOR_CHECKS_BUSY: TRY_AGAIN,
 };
 
 const UNEXPECTED = {

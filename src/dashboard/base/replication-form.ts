@@ -88,6 +88,30 @@ export function documentOf(fields: FormFields, original: Document = {}): Documen
   };
 }
 
+/**
+ * The document as far as it can be checked: as `documentOf`, and otherwise the sides that have all they need. Undefined while neither
+ * has.
+ */
+export function draftOf(fields: FormFields, original: Document = {}): Document | undefined {
+  const named = fields.id.trim() === "" ? {} : { _id: fields.id.trim() };
+  try {
+    return { ...documentOf(fields, original), ...named };
+  } catch (fault) {
+    if (!(fault instanceof FieldError)) throw fault;
+  }
+  const sides = (["source", "target"] as const).flatMap((side) => {
+    try {
+      return [[side, endpointOf(side, fields[side], original[side])] as const];
+    } catch (fault) {
+      if (fault instanceof FieldError) return [];
+      throw fault;
+    }
+  });
+  if (sides.length === 0) return undefined;
+  const target = fields.createTarget ? { create_target: true } : {};
+  return { ...otherMembers(original), ...Object.fromEntries(sides), ...target, ...named };
+}
+
 /** The fields that make the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);

@@ -1,6 +1,6 @@
 /** A new replication, or another version of one: a form for its document, which is shown as it will be sent. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import { pathOfJob } from "../api/jobs.ts";
 import {
   pathOfDocument,
@@ -16,6 +16,7 @@ import { masked } from "../base/masked.ts";
 import {
   curlCommand,
   documentOf,
+  draftOf,
   EMPTY_FORM,
   type EndpointFields,
   FieldError,
@@ -28,6 +29,8 @@ import { REPLICATION_OPTIONS, type ReplicationOption } from "../base/replication
 import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Problem } from "../components/text.tsx";
+import { DocumentFinding, EndpointFinding, OtherFindings } from "./findings.tsx";
+import { type Checked, useCheck } from "./use-check.ts";
 
 interface Start {
   readonly fields: FormFields;
@@ -83,6 +86,9 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   const [fields, setFields] = useState(start.fields);
   const [error, setError] = useState<unknown>();
   const [isSending, setIsSending] = useState(false);
+  const [isLoggingIn, setIsLoggingIn] = useState(false);
+  const draft = useMemo(() => draftOf(fields, start.original), [fields, start.original]);
+  const checked = useCheck(fields.database, draft, isLoggingIn);
   const change = (changed: Partial<FormFields>) =>
     setFields((before) => ({ ...before, ...changed }));
   const submit = async (event: SubmitEvent) => {
@@ -100,7 +106,12 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
     }
   };
   return (
-    <form class="columns replication" onSubmit={(event) => void submit(event)}>
+    <form
+      class="columns replication"
+      onSubmit={(event) => void submit(event)}
+      onFocusIn={({ target }) => setIsLoggingIn(isOfLogin(target))}
+      onFocusOut={() => setIsLoggingIn(false)}
+    >
       <div class="form-parts">
         <Part title="Document">
           <TextField
@@ -116,19 +127,24 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
             isFixed={isEdit}
             onChange={(id) => change({ id })}
           />
+          <DocumentFinding checked={checked} />
         </Part>
         <Endpoint
           title="Source"
           fields={fields.source}
           canKeep={start.fields.source.login === "kept"}
           onChange={(source) => change({ source })}
-        />
+        >
+          <EndpointFinding side="source" checked={checked} />
+        </Endpoint>
         <Endpoint
           title="Target"
           fields={fields.target}
           canKeep={start.fields.target.login === "kept"}
           onChange={(target) => change({ target })}
-        />
+        >
+          <EndpointFinding side="target" checked={checked} />
+        </Endpoint>
         <Part title="What is copied">
           <Check
             label="continuous"
@@ -168,7 +184,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
           ))}
         </Part>
       </div>
-      <Outcome fields={fields} original={start.original} error={error}>
+      <Outcome fields={fields} original={start.original} error={error} checked={checked}>
         <button type="submit" class="primary" disabled={isSending}>
           {isEdit ? "Save" : "Create"}
         </button>
@@ -177,16 +193,23 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   );
 }
 
+/** Whether it is a field for a user or a secret, which counts only when it is typed to its end. */
+function isOfLogin(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.dataset.login !== undefined;
+}
+
 /** What will be sent, and the button that does. */
 function Outcome({
   fields,
   original,
   error,
+  checked,
   children,
 }: {
   fields: FormFields;
   original: ReplicationDocument | undefined;
   error: unknown;
+  checked: Checked;
   children: ComponentChildren;
 }) {
   const [sent, setSent] = useState<{ document?: ReplicationDocument; fault?: string }>({});
@@ -206,6 +229,7 @@ function Outcome({
         {children}
       </div>
       <Problem error={error} />
+      {sent.document !== undefined && <OtherFindings checked={checked} />}
       {sent.document === undefined ? (
         <p class="section-note" role="status">
           {sent.fault}
@@ -249,12 +273,14 @@ function Endpoint({
   fields,
   canKeep,
   onChange,
+  children,
 }: {
   title: string;
   fields: EndpointFields;
   /** Whether there is a login to keep. */
   canKeep: boolean;
   onChange: (fields: EndpointFields) => void;
+  children: ComponentChildren;
 }) {
   const { address, login, username, secret } = fields;
   const secretWord = SECRET_WORDS[login];
@@ -285,6 +311,7 @@ function Endpoint({
       {login === "basic" && (
         <TextField
           label={`${title} user`}
+          isOfLogin
           value={username}
           onChange={(changed) => onChange({ ...fields, username: changed })}
         />
@@ -294,6 +321,7 @@ function Endpoint({
           {`${title} ${secretWord.toLowerCase()}`}
           <input
             type="password"
+            data-login
             required
             autoComplete="new-password"
             value={secret}
@@ -302,6 +330,7 @@ function Endpoint({
           <span class="section-note">or a reference, env:NAME or file:/path</span>
         </label>
       )}
+      {children}
     </Part>
   );
 }
@@ -414,6 +443,7 @@ function TextField({
   note,
   isFixed = false,
   isOptional = false,
+  isOfLogin: isLogin = false,
   onChange,
 }: {
   label: string;
@@ -421,6 +451,7 @@ function TextField({
   note?: string;
   isFixed?: boolean;
   isOptional?: boolean;
+  isOfLogin?: boolean;
   onChange: (value: string) => void;
 }) {
   return (
@@ -428,6 +459,7 @@ function TextField({
       {label}
       <input
         value={value}
+        data-login={isLogin ? "" : undefined}
         required={!isOptional}
         readOnly={isFixed}
         autoComplete="off"

@@ -12,7 +12,7 @@ import type {
   WriteContext,
 } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
-import type { Transaction } from "../../kv/index.ts";
+import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { type Asked, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
@@ -48,6 +48,9 @@ export interface ReplicationHookParts extends RemoveJobParts {
 export function isReplicatorDatabase(name: string): boolean {
   return name === "_replicator" || name.endsWith("/_replicator");
 }
+
+/** A user's edit. */
+export type InteractiveEdit = DocumentEdit & { readonly mode: "interactive" };
 
 /** A document that was found valid before it was written. */
 interface Judged {
@@ -175,11 +178,11 @@ export class ReplicationHook implements DatabaseHook {
   }
 }
 
-/** What an edit changes; undefined for a new document. */
-async function parentBody(
-  tx: Transaction,
+/** What an edit with masks changes; undefined for a new document. */
+export async function parentBody(
+  tx: ReadTransaction,
   database: Database,
-  edit: DocumentEdit & { readonly mode: "interactive" },
+  edit: InteractiveEdit,
 ): Promise<Utf8Text | undefined> {
   if (edit.parent === undefined || !edit.body.text.includes(MASK)) return undefined;
   const [parent] = await database.readRevision(tx, edit.id, edit.parent);

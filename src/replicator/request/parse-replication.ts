@@ -16,35 +16,69 @@ import {
 } from "./parse-fields.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
-import { WEIGHT } from "./replication-options.ts";
+import { type Option, REPLICATION_OPTIONS, WEIGHT } from "./replication-options.ts";
 
 /** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */
 const DOCUMENT_IDS_MAX = 100_000;
 
+type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
+
 /** Parses `members`; throws a ReplicationInvalidError that names the first bad field. */
 export function parseReplication(
   members: Members,
-  {
-    options: defaults,
-    protocols,
-  }: Pick<ReplicatorConfig, "options" | "protocols"> = REPLICATOR_CONFIG_DEFAULT,
+  config: ParseConfig = REPLICATOR_CONFIG_DEFAULT,
 ): Replication {
-  // Erlang's options of a socket: read by those who have such sockets.
-  optionalString(members, "socket_options");
-  optionalString(members, "ibrowse_options");
+  const parts = partsOf(members, config);
+  parts.ignored();
   const sinceSequence = members.since_seq;
-  const weight = parseOption(members, WEIGHT, WEIGHT.default);
+  const weight = parts.weight();
   return {
-    source: parseEndpoint("source", members, protocols),
-    target: parseEndpoint("target", members, protocols),
-    continuous: boolean(members, "continuous", false),
-    createTarget: boolean(members, "create_target", false),
-    createTargetParameters: createTargetParameters(members.create_target_params),
-    selection: parseSelection(members),
-    winningRevisionsOnly: boolean(members, "winning_revs_only", false),
+    source: parts.source(),
+    target: parts.target(),
+    continuous: parts.continuous(),
+    createTarget: parts.createTarget(),
+    createTargetParameters: parts.createTargetParameters(),
+    selection: parts.selection(),
+    winningRevisionsOnly: parts.winningRevisionsOnly(),
     ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
     ...(weight === WEIGHT.default ? {} : { weight }),
-    options: parseOptions(members, defaults),
+    options: parseOptions(members, config.options),
+  };
+}
+
+/** Why each bad part of `members` is refused, in the words of `parseReplication`; empty when it would parse them. */
+export function replicationFaults(members: Members, config: ParseConfig): readonly string[] {
+  const options = Object.values(REPLICATION_OPTIONS).map(
+    (option: Option) => () => parseOption(members, option, option.default),
+  );
+  const faults: string[] = [];
+  for (const parse of [...Object.values(partsOf(members, config)), ...options]) {
+    try {
+      parse();
+    } catch (error) {
+      if (!(error instanceof ReplicationInvalidError)) throw error;
+      faults.push(error.reason);
+    }
+  }
+  return faults;
+}
+
+/** What parses each part, but the options. */
+function partsOf(members: Members, { protocols }: ParseConfig) {
+  return {
+    // Erlang's options of a socket: read by those who have such sockets.
+    ignored: () => {
+      optionalString(members, "socket_options");
+      optionalString(members, "ibrowse_options");
+    },
+    weight: () => parseOption(members, WEIGHT, WEIGHT.default),
+    source: () => parseEndpoint("source", members, protocols),
+    target: () => parseEndpoint("target", members, protocols),
+    continuous: () => boolean(members, "continuous", false),
+    createTarget: () => boolean(members, "create_target", false),
+    createTargetParameters: () => createTargetParameters(members.create_target_params),
+    selection: () => parseSelection(members),
+    winningRevisionsOnly: () => boolean(members, "winning_revs_only", false),
   };
 }
 

@@ -1,0 +1,73 @@
+/** `POST /_tandem/replications/_check`: what a replication document would meet. Nothing is written. CouchDB has no counterpart. */
+import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { parseWireDocument } from "../../protocol/index.ts";
+import type { EndpointCheck, JobEntry, ReplicationChecks } from "../../replicator/index.ts";
+import { authorizeInDatabase } from "../access/authorization.ts";
+import { securitySubject } from "../access/database-access.ts";
+import type { Call } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { readJsonBody, requireJsonType } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+export interface CheckParts {
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly checks: ReplicationChecks;
+}
+
+const DATABASE_DEFAULT = "_replicator";
+/** Of a document that has no name yet: nobody gives one like it. */
+const NO_ID = "(a replication that is checked)";
+
+export function checkRoutes(parts: CheckParts): readonly Route[] {
+  return [defineRoute("POST", "/_tandem/replications/_check", (call) => check(parts, call))];
+}
+
+async function check(parts: CheckParts, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
+  const document = parseWireDocument(await readJsonBody(call));
+  const database = call.request.query.get("database") ?? DATABASE_DEFAULT;
+  await authorizeInDatabase(parts, database, call.user, "database-member");
+  const { id = NO_ID, revision, body } = document;
+  const checked = await parts.checks.check(
+    database,
+    { mode: "interactive", id, parent: revision, deleted: false, body, attachments: [] },
+    securitySubject(call.user),
+    call.request.signal,
+  );
+  const { refusal, faults, isNameTaken, source, target, twin } = checked;
+  const isFine = [source, target].every((side) => side !== undefined && side.kind !== "failed");
+  return json(200, {
+    ok: refusal === undefined && isFine && twin === undefined,
+    error: refusal?.error ?? null,
+    reason: refusal?.reason ?? null,
+    faults,
+    name_taken: isNameTaken,
+    source: endpointView(source),
+    target: endpointView(target),
+    job: twin === undefined ? null : twinView(twin),
+  });
+}
+
+function endpointView(checked: EndpointCheck | undefined) {
+  if (checked === undefined) return null;
+  const isFailed = checked.kind === "failed";
+  return {
+    state: checked.kind,
+    changes: checked.kind === "open" ? (checked.changes ?? null) : null,
+    class: isFailed ? checked.class : null,
+    error: isFailed ? checked.failure.error : null,
+    reason: isFailed ? checked.failure.reason : null,
+  };
+}
+
+function twinView({ jobId, state, data: { document, replicationId } }: JobEntry) {
+  return {
+    id: replicationId ?? jobId,
+    database: document?.database ?? null,
+    doc_id: document?.id ?? null,
+    state,
+  };
+}

@@ -1,0 +1,99 @@
+/** What the check of a replication found, beside the fields that it concerns. */
+import type { ComponentChildren } from "preact";
+import type { CheckedEndpoint, CheckedReplication } from "../api/check.ts";
+import { formatCount } from "../base/format.ts";
+import { linkTo } from "../base/view.ts";
+import { Foreign } from "../components/text.tsx";
+import type { Checked } from "./use-check.ts";
+
+/** The place is always there, so that screen readers hear of what comes into it. */
+function Finding({ tone, children }: { tone: "good" | "bad" | ""; children?: ComponentChildren }) {
+  return (
+    <p class={tone === "" ? "finding" : `finding finding-${tone}`} role="status">
+      {children}
+    </p>
+  );
+}
+
+export function EndpointFinding({
+  side,
+  checked: { found, isChecking },
+}: {
+  side: "source" | "target";
+  checked: Checked;
+}) {
+  if (isChecking) return <Finding tone="">Checking…</Finding>;
+  const endpoint = found?.[side] ?? null;
+  if (endpoint === null) return <Finding tone="" />;
+  if (endpoint.state !== "failed") {
+    return <Finding tone="good">{wordsOf(side, endpoint)}</Finding>;
+  }
+  const { class: failureClass, error, reason } = endpoint;
+  return (
+    <Finding tone="bad">
+      {(failureClass ?? "other").replaceAll("_", " ")}:{" "}
+      <Foreign text={reason ?? error ?? "no reason is known"} />
+    </Finding>
+  );
+}
+
+function wordsOf(side: "source" | "target", { state, changes }: CheckedEndpoint): string {
+  if (state === "new") return "It is not there yet, and will be made.";
+  if (side === "target") return "It is there, and answers.";
+  if (changes === null) return "It can be read.";
+  return `It can be read, and has ${formatCount(changes, "change")}.`;
+}
+
+/** Whether the name is free, and the document would be taken as a whole. */
+export function DocumentFinding({ checked: { found, error } }: { checked: Checked }) {
+  if (error !== undefined) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return (
+      <Finding tone="bad">
+        Not checked: <Foreign text={reason} />
+      </Finding>
+    );
+  }
+  if (found?.name_taken === true) {
+    return <Finding tone="bad">There is a document with this id already.</Finding>;
+  }
+  // What is wrong with single members stands elsewhere.
+  if (found === undefined || found.reason === null || found.faults.length > 0) {
+    return <Finding tone="" />;
+  }
+  return (
+    <Finding tone="bad">
+      <Foreign text={found.reason} />
+    </Finding>
+  );
+}
+
+/** What is wrong with members, and the job that does the same. */
+export function OtherFindings({ checked: { found } }: { checked: Checked }) {
+  const faults = found?.faults ?? [];
+  const job = found?.job ?? null;
+  return (
+    <div role="status">
+      {faults.map((fault) => (
+        <p key={fault} class="finding finding-bad">
+          <Foreign text={fault} />
+        </p>
+      ))}
+      {job !== null && <Twin job={job} />}
+    </div>
+  );
+}
+
+function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
+  const { id, database, doc_id: documentId, state } = job;
+  const name = database === null || documentId === null ? id : `${database}/${documentId}`;
+  return (
+    <p class="finding finding-bad">
+      Another job does the same, and only one of them can run:{" "}
+      <a href={linkTo(["jobs", name])}>
+        <Foreign text={name} />
+      </a>{" "}
+      is {state}.
+    </p>
+  );
+}

@@ -1,0 +1,316 @@
+/**
+ * What a replication document would meet, before it is written: whether it would be taken, whether its endpoints can be opened with the
+ * rights of its job, and whether another job does the same. Nothing is written, here or there.
+ */
+import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
+import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
+import { isWritten, writeRefusal } from "../documents/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import { withStoredSecrets } from "./documents/masked-secrets.ts";
+import { ownerOnceWritten } from "./documents/replication-document-access.ts";
+import {
+  type InteractiveEdit,
+  isReplicatorDatabase,
+  parentBody,
+} from "./documents/replication-hook.ts";
+import { type Endpoint, EndpointError } from "./endpoints/endpoint.ts";
+import type { Endpoints } from "./endpoints/endpoints.ts";
+import { classifyFailure, describeFailure } from "./failures/failure.ts";
+import { type FailureClass, NO_PLACE, type ReplicationFailure } from "./jobs/failing.ts";
+import { persistentJobId } from "./jobs/job-data.ts";
+import type { JobEntry } from "./jobs/job-views.ts";
+import type { Replicator } from "./replicator.ts";
+import type { ReplicatorConfig } from "./replicator-config.ts";
+import { type JobOwner, ownerOf } from "./request/job-owner.ts";
+import { parseEndpoint, type Side } from "./request/parse-endpoint.ts";
+import type { Members } from "./request/parse-fields.ts";
+import { ReplicationInvalidError } from "./request/parse-fields.ts";
+import { parseReplication, replicationFaults } from "./request/parse-replication.ts";
+import type { EndpointAddress, Replication } from "./request/replication.ts";
+import { type ReplicationIdContext, replicationId } from "./request/replication-id.ts";
+import { readFilterCode } from "./run/filter-code.ts";
+
+/** How long one endpoint may take for all that is asked of it. */
+const ENDPOINT_MS_MAX = 5_000;
+/** Checks of a node that are under way at once: each may hold two connections for that long. */
+const CHECKS_MAX = 8;
+
+/** As many checks are under way as a node makes. */
+export class ChecksBusyError extends OperationalError {
+  override readonly name = "ChecksBusyError";
+
+  constructor() {
+    super("REPLICATOR_CHECKS_BUSY", "Too many replications are being checked");
+  }
+}
+
+/**
+ *   open      it is there, and answers with these rights
+ *   new       it is not there, and is to be made
+ *   failed    it could not be opened; a run would fail like this
+ */
+export type EndpointCheck =
+  | {
+      readonly kind: "open";
+      /** Changes that a source has in all; undefined: it could not say, or is the target. */
+      readonly changes: number | undefined;
+    }
+  | { readonly kind: "new" }
+  | {
+      readonly kind: "failed";
+      readonly failure: ReplicationFailure;
+      readonly class: FailureClass;
+    };
+
+export interface ReplicationCheck {
+  /** Why the document would not be taken, as who writes it would be told; undefined: it would be. */
+  readonly refusal: ReplicationFailure | undefined;
+  /** What is wrong with its members, in the words of the write, which names the first of them alone. */
+  readonly faults: readonly string[];
+  /** Whether there is a document of this name that it does not replace. */
+  readonly isNameTaken: boolean;
+  /** Undefined: not looked at, because the document is refused, or its member is wrong. */
+  readonly source: EndpointCheck | undefined;
+  readonly target: EndpointCheck | undefined;
+  /** Another job with the same replication id: of the two one would run. */
+  readonly twin: JobEntry | undefined;
+}
+
+export interface ReplicationChecksParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly databases: DatabaseRegistry;
+  readonly replicator: Replicator;
+  readonly endpoints: Pick<Endpoints, "open">;
+  readonly ids: ReplicationIdContext;
+  readonly config: ReplicatorConfig;
+}
+
+/** What a write would be refused for, and what it would do. */
+interface Judged {
+  readonly databaseUuid: string;
+  readonly refusal: ReplicationFailure | undefined;
+  readonly isNameTaken: boolean;
+  /** With the secrets that masks stand for; undefined where they may not be used. */
+  readonly members: Members | undefined;
+}
+
+export class ReplicationChecks {
+  readonly #parts: ReplicationChecksParts;
+  #underWay = 0;
+
+  constructor(parts: ReplicationChecksParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * `edit` is the document as `writer` would write it into the database. Throws a ChecksBusyError, and what the store throws for a
+   * database that is not there.
+   */
+  async check(
+    databaseName: string,
+    edit: InteractiveEdit,
+    writer: WriteContext,
+    signal: AbortSignal,
+  ): Promise<ReplicationCheck> {
+    if (this.#underWay >= CHECKS_MAX) throw new ChecksBusyError();
+    this.#underWay++;
+    try {
+      return await this.#check(databaseName, edit, writer, signal);
+    } finally {
+      this.#underWay--;
+    }
+  }
+
+  async #check(
+    databaseName: string,
+    edit: InteractiveEdit,
+    writer: WriteContext,
+    signal: AbortSignal,
+  ): Promise<ReplicationCheck> {
+    const { config } = this.#parts;
+    const { members, refusal, isNameTaken, databaseUuid } = await this.#judge(
+      databaseName,
+      edit,
+      writer,
+    );
+    const judged = { refusal, isNameTaken };
+    if (members === undefined) {
+      return { ...judged, faults: [], source: undefined, target: undefined, twin: undefined };
+    }
+    const faults = replicationFaults(members, config);
+    const owner = ownerOfJob(members, writer);
+    const [source, target, twin] = await Promise.all([
+      this.#sourceOf(members, owner, signal),
+      this.#targetOf(members, owner, signal),
+      faults.length > 0
+        ? undefined
+        : this.#twinOf(parseReplication(members, config), owner, {
+            ownJobId: persistentJobId(databaseUuid, edit.id),
+            signal,
+          }),
+    ]);
+    return { ...judged, faults, source, target, twin };
+  }
+
+  /** Writes the document in a transaction that is not committed. */
+  async #judge(name: string, edit: InteractiveEdit, writer: WriteContext): Promise<Judged> {
+    const { kv, databases } = this.#parts;
+    let judged: Judged | undefined;
+    try {
+      await kv.transact(async (tx) => {
+        const database = await databases.open(tx, name);
+        const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
+        const isNameTaken = edit.parent === undefined && (await isThere(tx, database, edit.id));
+        const outcome = await database.write(tx, edit, writer);
+        const refusal = refusalOf(name, isWritten(outcome) ? undefined : writeRefusal(outcome));
+        // Who may not write the document, or asks for what is the admins', may not have its endpoints asked either.
+        const mayAsk = unmasked.kind === "whole" && (writer.isAdmin || refusal === undefined);
+        judged = {
+          databaseUuid: database.uuid,
+          refusal,
+          isNameTaken,
+          members: mayAsk ? (JSON.parse(unmasked.body.text) as Members) : undefined,
+        };
+        throw new DryRunOver();
+      });
+    } catch (error) {
+      if (!(error instanceof DryRunOver)) throw error;
+    }
+    return judged as Judged;
+  }
+
+  async #sourceOf(
+    members: Members,
+    owner: JobOwner,
+    signal: AbortSignal,
+  ): Promise<EndpointCheck | undefined> {
+    return this.#endpoint("source", members, owner, signal, async (endpoint, limited) => {
+      await endpoint.info(limited);
+      const changes = await endpoint.pendingChangeCount(0, limited);
+      return { kind: "open", changes };
+    });
+  }
+
+  async #targetOf(
+    members: Members,
+    owner: JobOwner,
+    signal: AbortSignal,
+  ): Promise<EndpointCheck | undefined> {
+    return this.#endpoint("target", members, owner, signal, async (endpoint, limited) => {
+      try {
+        await endpoint.info(limited);
+      } catch (error) {
+        if (members.create_target !== true || !isMissing(error)) throw error;
+        return { kind: "new" };
+      }
+      // The question that comes before each write: who only may look around is refused here.
+      await endpoint.missingRevisions(new Map(), limited, { once: true });
+      return { kind: "open", changes: undefined };
+    });
+  }
+
+  /** Undefined when the members name no such endpoint. */
+  async #endpoint(
+    side: Side,
+    members: Members,
+    owner: JobOwner,
+    signal: AbortSignal,
+    look: (endpoint: Endpoint, signal: AbortSignal) => Promise<EndpointCheck>,
+  ): Promise<EndpointCheck | undefined> {
+    const { clock } = this.#parts.runtime;
+    const address = addressOf(side, members, this.#parts.config);
+    if (address === undefined) return undefined;
+    try {
+      const endpoint = this.#open(address, owner);
+      return await finishWithin(clock, ENDPOINT_MS_MAX, signal, {
+        work: (limited) => look(endpoint, limited),
+        late: () => {
+          const reason = `${endpoint.shownUrl} has not answered within ${ENDPOINT_MS_MAX / 1000} s`;
+          return new EndpointError("timeout", reason);
+        },
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      const place = { ...NO_PLACE, side };
+      return {
+        kind: "failed",
+        failure: describeFailure(error),
+        class: classifyFailure(error, place),
+      };
+    }
+  }
+
+  /** As a run does, but each request is asked once. */
+  #open(address: EndpointAddress, owner: JobOwner): Endpoint {
+    const { endpoints, config } = this.#parts;
+    return endpoints.open(address, { ...config.options, retriesPerRequest: 0 }, owner);
+  }
+
+  /** Another job that copies the same. Undefined also where the source does not say what its filter is. */
+  async #twinOf(
+    replication: Replication,
+    owner: JobOwner,
+    { ownJobId, signal }: { readonly ownJobId: string; readonly signal: AbortSignal },
+  ): Promise<JobEntry | undefined> {
+    const { runtime, replicator, ids } = this.#parts;
+    const limit = { clock: runtime.clock, timeoutMs: ENDPOINT_MS_MAX };
+    const open = () => this.#open(replication.source, owner);
+    let filterCode: string | undefined;
+    try {
+      filterCode = await readFilterCode(replication, open, limit, signal);
+    } catch {
+      signal.throwIfAborted();
+      return undefined;
+    }
+    const found = await replicator.find(replicationId(ids, replication, filterCode).id);
+    return found?.jobId === ownJobId ? undefined : found;
+  }
+}
+
+/** Takes a transaction back. */
+class DryRunOver extends Error {
+  constructor() {
+    super("Nothing is to be written");
+  }
+}
+
+function refusalOf(
+  databaseName: string,
+  refusal: ReplicationFailure | undefined,
+): ReplicationFailure | undefined {
+  if (refusal !== undefined || isReplicatorDatabase(databaseName)) return refusal;
+  const reason = `Documents of ${databaseName} are no replications: its name has to be _replicator, or to end in /_replicator`;
+  return { error: "not_a_replicator", reason };
+}
+
+async function isThere(
+  tx: Parameters<Database["read"]>[0],
+  database: Database,
+  id: string,
+): Promise<boolean> {
+  return (await database.read(tx, id))?.deleted === false;
+}
+
+/** On whose behalf a new job would run. */
+function ownerOfJob({ owner: named }: Members, writer: WriteContext): JobOwner {
+  const userName = ownerOnceWritten(named, writer);
+  return userName === writer.userName ? ownerOf(writer) : { userName };
+}
+
+function addressOf(
+  side: Side,
+  members: Members,
+  { protocols }: ReplicatorConfig,
+): EndpointAddress | undefined {
+  try {
+    return parseEndpoint(side, members, protocols);
+  } catch (error) {
+    if (error instanceof ReplicationInvalidError) return undefined;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof EndpointError && error.error === "db_not_found";
+}

@@ -1,0 +1,207 @@
+/** What a replication would meet, asked of a whole node before it is made. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import { closedPort } from "../support/closed-port.ts";
+
+const ROOT = "root:secret";
+const JOE = "joe:pw";
+const RITA = "rita:pw";
+const OPEN = { state: "open", class: null, error: null, reason: null };
+
+let server: RunningServer;
+let silent: Server;
+
+async function ask(method: string, path: string, as: string | undefined, body?: unknown) {
+  const authorization = as && { Authorization: `Basic ${Buffer.from(as).toString("base64")}` };
+  const response = await fetch(`${server.url}${path}`, {
+    method,
+    headers: { "Content-Type": "application/json", ...authorization },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into it as they like.
+  return { status: response.status, json: (await response.json()) as any };
+}
+
+const CHECK = "/_tandem/replications/_check";
+
+const check = async (document: object, as = ROOT) => (await ask("POST", CHECK, as, document)).json;
+
+/** An address of this server, for another user. */
+function remote(name: string, username: string, password: string) {
+  return { url: `${server.url}/${name}`, auth: { basic: { username, password } } };
+}
+
+beforeAll(async () => {
+  const config = readConfig(
+    // Jobs are not run: the states of jobs stay as they are.
+    { port: 0, store: "memory", nodeType: "api_frontend" },
+    { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
+  );
+  config.configuration.set("chttpd_auth", "iterations", "10");
+  config.configuration.set("chttpd_auth_lockout", "mode", "off");
+  server = await openServer(config, { event() {} });
+  for (const [name, roles] of [
+    ["joe", []],
+    ["rita", ["_tandem_reader"]],
+  ] as const) {
+    const user = { name, type: "user", roles, password: "pw" };
+    await ask("PUT", `/_users/org.couchdb.user:${name}`, ROOT, user);
+  }
+  for (const name of ["films", "open", "hidden"]) await ask("PUT", `/${name}`, ROOT);
+  for (const name of ["one", "two"]) await ask("PUT", `/films/${name}`, ROOT, {});
+  await ask("PUT", "/open/_security", ROOT, {});
+  await ask("PUT", "/_replicator/_security", ROOT, {});
+  silent = createServer(() => {});
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+});
+
+afterAll(async () => {
+  silent.closeAllConnections();
+  await new Promise((resolve) => silent.close(resolve));
+  await server.stop();
+});
+
+test("what can be made is fine, and nothing is written", async () => {
+  const before = (await ask("GET", "/_replicator", ROOT)).json;
+  const document = { _id: "fine", source: remote("films", "root", "secret"), target: "open" };
+  expect(await check(document)).toEqual({
+    ok: true,
+    error: null,
+    reason: null,
+    faults: [],
+    name_taken: false,
+    source: { ...OPEN, changes: 2 },
+    target: { ...OPEN, changes: null },
+    job: null,
+  });
+  const after = (await ask("GET", "/_replicator", ROOT)).json;
+  expect([after.doc_count, after.update_seq]).toEqual([before.doc_count, before.update_seq]);
+  expect((await ask("GET", "/_tandem/jobs?limit=0", ROOT)).json.total_rows).toBe(0);
+});
+
+test("a target that is to be made need not be there, and without that it has to be", async () => {
+  const target = remote("later", "root", "secret");
+  const made = await check({ source: "films", target, create_target: true });
+  expect([made.ok, made.target.state]).toEqual([true, "new"]);
+  const missing = await check({ source: "films", target });
+  expect([missing.ok, missing.target.state, missing.target.class]).toEqual([
+    false,
+    "failed",
+    "not_found",
+  ]);
+  expect((await ask("GET", "/later", ROOT)).status).toBe(404);
+});
+
+test("each bad member is told, beside what can be reached", async () => {
+  const document = { source: "films", target: 5, worker_batch_size: "many", continuous: 1 };
+  const checked = await check(document);
+  expect([...checked.faults].sort()).toEqual([
+    "`target` must be a string or an object",
+    '`worker_batch_size` must be an integer of at least 1, but is "many"',
+    "parameter `continuous` must be a boolean",
+  ]);
+  expect([checked.ok, checked.error, checked.source.state, checked.target]).toEqual([
+    false,
+    "forbidden",
+    "open",
+    null,
+  ]);
+  const { json } = await ask("PUT", "/_replicator/bad", ROOT, document);
+  expect(json).toEqual({ error: checked.error, reason: checked.reason });
+});
+
+test("an endpoint that cannot be opened is told with the reason that a run would have", async () => {
+  const away = `http://127.0.0.1:${await closedPort()}/films`;
+  const wrong = remote("films", "joe", "wrong");
+  const refused = await check({ source: away, target: wrong });
+  expect(refused.source).toMatchObject({ state: "failed", class: "unreachable" });
+  expect(refused.target).toMatchObject({ state: "failed", class: "unauthorized" });
+  const hidden = await check({ source: remote("hidden", "joe", "pw"), target: "open" });
+  expect(hidden.source).toMatchObject({ state: "failed", class: "forbidden" });
+  await ask("PUT", "/_node/_local/_config/replicator.egress/deny", ROOT, "127.0.0.2");
+  const denied = await check({ source: "http://127.0.0.2/films", target: "open" });
+  expect(denied.source).toMatchObject({
+    state: "failed",
+    class: "egress",
+    reason: 'the address 127.0.0.2 is denied by the rule "127.0.0.2" of [replicator.egress] deny',
+  });
+  expect(JSON.stringify([refused, hidden, denied])).not.toMatch(/wrong|pw/);
+});
+
+test("a server that does not answer is waited for a few seconds, by a few checks at once", async () => {
+  const { port } = silent.address() as AddressInfo;
+  const source = `http://127.0.0.1:${port}/films`;
+  const all = await Promise.all(
+    Array.from({ length: 9 }, () => ask("POST", CHECK, ROOT, { source, target: "open" })),
+  );
+  const statuses = all.map(({ status }) => status).sort();
+  expect(statuses).toEqual([...Array.from({ length: 8 }, () => 200), 503]);
+  const waited = all.find(({ status }) => status === 200);
+  expect(waited?.json.source).toMatchObject({
+    state: "failed",
+    class: "timeout",
+    reason: expect.stringContaining("has not answered within 5 s"),
+  });
+  expect(waited?.json.target.state).toBe("open");
+});
+
+test("a name that is taken is told, and so is a job that does the same, but not of the document itself", async () => {
+  const document = { source: "films", target: "open", continuous: true };
+  const { json: written } = await ask("PUT", "/_replicator/first", ROOT, document);
+  const taken = await check({ _id: "first", source: "films", target: "hidden" });
+  expect([taken.ok, taken.name_taken, taken.error, taken.job]).toEqual([
+    false,
+    true,
+    "conflict",
+    null,
+  ]);
+  const twin = await check({ _id: "second", ...document });
+  expect([twin.ok, twin.name_taken, twin.error]).toEqual([false, false, null]);
+  expect(twin.job).toMatchObject({ database: "_replicator", doc_id: "first", state: "pending" });
+  const edit = await check({ _id: "first", _rev: written.rev, ...document });
+  expect([edit.ok, edit.name_taken, edit.job]).toEqual([true, false, null]);
+});
+
+test("only who may write the document has its endpoints asked, with the rights of the document's owner", async () => {
+  const source = {
+    url: `${server.url}/films`,
+    auth: { basic: { username: "root", password: "secret" } },
+  };
+  await ask("PUT", "/_replicator/roots", ROOT, { source, target: "open" });
+  const { json: stored } = await ask("GET", "/_replicator/roots", ROOT);
+  const masked = {
+    ...stored,
+    source: { url: source.url, auth: { basic: { username: "root", password: "*****" } } },
+  };
+  expect((await check(masked)).source.state).toBe("open");
+  const others = await check({ ...masked, owner: "joe" }, JOE);
+  expect([others.error, others.source, others.target]).toEqual(["forbidden", null, null]);
+
+  const own = await check({ source: "films", target: "open" }, JOE);
+  expect(own.source).toMatchObject({ state: "failed", class: "forbidden" });
+  expect(own.target.state).toBe("open");
+  const joes = await check({ owner: "joe", source: "films", target: "open" });
+  expect(joes.source).toMatchObject({ state: "failed", class: "forbidden" });
+  const reference = {
+    url: source.url,
+    auth: { basic: { username: "root", password: "env:HOME" } },
+  };
+  const asked = await check({ source: reference, target: "open" }, JOE);
+  expect([asked.error, asked.source]).toEqual(["forbidden", null]);
+});
+
+test("who may not write replications may not check them", async () => {
+  const document = { source: "films", target: "open" };
+  expect((await ask("POST", CHECK, RITA, document)).status).toBe(403);
+  expect((await ask("POST", CHECK, undefined, document)).status).toBe(401);
+  await ask("PUT", "/team%2f_replicator", ROOT);
+  const inTeam = `${CHECK}?database=team%2f_replicator`;
+  expect((await ask("POST", inTeam, JOE, document)).status).toBe(403);
+  expect((await ask("POST", inTeam, ROOT, document)).json.ok).toBe(true);
+  expect((await ask("POST", `${CHECK}?database=films`, ROOT, document)).json.error).toBe(
+    "not_a_replicator",
+  );
+  expect((await ask("POST", `${CHECK}?database=none`, ROOT, document)).status).toBe(404);
+});
