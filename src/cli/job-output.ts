@@ -51,6 +51,7 @@ interface RunView {
   readonly doc_write_failures: number | null;
   readonly bytes: number | null;
   readonly checkpoint: unknown;
+  readonly lag_sec: number | null;
 }
 
 /** A job with its last runs. */
@@ -163,7 +164,11 @@ function runTable(runs: readonly RunView[]): string {
     String(run.bytes ?? "-"),
     shortSequence(run.checkpoint),
   ]);
-  return table([["BEGAN", "ENDED", "WHY", "WRITTEN", "REFUSED", "BYTES", "CHECKPOINT"], ...rows]);
+    lagOf(run),
+  return table([
+    ["BEGAN", "ENDED", "WHY", "WRITTEN", "REFUSED", "BYTES", "LAG", "CHECKPOINT"],
+    ...rows,
+  ]);
 }
 
 /** Sequences may have thousands of characters; the first ones hold the number. */
@@ -173,7 +178,7 @@ function shortSequence(sequence: unknown): string {
 }
 
 /** Of a job that is not behind, 0 s; of one of which nobody knows, a dash. */
-function lagOf({ lag_sec: lag }: JobView): string {
+function lagOf({ lag_sec: lag }: Pick<JobView, "lag_sec">): string {
   return lag === null ? "-" : `${lag} s`;
 }
 

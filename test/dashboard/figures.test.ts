@@ -19,7 +19,7 @@ import {
   fieldsOf,
 } from "../../src/dashboard/base/replication-form.ts";
 import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
-import { seriesOf } from "../../src/dashboard/base/run-series.ts";
+import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
@@ -97,6 +97,23 @@ test("each run is a level from its start to its end, and a lost one is none", ()
   expect(docsPerSec).toEqual([4, 4, null, null, null, null, 5, 5]);
   expect(times.map(Math.round)).toEqual([10, 20, 20, 20, 25, 30, 30, 31]);
   expect(times).toEqual(times.toSorted((left, right) => left - right));
+});
+
+test("the lag over time is that of the ends of runs, and then what was seen, in the order of time", () => {
+  const run = (endSec: number, lagSec: number | null) => ({
+    end: new Date(endSec * 1000).toISOString(),
+    lag_sec: lagSec,
+  });
+  const seen = [
+    { timeSec: 29, lagSec: 1 },
+    { timeSec: 31, lagSec: 2 },
+  ];
+  expect(lagsOf([run(30, 0), run(20, null), run(10, 7)], seen)).toEqual([
+    { timeSec: 10, lagSec: 7 },
+    { timeSec: 20, lagSec: null },
+    { timeSec: 30, lagSec: 0 },
+    { timeSec: 31, lagSec: 2 },
+  ]);
 });
 
 test("a group with half of the shares of all that have jobs gets half of the slots", () => {

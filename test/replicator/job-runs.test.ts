@@ -78,6 +78,22 @@ test("a run that failed before it knew its replication is remembered with the re
   expect(await runs()).toMatchObject([{ cause: "crashed", reason: "nxdomain: no such host" }]);
 });
 
+test("a run is remembered with how far behind the job was when it ended", async () => {
+  const nowMs = node.runtime.clock.nowMs();
+  const end = async (sinceMs: number | undefined) => {
+    const job = await accept();
+    await job.begin(ID);
+    job.noteBehind(sinceMs);
+    await job.end({ kind: "stopped" });
+  };
+  await run(1);
+  await end(nowMs - 90_000);
+  await end(undefined);
+  const lags = (await runs()).map(({ lagSec }) => lagSec);
+  expect(lags).toEqual([0, expect.any(Number), undefined]);
+  expect(lags[1]).toBeGreaterThanOrEqual(90);
+});
+
 test("an acceptance that came to nothing is no run", async () => {
   await (await accept()).end({ kind: "stopped" });
   expect(await runs()).toEqual([]);

@@ -249,7 +249,7 @@ function measureView(measure: JobMeasure) {
 }
 
 /** A lost run has no counts: nobody stored them. */
-function runView({ startMs, endMs, cause, reason, counts, checkpoint }: JobRun) {
+function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: JobRun) {
   return {
     start: isoTime(startMs),
     end: isoTime(endMs),
@@ -267,5 +267,6 @@ function runView({ startMs, endMs, cause, reason, counts, checkpoint }: JobRun) 
 
 function controlView({ action, userName, timeMs, since }: ControlEvent) {
   const event = { action, user: userName, timestamp: isoTime(timeMs) };
+    lag_sec: lagSec ?? null,
   return since === undefined ? event : { ...event, since };
 }

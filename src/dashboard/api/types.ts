@@ -107,6 +107,8 @@ export interface JobRun {
   readonly bytes: number | null;
 }
 
+  /** How far behind the job was when the run ended, in seconds; null: nobody knew. */
+  readonly lag_sec: number | null;
 export interface DocumentFailure {
   readonly id: string;
   readonly rev: string;

@@ -1,4 +1,4 @@
-/** How fast the runs of a job were, as a line over time. Pure. */
+/** How fast the runs of a job were, and how far behind it was, as lines over time. Pure. */
 import type { JobRun } from "../api/types.ts";
 
 export interface RunSeries {
@@ -30,4 +30,28 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
     add(Math.max(fromSec + 0.002, startSec + lengthSec), rate(docs), rate(bytes));
   }
   return { times, docsPerSec, bytesPerSec };
+}
+
+/** How far behind a job was at a moment. */
+export interface LagSample {
+  readonly timeSec: number;
+  /** Null: nobody knew. */
+  readonly lagSec: number | null;
+}
+
+/** At the end of each run, and then what was seen since. `runs`: the newest first; `seen`: the oldest first. */
+export function lagsOf(
+  runs: readonly Pick<JobRun, "end" | "lag_sec">[],
+  seen: readonly LagSample[],
+): readonly LagSample[] {
+  const ended = runs
+    .toReversed()
+    .map(({ end, lag_sec: lagSec }) => ({ timeSec: Date.parse(end) / 1000, lagSec }));
+  const lags: LagSample[] = [];
+  for (const sample of [...ended, ...seen]) {
+    const lastSec = lags.at(-1)?.timeSec ?? Number.NEGATIVE_INFINITY;
+    // The clock of the browser need not be that of the server.
+    if (sample.timeSec > lastSec) lags.push(sample);
+  }
+  return lags;
 }

@@ -11,12 +11,14 @@ import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/f
 import { progressOf } from "../base/job-figures.ts";
 import { goTo } from "../base/location.ts";
 import { masked } from "../base/masked.ts";
+import { lagsOf } from "../base/run-series.ts";
 import { timelineOf } from "../base/timeline.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
+import { useLagSamples } from "./use-lag-samples.ts";
 
 const RunCharts = lazy(() => import("./run-charts.tsx").then(({ RunCharts }) => RunCharts));
 
@@ -75,6 +77,11 @@ function Details({
   reload: () => void;
 }) {
   const { session } = useSurroundings();
+  const seen = useLagSamples(job);
+  const lags = lagsOf(runs, seen);
+  const hasCharts =
+    lags.some(({ lagSec }) => lagSec !== null) ||
+    runs.some(({ docs_written: count }) => count !== null && count > 0);
   return (
     <>
       <div class="page-head">
@@ -90,9 +97,9 @@ function Details({
       {failureTotal > 0 && (
         <JobFailures name={name} total={failureTotal} counts={failureCounts} reload={reload} />
       )}
-      {runs.some(({ docs_written: count }) => count !== null && count > 0) && (
+      {hasCharts && (
         <Suspense fallback={<p>Loading…</p>}>
-          <RunCharts runs={runs} />
+          <RunCharts runs={runs} lags={lags} />
         </Suspense>
       )}
       <div class="columns">

@@ -1,19 +1,37 @@
-/** How fast a job copied in its last runs. Between databases of the node itself there is no traffic. */
+/** How fast a job copied in its last runs, and how far behind it was. Between databases of the node itself there is no traffic. */
 import type { JobRun } from "../api/types.ts";
-import { seriesOf } from "../base/run-series.ts";
+import { type LagSample, seriesOf } from "../base/run-series.ts";
 import { Chart } from "../components/chart.tsx";
 
-export function RunCharts({ runs }: { runs: readonly JobRun[] }) {
+export function RunCharts({
+  runs,
+  lags,
+}: {
+  runs: readonly JobRun[];
+  /** Ascending. */
+  lags: readonly LagSample[];
+}) {
   const { times, docsPerSec, bytesPerSec } = seriesOf(runs);
   return (
     <section class="charts" aria-label="The last runs">
-      <Chart
-        name="Documents written"
-        unit="per second, in each of the last runs"
-        times={times}
-        values={docsPerSec}
-        colour="--accent"
-      />
+      {lags.some(({ lagSec }) => lagSec !== null) && (
+        <Chart
+          name="Lag"
+          unit="seconds, at the end of each run and since this page was opened"
+          times={lags.map(({ timeSec }) => timeSec)}
+          values={lags.map(({ lagSec }) => lagSec)}
+          colour="--warning"
+        />
+      )}
+      {docsPerSec.some((rate) => rate !== null && rate > 0) && (
+        <Chart
+          name="Documents written"
+          unit="per second, in each of the last runs"
+          times={times}
+          values={docsPerSec}
+          colour="--accent"
+        />
+      )}
       {bytesPerSec.some((rate) => rate !== null && rate > 0) && (
         <Chart
           name="Traffic"

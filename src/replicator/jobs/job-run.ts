@@ -17,6 +17,8 @@ export interface JobRun {
   readonly reason: string | undefined;
   /** What this run alone did; undefined for a lost one. */
   readonly counts: (ReplicationStatistics & { readonly bytes: number }) | undefined;
+  /** How far behind the job was when the run ended, as `Backlog` counts; undefined: nobody knew, or it was not stored yet. */
+  readonly lagSec: number | undefined;
   /** Up to where the source's changes have been recorded as done. */
   readonly checkpoint: SourceSequence;
 }
@@ -24,7 +26,10 @@ export interface JobRun {
 /** A row holds a sequence and this text, and stays far below the store's limit of a value. */
 const REASON_LENGTH_MAX = 1000;
 
-/** The stored form; the first element is the format's version. */
+/**
+ * The stored form; the first element is the format's version. Rows of older versions have no `lagSec`, and these versions pass over
+ * it: so nodes of both can read the runs of each other.
+ */
 const FORMAT = 1;
 
 export function encodeJobRun({ reason, ...run }: JobRun): Uint8Array {
@@ -36,5 +41,5 @@ export function decodeJobRun(value: Uint8Array): JobRun {
   const [format, text] = unpackTuple(value);
   assert(format === FORMAT && text instanceof Uint8Array, "A run has a format of this version");
   const run = JSON.parse(utf8Decode(text)) as JobRun;
-  return { ...run, reason: run.reason, counts: run.counts };
+  return { ...run, reason: run.reason, counts: run.counts, lagSec: run.lagSec };
 }

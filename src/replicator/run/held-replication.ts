@@ -10,7 +10,7 @@ import { clearDocumentState, writeDocumentState } from "../documents/replication
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
 import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
-import { type Backlog, backlogToLeave, backlogToStore } from "../jobs/backlog.ts";
+import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../jobs/backlog.ts";
 import type { Backlogs } from "../jobs/backlogs.ts";
 import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
@@ -326,7 +326,8 @@ export class HeldReplication {
     }
     const left = this.#backlog();
     const backlog = left && backlogToLeave(this.#storedBacklog, left);
-    const run = this.#endedRun(ending, nowMs);
+    const known = left ?? this.#storedBacklog;
+    const run = this.#endedRun(ending, nowMs, known && lagSec(known, nowMs));
     const { historyLengthMax } = config;
     const data = ended(this.#data, fate, { nowMs, historyLengthMax });
     await kv.transact(async (tx) => {
@@ -357,7 +358,7 @@ export class HeldReplication {
   }
 
   /** Undefined for one that was over before it did anything. */
-  #endedRun(ending: RunEnding, endMs: number): JobRun | undefined {
+  #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
     const isNothing = cause === "stopped" || cause.startsWith("list-");
     if (isNothing && !this.#hasBegun) return undefined;
@@ -367,6 +368,7 @@ export class HeldReplication {
       cause,
       reason: reasonOf(ending),
       counts: this.#counts,
+      lagSec: lag,
       checkpoint: this.#data.checkpointedSequence,
     };
   }
@@ -472,7 +474,8 @@ function isMoving({ docsPerSec }: ReplicationJobData["rates"]): boolean {
 function lostRun(data: ReplicationJobData): JobRun | undefined {
   if (data.history[0]?.type !== "started") return undefined;
   const { lastStartMs: startMs, lastUpdatedMs: endMs, checkpointedSequence: checkpoint } = data;
-  return { startMs, endMs, cause: "lost", reason: undefined, counts: undefined, checkpoint };
+  const unknown = { reason: undefined, counts: undefined, lagSec: undefined };
+  return { startMs, endMs, cause: "lost", ...unknown, checkpoint };
 }
 
 function reasonOf(ending: RunEnding): string | undefined {
