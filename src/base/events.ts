@@ -5,6 +5,13 @@
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
+/** `why`: what who decided gave as a reason. */
+type Decision = {
+  readonly jobId: string;
+  readonly userName: string | null;
+  readonly why: string | undefined;
+};
+
 export interface Events {
   /** The receiver has not been told for so long that the alert is given up. */
   "alerts.dropped": { readonly alertId: string; readonly kind: string; readonly jobId: string };
@@ -91,14 +98,10 @@ export interface Events {
   "replication.accepted": { readonly jobId: string };
   /** The source of a job that waits was asked how much is to come; `pending` is undefined when it did not say. */
   "replication.backlog-asked": { readonly jobId: string; readonly pending: number | undefined };
-  "replication.cancelled": { readonly jobId: string; readonly userName: string | null };
+  "replication.cancelled": Decision;
   "replication.checkpoint": { readonly source: string };
   /** An operator decided something about a job. */
-  "replication.controlled": {
-    readonly jobId: string;
-    readonly action: string;
-    readonly userName: string | null;
-  };
+  "replication.controlled": Decision & { readonly action: string };
   /** A run has written so many documents since it said so last. */
   "replication.copied": { readonly jobId: string; readonly documentCount: number };
   "replication.crashed": Failure & { readonly pauseSec: number };

@@ -38,6 +38,7 @@ interface JobView {
     readonly timestamp: string;
     readonly action: string;
     readonly user: string | null;
+    readonly why: string | null;
     readonly since?: unknown;
   }[];
 }
@@ -50,8 +51,8 @@ interface RunView {
   readonly docs_written: number | null;
   readonly doc_write_failures: number | null;
   readonly bytes: number | null;
-  readonly checkpoint: unknown;
   readonly lag_sec: number | null;
+  readonly checkpoint: unknown;
 }
 
 /** A job with its last runs. */
@@ -139,10 +140,11 @@ export function printJob(answer: unknown): string {
     ...Object.entries(job.info ?? {}).map(([name, value]) => [name, String(value)]),
   ];
   const events = job.history.map(({ timestamp, type, reason }) => [timestamp, type, reason ?? ""]);
-  const control = job.control.map(({ timestamp, action, user, since }) => [
+  const control = job.control.map(({ timestamp, action, user, why, since }) => [
     timestamp,
     since === undefined ? action : `${action} ${JSON.stringify(since)}`,
     `by ${user ?? "a user without a name"}`,
+    why ?? "",
   ]);
   const decided = control.length === 0 ? "" : `\ndecided:\n${table(control)}`;
   const ran = job.runs.length === 0 ? "" : `\nlast runs:\n${runTable(job.runs)}`;
@@ -162,9 +164,9 @@ function runTable(runs: readonly RunView[]): string {
     String(run.docs_written ?? "-"),
     String(run.doc_write_failures ?? "-"),
     String(run.bytes ?? "-"),
+    lagOf(run),
     shortSequence(run.checkpoint),
   ]);
-    lagOf(run),
   return table([
     ["BEGAN", "ENDED", "WHY", "WRITTEN", "REFUSED", "BYTES", "LAG", "CHECKPOINT"],
     ...rows,

@@ -39,6 +39,8 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
 
 /** What asks for a page of a list. */
 const PAGE = ["limit", "sort", "descending", "bookmark"];
+/** `--reason` is a filter: the words of a failure. */
+const WHY = ["--why <text>", "the reason, which is kept with the decision"] as const;
 /** Runs that `show` prints. */
 const RUNS_SHOWN = 10;
 
@@ -113,6 +115,7 @@ export function addJobsCommand(program: Command): void {
   ] as const) {
     withFilters(define(`${name} [id]`, description))
       .option("--all", "every job of the server")
+      .option(...WHY)
       .action((id: string | undefined, flags: Flags) =>
         askServer(flags, (server) => command(server, name, id, flags)),
       );
@@ -124,13 +127,14 @@ export function addJobsCommand(program: Command): void {
     .action((flags: Flags) =>
       askServer(flags, (server) => command(server, "retry_failures", undefined, flags)),
     );
-  define("start-from <id> <sequence>", "begin at this update sequence of the source").action(
-    (id: string, sequence: string, flags: Flags) =>
+  define("start-from <id> <sequence>", "begin at this update sequence of the source")
+    .option(...WHY)
+    .action((id: string, sequence: string, flags: Flags) =>
       askServer(flags, async (server) => {
-        const body = { since: sequenceOf(sequence) };
+        const body = { since: sequenceOf(sequence), ...whyOf(flags) };
         return [await server.ask("POST", `${jobPath(id)}/_start_from`, body), printDone];
       }),
-  );
+    );
 }
 
 async function command(
@@ -144,7 +148,12 @@ async function command(
     throw new WrongUse("name one job by its id, or several by a filter, or --all");
   }
   const path = id === undefined ? `/_tandem/jobs/_${name}?${found}` : `${jobPath(id)}/_${name}`;
-  return [await server.ask("POST", path), printDone];
+  return [await server.ask("POST", path, whyOf(flags)), printDone];
+}
+
+/** The body that says why; undefined without a reason. */
+function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
+  return why === undefined ? undefined : { why };
 }
 
 function withFilters(command: Command): Command {

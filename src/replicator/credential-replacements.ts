@@ -8,6 +8,7 @@ import type { DatabaseRegistry } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { rewrite } from "./documents/replication-document.ts";
+import type { Decider } from "./jobs/job-control.ts";
 import type { JobControls } from "./jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/job-data.ts";
 import { decodeJob, encodeRequest, isReadable, splitJobData } from "./jobs/job-data-record.ts";
@@ -78,11 +79,11 @@ export class CredentialReplacements {
     return sidesOf({ origin, username, side }, data.replication).length > 0;
   }
 
-  /** In one transaction. `userName` is who decides. */
+  /** In one transaction. */
   replace(
     jobId: string,
     replacement: CredentialReplacement,
-    userName: string | null,
+    decider: Decider,
   ): Promise<ReplacementOutcome> {
     const name = { type: REPLICATION_JOB_TYPE, id: jobId };
     return this.#parts.kv.transact(
@@ -103,12 +104,7 @@ export class CredentialReplacements {
           withAuth(side, replication[side] as HttpAddress, replacement.auth),
         ]);
         const after: Replication = { ...replication, ...Object.fromEntries(changed) };
-        await this.#schedule(
-          tx,
-          job,
-          { ...data, replication: after, refusal: undefined },
-          userName,
-        );
+        await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
         return "replaced";
       },
       { whenUnknown: "check" },
@@ -134,13 +130,13 @@ export class CredentialReplacements {
     tx: Transaction,
     job: Job,
     data: ReplicationJobData,
-    userName: string | null,
+    decider: Decider,
   ): Promise<void> {
     const { jobs, controls, runtime } = this.#parts;
     const action = "replace-credentials";
     const control = await controls.get(tx, job.id);
     const nowMs = runtime.clock.nowMs();
-    controls.decide(tx, job.id, control, { action, userName, timeMs: nowMs });
+    controls.decide(tx, job.id, control, { ...decider, action, timeMs: nowMs });
     const nowSec = Math.floor(nowMs / 1000);
     const request = encodeRequest(data);
     const isWaiting = job.state === "pending" && !control.isPaused && !hasEnded(data.state);
@@ -149,8 +145,9 @@ export class CredentialReplacements {
       await jobs.resubmit(tx, job, Math.min(job.scheduledAtSec, nowSec), undefined, request);
     } else await jobs.setRequest(tx, job, request);
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));
+    const { userName, why } = decider;
     tx.afterCommit(() =>
-      trace.event("replication.controlled", { jobId: job.id, action, userName }),
+      trace.event("replication.controlled", { jobId: job.id, action, userName, why }),
     );
   }
 }

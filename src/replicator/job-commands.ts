@@ -9,7 +9,7 @@ import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import { removeReplicationDocument } from "./documents/replication-document.ts";
 import type { SourceSequence } from "./endpoints/endpoint.ts";
 import { decideWish, type JobStep, type JobWish, NEVER_SEC, phaseOf } from "./jobs/decide.ts";
-import type { ControlAction, ControlEvent, JobControl } from "./jobs/job-control.ts";
+import type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 import {
   begunAnew,
   REPLICATION_JOB_TYPE,
@@ -59,36 +59,32 @@ export class JobCommands {
   }
 
   /** The job is never due until it is resumed; one that runs writes a checkpoint first. */
-  pause(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, { action: "pause", userName });
+  pause(jobId: string, decider: Decider): Promise<CommandOutcome> {
+    return this.#command(jobId, { ...decider, action: "pause" });
   }
 
   /** A paused job is due at once. */
-  resume(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, { action: "resume", userName });
+  resume(jobId: string, decider: Decider): Promise<CommandOutcome> {
+    return this.#command(jobId, { ...decider, action: "resume" });
   }
 
   /** A job that waits, or that has ended, is due at once. */
-  retry(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, { action: "retry", userName });
+  retry(jobId: string, decider: Decider): Promise<CommandOutcome> {
+    return this.#command(jobId, { ...decider, action: "retry" });
   }
 
   /**
    * The job begins again at this sequence of its source, 0 for the start, whatever its checkpoints say; its figures and
    * its errors are forgotten. What is on the target already is not sent again.
    */
-  startFrom(
-    jobId: string,
-    sequence: SourceSequence,
-    userName: string | null,
-  ): Promise<CommandOutcome> {
+  startFrom(jobId: string, sequence: SourceSequence, decider: Decider): Promise<CommandOutcome> {
     const action = sequence === 0 ? "reset" : "start-from";
-    return this.#command(jobId, { action, userName, since: sequence });
+    return this.#command(jobId, { ...decider, action, since: sequence });
   }
 
   /** Ends the job for good; the document of a persistent one is deleted. */
-  cancel(jobId: string, userName: string | null): Promise<CommandOutcome> {
-    return this.#command(jobId, { action: "cancel", userName });
+  cancel(jobId: string, decider: Decider): Promise<CommandOutcome> {
+    return this.#command(jobId, { ...decider, action: "cancel" });
   }
 
   async #command(jobId: string, command: Command): Promise<CommandOutcome> {
@@ -145,7 +141,7 @@ export class JobCommands {
         return scheduleAs(NEVER_SEC, begunAnew(decodeJob(job)));
       case "replace":
       case "remove":
-        return this.#remove(tx, job, command.userName);
+        return this.#remove(tx, job, command);
     }
   }
 
@@ -153,20 +149,23 @@ export class JobCommands {
   #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
     const { id } = job;
-    const { action, userName, since } = command;
+    const { action, ...decision } = command;
     if (action === "cancel") return;
-    const event: ControlEvent = { action, userName, timeMs: runtime.clock.nowMs() };
-    controls.decide(tx, id, control, since === undefined ? event : { ...event, since });
+    const event: ControlEvent = { action, ...decision, timeMs: runtime.clock.nowMs() };
+    controls.decide(tx, id, control, event);
     const trace = jobTrace(runtime.trace, describeJob(id, decodeJob(job)));
-    tx.afterCommit(() => trace.event("replication.controlled", { jobId: id, action, userName }));
+    const { userName, why } = command;
+    tx.afterCommit(() =>
+      trace.event("replication.controlled", { jobId: id, action, userName, why }),
+    );
   }
 
-  async #remove(tx: Transaction, job: Job, userName: string | null): Promise<CommandOutcome> {
+  async #remove(tx: Transaction, job: Job, { userName, why }: Decider): Promise<CommandOutcome> {
     const { databases, runtime } = this.#parts;
     const data = decodeJob(job);
     const { document } = data;
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));
-    tx.afterCommit(() => trace.event("replication.cancelled", { jobId: job.id, userName }));
+    tx.afterCommit(() => trace.event("replication.cancelled", { jobId: job.id, userName, why }));
     // The hook of the database removes the job with its document.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));
@@ -179,9 +178,8 @@ export class JobCommands {
   }
 }
 
-interface Command {
+interface Command extends Decider {
   readonly action: Exclude<ControlAction, "replace-credentials"> | "cancel";
-  readonly userName: string | null;
   readonly since?: SourceSequence;
 }
 

@@ -128,7 +128,10 @@ test("a group with half of the shares of all that have jobs gets half of the slo
 
 test("runs, decisions and the begin of a job are one timeline, the newest first", () => {
   const job = {
-    control: [{ action: "pause", user: "root", timestamp: "2026-01-01T00:00:04Z" }],
+    control: [
+      { action: "pause", user: "root", timestamp: "2026-01-01T00:00:04Z", why: "a new disk" },
+      { action: "retry", user: null, timestamp: "2026-01-01T00:00:02Z", why: null },
+    ],
     history: [
       { type: "started", timestamp: "2026-01-01T00:00:05Z" },
       { type: "crashed", timestamp: "2026-01-01T00:00:03Z", reason: "again" },
@@ -138,8 +141,9 @@ test("runs, decisions and the begin of a job are one timeline, the newest first"
   const run = { end: "2026-01-01T00:00:03Z", cause: "crashed", reason: "no route" } as JobRun;
   expect(timelineOf(job, [run]).map(({ title, detail }) => [title, detail])).toEqual([
     ["Run started, and goes on", null],
-    ["pause", "by root"],
+    ["pause", "by root: a new disk"],
     ["Run crashed", "no route"],
+    ["retry", "by an administrator without a name"],
     ["Added", null],
   ]);
 });
@@ -183,6 +187,24 @@ describe("the form of a replication", () => {
     expect(() => parseReplication(made)).not.toThrow();
   });
 
+  test("can be checked as soon as one side is there, and not before", () => {
+    expect(draftOf(EMPTY_FORM)).toBeUndefined();
+    const source = { ...EMPTY_FORM.source, address: "films" };
+    const begun = { ...EMPTY_FORM, id: "copy", source, options: { weight: "1001" } };
+    expect(draftOf({ ...begun, createTarget: true })).toEqual({
+      _id: "copy",
+      source: "films",
+      create_target: true,
+    });
+    const target = { ...EMPTY_FORM.target, address: "copy" };
+    expect(draftOf({ ...begun, options: {}, target })).toEqual({
+      _id: "copy",
+      source: "films",
+      target: "copy",
+      continuous: true,
+    });
+  });
+
   test("refuses what no option can be, and a password that went with its address", () => {
     const fields = fieldsOf(document, "_replicator", "copy");
     const wrong = { ...fields, options: { weight: "1001" } };
@@ -204,21 +226,3 @@ describe("the form of a replication", () => {
     expect(command).toContain("'http://h/it'\\''s'");
   });
 });
-  test("can be checked as soon as one side is there, and not before", () => {
-    expect(draftOf(EMPTY_FORM)).toBeUndefined();
-    const source = { ...EMPTY_FORM.source, address: "films" };
-    const begun = { ...EMPTY_FORM, id: "copy", source, options: { weight: "1001" } };
-    expect(draftOf({ ...begun, createTarget: true })).toEqual({
-      _id: "copy",
-      source: "films",
-      create_target: true,
-    });
-    const target = { ...EMPTY_FORM.target, address: "copy" };
-    expect(draftOf({ ...begun, options: {}, target })).toEqual({
-      _id: "copy",
-      source: "films",
-      target: "copy",
-      continuous: true,
-    });
-  });
-

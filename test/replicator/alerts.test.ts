@@ -143,7 +143,7 @@ test("stalls and ends of jobs are told, and a removed job has no breaches", asyn
   await change(done, jobOutcome("completed"));
   await followAll(watch);
   expect(await whats(watch)).toEqual(["stalled firing", "finished completed"]);
-  await world.node.replicator.commands.cancel(id, null);
+  await world.node.replicator.commands.cancel(id, { userName: null });
   await followAll(watch);
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });

@@ -75,8 +75,8 @@ test("a job that waits is behind since its source first said so, until it says t
 test("a paused job is asked about, and one that has ended is not", async () => {
   const node = await open();
   const [paused, cancelled] = node.ids as [string, string];
-  await node.world.until(node.replicator.commands.pause(paused, null));
-  await node.world.until(node.replicator.commands.cancel(cancelled, null));
+  await node.world.until(node.replicator.commands.pause(paused, { userName: null }));
+  await node.world.until(node.replicator.commands.cancel(cancelled, { userName: null }));
   await node.put("a", "one", {});
   await node.pass(58);
   expect(node.askedAtMs.length).toBe(JOBS - 1);

@@ -67,7 +67,7 @@ async function stopInTheMidst() {
   await node.put("a", "second", "{}");
   const signal = await held.promise;
   const stopped = new Promise((resolve) => signal.addEventListener("abort", resolve));
-  await node.replicator.commands.pause(jobId, null);
+  await node.replicator.commands.pause(jobId, { userName: null });
   await stopped;
   return { far, node, jobId, release: () => released.resolve() };
 }

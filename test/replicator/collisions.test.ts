@@ -36,7 +36,7 @@ async function collide({ first, second }: { readonly first: Kind; readonly secon
     }
   };
   const firstStopped = async (): Promise<void> => {
-    await world.until(replicator.commands.cancel(firstId, null));
+    await world.until(replicator.commands.cancel(firstId, { userName: null }));
   };
   return { node, firstId, secondId, find, settled, firstStopped };
 }
@@ -110,7 +110,7 @@ test("two users who ask for one copy at the same time both get it, and both find
     (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
   // When the owner goes, the id still leads to the other one.
-  await world.until(replicator.commands.cancel(anns, null));
+  await world.until(replicator.commands.cancel(anns, { userName: null }));
   expect([await found("joe"), await found("ann")]).toEqual([joes, joes]);
   await node.stop();
 });

@@ -23,7 +23,7 @@ async function open(answer: (request: FetchRequest) => Promise<never>) {
     read: (id: string) =>
       world.until(kv.read(async (tx) => (await databases.open(tx, "_replicator")).read(tx, id))),
     replace: (jobId: string, replacement = REPLACEMENT) =>
-      world.until(replicator.credentials.replace(jobId, replacement, "ops")),
+      world.until(replicator.credentials.replace(jobId, replacement, { userName: "ops" })),
     entries: () =>
       world.until(
         (async () => {
@@ -118,7 +118,7 @@ test("a job that is paused stays so, and has it when it is resumed", async () =>
   const { world, replicator } = node;
   const replication = parseReplication({ source: `${OLD}/a`, target: "b", continuous: true });
   const id = await world.until(replicator.start(replication, { userName: null, isAdmin: true }));
-  await world.until(replicator.commands.pause(id, "ops"));
+  await world.until(replicator.commands.pause(id, { userName: "ops" }));
   await world.time.run(world.time.nowMs + 10_000);
   lines.splice(0);
   node.names.splice(0);
@@ -131,7 +131,7 @@ test("a job that is paused stays so, and has it when it is resumed", async () =>
     isPaused: true,
     events: [{ action: "replace-credentials" }, {}],
   });
-  await world.until(replicator.commands.resume(id, "ops"));
+  await world.until(replicator.commands.resume(id, { userName: "ops" }));
   await world.time.run(world.time.nowMs + 10_000);
   expect(new Set(lines)).toEqual(new Set([NEW_LINE]));
   await node.stop();

@@ -45,12 +45,12 @@ test.each([
 
   // The source is not there, twice.
   await crashed(1);
-  await node.replicator.commands.retry(jobId, null);
+  await node.replicator.commands.retry(jobId, { userName: null });
   await crashed(2);
   expect(await errorCountNow()).toBe(2);
 
   await far.ask("PUT /source");
-  await node.replicator.commands.retry(jobId, null);
+  await node.replicator.commands.retry(jobId, { userName: null });
   await node.event("replication.started", () => {
     return count(({ name }) => name === "replication.started") === 3;
   });

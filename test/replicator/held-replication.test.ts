@@ -93,13 +93,13 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
   });
 
   test("rests when it is paused meanwhile", async () => {
-    decide((commands) => commands.pause(job.held.id, "ops"));
+    decide((commands) => commands.pause(job.held.id, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeGreaterThan(NEVER_SEC / 2);
   });
 
   test("is due at once when it is reset meanwhile", async () => {
-    decide((commands) => commands.startFrom(job.held.id, 0, "ops"));
+    decide((commands) => commands.startFrom(job.held.id, 0, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);
   });

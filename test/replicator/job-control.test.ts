@@ -58,10 +58,10 @@ test("a running job that is paused writes a checkpoint and rests, also on anothe
   const jobId = await startContinuous(node);
   await node.event("replication.started");
   await arrived(node, "three");
-  expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("done");
+  expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
   await ended(node, jobId, "pending");
   expect(node.events.some(({ name }) => name === "replication.checkpoint")).toBe(true);
-  expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("no-need");
+  expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("no-need");
 
   const other = await open({ storage });
   other.start();
@@ -74,7 +74,7 @@ test("a running job that is paused writes a checkpoint and rests, also on anothe
   expect(await stateOf(other, jobId)).toBe("pending");
   expect(await node.content("b")).not.toHaveProperty("four");
 
-  expect(await other.replicator.commands.resume(jobId, OPERATOR)).toBe("done");
+  expect(await other.replicator.commands.resume(jobId, { userName: OPERATOR })).toBe("done");
   await arrived(node, "four");
   const { events } = await controlOf(node, jobId);
   expect(events.map(({ action, userName }) => [action, userName])).toEqual([
@@ -92,7 +92,7 @@ test("a job that waits out a backoff is due at once when it is retried", async (
   await ended(node, jobId, "crashing");
   await node.createDatabase("a");
   await node.put("a", "one", "{}");
-  expect(await node.replicator.commands.retry(jobId, OPERATOR)).toBe("done");
+  expect(await node.replicator.commands.retry(jobId, { userName: OPERATOR })).toBe("done");
   await arrived(node, "one");
 });
 
@@ -104,9 +104,9 @@ test("a job that is reset reads everything again, and goes on from its own check
   // What a checkpoint says is there, but is not any more.
   await node.kv.transact((tx) => node.databases.remove(tx, "b"));
   await node.createDatabase("b");
-  expect(await node.replicator.commands.startFrom(jobId, 0, OPERATOR)).toBe("done");
+  expect(await node.replicator.commands.startFrom(jobId, 0, { userName: OPERATOR })).toBe("done");
   await arrived(node, "three");
-  expect(await node.replicator.commands.pause(jobId, OPERATOR)).toBe("done");
+  expect(await node.replicator.commands.pause(jobId, { userName: OPERATOR })).toBe("done");
   // The run that was told to begin anew ended first.
   await node.event("replication.ended", () => endingCount(node) === 2);
   const { events, restartAt } = await controlOf(node, jobId);
@@ -125,7 +125,9 @@ test("a job that is told where to start begins there", async () => {
   await node.put("a", "after", "{}");
   const members = { source: "a", target: "b", create_target: true };
   const jobId = await node.replicator.start(parseReplication(members), USER);
-  expect(await node.replicator.commands.startFrom(jobId, updateSequence, OPERATOR)).toBe("done");
+  expect(
+    await node.replicator.commands.startFrom(jobId, updateSequence, { userName: OPERATOR }),
+  ).toBe("done");
   node.start();
   await node.replicator.ended(jobId, new AbortController().signal);
   expect(Object.keys(await node.content("b"))).toEqual(["after"]);
@@ -135,17 +137,17 @@ test("a paused job cannot be retried, one that has ended cannot be paused, one t
   const node = await open();
   const jobId = await startContinuous(node);
   const { commands } = node.replicator;
-  expect(await commands.pause(jobId, null)).toBe("done");
-  expect(await commands.retry(jobId, null)).toBe("paused");
-  expect(await commands.resume("nobody", null)).toBe("missing");
+  expect(await commands.pause(jobId, { userName: null })).toBe("done");
+  expect(await commands.retry(jobId, { userName: null })).toBe("paused");
+  expect(await commands.resume("nobody", { userName: null })).toBe("missing");
   const oneShot = await node.replicator.start(
     parseReplication({ source: "a", target: "c", create_target: true }),
     USER,
   );
   node.start();
   await node.replicator.ended(oneShot, new AbortController().signal);
-  expect(await commands.pause(oneShot, null)).toBe("ended");
-  expect(await commands.retry(oneShot, null)).toBe("done");
+  expect(await commands.pause(oneShot, { userName: null })).toBe("ended");
+  expect(await commands.retry(oneShot, { userName: null })).toBe("done");
   await ended(node, oneShot, "completed");
 });
 
@@ -155,7 +157,7 @@ test("cancelling a persistent job deletes its document, and a transient one is g
   await node.put("_replicator", "doc", '{"source":"a","target":"b","continuous":true}');
   const jobId = await startContinuous(node);
   for await (const entry of node.replicator.entries()) {
-    expect(await node.replicator.commands.cancel(entry.jobId, OPERATOR)).toBe("done");
+    expect(await node.replicator.commands.cancel(entry.jobId, { userName: OPERATOR })).toBe("done");
   }
   expect((await node.read("_replicator", "doc"))?.deleted).toBe(true);
   expect(await node.replicator.find(jobId)).toBeUndefined();

@@ -58,7 +58,7 @@ test("a job that fails is counted at the host of its last failure, and nowhere w
     { class: "unreachable", host: "two.example", jobCount: 1 },
   ]);
   await setFailing(ids[2] as string, undefined);
-  await node.replicator.commands.cancel(ids[0] as string, null);
+  await node.replicator.commands.cancel(ids[0] as string, { userName: null });
   expect(await failing()).toEqual([{ class: "unreachable", host: null, jobCount: 1 }]);
 
   const counters = async () => {

@@ -103,7 +103,7 @@ test("a job that fails is crashing, and pending to the queue; its document hears
     expect(pauseSec).toBeGreaterThan(LONG_PAUSES.penaltySecMin * 2 ** errorCount * 0.74);
     expect(await members(node, "copy")).toEqual(asWritten);
     if (errorCount === 2) await node.createDatabase("a");
-    await node.replicator.commands.retry(String(job?.jobId), null);
+    await node.replicator.commands.retry(String(job?.jobId), { userName: null });
   }
   await ended(node, "completed");
   const job = await jobOf(node, "copy");
@@ -176,7 +176,7 @@ test("a filter that cannot be read is asked for again after a pause, and the job
   expect(job?.scheduledAtSec).toBeGreaterThan(Number(job?.data.lastUpdatedMs) / 1000);
   const filters = { f: "function (doc) { return doc._id === 'doc'; }" };
   await node.put("a", "_design/d", JSON.stringify({ filters }));
-  await node.replicator.commands.retry(String(job?.jobId), null);
+  await node.replicator.commands.retry(String(job?.jobId), { userName: null });
   await ended(node, "completed");
   expect(Object.keys(await node.content("b"))).toEqual(["doc"]);
 });

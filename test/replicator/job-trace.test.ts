@@ -30,8 +30,10 @@ test("each event in the life of a transient job names the job, its source and it
   const job = { jobId, document: undefined, source: "a", target: "b" };
   const names = ["added", "accepted", "started", "checkpoint", "ended"];
   for (const name of names) expect(described().get(`replication.${name}`), name).toEqual(job);
-  await node.replicator.commands.cancel(jobId, null);
+  await node.replicator.commands.cancel(jobId, { userName: null, why: "moved" });
   expect(described().get("replication.cancelled")).toEqual(job);
+  const cancelled = node.events.find(({ name }) => name === "replication.cancelled");
+  expect(cancelled?.fields).toMatchObject({ userName: null, why: "moved" });
 });
 
 test("the failure of a document's job names the document, and the server without its password", async () => {
@@ -48,7 +50,7 @@ test("the failure of a document's job names the document, and the server without
   const shown = "http://far.example/a?token=*****";
   const job = { jobId, document: "_replicator/copy", source: shown, target: "b" };
   expect(described().get("replication.crashed")).toEqual(job);
-  await node.replicator.commands.pause(String(jobId), null);
+  await node.replicator.commands.pause(String(jobId), { userName: null });
   expect(described().get("replication.controlled")).toEqual(job);
   const told = node.events.filter(({ name }) => name.startsWith("replication."));
   expect(JSON.stringify(told)).not.toContain("geheim");

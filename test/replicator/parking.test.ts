@@ -106,17 +106,17 @@ test("a parked job can be paused, resumed, reset and cancelled as any other", as
   await node.createDatabase("a");
   const id = await startJob(node, "a");
   await onceParked(node, 1);
-  expect(await world.until(replicator.commands.pause(id, "joe"))).toBe("done");
+  expect(await world.until(replicator.commands.pause(id, { userName: "joe" }))).toBe("done");
   expect(await parkedCount(node)).toBe(0);
   await node.put("a", "unseen", {});
   await world.time.run(world.time.nowMs + 60_000);
   expect(await world.until(replicator.find(id))).toMatchObject({ state: "pending" });
-  expect(await world.until(replicator.commands.resume(id, "joe"))).toBe("done");
+  expect(await world.until(replicator.commands.resume(id, { userName: "joe" }))).toBe("done");
   await onceCopied(node, "a-copy", "unseen");
   await onceParked(node, 1);
-  expect(await world.until(replicator.commands.startFrom(id, 0, "joe"))).toBe("done");
+  expect(await world.until(replicator.commands.startFrom(id, 0, { userName: "joe" }))).toBe("done");
   await onceParked(node, 1);
-  expect(await world.until(replicator.commands.cancel(id, "joe"))).toBe("done");
+  expect(await world.until(replicator.commands.cancel(id, { userName: "joe" }))).toBe("done");
   expect(await world.until(replicator.find(id))).toBeUndefined();
 });
 

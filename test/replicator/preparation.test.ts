@@ -94,7 +94,7 @@ test("a job that is paused while its filter is read rests at once", async () => 
   const body = { ...BODY, ...PATIENT, continuous: true };
   const id = await world.until(replicator.start(parseReplication(body), USER));
   await world.time.run(5000, () => counts.asked === 1);
-  expect(await world.until(replicator.commands.pause(id, "joe"))).toBe("done");
+  expect(await world.until(replicator.commands.pause(id, { userName: "joe" }))).toBe("done");
   await world.time.run(world.time.nowMs + 100, () => counts.gone === 1);
   expect(counts).toEqual({ asked: 1, gone: 1 });
   await world.time.run(world.time.nowMs + 1000);

@@ -94,7 +94,7 @@ test("a job that an older version stored keeps its request when an operator has 
   await storeFlat(node, id, { state: "crashing", failure, errorCount: 3 });
   const before = await node.replicator.find(id);
   expect(before).toMatchObject({ state: "crashing", data: { failure, errorCount: 3 } });
-  expect(await node.replicator.commands.startFrom(id, 0, "ops")).toBe("done");
+  expect(await node.replicator.commands.startFrom(id, 0, { userName: "ops" })).toBe("done");
   const after = await node.replicator.find(id);
   expect(after).toMatchObject({ state: "pending", data: { failure: undefined, errorCount: 0 } });
   expect(after?.data.replication).toEqual(before?.data.replication);

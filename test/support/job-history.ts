@@ -155,10 +155,12 @@ export class History {
         assert.equal((await repairAll(this.#node)).repairedCount, 0);
         return;
       case "reset":
-        await replicator.commands.startFrom(id, 0, null);
+        await replicator.commands.startFrom(id, 0, { userName: null });
         return;
       default:
-        await replicator.commands[event as "pause" | "resume" | "retry" | "cancel"](id, null);
+        await replicator.commands[event as "pause" | "resume" | "retry" | "cancel"](id, {
+          userName: null,
+        });
     }
   }
 

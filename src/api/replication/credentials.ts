@@ -8,10 +8,11 @@ import { booleanParameter } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { deciderOf } from "./decider.ts";
 
 /** Jobs that are changed at once, each in a transaction of its own. */
 const AT_ONCE_MAX = 8;
-const MEMBERS = ["host", "username", "side", "auth"];
+const MEMBERS = ["host", "username", "side", "auth", "why"];
 
 export interface CredentialsParts {
   readonly replicator: Replicator;
@@ -28,9 +29,9 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
   const members = [...(await readJsonMembers(call))];
   const unknown = members.find(([name]) => !MEMBERS.includes(name));
   if (unknown !== undefined) throw badRequest(`\`${unknown[0]}\` is not known`);
-  const replacement = parseReplacement(
-    Object.fromEntries(members.map(([name, text]) => [name, JSON.parse(text)])),
-  );
+  const given = Object.fromEntries(members.map(([name, text]) => [name, JSON.parse(text)]));
+  const replacement = parseReplacement(given);
+  const decider = deciderOf(call, given.why);
   const ids: string[] = [];
   let documents = 0;
   for await (const { jobId, data } of replicator.entries()) {
@@ -42,7 +43,7 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
   if (isDryRun) return json(200, { ok: true, dry_run: true, ...found });
   const counts = { replaced: 0, unmatched: 0, refused: 0 };
   await forEachConcurrent(ids, AT_ONCE_MAX, async (id) => {
-    counts[await replicator.credentials.replace(id, replacement, call.user.name)]++;
+    counts[await replicator.credentials.replace(id, replacement, decider)]++;
   });
   const { replaced: changed, refused } = counts;
   return json(200, { ok: refused === 0, ...found, changed, refused });

@@ -9,6 +9,7 @@ import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   type CommandOutcome,
   type ControlEvent,
+  type Decider,
   type Failing,
   isoTime,
   type JobControl,
@@ -25,6 +26,7 @@ import { booleanParameter, integerParameter } from "../http/query.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+import { deciderOf, readDecider } from "./decider.ts";
 import { type FindJobParts, findJob } from "./find-job.ts";
 import { type AskedFilter, bookmarkOf, commandFilterOf, pageOf } from "./job-query.ts";
 
@@ -37,14 +39,14 @@ const LISTED_JOBS_MAX = 1_000;
 /** Of no database: theirs are 32 digits. */
 const NO_UUID = "none";
 
-type Command = (replicator: Replicator, jobId: string, call: Call) => Promise<CommandOutcome>;
+type Command = (replicator: Replicator, jobId: string, decider: Decider) => Promise<CommandOutcome>;
 
 const COMMANDS: Readonly<Record<string, Command>> = {
-  _pause: ({ commands }, id, { user }) => commands.pause(id, user.name),
-  _resume: ({ commands }, id, { user }) => commands.resume(id, user.name),
-  _retry: ({ commands }, id, { user }) => commands.retry(id, user.name),
-  _reset: ({ commands }, id, { user }) => commands.startFrom(id, 0, user.name),
-  _cancel: ({ commands }, id, { user }) => commands.cancel(id, user.name),
+  _pause: ({ commands }, id, decider) => commands.pause(id, decider),
+  _resume: ({ commands }, id, decider) => commands.resume(id, decider),
+  _retry: ({ commands }, id, decider) => commands.retry(id, decider),
+  _reset: ({ commands }, id, decider) => commands.startFrom(id, 0, decider),
+  _cancel: ({ commands }, id, decider) => commands.cancel(id, decider),
 };
 
 export function jobRoutes(parts: JobsParts): readonly Route[] {
@@ -120,15 +122,17 @@ async function listRuns(parts: JobsParts, call: Call): Promise<ApiResponse> {
 }
 
 async function commandOne(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
+  const decider = await readDecider(call);
   const { jobId } = await findJob(parts, call);
-  return answer(await command(parts.replicator, jobId, call));
+  return answer(await command(parts.replicator, jobId, decider));
 }
 
 /** Applies to all jobs, which has to be said, or to those that a filter finds. */
 async function commandAll(parts: JobsParts, call: Call, command: Command): Promise<ApiResponse> {
   const { replicator } = parts;
+  const decider = await readDecider(call);
   return forAll(parts, call, async ({ jobId }) => {
-    return (await command(replicator, jobId, call)) === "done";
+    return (await command(replicator, jobId, decider)) === "done";
   });
 }
 
@@ -167,14 +171,16 @@ function nameOf({ jobId, data: { document, replicationId } }: JobEntry): string 
 }
 
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
-  const text = (await readJsonMembers(call)).get("since");
-  const since: unknown = text === undefined ? undefined : JSON.parse(text);
-  if (since === undefined || since === null || typeof since === "boolean") {
+  const members = await readJsonMembers(call);
+  const memberOf = (name: string): unknown => JSON.parse(members.get(name) ?? "null");
+  const since = memberOf("since");
+  if (since === null || typeof since === "boolean") {
     throw badRequest("`since` must be an update sequence of the source");
   }
+  const decider = deciderOf(call, memberOf("why"));
   const { jobId } = await findJob(parts, call);
   const { commands } = parts.replicator;
-  return answer(await commands.startFrom(jobId, since, call.user.name));
+  return answer(await commands.startFrom(jobId, since, decider));
 }
 
 function answer(outcome: CommandOutcome): ApiResponse {
@@ -261,12 +267,12 @@ function runView({ startMs, endMs, cause, reason, counts, lagSec, checkpoint }: 
     docs_written: counts?.docsWritten ?? null,
     doc_write_failures: counts?.docWriteFailures ?? null,
     bytes: counts?.bytes ?? null,
+    lag_sec: lagSec ?? null,
     checkpoint,
   };
 }
 
-function controlView({ action, userName, timeMs, since }: ControlEvent) {
-  const event = { action, user: userName, timestamp: isoTime(timeMs) };
-    lag_sec: lagSec ?? null,
+function controlView({ action, userName, timeMs, why, since }: ControlEvent) {
+  const event = { action, user: userName, timestamp: isoTime(timeMs), why: why ?? null };
   return since === undefined ? event : { ...event, since };
 }

@@ -4,6 +4,10 @@ import type { Job, JobPage, Query } from "./types.ts";
 
 /** The rows that one request brings. */
 export const PAGE_ROWS = 200;
+/** The jobs that a command changed are named up to so many, and a command for more cannot be taken back. */
+export const CHANGED_NAMES_MAX = 1_000;
+/** Of the reason of a decision, in characters. */
+export const WHY_LENGTH_MAX = 200;
 /** Rows that are looked through to count jobs of which the node does not know the total. */
 const COUNT_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
@@ -87,8 +91,18 @@ export function pathOfJob(name: string): string {
   return `_tandem/jobs/${encodeURIComponent(name)}`;
 }
 
-/** Throws a RequestError for a filter; tells of single jobs which refused. */
-export async function runCommand(command: Command, targets: Targets): Promise<CommandResult> {
+/** Whether the command is an operator's decision, which is kept with its reason. */
+export function isDecision(command: Command): boolean {
+  return command !== "retry_failures";
+}
+
+/** Throws a RequestError for a filter; tells of single jobs which refused. `why` is the reason of a decision; empty: none. */
+export async function runCommand(
+  command: Command,
+  targets: Targets,
+  why = "",
+): Promise<CommandResult> {
+  const reason = isDecision(command) && why.trim() !== "" ? { body: { why: why.trim() } } : {};
   if (targets.kind === "filter") {
     const filter = filterPart(targets.query);
     const named = Object.keys(filter).length === 0 ? { all: "true" } : filter;
@@ -96,7 +110,7 @@ export async function runCommand(command: Command, targets: Targets): Promise<Co
       matched: number;
       changed: number;
       jobs: readonly string[] | null;
-    }>("POST", withQuery(`_tandem/jobs/_${command}`, { ...named, list: "true" }));
+    }>("POST", withQuery(`_tandem/jobs/_${command}`, { ...named, list: "true" }), reason);
     return { matched, changed, changedNames: jobs ?? undefined, refusals: [] };
   }
   const waiting = [...targets.names];
@@ -105,7 +119,11 @@ export async function runCommand(command: Command, targets: Targets): Promise<Co
   const work = async () => {
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
       try {
-        const answer = await request<{ no_changes?: boolean }>("POST", commandPath(command, name));
+        const answer = await request<{ no_changes?: boolean }>(
+          "POST",
+          commandPath(command, name),
+          reason,
+        );
         if (answer.no_changes !== true) changedNames.push(name);
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;

@@ -45,6 +45,8 @@ export interface ControlEvent {
   readonly action: string;
   readonly user: string | null;
   readonly timestamp: string;
+  /** The reason that who decided gave; null: none. */
+  readonly why: string | null;
   readonly since?: unknown;
 }
 
@@ -105,10 +107,10 @@ export interface JobRun {
   readonly docs_written: number | null;
   readonly doc_write_failures: number | null;
   readonly bytes: number | null;
-}
-
   /** How far behind the job was when the run ended, in seconds; null: nobody knew. */
   readonly lag_sec: number | null;
+}
+
 export interface DocumentFailure {
   readonly id: string;
   readonly rev: string;

@@ -34,11 +34,11 @@ export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
     }),
   );
   const decisions = job.control.map(
-    ({ action, user, timestamp, since }): TimelineEntry => ({
+    ({ action, user, timestamp, why, since }): TimelineEntry => ({
       time: timestamp,
       kind: "decision",
       title: since === undefined ? action : `${action}, since ${JSON.stringify(since)}`,
-      detail: `by ${user ?? "an administrator without a name"}`,
+      detail: `by ${user ?? "an administrator without a name"}${why === null ? "" : `: ${why}`}`,
       isBad: false,
     }),
   );

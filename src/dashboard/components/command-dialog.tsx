@@ -1,8 +1,10 @@
 /** A command for jobs, after a look at how many it touches. */
 import { useState } from "preact/hooks";
 import {
+  CHANGED_NAMES_MAX,
   type Command,
   type CommandResult,
+  isDecision,
   previewJobs,
   runCommand,
   type Targets,
@@ -13,6 +15,7 @@ import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { Dialog } from "./dialog.tsx";
 import { Foreign, Problem } from "./text.tsx";
+import { WhyField } from "./why-field.tsx";
 
 interface CommandWords {
   readonly verb: string;
@@ -69,6 +72,7 @@ export function CommandDialog({
 }) {
   const { verb, done, explanation, isFinal } = COMMAND_WORDS[command];
   const { announce } = useSurroundings();
+  const [why, setWhy] = useState("");
   const [isSure, setIsSure] = useState(false);
   const [isRunning, setIsRunning] = useState(false);
   const [result, setResult] = useState<CommandResult>();
@@ -86,7 +90,7 @@ export function CommandDialog({
     setIsRunning(true);
     setError(undefined);
     try {
-      const answer = await runCommand(command, targets);
+      const answer = await runCommand(command, targets, why);
       tell(answer);
       if (answer.refusals.length === 0) onClose(true);
       else setResult(answer);
@@ -139,6 +143,12 @@ export function CommandDialog({
           )}
         </ul>
       )}
+      {OPPOSITES[command] !== undefined && count !== undefined && count > CHANGED_NAMES_MAX && (
+        <p class="section-note">
+          There will be no undo: it takes up to {formatNumber(CHANGED_NAMES_MAX)} jobs.
+        </p>
+      )}
+      {isDecision(command) && <WhyField value={why} onChange={setWhy} />}
       {isFinal && (
         <label class="check">
           <input

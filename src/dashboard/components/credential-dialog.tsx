@@ -5,6 +5,7 @@ import { useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { Dialog } from "./dialog.tsx";
 import { Problem } from "./text.tsx";
+import { WhyField } from "./why-field.tsx";
 
 interface Replaced {
   readonly matched: number;
@@ -24,6 +25,7 @@ export function CredentialDialog({
 }) {
   const { announce } = useSurroundings();
   const [matched, setMatched] = useState<number>();
+  const [why, setWhy] = useState("");
   const [error, setError] = useState<unknown>();
 
   const submit = async (event: SubmitEvent) => {
@@ -41,6 +43,7 @@ export function CredentialDialog({
             host: text("host"),
             username: text("username"),
             ...(side === null ? {} : { side }),
+            ...(why.trim() === "" ? {} : { why: why.trim() }),
             auth: {
               basic: {
                 username: text("new-username") || text("username"),
@@ -81,6 +84,7 @@ export function CredentialDialog({
           New password
           <input name="password" type="password" required autoComplete="new-password" />
         </label>
+        <WhyField value={why} onChange={setWhy} />
         {matched !== undefined && (
           <p role="status">
             <strong>{formatCount(matched, "job")}</strong> would change.

@@ -97,6 +97,7 @@ function Row({ event }: { event: JobEvent }) {
         )}
       </td>
       <td>
+        {decision?.why != null && <Foreign text={decision.why} />}
         {isBad && job?.last_failure != null && (
           <a href={linkTo(["jobs", jobName(job)])}>
             <Foreign text={job.last_failure.class.replaceAll("_", " ")} />

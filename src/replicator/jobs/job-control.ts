@@ -15,10 +15,18 @@ export type ControlAction =
   | "start-from"
   | "replace-credentials";
 
-export interface ControlEvent {
-  readonly action: ControlAction;
+/** Who decides, and why. */
+export interface Decider {
   /** Null: a user without a name. */
   readonly userName: string | null;
+  /** In characters, `WHY_LENGTH_MAX` at most; absent: nothing was said. */
+  readonly why?: string;
+}
+
+export const WHY_LENGTH_MAX = 200;
+
+export interface ControlEvent extends Decider {
+  readonly action: ControlAction;
   readonly timeMs: number;
   /** Where the job was to begin. */
   readonly since?: SourceSequence;

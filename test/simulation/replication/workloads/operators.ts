@@ -35,21 +35,21 @@ export class Operators implements Workload {
 
   async tend(): Promise<void> {
     for (const { id } of await this.#jobs()) {
-      await this.#scene.client.node.replicator.commands.resume(id, OPERATOR);
+      await this.#scene.client.node.replicator.commands.resume(id, { userName: OPERATOR });
     }
   }
 
   async #command(job: Awaited<ReturnType<Operators["jobsOf"]>>[number], command: string) {
     const { commands } = this.#scene.client.node.replicator;
-    if (command === "pause") return commands.pause(job.id, OPERATOR);
-    if (command === "resume") return commands.resume(job.id, OPERATOR);
-    if (command === "retry") return commands.retry(job.id, OPERATOR);
-    if (command === "cancel") return commands.cancel(job.id, OPERATOR);
+    if (command === "pause") return commands.pause(job.id, { userName: OPERATOR });
+    if (command === "resume") return commands.resume(job.id, { userName: OPERATOR });
+    if (command === "retry") return commands.retry(job.id, { userName: OPERATOR });
+    if (command === "cancel") return commands.cancel(job.id, { userName: OPERATOR });
     // Behind a checkpoint everything would be passed that is before it; up to there all has arrived. A database that was deleted
     // begins anew, and so do its sequences.
     const { checkpointedSequence } = decodeJob(job);
     const isReset = command === "reset" || this.#scene.removed.size > 0;
-    return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, OPERATOR);
+    return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, { userName: OPERATOR });
   }
 
   async #jobs() {

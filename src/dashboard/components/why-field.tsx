@@ -1,0 +1,22 @@
+/** Asks for the reason of a decision, which may stay unsaid. */
+import { WHY_LENGTH_MAX } from "../api/jobs.ts";
+
+export function WhyField({
+  value,
+  onChange,
+}: {
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class="field">
+      Why, for those who come later
+      <input
+        value={value}
+        maxLength={WHY_LENGTH_MAX}
+        autoComplete="off"
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    </label>
+  );
+}

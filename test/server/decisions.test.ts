@@ -1,0 +1,69 @@
+/** What operators decide about jobs is kept with who and why, whichever resource they decide by. */
+import { beforeEach, expect, test } from "vitest";
+import type { OpenApi } from "../api/api.fixture.ts";
+import { ADMIN } from "../api/api.fixture.ts";
+import { openWholeApi } from "./whole-api.fixture.ts";
+
+const JOB = "/_tandem/jobs/_replicator%2Fcopy";
+const SOURCE = {
+  url: "http://couch.example/films",
+  auth: { basic: { username: "ann", password: "old" } },
+};
+
+let world: OpenApi;
+
+beforeEach(async () => {
+  world = await openWholeApi({ authenticate: async () => ({ ...ADMIN, name: "root" }) });
+  await world.ask("PUT /_replicator");
+  const body = { source: SOURCE, target: "copy", continuous: true };
+  expect((await world.ask("PUT /_replicator/copy", { body })).status).toBe(201);
+});
+
+async function decisions(): Promise<unknown[]> {
+  const { control } = (await world.ask(`GET ${JOB}`)).json;
+  return control.map((event: Readonly<Record<string, unknown>>) => [
+    event.action,
+    event.user,
+    event.why,
+  ]);
+}
+
+test("a reason is kept with the decision, for one job and for many", async () => {
+  const replace = {
+    host: "http://couch.example",
+    username: "ann",
+    auth: { basic: { username: "ann", password: "new" } },
+    why: "a new password",
+  };
+  for (const [request, body] of [
+    [`POST ${JOB}/_pause`, { why: " the disk is full " }],
+    ["POST /_tandem/jobs/_resume?all=true", { why: "x".repeat(200) }],
+    [`POST ${JOB}/_start_from`, { since: 7, why: "from the backup" }],
+    ["POST /_tandem/credentials/_replace", replace],
+    [`POST ${JOB}/_retry`, { why: "  " }],
+    [`POST ${JOB}/_pause`, undefined],
+  ] as const) {
+    const { status, text } = await world.ask(request, body === undefined ? {} : { body });
+    expect([request, status, text]).toEqual([request, 200, expect.any(String)]);
+  }
+  expect(await decisions()).toEqual([
+    ["pause", "root", null],
+    ["retry", "root", null],
+    ["replace-credentials", "root", "a new password"],
+    ["start-from", "root", "from the backup"],
+    ["resume", "root", "x".repeat(200)],
+    ["pause", "root", "the disk is full"],
+  ]);
+});
+
+test.each([
+  ["a reason that is too long", { why: "x".repeat(201) }],
+  ["one that is no text", { why: 5 }],
+  ["a member that nobody knows", { reason: "no" }],
+  ["what is no object", []],
+])("%s is refused, and nothing is decided", async (_, body) => {
+  for (const path of [`${JOB}/_pause`, "/_tandem/jobs/_pause?all=true"]) {
+    expect((await world.ask(`POST ${path}`, { body })).status).toBe(400);
+  }
+  expect(await decisions()).toEqual([]);
+});
