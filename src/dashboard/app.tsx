@@ -1,5 +1,5 @@
 /** The frame around the pages: who looks, where to go, and whether what is shown is live. */
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { FeedState } from "./api/event-feed.ts";
 import { UNAUTHORIZED_EVENT } from "./api/request.ts";
 import { logOut, readSession, type Session } from "./api/session.ts";
@@ -84,29 +84,6 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
         <Navigation view={view} canChange={session.changes} />
         <div class="top-end">
           <LiveState state={feedState} isPaused={isPaused} onPause={setIsPaused} />
-          <label class="inline">
-            <span class="hidden">Time zone</span>
-            <select
-              value={zone}
-              onChange={({ currentTarget }) => setZone(currentTarget.value as "local" | "utc")}
-            >
-              <option value="local">Local time</option>
-              <option value="utc">UTC</option>
-            </select>
-          </label>
-          <label class="inline">
-            <span class="hidden">Colours</span>
-            <select
-              value={theme}
-              onChange={({ currentTarget }) =>
-                setTheme(currentTarget.value as (typeof THEMES)[number])
-              }
-            >
-              <option value="system">System colours</option>
-              <option value="light">Light</option>
-              <option value="dark">Dark</option>
-            </select>
-          </label>
           {session.name !== null && (
             <span class="user">
               <Foreign text={session.name} />
@@ -127,6 +104,31 @@ function Frame({ session, onLeave }: { session: Session; onLeave: () => void }) 
       <main id="main" tabIndex={-1}>
         <Page view={view} />
       </main>
+      <footer class="bottom">
+        <label class="inline">
+          <span class="hidden">Time zone</span>
+          <select
+            value={zone}
+            onChange={({ currentTarget }) => setZone(currentTarget.value as "local" | "utc")}
+          >
+            <option value="local">Local time</option>
+            <option value="utc">UTC</option>
+          </select>
+        </label>
+        <label class="inline">
+          <span class="hidden">Colours</span>
+          <select
+            value={theme}
+            onChange={({ currentTarget }) =>
+              setTheme(currentTarget.value as (typeof THEMES)[number])
+            }
+          >
+            <option value="system">System colours</option>
+            <option value="light">Light</option>
+            <option value="dark">Dark</option>
+          </select>
+        </label>
+      </footer>
       <div class="message" role="status">
         {message !== undefined && (
           <>
@@ -176,8 +178,15 @@ function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
     ["settings", "Settings"],
     ...(canChange ? ([["new", "New replication"]] as const) : []),
   ];
+  const place = useRef<HTMLElement>(null);
+  const current = view.segments[0];
+  // Where the window is narrow, the links scroll.
+  useEffect(() => {
+    const link = place.current?.querySelector(`[aria-current="page"]`);
+    link?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [current]);
   return (
-    <nav aria-label="Pages">
+    <nav aria-label="Pages" ref={place}>
       {pages.map(([segment, name]) => (
         <a
           key={name}

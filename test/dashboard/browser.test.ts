@@ -1,7 +1,7 @@
 /** The dashboard in a browser, on real programs: a night with failing jobs, hostile words, and users who only read. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { closedPort } from "../support/closed-port.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -32,6 +32,16 @@ function replicate(id: string, document: Readonly<Record<string, unknown>>) {
 async function addUser(name: string, roles: readonly string[]) {
   const document = { name, roles, type: "user", password: "secret" };
   await ask("PUT", `/_users/org.couchdb.user:${name}`, document);
+}
+
+/** Names each control of the page, in the order of the document, and keeps the names at the controls. Those of a radio group are one. */
+const CONTROLS = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+  .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.disabled && element.tabIndex >= 0)
+  .map((element, index) => (element.dataset.control = index + " " + element.localName + " " +
+    (element.getAttribute("aria-label") ?? element.textContent ?? "").trim().slice(0, 40)))`;
+
+async function focusedControl(page: Page): Promise<string> {
+  return String(await page.evaluate("document.activeElement.dataset.control"));
 }
 
 /** A dozen jobs that fail in three ways, and one that runs. */
@@ -326,6 +336,115 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await ask("GET", "/_replicator/by-form")).toMatchObject({ error: "not_found" });
   });
 
+  test("a replication is checked as it is typed, beside the fields, and can be made nevertheless", async () => {
+    await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
+    const { page, show, violations: look } = await visit(browser, node.url, "root");
+    let asked = 0;
+    page.on("request", (request) => {
+      if (request.url().includes("/_check")) asked++;
+    });
+    await show("/new");
+    const source = page.getByRole("group", { name: "Source" });
+    const target = page.getByRole("group", { name: "Target" });
+    await page.getByLabel("Source address").fill("films");
+    await source.getByText("It can be read, and has").waitFor();
+    await page.getByLabel("Target address").fill(`${node.url}/missing-9`);
+    await target.getByText("not found:").waitFor();
+    await page.getByLabel("create_target").check();
+    await target.getByText("It is not there yet, and will be made.").waitFor();
+
+    // Half of a password is tried nowhere.
+    await page.getByLabel("Target login").selectOption("basic");
+    await page.getByLabel("Target user").fill("ann");
+    const before = asked;
+    await page.getByLabel("Target password").pressSequentially("wrong", { delay: 300 });
+    expect(asked).toBe(before);
+    await page.getByLabel("Target address").focus();
+    await target.getByText("unauthorized:").waitFor();
+
+    await page.getByLabel("Id", { exact: true }).fill("taken");
+    await page.getByText("There is a document with this id already.").waitFor();
+    await page.getByLabel("Id", { exact: true }).fill("checked");
+    await page.getByText("There is a document with this id already.").waitFor({ state: "hidden" });
+    await page.getByLabel("Target login").selectOption("none");
+    await page.getByLabel("Target address").fill("copy");
+    await page.getByText("Another job does the same").waitFor();
+    await page.getByRole("link", { name: "_replicator/good" }).waitFor();
+    expect(await look()).toEqual([]);
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "_replicator/checked" }).waitFor();
+    await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");
+  });
+
+  test("a decision is made with its reason, and the page of the job shows it", async () => {
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fgood/_resume").then(() => {}));
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs/_replicator%2Fgood");
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Why, for those who come later").fill("<b>The disk is full</b>");
+    await dialog.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByText("by root: <b>The disk is full</b>").first().waitFor();
+    await page.getByRole("img", { name: /^Lag seconds/ }).waitFor();
+  });
+
+  test("every control is reached by keys, in the order in which it stands, and does what it says", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const missed: string[] = [];
+    for (const [view, landmark] of [
+      ["/", "The last hour"],
+      ["/jobs", "_replicator/good"],
+      ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
+      ["/new", "What is sent"],
+      ["/nodes", "Last report"],
+      ["/servers", "_replicator"],
+      ["/events", "What happened"],
+      ["/settings", "checkpoint_interval"],
+    ] as const) {
+      await show(view);
+      await page.getByText(landmark).first().waitFor();
+      // What is shown stays as it is.
+      await page.getByRole("button", { name: "Pause view" }).press("Enter");
+      await page.getByRole("button", { name: "Go on" }).waitFor();
+      const skip = page.getByRole("button", { name: "Skip to the content" });
+      await skip.focus();
+      const order = (await page.evaluate(CONTROLS)) as string[];
+      const reached = [await focusedControl(page)];
+      while (reached.length < order.length) {
+        await page.keyboard.press("Tab");
+        reached.push(await focusedControl(page));
+      }
+      const wrong = order.findIndex((control, index) => control !== reached[index]);
+      if (wrong >= 0) missed.push(`${view}: ${reached[wrong]} instead of ${order[wrong]}`);
+      await page.getByRole("button", { name: "Go on" }).press("Space");
+      await page.getByRole("button", { name: "Pause view" }).waitFor();
+    }
+    expect(missed).toEqual([]);
+
+    await show("/jobs/_replicator%2Fbilling-0");
+    const cancel = page.getByRole("button", { name: "Cancel" });
+    await cancel.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    const insides = new Set<string>();
+    for (let count = 0; count < 6; count++) {
+      await page.keyboard.press("Tab");
+      insides.add(
+        String(
+          await page.evaluate(
+            `document.activeElement.closest("dialog") !== null || document.activeElement === document.body`,
+          ),
+        ),
+      );
+    }
+    expect([...insides]).toEqual(["true"]);
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    expect(await cancel.evaluate("(button) => button === document.activeElement")).toBe(true);
+    await page.getByRole("button", { name: "Skip to the content" }).press("Enter");
+    expect(await page.evaluate("document.activeElement.id")).toBe("main");
+  });
+
   test("of 100,000 jobs only those in sight are drawn, and pages are read by their bookmarks", async () => {
     const total = 100_000;
     const asked: (string | null)[] = [];
@@ -417,18 +536,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       const { page, show } = await visit(browser, node.url, "root", {
         viewport: { width, height: 900 },
       });
-      for (const view of [
-        "/",
-        "/jobs",
-        "/jobs/_replicator%2Fbilling-0",
-        "/new",
-        "/nodes",
-        "/servers",
-        "/events",
-        "/settings?all=true",
-      ]) {
+      for (const [view, landmark] of [
+        ["/", "The last hour"],
+        ["/jobs", "_replicator/good"],
+        ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
+        ["/new", "What is sent"],
+        ["/nodes", "Last report"],
+        ["/servers", "Longest wait"],
+        ["/events", "What happened"],
+        ["/settings?all=true", "checkpoint_interval"],
+      ] as const) {
         await show(view);
-        await page.getByRole("main").waitFor();
+        await page.getByText(landmark).first().waitFor({ state: "attached" });
         const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
         if (Number(over) > 0) wide.push(`${view} at ${width} by ${over}`);
       }

@@ -79,8 +79,8 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
           ...axis,
           size: 24,
           space: 70,
-          values: ({ data: [samples] }, times) =>
-            samples.length === 0 ? [] : times.map((sec) => clockOf(sec, timeZone)),
+          values: ({ data: [samples] }, times, _axis, _space, stepSec) =>
+            samples.length === 0 ? [] : times.map((sec) => clockOf(sec, stepSec, timeZone)),
         },
         { ...axis, size: 44 },
       ],
@@ -91,6 +91,8 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
   );
 }
 
-function clockOf(timeSec: number, timeZone: TimeZone): string {
-  return new Intl.DateTimeFormat("en-GB", { timeStyle: "short", timeZone }).format(timeSec * 1000);
+/** Seconds only where the steps of the axis are shorter than a minute. */
+function clockOf(timeSec: number, stepSec: number, timeZone: TimeZone): string {
+  const timeStyle = stepSec < 60 ? "medium" : "short";
+  return new Intl.DateTimeFormat("en-GB", { timeStyle, timeZone }).format(timeSec * 1000);
 }

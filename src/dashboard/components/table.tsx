@@ -13,10 +13,13 @@ export interface Column {
 export function Table({
   label,
   columns,
+  isStacked = false,
   children,
 }: {
   label: string;
   columns: readonly Column[];
+  /** Where the window is narrow, the cells of a row stand below each other, and nothing scrolls sideways. */
+  isStacked?: boolean;
   /** The rows. */
   children: ComponentChildren;
 }) {
@@ -24,7 +27,7 @@ export function Table({
     // It can be scrolled by keys as well.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
     <section class="wide" tabIndex={0} aria-label={label}>
-      <table class="plain">
+      <table class={isStacked ? "plain stacked" : "plain"}>
         <thead>
           <tr>
             {columns.map(({ name, isNumber, isHidden }) => (

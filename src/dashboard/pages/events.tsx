@@ -64,7 +64,7 @@ export function EventsPage() {
         Decisions of operators alone
       </label>
       {shown.length > 0 && (
-        <Table label="Events" columns={COLUMNS}>
+        <Table label="Events" columns={COLUMNS} isStacked>
           {shown.map((event) => (
             <Row key={event.place} event={event} />
           ))}

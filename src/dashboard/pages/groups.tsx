@@ -56,7 +56,9 @@ export function Groups({
     <>
       <div class="page-head">
         <h2>Groups</h2>
-        <span class="section-note">{formatCount(total, "group")} share the slots</span>
+        <span class="section-note">
+          {formatCount(total, "group shares", "groups share")} the slots
+        </span>
       </div>
       <Problem error={error} />
       {total > 0 && (

@@ -81,10 +81,10 @@ function Row({ setting }: { setting: SettingRow }) {
   const { section, key, value, default: fallback, known } = setting;
   return (
     <tr>
-      <td>
+      <td class="setting-name">
         <Foreign text={section} />
       </td>
-      <th scope="row">
+      <th scope="row" class="setting-name">
         <Foreign text={key} />
       </th>
       <td class={differs(setting) ? "differs" : ""}>
