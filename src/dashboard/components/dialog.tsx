@@ -13,7 +13,15 @@ export function Dialog({
 }) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => element.current?.showModal(), []);
+  useEffect(() => {
+    const before = document.activeElement;
+    element.current?.showModal();
+    // The browser gives the focus back only where the dialog closes itself; and while it is there, nothing behind it takes the focus.
+    return () =>
+      queueMicrotask(() => {
+        if (before instanceof HTMLElement) before.focus();
+      });
+  }, []);
   return (
     <dialog ref={element} aria-labelledby={titleId} onClose={onClose}>
       <h2 id={titleId}>{title}</h2>
