@@ -80,7 +80,7 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
           size: 24,
           space: 70,
           values: ({ data: [samples] }, times, _axis, _space, stepSec) =>
-            samples.length === 0 ? [] : times.map((sec) => clockOf(sec, stepSec, timeZone)),
+            samples.length === 0 ? [] : clocksOf(times, stepSec, timeZone),
         },
         { ...axis, size: 44 },
       ],
@@ -91,8 +91,10 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
   );
 }
 
-/** Seconds only where the steps of the axis are shorter than a minute. */
-function clockOf(timeSec: number, stepSec: number, timeZone: TimeZone): string {
+/** Seconds only where the steps of the axis are shorter than a minute; and no time twice, where they are shorter than a second. */
+function clocksOf(timesSec: readonly number[], stepSec: number, timeZone: TimeZone): string[] {
   const timeStyle = stepSec < 60 ? "medium" : "short";
-  return new Intl.DateTimeFormat("en-GB", { timeStyle, timeZone }).format(timeSec * 1000);
+  const format = new Intl.DateTimeFormat("en-GB", { timeStyle, timeZone });
+  const clocks = timesSec.map((sec) => format.format(sec * 1000));
+  return clocks.map((clock, index) => (clock === clocks[index - 1] ? "" : clock));
 }

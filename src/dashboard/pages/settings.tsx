@@ -66,7 +66,7 @@ export function SettingsPage({ query }: { query: Query }) {
       </form>
       <Problem error={error} />
       {shown !== undefined && shown.length > 0 && (
-        <Table label="Settings" columns={COLUMNS}>
+        <Table label="Settings" columns={COLUMNS} isStacked>
           {shown.map((setting) => (
             <Row key={`${setting.section} ${setting.key}`} setting={setting} />
           ))}
@@ -90,7 +90,7 @@ function Row({ setting }: { setting: SettingRow }) {
       <td class={differs(setting) ? "differs" : ""}>
         <Value text={value ?? fallback} />
       </td>
-      <td>
+      <td class="setting-default">
         <Value text={fallback} />
       </td>
       <td>
