@@ -547,7 +547,7 @@ export class ReplicatorKeys {
     return this.#replicator.packVersionstamped([NEWLY_PARKED, source, last]);
   }
 
-  newlyParkedOf(source: string): KeyRange {
+  newlyParkedOf(source: string): { readonly begin: Key; readonly end: Key } {
     return this.#replicator.range([NEWLY_PARKED, source]);
   }
 

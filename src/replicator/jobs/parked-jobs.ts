@@ -88,29 +88,43 @@ export class ParkedJobs {
     const from =
       after === undefined ? begin : this.#keys.behindWatched(source, after.database, after.jobId);
     const page = await tx.getRangePage({ begin: from, end }, { limit });
-    return page.entries.map(({ key, value }) => {
-      const [format, json] = unpackTuple(value);
-      assert(format === FORMAT, "A parked job has a format of this version");
-      return { ...this.#keys.watchedJob(key), updateSequence: JSON.parse(String(json)) };
-    });
+    return page.entries.map(({ key, value }) => ({
+      ...this.#keys.watchedJob(key),
+      updateSequence: sequenceOf(value),
+    }));
   }
 
   /** Takes jobs that have parked since the source was compared; their rows are cleared. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
     const page = await tx.getRangePage(this.#keys.newlyParkedOf(source), { limit });
-    const found: ParkedJob[] = [];
-    for (const { key, value } of page.entries) {
+    const named = page.entries.map(({ key, value }) => {
       tx.clear(key);
-      const [, database, jobId] = unpackTuple(value).map(String) as [string, string, string];
-      const row = await tx.get(this.#keys.watched(source, database, jobId));
-      if (row === undefined) continue;
-      found.push({ database, jobId, updateSequence: JSON.parse(String(unpackTuple(row)[1])) });
-    }
-    return found;
+      const [, database, jobId] = unpackTuple(value);
+      return { database: String(database), jobId: String(jobId) };
+    });
+    const rows = await tx.getMany(
+      named.map(({ database, jobId }) => this.#keys.watched(source, database, jobId)),
+    );
+    return named.flatMap((job, index) => {
+      const row = rows[index];
+      return row === undefined ? [] : [{ ...job, updateSequence: sequenceOf(row) }];
+    });
+  }
+
+  /** Forgets which jobs have parked lately: all are about to be compared. */
+  forgetNew(tx: Transaction, source: string): void {
+    tx.clearRange(this.#keys.newlyParkedOf(source));
   }
 
   /** Fires after the next commit that parks a job of the source. */
   watch(tx: Transaction, source: string): Watch {
     return tx.watch(this.#keys.parkedChanged(source));
   }
+}
+
+/** The update sequence in a row of `watched`. */
+function sequenceOf(value: Uint8Array): SourceSequence {
+  const [format, json] = unpackTuple(value);
+  assert(format === FORMAT, "A parked job has a format of this version");
+  return JSON.parse(String(json));
 }

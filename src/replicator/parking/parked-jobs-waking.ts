@@ -7,6 +7,7 @@ import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-wish.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
+import { serverUrlOf } from "../request/watched-place.ts";
 
 /** Rows that are read at once. */
 const PAGE_ROWS_MAX = 100;
@@ -58,7 +59,8 @@ export class ParkedJobsWaking {
         },
         { whenUnknown: "retry" },
       );
-      if (jobCount > 0) runtime.trace.event("replication.woken", { source: this.source, jobCount });
+      if (jobCount > 0)
+        runtime.trace.event("replication.woken", { source: serverUrlOf(this.source), jobCount });
     }
   }
 

@@ -10,7 +10,9 @@ import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
+import { serverUrlOf } from "../request/watched-place.ts";
 import type { ParkedJobsWaking } from "./parked-jobs-waking.ts";
+import type { SweepPace } from "./sweep-pace.ts";
 import { isSamePlace, type WatchedServer } from "./watched-server.ts";
 
 /** Databases that are compared at once; what CouchDB takes in one request (`max_db_number_for_dbs_info_req`). */
@@ -19,14 +21,15 @@ const COMPARED_MAX = 100;
 const NEW_MAX = 100;
 /** Events are gathered for so long: a busy server is not asked for each of its changes. */
 const GATHER_MS = 100;
-/** Without a feed: requests a second, and how long a round lasts at least. */
-const SWEEP_REQUESTS_PER_SEC = 50;
+/** Without a feed: how long a round lasts at least. */
 const SWEEP_MS_MIN = 1000;
 
 export interface SourceWatcherParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly parked: ParkedJobs;
+  /** Shared by the watchers of this node. */
+  readonly pace: SweepPace;
 }
 
 export class SourceWatcher {
@@ -50,7 +53,7 @@ export class SourceWatcher {
     const { trace } = this.#parts.runtime;
     const last = await this.#server.lastUpdate(signal);
     const by = last === undefined ? "comparison" : "feed";
-    trace.event("replication.source-watched", { source: this.#source, by });
+    trace.event("replication.source-watched", { source: serverUrlOf(this.#source), by });
     await this.#compareAll(signal);
     onWatched();
     if (last === undefined) return this.#sweep(signal);
@@ -113,7 +116,8 @@ export class SourceWatcher {
 
   /** Returns how many jobs are parked. */
   async #compareAll(signal: AbortSignal): Promise<number> {
-    const { kv, parked, runtime } = this.#parts;
+    const { kv, parked } = this.#parts;
+    await kv.transact(async (tx) => parked.forgetNew(tx, this.#source), { whenUnknown: "retry" });
     let count = 0;
     let after: ParkedJob | undefined;
     do {
@@ -122,24 +126,24 @@ export class SourceWatcher {
         parked.page(tx.snapshot, this.#source, { ...place, limit: COMPARED_MAX }),
       );
       count += page.length;
-      const requests = await this.#compare(page, signal);
-      await runtime.clock.sleep((requests * 1000) / SWEEP_REQUESTS_PER_SEC, signal);
+      await this.#compare(page, signal);
       after = page.length === COMPARED_MAX ? page.at(-1) : undefined;
     } while (after !== undefined);
     return count;
   }
 
-  /** Wakes those whose databases are elsewhere by now, or are gone. Returns how many requests that took. */
-  async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<number> {
-    if (jobs.length === 0) return 0;
+  /** Wakes those whose databases are elsewhere by now, or are gone. */
+  async #compare(jobs: readonly ParkedJob[], signal: AbortSignal): Promise<void> {
+    if (jobs.length === 0) return;
     const names = [...new Set(jobs.map(({ database }) => database))];
+    const requestCount = this.#server.requestCount(names.length);
+    await this.#parts.pace.turn(serverUrlOf(this.#source), requestCount, signal);
     const places = await this.#server.sequences(names, signal);
     const changed = jobs.filter(({ database, updateSequence }) => {
       const place = places.get(database);
       return place !== undefined && !isSamePlace(place, updateSequence);
     });
     await this.#waking.wake(changed.map(({ jobId }) => jobId));
-    return this.#server.requestCount(names.length);
   }
 }
 

@@ -21,13 +21,14 @@ import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../jobs/parked-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { HttpAddress } from "../request/replication.ts";
-import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
+import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts";
 import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
+import { SweepPace } from "./sweep-pace.ts";
 import { WatchedHttpServer, type WatchedServer, WatchedStore } from "./watched-server.ts";
 
-/** Watchers of one node. */
-const WATCHERS_MAX = 200;
+/** Watchers that are accepted in one transaction. There is no limit to all: a job whose source nobody watches would sleep on. */
+const ACCEPTED_MAX = 100;
 /** Signs of life in one activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
 /** How old an empty answer of the queue may be: wall clocks can be set. */
@@ -61,11 +62,13 @@ export class SourceWatches {
   readonly #clock: Clock;
   readonly #running = new Map<HeldJob, Promise<void>>();
   readonly #changed = new Notifier();
+  readonly #pace: SweepPace;
   #stopping = new AbortController();
 
   constructor(parts: SourceWatchesParts) {
     this.#parts = parts;
     this.#clock = parts.runtime.clock;
+    this.#pace = new SweepPace(this.#clock);
   }
 
   /** While it drains, other nodes watch. */
@@ -94,14 +97,9 @@ export class SourceWatches {
 
   async #accept(worker: string, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
-    const room = WATCHERS_MAX - this.#running.size;
-    if (room === 0) {
-      await this.#changed.notified(signal).catch(() => {});
-      return;
-    }
     const dueBySec = Math.floor(this.#clock.nowMs() / 1000);
     const acceptance = await kv.transact((tx) =>
-      jobs.accept(tx, SOURCE_WATCH_TYPE, { dueBySec, countMax: room, worker }),
+      jobs.accept(tx, SOURCE_WATCH_TYPE, { dueBySec, countMax: ACCEPTED_MAX, worker }),
     );
     if (acceptance.kind === "none-due") {
       await this.#wait(acceptance.enqueued, acceptance.firstDueSec, signal);
@@ -133,7 +131,7 @@ export class SourceWatches {
   async #run(held: HeldJob, attempt: number, signal: AbortSignal): Promise<void> {
     const { trace } = this.#parts.runtime;
     const stopped = AbortSignal.any([signal, this.#stopping.signal]);
-    const fields = { source: held.id };
+    const fields = { source: serverUrlOf(held.id) };
     let ending: Ending = "unwatched";
     let hasWatched = false;
     try {
@@ -166,7 +164,11 @@ export class SourceWatches {
   async #watch(held: HeldJob, signal: AbortSignal, onWatched: () => void): Promise<void> {
     const server = await this.#open(held.id);
     if (server === undefined) return;
-    await new SourceWatcher(this.#parts, this.#waking(held.id), server).watch(signal, onWatched);
+    await new SourceWatcher(
+      { ...this.#parts, pace: this.#pace },
+      this.#waking(held.id),
+      server,
+    ).watch(signal, onWatched);
   }
 
   #waking(source: string): ParkedJobsWaking {

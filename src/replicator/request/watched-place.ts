@@ -29,6 +29,11 @@ export function watchedPlace(digests: Digests, address: EndpointAddress): Watche
   return { source: `${parts.server.url} ${digest}`, database: parts.database };
 }
 
+/** Where the source is, for people: without the digest, which is made of what may be secret. */
+export function serverUrlOf(source: string): string {
+  return source.replace(/ .*$/, "");
+}
+
 /** The server of a database, as an address that is asked like it; and the name of the database. */
 export function serverOf(
   address: HttpAddress,

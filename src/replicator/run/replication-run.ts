@@ -104,6 +104,7 @@ export class ReplicationRun {
   #begun = false;
   #changed = false;
   #log: ReplicationLog | undefined;
+  #quietSinceMs: number | undefined;
 
   constructor(parts: ReplicationRunParts) {
     this.#parts = parts;
@@ -125,6 +126,11 @@ export class ReplicationRun {
   /** Whether changes were taken from the feed and are not done with. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
+  }
+
+  /** When the feed delivered something last, or began, on the monotonic clock; undefined: it has not begun. */
+  get quietSinceMs(): number | undefined {
+    return this.#quietSinceMs;
   }
 
   /** What this run alone has done. */
@@ -262,7 +268,11 @@ export class ReplicationRun {
     const request = { since, continuous, selection, winningRevisionsOnly };
     const batchCount = options.workerProcesses * BATCHES_PER_COPIER[replication.source.kind];
     const { clock } = this.#parts.runtime;
-    const onRead = (count: number): void => this.#lag.read(count, clock.nowMs());
+    this.#quietSinceMs = clock.monotonicMs();
+    const onRead = (count: number): void => {
+      this.#quietSinceMs = clock.monotonicMs();
+      this.#lag.read(count, clock.nowMs());
+    };
     const copier = (copierSignal: AbortSignal): Promise<void> =>
       this.#copyBatches(queue, batchCopier, copierSignal);
     await runTogether(signal, [

@@ -7,8 +7,10 @@ import { userFilter } from "../request/replication-id.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** How often it is looked whether something has moved. */
-const LOOK_MS = 1000;
+/** A run that still works on what came is looked at again after this. */
+const LOOK_MS_MIN = 1000;
+/** While no job is to be parked: how soon another setting is noticed. */
+const OFF_MS = 10_000;
 
 /**
  * Whether a watcher can tell when the job has something to do. The code of a filter function may change without the source, so a run
@@ -29,29 +31,27 @@ export function canPark(digests: Digests, replication: Replication): boolean {
  */
 export async function onceQuiet(
   clock: Clock,
-  run: Pick<ReplicationRun, "hasBegun" | "hasWork" | "progress">,
+  run: Pick<ReplicationRun, "hasWork" | "quietSinceMs" | "progress">,
   source: Endpoint,
   config: Pick<ReplicatorConfig, "parkAfterSec">,
   ended: AbortSignal,
 ): Promise<SourceSequence | undefined> {
-  let sinceMs = clock.monotonicMs();
-  let seen: SourceSequence;
+  let askedAtMs = clock.monotonicMs();
   while (!ended.aborted) {
-    await clock.sleep(LOOK_MS, ended).catch(() => {});
-    if (ended.aborted) return undefined;
-    const nowMs = clock.monotonicMs();
-    const { highestSequence } = run.progress;
-    const isQuiet = run.hasBegun && !run.hasWork && highestSequence === seen;
-    seen = highestSequence;
-    if (!isQuiet || config.parkAfterSec === 0) sinceMs = nowMs;
-    if (!isQuiet || config.parkAfterSec === 0 || nowMs - sinceMs < config.parkAfterSec * 1000) {
+    const parkAfterMs = config.parkAfterSec * 1000;
+    const sinceMs = Math.max(run.quietSinceMs ?? clock.monotonicMs(), askedAtMs);
+    const waitMs = parkAfterMs === 0 ? OFF_MS : sinceMs + parkAfterMs - clock.monotonicMs();
+    if (waitMs > 0 || run.hasWork) {
+      await clock.sleep(Math.max(waitMs, LOOK_MS_MIN), ended).catch(() => {});
       continue;
     }
-    const updateSequence = await quietAt(source, highestSequence, ended).catch(() => undefined);
-    if (updateSequence !== undefined && run.progress.highestSequence === highestSequence) {
-      return updateSequence;
-    }
-    sinceMs = clock.monotonicMs();
+    const { quietSinceMs, progress } = run;
+    const updateSequence = await quietAt(source, progress.highestSequence, ended).catch(
+      () => undefined,
+    );
+    const isQuiet = !run.hasWork && run.quietSinceMs === quietSinceMs;
+    if (updateSequence !== undefined && isQuiet) return ended.aborted ? undefined : updateSequence;
+    askedAtMs = clock.monotonicMs();
   }
   return undefined;
 }
