@@ -2,7 +2,6 @@
  * A process that writes to a ledger for as long as it lives (`ledger.ts`): node ledger-writer.mjs DIRECTORY NAME LANES KEYS.
  * Prints `lane sequence` for each transaction, after the store said that it was committed. Runs built code.
  */
-import { writeSync } from "node:fs";
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";
 import { KeyValueStore, Subspace } from "../../../dist/kv/index.js";
@@ -42,10 +41,13 @@ async function write(lane) {
   });
 }
 
+/** Waits while the pipe is full. A line that is still waiting when the process is killed was not acknowledged. */
+const print = (line) => new Promise((resolve) => process.stdout.write(line, () => resolve()));
+
 async function run(lane) {
   while (!stopped) {
     const sequence = await write(lane);
-    writeSync(1, `${lane} ${sequence}\n`);
+    await print(`${lane} ${sequence}\n`);
   }
 }
 
