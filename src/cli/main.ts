@@ -54,6 +54,13 @@ program
   .option("--create-target", "create the target first")
   .option("--continuous", "go on until interrupted")
   .option("--selector <json>", "copy what this Mango selector matches")
+  .option("--skip-deleted", "leave deletions behind")
+  .option("--max-document-bytes <bytes>", "leave documents with a larger body behind", integer)
+  .option(
+    "--max-attachment-bytes <bytes>",
+    "leave documents with a larger attachment behind",
+    integer,
+  )
   .option("--doc-ids <file>", "copy these documents: a file with one id a line, or a JSON array")
   .option("--filter <name>", "copy what this filter of the source lets pass")
   .option("--since <seq>", "begin behind this update sequence")

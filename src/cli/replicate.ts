@@ -10,6 +10,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationEnding,
   ReplicationInvalidError,
+  type ReplicationLog,
   ReplicationRun,
   readFilterCode,
   replicationId,
@@ -32,6 +33,9 @@ interface ReplicateFlags {
   readonly continuous?: boolean;
   readonly selector?: string;
   readonly docIds?: string;
+  readonly skipDeleted?: boolean;
+  readonly maxDocumentBytes?: number;
+  readonly maxAttachmentBytes?: number;
   readonly filter?: string;
   readonly since?: string;
   readonly json?: boolean;
@@ -156,9 +160,16 @@ function bodyOf(source: string, target: string, flags: ReplicateFlags): Record<s
     continuous: flags.continuous === true,
     ...(flags.selector === undefined ? {} : { selector: parseJson("--selector", flags.selector) }),
     ...(flags.docIds === undefined ? {} : { doc_ids: readIds(flags.docIds) }),
+    ...(flags.skipDeleted === true ? { deleted: "skip" } : {}),
+    ...bytesMax("documents", flags.maxDocumentBytes),
+    ...bytesMax("attachments", flags.maxAttachmentBytes),
     ...(flags.filter === undefined ? {} : { filter: flags.filter }),
     ...(flags.since === undefined ? {} : { since_seq: flags.since }),
   };
+}
+
+function bytesMax(name: string, bytes: number | undefined): Record<string, unknown> {
+  return bytes === undefined ? {} : { [name]: { max_bytes: bytes } };
 }
 
 function parseJson(option: string, text: string): unknown {
@@ -190,6 +201,8 @@ function report(
     return;
   }
   if (result.no_changes === true) process.stdout.write("no changes\n");
+  const { docs_left_out: leftOutCount = 0 } = (result as ReplicationLog).history?.[0] ?? {};
+  if (leftOutCount > 0) process.stdout.write(`${leftOutCount} stayed behind on purpose\n`);
   if (failures.length === 0) return;
   process.stdout.write(`${failures.length} revisions were left behind:\n`);
   for (const { id, revision, error, reason } of failures.slice(0, FAILURES_SHOWN_MAX)) {

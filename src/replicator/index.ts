@@ -124,6 +124,7 @@ export { readFilterCode } from "./run/filter-code.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./run/own-checkpoint.ts";
 export type { ReplicationJobParts } from "./run/replication-job.ts";
 export { ReplicationJob } from "./run/replication-job.ts";
+export type { ReplicationLog } from "./run/replication-log.ts";
 export type { ReplicationEnding, ReplicationProgress } from "./run/replication-run.ts";
 export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
 export type { SchedulerParts } from "./scheduling/scheduler.ts";

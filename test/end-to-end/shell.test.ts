@@ -51,6 +51,23 @@ test("a copy is verified, and what is missing afterwards is repaired", async () 
   expect(repaired).toMatchObject({ code: 0, text: expect.stringContaining("2 documents copied") });
 });
 
+test("a copy says how much it leaves out", async () => {
+  const docs = [{ _id: "small" }, { _id: "large", text: "x".repeat(100) }, { _id: "gone" }];
+  await load(
+    server,
+    "partial",
+    docs.map((document) => JSON.stringify(document)),
+  );
+  const { body } = await server.call("GET", "/partial/gone");
+  await server.call("DELETE", `/partial/gone?rev=${body._rev}`);
+  const limits = ["--skip-deleted", "--max-document-bytes", "50", "--max-attachment-bytes", "50"];
+  const ends = [`${server.url}/partial`, `${server.url}/partial-copy`, "--create-target"];
+  const { code, text } = await start("replicate", ...ends, ...limits).ended;
+  expect(text).toMatch(/^2 stayed behind on purpose$/m);
+  expect(code).toBe(0);
+  expect((await server.call("GET", "/partial-copy")).body.doc_count).toBe(1);
+});
+
 test("a comparison names conflicts, deletions and attachments, whichever side lacks them", async () => {
   const rev = (generation: number, letter: string) => `${generation}-${letter.repeat(32)}`;
   const write = async (database: string, docs: unknown[]) => {

@@ -49,6 +49,7 @@ async function run(docsWritten: number): Promise<void> {
     docsRead: 7,
     docsWritten,
     docWriteFailures: 0,
+    docsLeftOut: 0,
     bulkGetAttempts: 0,
     bulkGetDocs: 0,
     bytes: 500,

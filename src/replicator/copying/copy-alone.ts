@@ -17,11 +17,13 @@ import { namedRevision } from "../endpoints/named-revision.ts";
 import { suspicionOf } from "../endpoints/suspicion.ts";
 import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
+import type { Omissions } from "../request/replication.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
 import { AttachmentReading, AttachmentsBroken } from "./copy-attachments.ts";
 import type { Blame } from "./copy-blame.ts";
+import { isOmitted } from "./omitted.ts";
 
 /** The first pause before a document that failed is read again; it doubles twice each time, as CouchDB's. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
@@ -52,6 +54,8 @@ export interface CopierParts {
   readonly source: Endpoint;
   readonly target: Endpoint;
   readonly options: ReplicationOptions;
+  /** Absent: nothing is left out. */
+  readonly omissions?: Omissions | undefined;
   /** Read at each use. */
   readonly copyLimits: CopyLimits;
 }
@@ -201,14 +205,19 @@ export class LoneCopier {
   }
 
   async #tryAlone(journey: Journey, signal: AbortSignal): Promise<Attempt> {
-    const { source, sourceBlame } = this.#parts;
+    const { source, sourceBlame, omissions } = this.#parts;
     const plain: PlainDocument[] = [];
     let missingStub = false;
+    let leftOutCount = 0;
     let side: "source" | "target" = "source";
     try {
       const found = await source.readRevision(
         journey.request,
         async (document) => {
+          if (isOmitted(omissions, document)) {
+            leftOutCount++;
+            return;
+          }
           if (isPlain(document)) {
             plain.push(new TextDocument(document.id, document.text));
             return;
@@ -222,6 +231,8 @@ export class LoneCopier {
       if (missingStub) return { kind: "missing-stub" };
       if (!found) return { kind: "missing" };
       sourceBlame.succeeded(1);
+      if (leftOutCount > 0)
+        this.#observer.count({ docsRead: leftOutCount, docsLeftOut: leftOutCount });
       return { kind: "copied", plain };
     } catch (error) {
       signal.throwIfAborted();

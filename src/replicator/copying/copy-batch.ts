@@ -22,12 +22,14 @@ import {
 import { mayConcernOne } from "../endpoints/suspicion.ts";
 import type { DocumentFailure } from "../failures/run-failures.ts";
 import type { CopyLimits } from "../replicator-config.ts";
+import type { Omissions } from "../request/replication.ts";
 import type { ReplicationOptions } from "../request/replication-options.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
 import { Blame } from "./copy-blame.ts";
+import { isChangeOmitted, isOmitted } from "./omitted.ts";
 
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
 const BULK_ROWS_FIRST = 100;
@@ -54,13 +56,15 @@ interface Turns {
 
 const AT_ONCE: Turns = { read: (work) => work(), write: (work) => work() };
 
-export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions">;
+export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions"> &
+  Partial<Pick<ChangedDocument, "isDeleted">>;
 
 export class BatchCopier {
   readonly #runtime: Runtime;
   readonly #source: Endpoint;
   readonly #target: Endpoint;
   readonly #options: ReplicationOptions;
+  readonly #omissions: Omissions | undefined;
   readonly #copyLimits: CopyLimits;
   readonly #observer: BatchObserver;
   readonly #sourceBlame: Blame;
@@ -74,11 +78,12 @@ export class BatchCopier {
   #bulkRowCount = BULK_ROWS_FIRST;
 
   constructor(parts: CopierParts, observer: BatchObserver) {
-    const { runtime, source, target, options, copyLimits } = parts;
+    const { runtime, source, target, options, omissions, copyLimits } = parts;
     this.#runtime = runtime;
     this.#source = source;
     this.#target = target;
     this.#options = options;
+    this.#omissions = omissions;
     this.#copyLimits = copyLimits;
     this.#observer = observer;
     this.#sourceBlame = Blame.ofSource(source);
@@ -150,7 +155,13 @@ export class BatchCopier {
     const revisions = new Map<string, readonly string[]>();
     const outcome = new BatchOutcome(this.#observer.failures);
     let askedCount = 0;
-    for (const { id, revisions: named } of changes) {
+    let leftOutCount = 0;
+    for (const change of changes) {
+      const { id, revisions: named } = change;
+      if (isChangeOmitted(this.#omissions, change)) {
+        leftOutCount++;
+        continue;
+      }
       if (this.#isTooLong(id)) {
         const reason = `the id is longer than ${this.#copyLimits.documentIdBytesMax} bytes`;
         this.#passOver(id, named, { error: "document_id_too_long", reason }, outcome);
@@ -164,6 +175,7 @@ export class BatchCopier {
       revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);
       askedCount += changed.length;
     }
+    if (leftOutCount > 0) this.#observer.count({ docsLeftOut: leftOutCount });
     if (revisions.size === 0 && outcome.failures.length === 0) return [];
     const writer = new BulkWriter(
       { target: this.#target, blame: this.#targetBlame },
@@ -302,15 +314,24 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<RevisionRequest[]> {
     const alone: RevisionRequest[] = [];
+    const omissions = this.#omissions;
     let length = 0;
+    let leftOutCount = 0;
     for (let index = 0; index < results.length; index++) {
       const result = results[index] as BulkReadResult;
       if (result.kind === "separately") {
-        alone.push(page[index] as RevisionRequest);
+        // Its attachments need not be fetched to learn that nobody wants them.
+        const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
+        if (isLeftOut === true) leftOutCount += result.outlines?.length ?? 0;
+        else alone.push(page[index] as RevisionRequest);
         continue;
       }
       for (const document of result.documents) {
         length += document.length;
+        if (isOmitted(omissions, document)) {
+          leftOutCount++;
+          continue;
+        }
         if (!writer.tryAdd(document)) await writer.add(document, signal);
       }
     }
@@ -321,6 +342,7 @@ export class BatchCopier {
       bulkGetAttempts: page.length,
       bulkGetDocs: readCount,
       docsRead: readCount,
+      docsLeftOut: leftOutCount,
     });
     // As many rows next time as should fill one write.
     const meanLength = Math.max(1, length / page.length);

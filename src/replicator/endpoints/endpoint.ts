@@ -29,6 +29,8 @@ export interface ChangedDocument {
   readonly id: string;
   readonly sequence: SourceSequence;
   readonly revisions: readonly string[];
+  /** Whether all revisions of the document are deleted. */
+  readonly isDeleted: boolean;
   /** The row's length in bytes as it came, to bound what is queued. */
   readonly sizeBytes: number;
 }
@@ -84,10 +86,13 @@ export class TextDocument implements PlainDocument {
   }
 }
 
-/** What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. */
+/**
+ * What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. `outlines`: all of it but the
+ * bytes of attachments, from a source that says so much.
+ */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
-  | { readonly kind: "separately" };
+  | { readonly kind: "separately"; readonly outlines?: readonly PlainDocument[] };
 
 /** The bytes of one attachment, as stored, in the order of the `follows` members of the document's text. */
 export interface AttachmentStream {

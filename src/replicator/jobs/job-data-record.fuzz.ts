@@ -66,6 +66,7 @@ const statistics = fc.record({
   docsRead: count,
   docsWritten: count,
   docWriteFailures: count,
+  docsLeftOut: count,
   bulkGetAttempts: count,
   bulkGetDocs: count,
 });

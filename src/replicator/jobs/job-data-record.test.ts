@@ -12,6 +12,7 @@ const STATISTICS = {
   docsRead: 3,
   docsWritten: 4,
   docWriteFailures: 5,
+  docsLeftOut: 0,
   bulkGetAttempts: 6,
   bulkGetDocs: 7,
 };

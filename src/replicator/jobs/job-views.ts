@@ -35,6 +35,7 @@ type Json = Readonly<Record<string, unknown>>;
 /** The figures of a job, under the names that `_scheduler` and `_replication_stats` use. */
 export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
   const { statistics, checkpointedSequence, sourceSequence, throughSequence } = entry.data;
+  const isPartial = entry.data.replication?.omissions !== undefined;
   return {
     revisions_checked: statistics.missingChecked,
     missing_revisions_found: statistics.missingFound,
@@ -42,6 +43,8 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     docs_written: statistics.docsWritten,
     changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
+    // Only where something is left out: the copy is partial on purpose.
+    ...(isPartial ? { docs_left_out: statistics.docsLeftOut } : {}),
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
     checkpointed_source_seq: sequenceText(checkpointedSequence),

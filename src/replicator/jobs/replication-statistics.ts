@@ -6,6 +6,8 @@ export interface ReplicationStatistics {
   readonly docsRead: number;
   readonly docsWritten: number;
   readonly docWriteFailures: number;
+  /** Changes and revisions that stayed behind on purpose (`Omissions`). CouchDB has no such figure. */
+  readonly docsLeftOut: number;
   readonly bulkGetAttempts: number;
   readonly bulkGetDocs: number;
 }
@@ -16,6 +18,7 @@ export const NO_STATISTICS: ReplicationStatistics = {
   docsRead: 0,
   docsWritten: 0,
   docWriteFailures: 0,
+  docsLeftOut: 0,
   bulkGetAttempts: 0,
   bulkGetDocs: 0,
 };
@@ -30,6 +33,7 @@ export function addStatistics(
     docsRead: total.docsRead + (more.docsRead ?? 0),
     docsWritten: total.docsWritten + (more.docsWritten ?? 0),
     docWriteFailures: total.docWriteFailures + (more.docWriteFailures ?? 0),
+    docsLeftOut: total.docsLeftOut + (more.docsLeftOut ?? 0),
     bulkGetAttempts: total.bulkGetAttempts + (more.bulkGetAttempts ?? 0),
     bulkGetDocs: total.bulkGetDocs + (more.bulkGetDocs ?? 0),
   };
@@ -46,6 +50,7 @@ export function statisticsSince(
     docsRead: total.docsRead - before.docsRead,
     docsWritten: total.docsWritten - before.docsWritten,
     docWriteFailures: total.docWriteFailures - before.docWriteFailures,
+    docsLeftOut: total.docsLeftOut - before.docsLeftOut,
     bulkGetAttempts: total.bulkGetAttempts - before.bulkGetAttempts,
     bulkGetDocs: total.bulkGetDocs - before.bulkGetDocs,
   };

@@ -14,6 +14,14 @@ export class ReplicationInvalidError extends OperationalError {
   }
 }
 
+/** Of what is shown of a value that is refused. */
+const SHOWN_LENGTH_MAX = 100;
+
+/** A value that is refused, for the sentence that says so. */
+export function shown(value: unknown): string {
+  return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
+}
+
 export function boolean(members: Members, name: string, otherwise: boolean): boolean {
   const value = members[name];
   if (value === undefined) return otherwise;

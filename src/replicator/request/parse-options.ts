@@ -1,14 +1,11 @@
 /** Reads the options of documents, bodies and stored jobs by their table. */
-import { type Members, ReplicationInvalidError } from "./parse-fields.ts";
+import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 import {
   eachOption,
   type Option,
   type OptionValue,
   type ReplicationOptions,
 } from "./replication-options.ts";
-
-/** Of what is shown of a value that is refused. */
-const SHOWN_LENGTH_MAX = 100;
 
 /** What `members` say, and `defaults` where they say nothing. Throws a ReplicationInvalidError. */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
@@ -39,8 +36,7 @@ export function checkOptions(options: ReplicationOptions): void {
 
 function checked(option: Option, value: unknown): unknown {
   if (isOf(option, value)) return value;
-  const shown = String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
-  throw new ReplicationInvalidError(`${expectation(option)}, but is ${shown}`);
+  throw new ReplicationInvalidError(`${expectation(option)}, but is ${shown(value)}`);
 }
 
 function isOf(option: Option, value: unknown): boolean {

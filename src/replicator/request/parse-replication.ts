@@ -14,6 +14,7 @@ import {
   optionalString,
   ReplicationInvalidError,
 } from "./parse-fields.ts";
+import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { type Option, REPLICATION_OPTIONS, WEIGHT } from "./replication-options.ts";
@@ -32,6 +33,7 @@ export function parseReplication(
   parts.ignored();
   const sinceSequence = members.since_seq;
   const weight = parts.weight();
+  const omissions = parts.omissions();
   return {
     source: parts.source(),
     target: parts.target(),
@@ -42,6 +44,7 @@ export function parseReplication(
     winningRevisionsOnly: parts.winningRevisionsOnly(),
     ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
     ...(weight === WEIGHT.default ? {} : { weight }),
+    ...(omissions === undefined ? {} : { omissions }),
     options: parseOptions(members, config.options),
   };
 }
@@ -79,6 +82,7 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     createTargetParameters: () => createTargetParameters(members.create_target_params),
     selection: () => parseSelection(members),
     winningRevisionsOnly: () => boolean(members, "winning_revs_only", false),
+    omissions: () => parseOmissions(members),
   };
 }
 

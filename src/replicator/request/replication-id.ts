@@ -19,6 +19,7 @@ import {
   type Term,
   tuple,
 } from "./external-term.ts";
+import { omissionMembers } from "./parse-omissions.ts";
 import type { EndpointAddress, Replication, Selection } from "./replication.ts";
 
 export const REPLICATION_ID_VERSION = 4;
@@ -52,6 +53,7 @@ export function replicationId(
   const selection = selectionTerms(replication.selection, filterCode);
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) selection.push(jsonTerm(replication.sinceSequence));
+  selection.push(...omissionTerms(replication));
   // It may have a hundred thousand ids, and is part of five hashes.
   const encoded = selection.map(encodeOnce);
   const hash = (...prefix: readonly Term[]): string =>
@@ -97,6 +99,7 @@ export function transientJobId(
   ];
   if (replication.winningRevisionsOnly) terms.push(binary("winning_revs_only"));
   if (replication.sinceSequence !== undefined) terms.push(jsonTerm(replication.sinceSequence));
+  terms.push(...omissionTerms(replication));
   return context.digests.md5Hex(encodeTerm(list(terms)));
 }
 
@@ -134,6 +137,11 @@ function selectionTerms(selection: Selection, filterCode: string | undefined): T
   if (user === undefined) return [binary(selection.name), parameters];
   if (filterCode !== undefined) return [binary(trimmed(filterCode)), parameters];
   return [binary(user.designDocument), binary(user.filterName), parameters];
+}
+
+/** What CouchDB cannot leave out moves no id of a replication that it could run. */
+function omissionTerms({ omissions }: Replication): Term[] {
+  return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];
 }
 
 /** As CouchDB trims: only blanks, and only of code that is one line. */

@@ -46,6 +46,16 @@ export interface LocalAddress {
 
 export type EndpointAddress = HttpAddress | LocalAddress;
 
+/** What of the selected documents stays behind on purpose. A revision is copied whole or not at all: a part of it would be another one. */
+export interface Omissions {
+  /** Revisions that delete. */
+  readonly deleted?: true;
+  /** Those with an attachment of more bytes. */
+  readonly attachmentBytesMax?: number;
+  /** Those whose body as JSON has more bytes, without the members of the protocol. */
+  readonly documentBytesMax?: number;
+}
+
 export interface Replication {
   readonly source: EndpointAddress;
   readonly target: EndpointAddress;
@@ -54,6 +64,8 @@ export interface Replication {
   readonly createTargetParameters: Readonly<Record<string, string>>;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
+  /** Absent: all that is selected is copied. */
+  readonly omissions?: Omissions;
   /** Where a first run begins; absent: at the start. */
   readonly sinceSequence?: unknown;
   /** How long the job keeps its slot beside others of its group; absent: `WEIGHT.default`. */

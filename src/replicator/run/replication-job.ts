@@ -312,6 +312,7 @@ export class ReplicationJob {
         source,
         target,
         options: replication.options,
+        omissions: replication.omissions,
         copyLimits: config.copyLimits,
       };
       const batchCopier = new BatchCopier(parts, observer);

@@ -30,6 +30,8 @@ export interface ReplicationLogEntry {
   readonly doc_write_failures: number;
   readonly bulk_get_docs?: number;
   readonly bulk_get_attempts?: number;
+  /** Ours: of a replication that leaves something out. */
+  readonly docs_left_out?: number;
 }
 
 export interface ReplicationLog {
@@ -107,6 +109,7 @@ function parseEntry(json: unknown): ReplicationLogEntry[] {
       ...(entry.bulk_get_attempts === undefined
         ? {}
         : { bulk_get_attempts: countOf(entry.bulk_get_attempts) }),
+      ...(entry.docs_left_out === undefined ? {} : { docs_left_out: countOf(entry.docs_left_out) }),
     },
   ];
 }
@@ -191,6 +194,7 @@ export function nextLog(run: RecordedRun): ReplicationLog {
     doc_write_failures: statistics.docWriteFailures,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
+    ...(statistics.docsLeftOut === 0 ? {} : { docs_left_out: statistics.docsLeftOut }),
   };
   const legacy = run.byDocumentIds
     ? {
@@ -222,5 +226,6 @@ export function recordedStatistics(history: readonly ReplicationLogEntry[]): Rep
     docWriteFailures: latest.doc_write_failures,
     bulkGetAttempts: latest.bulk_get_attempts ?? 0,
     bulkGetDocs: latest.bulk_get_docs ?? 0,
+    docsLeftOut: latest.docs_left_out ?? 0,
   };
 }

@@ -283,9 +283,9 @@ export class ReplicationRun {
 
   #openBatchCopier(): BatchCopier {
     const { source, target, replication, runtime, failures, copyLimits } = this.#parts;
-    const { options } = replication;
+    const { options, omissions } = replication;
     return new BatchCopier(
-      { runtime, source, target, options, copyLimits },
+      { runtime, source, target, options, omissions, copyLimits },
       {
         count: (more) => {
           this.#statistics = addStatistics(this.#statistics, more);

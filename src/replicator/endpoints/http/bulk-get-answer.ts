@@ -36,18 +36,16 @@ function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
   const named = row.member("id");
   if (!row.isObject || (named !== undefined && !named.isString(id))) return undefined;
   const items = elementsOf(row.member("docs")) ?? [];
+  if (items.length === 0) return { kind: "separately" };
   const documents = new Array<PlainDocument>(items.length);
+  let isPlain = true;
   for (let index = 0; index < items.length; index++) {
     const document = items[index]?.member("ok");
-    if (document === undefined || !isPlain(document, id)) return { kind: "separately" };
+    if (document?.member("_id")?.isString(id) !== true) return { kind: "separately" };
+    if (document.member("_attachments") !== undefined) isPlain = false;
     documents[index] = new ReadDocument(id, document);
   }
-  return documents.length === 0 ? { kind: "separately" } : { kind: "documents", documents };
-}
-
-function isPlain(document: JsonValue, id: string): boolean {
-  const isNamed = document.member("_id")?.isString(id) ?? false;
-  return isNamed && document.member("_attachments") === undefined;
+  return isPlain ? { kind: "documents", documents } : { kind: "separately", outlines: documents };
 }
 
 function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {

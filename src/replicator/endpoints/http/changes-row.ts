@@ -52,6 +52,11 @@ class ChangesRow implements ChangedDocument {
     return present.map((change) => revisionOf(change.member("rev")));
   }
 
+  /** A document's winner is deleted only when all its leaves are. */
+  get isDeleted(): boolean {
+    return this.#row.member("deleted")?.text === "true";
+  }
+
   get sizeBytes(): number {
     return this.#row.length;
   }

@@ -88,8 +88,12 @@ async function nextChange(access: LocalAccess, since: string, signal: AbortSigna
   await watch?.fired(signal);
 }
 
-function changesItems({ id, sequence }: Change, revisions: readonly string[]): ChangesItem[] {
+function changesItems(
+  { id, sequence, deleted }: Change,
+  revisions: readonly string[],
+): ChangesItem[] {
   if (revisions.length === 0) return [];
   const sizeBytes = id.length + 50 * revisions.length + 100;
-  return [{ kind: "change", change: { id, sequence, revisions, sizeBytes } }];
+  const change = { id, sequence, revisions, isDeleted: deleted, sizeBytes };
+  return [{ kind: "change", change }];
 }

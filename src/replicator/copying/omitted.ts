@@ -1,0 +1,41 @@
+/** Judges which revisions a replication leaves out on purpose (`Omissions`). */
+import { ProtocolError, parseWireDocument, type WireDocument } from "../../protocol/index.ts";
+import type { ChangedDocument, PlainDocument, StreamedDocument } from "../endpoints/endpoint.ts";
+import type { Omissions } from "../request/replication.ts";
+
+type Judged = Pick<PlainDocument, "text" | "wire"> | Pick<StreamedDocument, "text">;
+
+/** Before anything is read: the source says that all revisions of the document are deleted. */
+export function isChangeOmitted(
+  omissions: Omissions | undefined,
+  change: Partial<Pick<ChangedDocument, "isDeleted">>,
+): boolean {
+  return omissions?.deleted === true && change.isDeleted === true;
+}
+
+export function isOmitted(omissions: Omissions | undefined, document: Judged): boolean {
+  if (omissions === undefined) return false;
+  const wire = wireOf(document);
+  if (wire === undefined) return false;
+  const { deleted, attachmentBytesMax, documentBytesMax } = omissions;
+  if (deleted === true && wire.deleted) return true;
+  if (documentBytesMax !== undefined && wire.body.exceedsBytes(documentBytesMax)) return true;
+  if (attachmentBytesMax === undefined) return false;
+  return wire.attachments.some((attachment) => bytesOf(attachment) > attachmentBytesMax);
+}
+
+/** Undefined for what is no document: it is left to those who write it, and they say so. */
+function wireOf(document: Judged): WireDocument | undefined {
+  try {
+    if ("wire" in document && document.wire !== undefined) return document.wire;
+    return parseWireDocument(document.text);
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
+}
+
+/** As its readers see it: not compressed, nor in base64. */
+function bytesOf({ content, length = 0 }: WireDocument["attachments"][number]): number {
+  return content.kind === "inline" ? Math.floor((content.data.length * 3) / 4) : length;
+}
