@@ -38,6 +38,7 @@ import {
   type ReplicationIdContext,
   transientJobId,
 } from "./request/replication-id.ts";
+import { firstRunSec, scheduleOf } from "./request/schedule.ts";
 
 /** Jobs read in one transaction. */
 const PAGE_ROWS_MAX = 200;
@@ -183,7 +184,7 @@ export class Replicator {
       await jobs.add(tx, jobName(id), encodeProgress(data), {
         request: encodeRequest(data),
         group: groupOf(data),
-        scheduledAtSec: Math.floor(nowMs / 1000),
+        scheduledAtSec: firstRunSec(scheduleOf(data.replication), Math.floor(nowMs / 1000)),
       });
       const trace = jobTrace(runtime.trace, describeJob(id, data));
       tx.afterCommit(() => trace.event("replication.added", { jobId: id }));

@@ -49,12 +49,29 @@ const FIELDS: readonly [body: unknown, reason: string][] = [
   [{ source: "a", target: "b", worker_batch_size: -1 }, "`worker_batch_size`"],
   [{ source: "a", target: "b", worker_processes: "many" }, "`worker_processes`"],
   [{ source: "a", target: "b", http_connections: 0 }, "`http_connections`"],
+  [{ source: "a", target: "b", schedule: "daily" }, "`schedule` must be like"],
+  [{ source: "a", target: "b", schedule: "between 22:00 and 06:00" }, "must say how often it runs"],
+  [
+    { source: "a", target: "b", schedule: "every 1h", continuous: true },
+    "`schedule` of a continuous replication must be a window",
+  ],
 ];
 
 test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) => {
   expectRefusal(await node.call("POST", "/_replicate", body), 400, "bad_request", reason);
   expectRefusal(await node.call("PUT", "/_replicator/bad", body), 403, "forbidden", reason);
   expect((await node.call("GET", "/_replicator/bad")).status).toBe(404);
+});
+
+test("_replicate takes no schedule, as its caller waits for the end", async () => {
+  const body = { source: "a", target: "b", schedule: "every 1h" };
+  const answer = await node.call("POST", "/_replicate", body);
+  expectRefusal(
+    answer,
+    400,
+    "bad_request",
+    "`schedule` is for documents of a _replicator database",
+  );
 });
 
 test("a replication document names 100,000 documents at most", async () => {

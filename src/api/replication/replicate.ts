@@ -18,6 +18,10 @@ import { readJsonBody, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
+/** Its caller waits for the end of one run. */
+const NO_SCHEDULE =
+  "`schedule` is for documents of a _replicator database: POST /_replicate runs a replication at once";
+
 export function replicateRoutes(replicator: Replicator): readonly Route[] {
   return [defineRoute("POST", "/_replicate", (call) => replicate(replicator, call))];
 }
@@ -37,6 +41,7 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
   const masked = withStoredSecrets(Utf8Text.of(text), undefined);
   if (masked.kind === "refused") throw new ProtocolError(403, "forbidden", masked.reason);
   const replication = parseReplication(body, replicator.config);
+  if (replication.schedule !== undefined) throw badRequest(NO_SCHEDULE);
   const refusal = requester.isAdmin ? undefined : adminOnlyRefusal(replication);
   if (refusal !== undefined) throw new ProtocolError(403, "forbidden", refusal);
   const jobId = await replicator.start(replication, requester);

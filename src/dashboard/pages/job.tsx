@@ -29,6 +29,7 @@ const HELD_BACK: Readonly<Record<string, string>> = {
   paused: "An operator has paused it.",
   outage: "A server cannot be reached, and is asked from time to time.",
   backoff: "It pauses after a failure.",
+  schedule: "Its schedule says when it runs next.",
   slot: "It is due, and all slots are taken.",
   share: "It is due, and another group is next.",
   budget: "Its requests wait for a budget.",

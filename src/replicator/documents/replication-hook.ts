@@ -24,6 +24,7 @@ import { type JobOwner, ownerOf } from "../request/job-owner.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
+import { firstRunSec, scheduleOf } from "../request/schedule.ts";
 import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
@@ -144,7 +145,7 @@ export class ReplicationHook implements DatabaseHook {
       request: encodeRequest(data),
       group: groupOf(data),
       // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
-      scheduledAtSec: Math.floor(nowMs / 1000),
+      scheduledAtSec: firstRunSec(scheduleOf(data.replication), Math.floor(nowMs / 1000)),
     });
   }
 

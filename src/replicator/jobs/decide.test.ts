@@ -33,6 +33,7 @@ const CAUSE: FailureCause = {
 /** What failures a run leaves the job with, by how it ended; undefined: as it was. */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
+  "round-completed": "none",
   quiet: "none",
   crashed: CAUSE,
   "put-off": CAUSE,
@@ -44,7 +45,9 @@ const KINDS: readonly JobKind[] = ["transient one-shot", "transient continuous",
 
 const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind: Kind }> } = {
   completed: { kind: "completed", result: { ok: true } },
-  quiet: { kind: "quiet", updateSequence: "7-x" },
+  "round-completed": { kind: "round-completed", nextSec: 150 },
+  "not-now": { kind: "not-now", nextSec: 150 },
+  quiet: { kind: "quiet", updateSequence: "7-x", pending: 0 },
   stopped: { kind: "stopped" },
   stalled: { kind: "stalled", reason: "nothing moved" },
   crashed: { kind: "crashed", failure: FAILURE, cause: CAUSE, unreachable: "http://host" },
@@ -154,7 +157,12 @@ describe.each(KINDS)("a %s job", (kind) => {
       case "pending": {
         const isStall = ending.kind === "stalled";
         expect(types).toEqual([isStall ? "stalled" : "stopped", "pending"]);
-        expect(fate).toMatchObject({ errorCount: 3, stallCount: isStall ? 2 : 1, due: NOW_SEC });
+        const isRound = ending.kind === "round-completed";
+        const counts = isRound
+          ? { errorCount: 0, stallCount: 0 }
+          : { errorCount: 3, stallCount: isStall ? 2 : 1 };
+        const due = "nextSec" in ending ? ending.nextSec : NOW_SEC;
+        expect(fate).toMatchObject({ ...counts, due });
         break;
       }
       case "crashing":

@@ -6,6 +6,7 @@
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
+import { intoWindow, scheduleOf } from "../request/schedule.ts";
 import type { ReplicationFailure } from "./failing.ts";
 import { type FailureCause, NO_PLACE } from "./failing.ts";
 import {
@@ -33,8 +34,19 @@ const LIST_PAUSE_SEC = 5;
 export type RunEnding =
   /** It came to the end of the changes. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
-  /** All that the source had at `updateSequence` has arrived, and it has been quiet for `park_after_sec`. */
-  | { readonly kind: "quiet"; readonly updateSequence: SourceSequence }
+  /** The same, and its schedule says when it begins the next time. */
+  | { readonly kind: "round-completed"; readonly nextSec: number }
+  /** Its schedule lets it run later: its hours are over, or the source has too few changes. */
+  | { readonly kind: "not-now"; readonly nextSec: number }
+  /**
+   * All that the source had at `updateSequence` has arrived, and it has been quiet for `park_after_sec`; or its schedule waits for more
+   * changes than these.
+   */
+  | {
+      readonly kind: "quiet";
+      readonly updateSequence: SourceSequence;
+      readonly pending: number;
+    }
   /** It had its turn, its node stops, or an operator decided something. */
   | { readonly kind: "stopped" }
   /** Nothing moved, though something should have. */
@@ -75,6 +87,8 @@ const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
 /** What becomes of a job, by how its run ended. */
 export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKind, Outcome>>>> = {
   completed: ALL("completed"),
+  "round-completed": ALL("pending"),
+  "not-now": ALL("pending"),
   quiet: ALL("parked"),
   stopped: ALL("pending"),
   stalled: ALL("pending"),
@@ -110,7 +124,9 @@ export function kindOf({
   replication,
 }: Pick<ReplicationJobData, "document" | "replication">): JobKind {
   if (document !== undefined) return "persistent";
-  return replication?.continuous === true ? "transient continuous" : "transient one-shot";
+  // Nobody waits for the answer of a job that runs again and again.
+  const isLasting = replication?.continuous === true || replication?.schedule !== undefined;
+  return isLasting ? "transient continuous" : "transient one-shot";
 }
 
 /** What becomes of a job whose run ended so. `job`: as the run left it; `before`: as the run found it. */
@@ -123,13 +139,20 @@ export function decideRun(
   const outcome = OUTCOMES[ending.kind][kindOf(job)];
   const { stallCount } = job;
   const { errorCount } = job;
-  const base = { errorCount, stallCount, cause: causeOf(ending), unreachable: undefined };
+  const base = {
+    errorCount,
+    stallCount,
+    cause: causeOf(ending),
+    succeeds: false,
+    unreachable: undefined,
+  };
   switch (outcome) {
     case "same":
       return {
         ...base,
         ...jobOutcome(before.state, before.failure, before.result),
         errorCount: before.errorCount,
+        succeeds: before.state === "completed",
         events: [{ type: "stopped" }],
         due: dueForList(ending.kind, nowSec),
       };
@@ -137,7 +160,8 @@ export function decideRun(
       assert(ending.kind === "completed", "Who has completed has a result");
       const events = [{ type: "stopped" }] as const;
       const completed = jobOutcome(outcome, undefined, ending.result);
-      return { ...base, ...completed, errorCount: 0, stallCount: 0, events, due: "list" };
+      const counts = { errorCount: 0, stallCount: 0, succeeds: true };
+      return { ...base, ...completed, ...counts, events, due: "list" };
     }
     case "pending": {
       const ended =
@@ -145,12 +169,13 @@ export function decideRun(
           ? ({ type: "stalled", reason: ending.reason } as const)
           : ({ type: "stopped" } as const);
       const events = [ended, { type: "pending" }] as const;
-      const stalls = ending.kind === "stalled" ? stallCount + 1 : stallCount;
-      return { ...base, ...jobOutcome(outcome), stallCount: stalls, events, due: nowSec };
+      const counts = countsAfter(ending.kind, job);
+      const due = "nextSec" in ending ? ending.nextSec : nowSec;
+      return { ...base, ...jobOutcome(outcome), ...counts, events, due };
     }
     case "parked": {
       const events = [{ type: "parked" }] as const;
-      const parked = { ...jobOutcome(outcome), errorCount: 0, stallCount: 0 };
+      const parked = { ...jobOutcome(outcome), errorCount: 0, stallCount: 0, succeeds: true };
       const auditSec = AUDIT_SEC * (1 + (2 * chance - 1) * AUDIT_JITTER);
       return { ...base, ...parked, events, due: nowSec + Math.round(auditSec) };
     }
@@ -162,7 +187,7 @@ export function decideRun(
         ...jobOutcome(outcome, failure),
         errorCount: errors,
         events: [{ type: "crashed", reason: reasonOf(failure) }, { type: "pending" }],
-        due: nowSec + pauseSec(errors),
+        due: intoWindow(scheduleOf(job.replication), nowSec + pauseSec(errors)),
         unreachable: ending.kind === "crashed" ? ending.unreachable : undefined,
       };
     }
@@ -175,6 +200,16 @@ export function decideRun(
       return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }
   }
+}
+
+/** Of a job that will run again. */
+function countsAfter(
+  kind: RunEnding["kind"],
+  { errorCount, stallCount }: Pick<ReplicationJobData, "errorCount" | "stallCount">,
+): Pick<Fate, "errorCount" | "stallCount" | "succeeds"> {
+  if (kind === "round-completed") return { errorCount: 0, stallCount: 0, succeeds: true };
+  const stalls = kind === "stalled" ? stallCount + 1 : stallCount;
+  return { errorCount, stallCount: stalls, succeeds: false };
 }
 
 function dueForList(kind: RunEnding["kind"], nowSec: number): Fate["due"] {

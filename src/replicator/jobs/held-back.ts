@@ -15,10 +15,19 @@ import { groupOf } from "./replication-group.ts";
  *   limiter   a server wants fewer requests (429)
  *   budget    an operator's limit for a server
  *   backoff   the pause after a failure
+ *   schedule  its next run is not yet due
  *   share     it is due, and a group that has used less of its shares is next
  *   slot      it is due, and no node has a free slot
  */
-export type HeldBackBy = "paused" | "outage" | "limiter" | "budget" | "backoff" | "share" | "slot";
+export type HeldBackBy =
+  | "paused"
+  | "outage"
+  | "limiter"
+  | "budget"
+  | "backoff"
+  | "schedule"
+  | "share"
+  | "slot";
 
 /** What the store knows beside the job. */
 export interface HeldBackFacts {
@@ -40,6 +49,7 @@ export function heldBackBy(
   if (scheduledAtSec >= NEVER_SEC) return "paused";
   if (scheduledAtSec > nowSec) {
     if (awaitsServer) return "outage";
+    if (data.failing === undefined && data.replication?.schedule !== undefined) return "schedule";
     return data.failing?.class === "rate_limited" ? "limiter" : "backoff";
   }
   return isOthersTurn ? "share" : "slot";

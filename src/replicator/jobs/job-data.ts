@@ -290,6 +290,8 @@ export function withChangesPending(
 /** How a run ended, as `decide.ts` has decided. */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount"> & {
+    /** Whether everything has arrived. */
+    readonly succeeds: boolean;
     /** Why this run failed; undefined when it did not. */
     readonly cause: FailureCause | undefined;
     /** Oldest first. */
@@ -299,7 +301,7 @@ export type Ended = JobOutcome &
 /** A run has ended. */
 export function ended(
   data: ReplicationJobData,
-  { state, failure, result, errorCount, stallCount, cause, events }: Ended,
+  { state, failure, result, errorCount, stallCount, succeeds, cause, events }: Ended,
   { nowMs, historyLengthMax }: Noted,
 ): ReplicationJobData {
   const timed = events.map((event) => ({ ...event, timeMs: nowMs }));
@@ -310,16 +312,11 @@ export function ended(
     ...jobOutcome(state, failure, result),
     ...STANDING_STILL,
     errorCount,
-    failing: isSuccess(state) && cause === undefined ? undefined : failing,
+    failing: succeeds ? undefined : failing,
     stallCount,
     history: withEvents(data.history, timed, historyLengthMax),
     lastUpdatedMs: nowMs,
   };
-}
-
-/** Everything has arrived. */
-function isSuccess(state: RunOutcome): boolean {
-  return state === "completed" || state === "parked";
 }
 
 /** The job is to run once more: how it ended last is forgotten, and not that it fails. */

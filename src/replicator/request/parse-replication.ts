@@ -18,6 +18,7 @@ import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { type Option, REPLICATION_OPTIONS, WEIGHT } from "./replication-options.ts";
+import { parseSchedule } from "./schedule.ts";
 
 /** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */
 const DOCUMENT_IDS_MAX = 100_000;
@@ -34,6 +35,7 @@ export function parseReplication(
   const sinceSequence = members.since_seq;
   const weight = parts.weight();
   const omissions = parts.omissions();
+  const schedule = parts.schedule();
   return {
     source: parts.source(),
     target: parts.target(),
@@ -45,6 +47,7 @@ export function parseReplication(
     ...(sinceSequence === undefined || sinceSequence === null ? {} : { sinceSequence }),
     ...(weight === WEIGHT.default ? {} : { weight }),
     ...(omissions === undefined ? {} : { omissions }),
+    ...(schedule === undefined ? {} : { schedule }),
     options: parseOptions(members, config.options),
   };
 }
@@ -83,7 +86,19 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     selection: () => parseSelection(members),
     winningRevisionsOnly: () => boolean(members, "winning_revs_only", false),
     omissions: () => parseOmissions(members),
+    schedule: () => parseScheduleMember(members),
   };
+}
+
+function parseScheduleMember({ schedule, continuous }: Members): string | undefined {
+  if (schedule === undefined || schedule === null) return undefined;
+  const { kind } = parseSchedule(schedule);
+  if ((kind === "window") === (continuous === true)) return String(schedule);
+  throw new ReplicationInvalidError(
+    kind === "window"
+      ? '`schedule` of a replication that is not continuous must say how often it runs, like "every 1d between 22:00 and 06:00"'
+      : '`schedule` of a continuous replication must be a window, like "between 22:00 and 06:00"',
+  );
 }
 
 function parseSelection(members: Members): Selection {

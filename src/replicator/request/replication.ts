@@ -70,5 +70,7 @@ export interface Replication {
   readonly sinceSequence?: unknown;
   /** How long the job keeps its slot beside others of its group; absent: `WEIGHT.default`. */
   readonly weight?: number;
+  /** When it runs, as `schedule.ts` reads it; absent: at once. */
+  readonly schedule?: string;
   readonly options: ReplicationOptions;
 }

@@ -320,10 +320,10 @@ export class HeldReplication {
     this.#announce(ending, fate, nowSec);
     const { state, unreachable } = fate;
     // The feed has ended: what came later is another run's.
-    if (ending.kind === "completed" || ending.kind === "quiet") {
+    if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
-    }
+    } else if (ending.kind === "quiet") this.noteChangesPending(ending.pending);
     const left = this.#backlog();
     const backlog = left && backlogToLeave(this.#storedBacklog, left);
     const known = left ?? this.#storedBacklog;
@@ -362,6 +362,8 @@ export class HeldReplication {
     const { kind: cause } = ending;
     const isNothing = cause === "stopped" || cause.startsWith("list-");
     if (isNothing && !this.#hasBegun) return undefined;
+    // It only looked how many changes there are.
+    if (ending.kind === "quiet" && ending.pending > 0) return undefined;
     return {
       startMs: this.#startMs,
       endMs,
@@ -476,6 +478,11 @@ function lostRun(data: ReplicationJobData): JobRun | undefined {
   const { lastStartMs: startMs, lastUpdatedMs: endMs, checkpointedSequence: checkpoint } = data;
   const unknown = { reason: undefined, counts: undefined, lagSec: undefined };
   return { startMs, endMs, cause: "lost", ...unknown, checkpoint };
+}
+
+function hasAllArrived(ending: RunEnding): boolean {
+  if (ending.kind === "quiet") return ending.pending === 0;
+  return ending.kind === "completed" || ending.kind === "round-completed";
 }
 
 function reasonOf(ending: RunEnding): string | undefined {

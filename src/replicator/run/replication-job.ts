@@ -36,6 +36,7 @@ import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
+import { onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
 import { copiersAfter, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet } from "./when-quiet.ts";
 
@@ -56,8 +57,8 @@ export class ReplicationJob {
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
   readonly #places = new FailurePlaces();
-  /** Set when the run is ended because nothing is to be done. */
-  #quiet: Extract<RunEnding, { kind: "quiet" }> | undefined;
+  /** Set when the run ends itself: nothing is to be done, or not now. */
+  #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | undefined;
 
   /** `runningCount` tells how many jobs the node runs, this one among them. */
   constructor(
@@ -122,13 +123,18 @@ export class ReplicationJob {
       this.#warn(replication);
       if (request !== undefined) return await this.#retry(replication, ids, request, signal);
       const isPutOff = before.failure?.error === PUT_OFF;
-      return await this.#copy(isPutOff ? gently(replication) : replication, ids, signal);
+      const early = await this.#tooEarly(replication, signal);
+      if (early !== undefined) return early;
+      const { lastStartMs } = this.#job.data;
+      const ending = await this.#copy(isPutOff ? gently(replication) : replication, ids, signal);
+      const nowMs = this.#job.parts.runtime.clock.nowMs();
+      return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (error) {
       const code = errorCode(error);
       if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
       if (isHalt(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
-      if (isStop(error)) return this.#quiet ?? stopped;
+      if (isStop(error)) return this.#ownEnding ?? stopped;
       return endingOf(error, replication, this.#places.of(error));
     }
   }
@@ -199,6 +205,19 @@ export class ReplicationJob {
     return { kind: claim.otherIsPersistent ? "met-persistent" : "met-transient", failure };
   }
 
+  /** How the run ends at once, as its schedule waits for more changes; undefined: it copies. */
+  async #tooEarly(replication: Replication, signal: AbortSignal): Promise<RunEnding | undefined> {
+    const { runtime, config } = this.#job.parts;
+    if (replication.schedule === undefined || this.#job.restartAt !== undefined) return undefined;
+    const source = this.#open(replication, "source");
+    const { checkpointedSequence } = this.#job.data;
+    const isWatched = config.parkAfterSec > 0 && canPark(runtime.digests, replication);
+    const facts = { isWatched, nowMs: runtime.clock.nowMs() };
+    return this.#alive(signal, (taskSignal) =>
+      tooFewChanges(replication, source, checkpointedSequence, facts, taskSignal),
+    );
+  }
+
   async #copy(
     replication: Replication,
     ids: ReplicationId,
@@ -241,6 +260,7 @@ export class ReplicationJob {
       () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
       () => this.#park(run, replication, source, ended.signal),
+      () => this.#keepHours(replication, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
     return ending ?? { kind: "stopped" };
@@ -280,10 +300,19 @@ export class ReplicationJob {
     ended: AbortSignal,
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
-    if (!canPark(runtime.digests, replication)) return;
+    if (!replication.continuous || !canPark(runtime.digests, replication)) return;
     const updateSequence = await onceQuiet(runtime.clock, run, source, config, ended);
     if (updateSequence === undefined) return;
-    this.#quiet = { kind: "quiet", updateSequence };
+    this.#ownEnding = { kind: "quiet", updateSequence, pending: 0 };
+    throw new StopRequest();
+  }
+
+  /** Ends the run when its hours are over. */
+  async #keepHours(replication: Replication, ended: AbortSignal): Promise<void> {
+    const { clock } = this.#job.parts.runtime;
+    const closed = await onceWindowCloses(clock, replication, ended);
+    if (closed === undefined) return;
+    this.#ownEnding = closed;
     throw new StopRequest();
   }
 

@@ -4,6 +4,7 @@ import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import { userFilter } from "../request/replication-id.ts";
+import { scheduleOf } from "../request/schedule.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
@@ -17,8 +18,10 @@ const OFF_MS = 10_000;
  * watches it; and without checkpoints each run would begin at the start.
  */
 export function canPark(digests: Digests, replication: Replication): boolean {
+  const schedule = scheduleOf(replication);
   return (
-    replication.continuous &&
+    // A watcher knows no hours.
+    (replication.continuous ? schedule === undefined : schedule?.kind === "changes") &&
     replication.options.useCheckpoints &&
     userFilter(replication.selection) === undefined &&
     watchedPlace(digests, replication.source) !== undefined

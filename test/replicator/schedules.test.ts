@@ -1,0 +1,178 @@
+/** Jobs with a schedule, in virtual time. A week: `SCHEDULE_HOURS=168 npx vitest run test/replicator/schedules.test.ts`. */
+import { afterEach, expect, test } from "vitest";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+type Node = ReturnType<typeof openVirtualNode>;
+
+const JOE = { userName: "joe", isAdmin: true };
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
+/** How late a run may be. */
+const LATE_MS_MAX = 2000;
+
+const nodes: Node[] = [];
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+async function open(world = new World("schedules"), config = {}): Promise<Node> {
+  const node = openVirtualNode({ world, config: { parkAfterSec: 10, ...config } });
+  nodes.push(node);
+  await node.start();
+  return node;
+}
+
+/** When runs began from now on. */
+function beginnings({ world }: Node): number[] {
+  const times: number[] = [];
+  world.listeners.push((name) => {
+    if (name === "replication.started") times.push(world.time.nowMs);
+  });
+  return times;
+}
+
+async function startJob(node: Node, schedule: string, more = {}): Promise<string> {
+  const asked = { source: "a", target: "b", create_target: true, schedule, ...more };
+  return node.world.until(node.replicator.start(parseReplication(asked), JOE));
+}
+
+const pass = ({ world }: Node, ms: number): Promise<boolean> =>
+  world.time.run(world.time.nowMs + ms);
+
+async function hasArrived({ world, kv, databases }: Node, id: string): Promise<boolean> {
+  const read = () => kv.read(async (tx) => (await databases.open(tx, "b")).read(tx, id));
+  return (await world.until(read().catch(() => undefined))) !== undefined;
+}
+
+const find = (node: Node, id: string) => node.world.until(node.replicator.find(id));
+
+test(`${HOURS} hours of schedules: each run begins on time, and none is left out`, async () => {
+  const node = await open();
+  const { world } = node;
+  await node.createDatabase("a");
+  const times = new Map<string, number[]>();
+  world.listeners.push((name, fields) => {
+    if (name !== "replication.started") return;
+    const id = String(fields.jobId);
+    times.set(id, [...(times.get(id) ?? []), world.time.nowMs]);
+  });
+  const quarterly = await startJob(node, "every 15m");
+  const hourly = await startJob(node, "0 * * * * Europe/Berlin", { target: "c" });
+  await pass(node, HOURS * HOUR_MS + MINUTE_MS);
+  const began = times.get(quarterly) ?? [];
+  const pauses = began.slice(1).map((time, index) => time - (began[index] as number));
+  expect(Math.min(...pauses)).toBeGreaterThan(15 * MINUTE_MS - 1000);
+  expect(Math.max(...pauses)).toBeLessThanOrEqual(15 * MINUTE_MS + LATE_MS_MAX);
+  const onTheHour = times.get(hourly) ?? [];
+  expect(onTheHour).toHaveLength(HOURS);
+  for (const time of onTheHour) expect(time % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
+  expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
+});
+
+test("each run copies what came since the last one, and nothing before its time", async () => {
+  const node = await open();
+  await node.createDatabase("a");
+  await node.put("a", "first", {});
+  const id = await startJob(node, "every 1h");
+  await pass(node, MINUTE_MS);
+  expect(await hasArrived(node, "first")).toBe(true);
+  await node.put("a", "second", {});
+  await pass(node, 50 * MINUTE_MS);
+  expect(await hasArrived(node, "second")).toBe(false);
+  const [measure] = await node.world.until(
+    node.replicator.measures.of([(await find(node, id)) as never]),
+  );
+  expect(measure?.heldBackBy).toBe("schedule");
+  await pass(node, 10 * MINUTE_MS);
+  expect(await hasArrived(node, "second")).toBe(true);
+});
+
+test("what was missed while no node ran is made up for by one run", async () => {
+  const world = new World("missed");
+  const first = await open(world);
+  await first.createDatabase("a");
+  await startJob(first, "0 * * * *");
+  await pass(first, HOUR_MS);
+  await first.stop();
+  nodes.splice(0);
+  await world.time.run(world.time.nowMs + 10 * HOUR_MS + 30 * MINUTE_MS);
+  const second = openVirtualNode({ world, config: { parkAfterSec: 10 } });
+  nodes.push(second);
+  const began = beginnings(second);
+  await second.start();
+  await pass(second, 25 * MINUTE_MS);
+  expect(began).toHaveLength(1);
+  await pass(second, HOUR_MS);
+  expect(began).toHaveLength(2);
+});
+
+test("`retry` runs a job before its time; a pause keeps it from running", async () => {
+  const node = await open();
+  await node.createDatabase("a");
+  const id = await startJob(node, "every 1h");
+  await pass(node, MINUTE_MS);
+  await node.put("a", "asked", {});
+  const { commands } = node.replicator;
+  expect(await node.world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+  await pass(node, MINUTE_MS);
+  expect(await hasArrived(node, "asked")).toBe(true);
+  expect(await node.world.until(commands.pause(id, { userName: "joe" }))).toBe("done");
+  await node.put("a", "paused", {});
+  await pass(node, 2 * HOUR_MS);
+  expect(await hasArrived(node, "paused")).toBe(false);
+});
+
+test("a continuous job with hours copies only then", async () => {
+  const node = await open();
+  await node.createDatabase("a");
+  const { nowMs } = node.world.time;
+  const opensMs = Math.ceil(nowMs / MINUTE_MS) * MINUTE_MS + 5 * MINUTE_MS;
+  const clock = (ms: number): string => new Date(ms).toISOString().slice(11, 16);
+  const hours = `between ${clock(opensMs)} and ${clock(opensMs + 10 * MINUTE_MS)}`;
+  const id = await startJob(node, hours, { continuous: true });
+  await node.put("a", "early", {});
+  await node.world.time.run(opensMs - 1000);
+  expect(await hasArrived(node, "early")).toBe(false);
+  await pass(node, 10_000);
+  expect(await hasArrived(node, "early")).toBe(true);
+  // It does not park meanwhile: a watcher would wake it whatever the time.
+  await pass(node, 5 * MINUTE_MS);
+  await node.put("a", "within", {});
+  await pass(node, 10_000);
+  expect(await hasArrived(node, "within")).toBe(true);
+  await node.world.time.run(opensMs + 11 * MINUTE_MS);
+  const entry = await find(node, id);
+  expect(entry).toMatchObject({ state: "pending" });
+  expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
+  await node.put("a", "late", {});
+  await pass(node, HOUR_MS);
+  expect(await hasArrived(node, "late")).toBe(false);
+});
+
+test.each([
+  ["watched", {}, LATE_MS_MAX],
+  ["not watched", { parkAfterSec: 0 }, MINUTE_MS + LATE_MS_MAX],
+])(
+  "a job that waits for changes begins when there are enough; its source is %s",
+  async (_, config, lateMs) => {
+    const node = await open(new World("changes"), config);
+    await node.createDatabase("a");
+    const id = await startJob(node, "after 3 changes");
+    for (const name of ["one", "two"]) {
+      await node.put("a", name, {});
+      await pass(node, 10 * MINUTE_MS);
+    }
+    expect(await hasArrived(node, "one")).toBe(false);
+    expect(await find(node, id)).toMatchObject({ data: { errorCount: 0 } });
+    await node.put("a", "three", {});
+    await pass(node, lateMs);
+    for (const name of ["one", "two", "three"]) expect(await hasArrived(node, name)).toBe(true);
+    await node.put("a", "four", {});
+    await pass(node, HOUR_MS);
+    expect(await hasArrived(node, "four")).toBe(false);
+  },
+);
