@@ -122,6 +122,8 @@ export interface Events {
   "replication.outage-over": { readonly origin: string };
   /** A job has caught up and is quiet: it waits without a slot. */
   "replication.parked": { readonly jobId: string };
+  /** A job that completed long enough ago, with its document (`keep_finished_sec`). */
+  "replication.forgotten": { readonly jobId: string };
   "replication.plain-http": { readonly jobId: string; readonly url: string };
   /** A revision was put on the list of failures. */
   "replication.refused": {

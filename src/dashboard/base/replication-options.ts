@@ -103,6 +103,15 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
       "time between two retries of the list of failures, by a running continuous job and by a persistent job that has ended; 0: only on demand",
   },
   {
+    name: "keep_finished_sec",
+    kind: "integer",
+    default: 0,
+    min: 0,
+    unit: "s",
+    meaning:
+      "time after which a job that completed is deleted, and with it its document, unless it left something behind; 0: they stay",
+  },
+  {
     name: "weight",
     kind: "integer",
     default: 100,

@@ -180,13 +180,17 @@ describe.each(KINDS)("a %s job", (kind) => {
 });
 
 describe("the list of failures of a job that has ended", () => {
-  const list = { isAsked: false, isEmpty: false, isPersistent: true, retrySec: 60 };
+  const list = { isAsked: false, isEmpty: false, isPersistent: true, retrySec: 60, keepSec: 0 };
   const later = { dueAtSec: NOW_SEC + 60, request: "ask" };
   const now = { dueAtSec: NOW_SEC, request: "keep" };
   const never = { dueAtSec: undefined, request: "keep" };
   test.each([
     ["completed", list, later],
     ["completed", { ...list, isEmpty: true }, never],
+    ["completed", { ...list, isEmpty: true, keepSec: 60 }, { ...later, request: "keep" }],
+    ["completed", { ...list, isEmpty: true, isAsked: true, keepSec: 60 }, now],
+    ["completed", { ...list, keepSec: 5 }, later],
+    ["failed", { ...list, isEmpty: true, keepSec: 60 }, never],
     ["completed", { ...list, isPersistent: false }, never],
     ["completed", { ...list, retrySec: 0 }, never],
     ["completed", { ...list, isAsked: true, isEmpty: true }, now],

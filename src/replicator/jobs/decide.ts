@@ -258,6 +258,8 @@ export function decideList(
     readonly isPersistent: boolean;
     /** `failure_retry_sec`; 0: only when asked. */
     readonly retrySec: number;
+    /** `keep_finished_sec`; 0: it stays. */
+    readonly keepSec: number;
   },
   nowSec: number,
 ): ListFate {
@@ -265,6 +267,10 @@ export function decideList(
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
   // A job that fails for good would fail again: it must not run in circles.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
+  // Then the job is deleted.
+  if (state === "completed" && list.isEmpty && list.keepSec > 0) {
+    return { dueAtSec: nowSec + list.keepSec, request: "keep" };
+  }
   const isScheduled =
     state === "completed" && list.isPersistent && list.retrySec > 0 && !list.isEmpty;
   if (!isScheduled) return { dueAtSec: undefined, request: "keep" };

@@ -123,6 +123,15 @@ export const REPLICATION_OPTIONS = {
     meaning:
       "time between two retries of the list of failures, by a running continuous job and by a persistent job that has ended; 0: only on demand",
   },
+  keepFinishedSec: {
+    name: "keep_finished_sec",
+    kind: "integer",
+    default: 0,
+    min: 0,
+    unit: "s",
+    meaning:
+      "time after which a job that completed is deleted, and with it its document, unless it left something behind; 0: they stay",
+  },
 } as const satisfies Readonly<Record<string, Option>>;
 
 /** Of documents and bodies alone: a setting that weighed all jobs alike would change nothing. */

@@ -6,7 +6,11 @@ import { assert, errorCode, type Runtime } from "../../base/index.ts";
 import type { Database, DatabaseRegistry } from "../../databases/index.ts";
 import type { HeldJob, Job, JobData, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
-import { clearDocumentState, writeDocumentState } from "../documents/replication-document.ts";
+import {
+  clearDocumentState,
+  removeReplicationDocument,
+  writeDocumentState,
+} from "../documents/replication-document.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
 import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
@@ -34,6 +38,7 @@ import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { Outages } from "../jobs/outages.ts";
 import type { ParkedJobs } from "../jobs/parked-jobs.ts";
 import { penaltySec } from "../jobs/penalty.ts";
+import { removeJob } from "../jobs/remove-job.ts";
 import type { Claim, ReplicationOwnership } from "../jobs/replication-ownership.ts";
 import {
   addStatistics,
@@ -349,6 +354,28 @@ export class HeldReplication {
     runtime.trace.event("replication.ended", { jobId: this.held.id, state });
   }
 
+  /** Deletes a job that completed `keep_finished_sec` ago and left nothing behind, with its document. False: it stays. */
+  async vanish(): Promise<boolean> {
+    const { kv, runtime, failureLists, databases, jobs } = this.parts;
+    const { state, replication, replicationId, document, lastUpdatedMs } = this.#data;
+    const { keepFinishedSec = 0 } = replication?.options ?? {};
+    const isOld = this.#nowSec() >= Math.floor(lastUpdatedMs / 1000) + keepFinishedSec;
+    const baseId = baseIdOf(replicationId);
+    if (state !== "completed" || keepFinishedSec === 0 || !isOld) return false;
+    const isGone = await kv.transact(async (tx) => {
+      await this.verify(tx);
+      const isAsked = baseId && (await failureLists.retryRequest(tx, baseId)) !== undefined;
+      const left = baseId === undefined ? [] : await failureLists.counts(tx, baseId);
+      if (isAsked || left.length > 0) return false;
+      if (document !== undefined) return removeReplicationDocument(tx, databases, document);
+      const job = await jobs.get(tx, this.held);
+      if (job !== undefined) await removeJob(this.parts, tx, job);
+      return true;
+    });
+    if (isGone) runtime.trace.event("replication.forgotten", { jobId: this.held.id });
+    return isGone;
+  }
+
   async #park(tx: Transaction, updateSequence: SourceSequence): Promise<void> {
     const { runtime, parked } = this.parts;
     const { replication } = this.#data;
@@ -414,6 +441,7 @@ export class HeldReplication {
       isPersistent: data.document !== undefined,
       // A malformed document asks for nothing.
       retrySec: data.replication?.options.failureRetrySec ?? 0,
+      keepSec: data.replication?.options.keepFinishedSec ?? 0,
     };
     const fate = decideList(data.state, list, this.#nowSec());
     if (fate.request === "ask") await failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);

@@ -89,6 +89,7 @@ export class ReplicationJob {
     const before = this.#job.data;
     try {
       if (isHalt(signal.reason)) throw signal.reason;
+      if (await this.#job.vanish()) return;
       const ending = await this.#perform(before, delayMs, signal);
       await this.#job.end(ending, before);
     } catch (error) {
