@@ -58,6 +58,8 @@ export { nodesRoutes } from "./replication/nodes.ts";
 export { replicateRoutes } from "./replication/replicate.ts";
 export type { RollupsParts } from "./replication/rollups.ts";
 export { rollupRoutes } from "./replication/rollups.ts";
+export type { RulesParts } from "./replication/rules.ts";
+export { ruleRoutes } from "./replication/rules.ts";
 export type { SchedulerParts } from "./replication/scheduler.ts";
 export { schedulerRoutes } from "./replication/scheduler.ts";
 export type { WorkersParts } from "./replication/workers.ts";

@@ -105,7 +105,7 @@ export interface Events {
   /** A run has written so many documents since it said so last. */
   "replication.copied": { readonly jobId: string; readonly documentCount: number };
   "replication.crashed": Failure & { readonly pauseSec: number };
-  /** All jobs of a `_replicator` database that was deleted are removed. */
+  /** All jobs of a `_replicator` database or a rule that was deleted are removed. */
   "replication.database-removed": { readonly uuid: string; readonly removedCount: number };
   /** `state`: what became of the run. */
   "replication.ended": { readonly jobId: string; readonly state: string };
@@ -137,6 +137,12 @@ export interface Events {
   /** A run stored its figures: everybody can see them from now on. */
   "replication.reported": { readonly jobId: string };
   "replication.retry-failed": Failure;
+  /** The databases of a rule's source were listed, and their jobs are as the rule says. */
+  "replication.rule-listed": { readonly rule: string };
+  /** The source of a rule could not be listed; it is tried again after a pause. */
+  "replication.rule-lost": { readonly rule: string; readonly error: string };
+  "replication.rule-put": { readonly rule: string; readonly userName: string | null };
+  "replication.rule-removed": { readonly rule: string; readonly userName: string | null };
   /** Jobs were asked to give their slots to others. */
   "replication.rotated": { readonly stopped: number; readonly waiting: number };
   /** The watcher of a source has lost it; it tries again after a pause. */

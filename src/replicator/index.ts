@@ -9,11 +9,14 @@
  *   jobs         the stored data of a job, its states, and what becomes of it (`decide.ts`)
  *   alerts       what is told to others about jobs, once
  *   failures     lists of the documents that did not arrive
+ *   companions   jobs that a node runs beside its slots
+ *   parking      the watchers that wake parked jobs
  *   nodes        what the processes that run jobs say of themselves, and orders to drain them
  *   documents    `_replicator` documents: what a write of one does, and what is written back
  *   copying      batches, documents that travel alone, and who is to blame for a failure
  *   run          one run of a job: checkpoints, changes, progress
  *   scheduling   which jobs a node runs
+ *   rules        one replication for each database of a server whose name matches
  *
  * Beside them is what the layers above call: `Replicator`, `JobCommands`, `CredentialReplacements`, `ReplicationChecks`, `CleanUp`.
  * Reading order: request/replication.ts, endpoints/endpoint.ts, run/replication-run.ts, run/held-replication.ts,
@@ -27,7 +30,9 @@ export { AlertWatch } from "./alerts/alert-watch.ts";
 export type { Budget, BudgetDirection, BudgetRates } from "./budgets/budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts";
 export { Budgets } from "./budgets/budgets.ts";
+export { ChecksBusyError } from "./checks-busy.ts";
 export { CleanUp } from "./clean-up.ts";
+export { Companions } from "./companions/companions.ts";
 export type { Comparison, ComparisonObserver, Difference } from "./copying/compare-databases.ts";
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
 export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
@@ -99,8 +104,9 @@ export type { NodeEntry } from "./nodes/nodes.ts";
 export type { MinuteCounts, RunCounts } from "./nodes/run-rates.ts";
 export { MINUTE_MS, NO_RUNS } from "./nodes/run-rates.ts";
 export { SourceWatches } from "./parking/source-watches.ts";
+export { SweepPace } from "./parking/sweep-pace.ts";
 export type { EndpointCheck, ReplicationCheck } from "./replication-checks.ts";
-export { ChecksBusyError, ReplicationChecks } from "./replication-checks.ts";
+export { ReplicationChecks } from "./replication-checks.ts";
 export type { Requester, TransientOutcome } from "./replicator.ts";
 export { JobNotYoursError, Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";
@@ -120,6 +126,13 @@ export {
   REPLICATION_OPTIONS_DEFAULT,
   WEIGHT,
 } from "./request/replication-options.ts";
+export { maskedRule } from "./rules/masked-rule.ts";
+export { RuleFollowers } from "./rules/rule-followers.ts";
+export type { PlannedDatabases, RulePlan } from "./rules/rule-plans.ts";
+export { RulePlans } from "./rules/rule-plans.ts";
+export { RuleStore } from "./rules/rule-store.ts";
+export type { Rules, ShownRule } from "./rules/rules.ts";
+export { RuleSecretError } from "./rules/rules.ts";
 export { readFilterCode } from "./run/filter-code.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./run/own-checkpoint.ts";
 export type { ReplicationJobParts } from "./run/replication-job.ts";

@@ -2,10 +2,11 @@
  * What a replication document would meet, before it is written: whether it would be taken, whether its endpoints can be opened with the
  * rights of its job, and whether another job does the same. Nothing is written, here or there.
  */
-import { finishWithin, OperationalError, type Runtime } from "../base/index.ts";
+import { finishWithin, type Runtime } from "../base/index.ts";
 import type { Database, DatabaseRegistry, WriteContext } from "../databases/index.ts";
 import { isWritten, writeRefusal } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
+import { ChecksBusyError } from "./checks-busy.ts";
 import { withStoredSecrets } from "./documents/masked-secrets.ts";
 import { ownerOnceWritten } from "./documents/replication-document-access.ts";
 import {
@@ -34,15 +35,6 @@ import { readFilterCode } from "./run/filter-code.ts";
 const ENDPOINT_MS_MAX = 5_000;
 /** Checks of a node that are under way at once: each may hold two connections for that long. */
 const CHECKS_MAX = 8;
-
-/** As many checks are under way as a node makes. */
-export class ChecksBusyError extends OperationalError {
-  override readonly name = "ChecksBusyError";
-
-  constructor() {
-    super("REPLICATOR_CHECKS_BUSY", "Too many replications are being checked");
-  }
-}
 
 /**
  *   open      it is there, and answers with these rights

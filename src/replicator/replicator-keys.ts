@@ -46,6 +46,8 @@ const PARKED_JOB = 40;
 const WATCHED = 41;
 const NEWLY_PARKED = 42;
 const PARKED_CHANGED = 43;
+const RULE = 44;
+const RULE_DATABASE = 45;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -106,12 +108,12 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(12, uuid)",
     value: '"1"',
-    note: "a `_replicator` database that was deleted, while it still has jobs",
+    note: "a `_replicator` database or a rule that was deleted, while it still has jobs",
   },
   {
     key: "(13)",
     value: "counter",
-    note: "grows when a `_replicator` database is deleted; watched by all nodes",
+    note: "grows when a `_replicator` database or a rule is deleted; watched by all nodes",
   },
   {
     key: "(14, baseId)",
@@ -136,7 +138,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(18, list, value, jobId)",
     value: '""',
-    note: "jobs by one of these facts; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, behind a slash, a database of ours, and `behind` a time below zero, so that its order is that of lags",
+    note: "jobs by one of these facts; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, behind a slash, a database of ours, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a time below zero, so that their order is that of lags",
   },
   {
     key: "(19, list, value, uuid)",
@@ -232,6 +234,16 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     key: "(43, source)",
     value: "counter",
     note: "grows with each row of 42; watched by the watcher of the source",
+  },
+  {
+    key: "(44, name)",
+    value: "(1, uuid, generation, isSealed, bytes)",
+    note: "a rule; the bytes are JSON, and sealed where secrets are",
+  },
+  {
+    key: "(45, uuid, database)",
+    value: "(1, generation, digest)",
+    note: "a database of a rule's source that has a job, the rule's generation that made it so, and the digest of the security object that it is known to have copied, or null",
   },
 ];
 
@@ -553,6 +565,32 @@ export class ReplicatorKeys {
 
   parkedChanged(source: string): Key {
     return this.#replicator.pack([PARKED_CHANGED, source]);
+  }
+
+  rule(name: string): Key {
+    return this.#replicator.pack([RULE, name]);
+  }
+
+  rules(): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([RULE]);
+  }
+
+  /** The name in a key of `rule`. */
+  ruleName(key: Key): string {
+    return String(this.#replicator.unpack(key)[1]);
+  }
+
+  ruleDatabase(uuid: string, database: string): Key {
+    return this.#replicator.pack([RULE_DATABASE, uuid, database]);
+  }
+
+  ruleDatabases(uuid: string): { readonly begin: Key; readonly end: Key } {
+    return this.#replicator.range([RULE_DATABASE, uuid]);
+  }
+
+  /** The database in a key of `ruleDatabase`. */
+  ruleDatabaseName(key: Key): string {
+    return String(this.#replicator.unpack(key)[2]);
   }
 
   backlog(jobId: string): Key {

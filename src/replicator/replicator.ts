@@ -11,10 +11,11 @@ import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { JobCommands } from "./job-commands.ts";
 import type { AbandonedReplications } from "./jobs/abandoned-replications.ts";
+import { addJob } from "./jobs/add-job.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
 import { FailingGroups } from "./jobs/failing-groups.ts";
-import { newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
-import { decodeJob, encodeProgress, encodeRequest } from "./jobs/job-data-record.ts";
+import { persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+import { decodeJob } from "./jobs/job-data-record.ts";
 import type { JobEventLog } from "./jobs/job-event-log.ts";
 import { JobEvents } from "./jobs/job-events.ts";
 import { JobFiguresReader } from "./jobs/job-figures.ts";
@@ -27,18 +28,14 @@ import type { JobEntry } from "./jobs/job-views.ts";
 import { stepFor, stepWhenAskedAgain } from "./jobs/job-wish.ts";
 import { JOB_TYPES } from "./jobs/parked-jobs.ts";
 import { type RemoveJobParts, removeJob } from "./jobs/remove-job.ts";
-import { groupOf, sharesOfGroups } from "./jobs/replication-group.ts";
+import { sharesOfGroups } from "./jobs/replication-group.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
-import {
-  knownReplicationId,
-  type ReplicationIdContext,
-  transientJobId,
-} from "./request/replication-id.ts";
-import { firstRunSec, scheduleOf } from "./request/schedule.ts";
+import { type ReplicationIdContext, transientJobId } from "./request/replication-id.ts";
+import { Rules, type RulesParts } from "./rules/rules.ts";
 
 /** Jobs read in one transaction. */
 const PAGE_ROWS_MAX = 200;
@@ -66,7 +63,7 @@ export type TransientOutcome =
 /** Pages of jobs that one clean-up compares with their index. */
 const COMPARED_PAGES_MAX = 10;
 
-export interface ReplicatorParts extends RemoveJobParts {
+export interface ReplicatorParts extends RemoveJobParts, RulesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
@@ -100,6 +97,8 @@ export class Replicator {
   readonly nodes: Nodes;
   /** How many jobs there are of each kind: the metrics of a cluster. */
   readonly figures: JobFiguresReader;
+  /** One replication for each database of a server. */
+  readonly rules: Rules;
   /** Gives many jobs other credentials. */
   readonly credentials: CredentialReplacements;
   readonly #parts: ReplicatorParts;
@@ -120,6 +119,7 @@ export class Replicator {
     this.endpoints = new ClusterEndpoints(parts);
     this.nodes = new Nodes(parts);
     this.figures = new JobFiguresReader({ ...parts, clock: parts.runtime.clock });
+    this.rules = new Rules(parts);
     this.credentials = new CredentialReplacements(parts);
   }
 
@@ -162,7 +162,7 @@ export class Replicator {
 
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
-    const { kv, jobs, ids, ownership, controls, runtime } = this.#parts;
+    const { kv, jobs, controls, runtime } = this.#parts;
     const { userName, vouched } = requester;
     const id = this.transientId(replication, requester);
     await kv.transact(async (tx) => {
@@ -177,15 +177,7 @@ export class Replicator {
       }
       const asked = { replication, refusal: undefined };
       const origin = { ...asked, document: undefined, userName, vouched };
-      const nowMs = runtime.clock.nowMs();
-      const replicationId = knownReplicationId(ids, replication);
-      const data = newJobData({ ...origin, replicationId }, nowMs);
-      ownership.register(tx, replicationId, { jobId: id, userName, vouched });
-      await jobs.add(tx, jobName(id), encodeProgress(data), {
-        request: encodeRequest(data),
-        group: groupOf(data),
-        scheduledAtSec: firstRunSec(scheduleOf(data.replication), Math.floor(nowMs / 1000)),
-      });
+      const data = await addJob(this.#parts, tx, id, origin);
       const trace = jobTrace(runtime.trace, describeJob(id, data));
       tx.afterCommit(() => trace.event("replication.added", { jobId: id }));
     });

@@ -13,6 +13,7 @@ import {
   BacklogWatch,
   Budgets,
   CleanUp,
+  Companions,
   Endpoints,
   type EndpointsParts,
   FailureLists,
@@ -34,9 +35,12 @@ import {
   ReplicationOwnership,
   Replicator,
   type ReplicatorConfig,
+  RuleFollowers,
+  RuleStore,
   type RunCounts,
   Scheduler,
   SourceWatches,
+  SweepPace,
 } from "../replicator/index.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
@@ -72,6 +76,7 @@ export function joinNodeParts({
 }: NodePartsOptions) {
   const subspace = SUBSPACES.replicator;
   const events = new JobEventLog(runtime.clock, subspace);
+  const ruleStore = new RuleStore(subspace, seal);
   const index = new JobIndex(subspace, events);
   jobs.setObserver(REPLICATION_JOB_TYPE, index);
   const ownership = new ReplicationOwnership(subspace, jobs);
@@ -102,6 +107,8 @@ export function joinNodeParts({
     databases,
     ids,
     config,
+    ruleStore,
+    removedDatabases,
   });
   const cleanUp = new CleanUp({ runtime, kv, jobs, replicator, config });
   return {
@@ -117,6 +124,7 @@ export function joinNodeParts({
     databases,
     attachments,
     replicator,
+    ruleStore,
   };
 }
 
@@ -166,11 +174,20 @@ export function joinReplication(
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
   const running = { held: { ...parts, outages }, endpoints, ownCheckpoints, ids: parts.ids };
-  const sourceWatches = new SourceWatches({ ...parts, endpoints });
+  const watching = {
+    ...parts,
+    store: parts.ruleStore,
+    endpoints,
+    pace: new SweepPace(runtime.clock),
+  };
+  const companions = new Companions(parts, [
+    new SourceWatches(watching),
+    new RuleFollowers(watching),
+  ]);
   const scheduler = new Scheduler(
     parts,
     worker,
-    sourceWatches,
+    companions,
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
   const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace });

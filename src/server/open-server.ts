@@ -20,7 +20,13 @@ import {
 import type { Fetch } from "../http-client/index.ts";
 import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { AlertWatch, Endpoints, JOB_TYPES, ReplicationChecks } from "../replicator/index.ts";
+import {
+  AlertWatch,
+  Endpoints,
+  JOB_TYPES,
+  ReplicationChecks,
+  RulePlans,
+} from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import { openLayout, renewSessionSecret, SUBSPACES, sessionSecret } from "./layout.ts";
@@ -191,7 +197,8 @@ async function assembleNode(
       const isRenewed = await kv.transact((tx) => renewSessionSecret(tx, seal), {
         whenUnknown: "retry",
       });
-      return Number(isRenewed) + configuration.renewSecrets();
+      const renewedRules = await parts.replicator.rules.renewSeals();
+      return Number(isRenewed) + renewedRules + configuration.renewSecrets();
     },
   });
   return {
@@ -292,7 +299,7 @@ function ownRoutes(node: AssembledNode, fetch: Fetch) {
     databases,
     replicator,
     budgets,
-    checks: replicationChecks(node, fetch),
+    ...askingParts(node, fetch),
     authentication: accounts.authentication,
     cookies: accounts.cookies,
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
@@ -303,8 +310,8 @@ function ownRoutes(node: AssembledNode, fetch: Fetch) {
   });
 }
 
-/** Also on a node that runs no jobs: it asks the endpoints itself. */
-function replicationChecks(node: AssembledNode, fetch: Fetch): ReplicationChecks {
+/** What asks endpoints for those who make replications and rules: also on a node that runs no jobs. */
+function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts, shown } = node;
   const endpoints = new Endpoints({
     ...parts,
@@ -315,7 +322,11 @@ function replicationChecks(node: AssembledNode, fetch: Fetch): ReplicationChecks
     },
     spendingFor: (address) => parts.budgets.spendingFor(address),
   });
-  return new ReplicationChecks({ ...parts, endpoints });
+  const { rules } = parts.replicator;
+  return {
+    checks: new ReplicationChecks({ ...parts, endpoints }),
+    rulePlans: new RulePlans({ ...parts, rules, endpoints }),
+  };
 }
 
 /** How the node reaches databases, its own and others. */

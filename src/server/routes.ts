@@ -16,8 +16,10 @@ import {
   nodeMetricsRoutes,
   nodesRoutes,
   type Route,
+  type RulesParts,
   replicateRoutes,
   rollupRoutes,
+  ruleRoutes,
   type SchedulerParts,
   type SecretKeys,
   schedulerRoutes,
@@ -34,6 +36,7 @@ export function routes(
     WorkersParts &
     BudgetRoutesParts &
     CheckParts &
+    RulesParts &
     EventsParts & {
       readonly authentication: Authentication;
       readonly cookies: SessionCookies;
@@ -58,6 +61,7 @@ export function routes(
     ...jobRoutes(parts),
     ...eventRoutes(parts),
     ...credentialsRoutes(parts),
+    ...ruleRoutes(parts),
     ...checkRoutes(parts),
     ...budgetRoutes(parts),
     ...sessionRoutes({

@@ -121,7 +121,6 @@ test.each([
   ["error=whatever", "Unknown error whatever. Choose from: unreachable, dns"],
   ["side=left", "Unknown side left. Choose from: source, target, -"],
   ["behind_sec=long", "behind_sec must be an integer"],
-  ["rule=films", "rule of jobs is not known yet"],
   ["sort=name", "Unknown sort name. Choose from: id, since, tries, lag"],
   ["bookmark=x", "The bookmark is none of this list"],
   ["failing=perhaps", "Invalid boolean parameter"],

@@ -153,6 +153,8 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/jobs/{id}/failures/_counts",
       "GET /_tandem/nodes",
       "GET /_tandem/rates",
+      "GET /_tandem/rules",
+      "GET /_tandem/rules/{name}",
       "GET /_tandem/secrets",
       "GET /_tandem/settings",
       "GET /_tandem/workers",
@@ -163,6 +165,8 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
     [
       "PUT /_tandem/budgets/{name}",
       "DELETE /_tandem/budgets/{name}",
+      "PUT /_tandem/rules/{name}",
+      "DELETE /_tandem/rules/{name}",
       "POST /_tandem/credentials/_replace",
       "POST /_tandem/jobs/_cancel",
       "POST /_tandem/jobs/_pause",

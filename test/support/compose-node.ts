@@ -12,6 +12,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   ReplicationChecks,
   type ReplicatorConfig,
+  RulePlans,
   type SecretLookup,
 } from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
@@ -90,5 +91,7 @@ export function composeNode({
     measureRuns: () => NO_RUNS,
   });
   const checks = new ReplicationChecks({ ...parts, endpoints: replication.endpoints });
-  return { ...parts, ...replication, checks };
+  const { rules } = parts.replicator;
+  const rulePlans = new RulePlans({ ...parts, rules, endpoints: replication.endpoints });
+  return { ...parts, ...replication, checks, rulePlans };
 }

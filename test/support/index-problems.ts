@@ -18,7 +18,7 @@ export async function indexProblems(
   const counts = new Map<string, number>();
   for (const row of expected) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
-    if (/^(since|tries|active|ended|cause-since .*)$/.test(list)) continue;
+    if (/^(since|tries|active|ended|cause-since .*|rule-behind .*)$/.test(list)) continue;
     const counted = list === "behind" ? null : value;
     const name = JSON.stringify([19, list, counted, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -76,6 +76,12 @@ async function expectedRows(
     const backlog = await tx.get(SUBSPACES.replicator.pack([21, job.id]));
     const sinceMs = backlog && unpackTuple(backlog)[1];
     if (typeof sinceMs === "number") add("behind", -sinceMs);
+    const uuid = databaseOf(job.id);
+    if (data.rule !== undefined) {
+      if (failing !== undefined) add("rule", `${uuid} failing`);
+      if (isLeft) add("rule", `${uuid} left_behind`);
+      if (typeof sinceMs === "number") add(`rule-behind ${uuid}`, -sinceMs);
+    }
     add("owner", userName);
     for (const side of ["source", "target"] as const) {
       const address = replication?.[side];

@@ -37,9 +37,14 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
       const services = [
         ...monitors,
         cleanUp,
+        node.removedDatabases,
         runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS),
       ];
-      running = Promise.all(services.map((service) => service.run(signal)));
+      const run = (service: (typeof services)[number]): Promise<void> =>
+        service.run(signal).catch((error: unknown) => {
+          if (error !== signal.reason) throw error;
+        });
+      running = Promise.all(services.map(run));
     },
     async stop(): Promise<void> {
       stopping.abort(new Error("The test is over"));

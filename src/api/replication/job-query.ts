@@ -25,16 +25,25 @@ const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const
 const NAMES = ["owner", "source", "target", "host", "reason"] as const;
 const SIDES = [...FAILURE_SIDES, NONE] as const;
 /** Every filter that can be answered. */
-const FILTERS = ["state", "database", "error", "side", ...FLAGS, ...NAMES, "behind_sec"] as const;
-/** What will be known of jobs, and is not yet. */
-const UNKNOWN_YET = ["rule"];
+const FILTERS = [
+  "state",
+  "database",
+  "rule",
+  "error",
+  "side",
+  ...FLAGS,
+  ...NAMES,
+  "behind_sec",
+] as const;
 const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 
-/** As it was asked; the database still has to be looked up, and the clock. */
+/** As it was asked; the database and the rule still have to be looked up, and the clock. */
 export interface AskedFilter {
   readonly filter: JobFilter;
   readonly database: string | undefined;
+  /** The name of the rule that made the jobs. */
+  readonly rule: string | undefined;
   /** Jobs that are behind for so long at least. */
   readonly behindSec: number | undefined;
 }
@@ -72,9 +81,10 @@ export function feedFilterOf(call: Call, known: readonly string[]): AskedFilter 
 export function commandFilterOf(call: Call): AskedFilter {
   refuseUnknown(call, [...FILTERS, "all", "list"]);
   const asked = filterOf(call);
-  const { filter, database, behindSec } = asked;
+  const { filter, database, rule, behindSec } = asked;
   const isFiltered =
-    database !== undefined || behindSec !== undefined || Object.keys(filter).length > 0;
+    [database, rule, behindSec].some((value) => value !== undefined) ||
+    Object.keys(filter).length > 0;
   if (!isFiltered && !booleanParameter(call, "all")) {
     throw badRequest(`Name the jobs by ${FILTERS.join(", ")}, or all of them by all=true`);
   }
@@ -109,13 +119,12 @@ function filterOf(call: Call): AskedFilter {
     ...Object.fromEntries([...flags, ...names]),
   };
   const behindSec = integerParameter(call, "behind_sec");
-  return { filter, database: query.get("database"), behindSec };
+  return { filter, database: query.get("database"), rule: query.get("rule"), behindSec };
 }
 
 function refuseUnknown({ request }: Call, known: readonly string[]): void {
   for (const name of request.query.keys()) {
     if (known.includes(name)) continue;
-    if (UNKNOWN_YET.includes(name)) throw badRequest(`${name} of jobs is not known yet`);
     throw badRequest(`Unknown parameter ${name}. Choose from: ${known.join(", ")}`);
   }
 }

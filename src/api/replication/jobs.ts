@@ -36,7 +36,7 @@ export interface JobsParts extends FindJobParts {
 
 /** Names of changed jobs in an answer: who wants to take a command back for more of them names them by a filter. */
 const LISTED_JOBS_MAX = 1_000;
-/** Of no database: theirs are 32 digits. */
+/** Of no database and no rule: theirs are longer. */
 const NO_UUID = "none";
 
 type Command = (replicator: Replicator, jobId: string, decider: Decider) => Promise<CommandOutcome>;
@@ -78,18 +78,24 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
   });
 }
 
-/** With the uuid of the database that was named; that of none where there is no such database, and so no job. */
+/**
+ * With the uuid of the database or the rule that was named; that of none where there is no such one, or both are named, and so no job.
+ */
 export async function resolvedFilter(
   { kv, databases, replicator }: JobsParts,
-  { filter: others, database: name, behindSec }: AskedFilter,
+  { filter: others, database, rule, behindSec }: AskedFilter,
 ): Promise<JobFilter> {
   const { measures } = replicator;
   const filter =
     behindSec === undefined
       ? others
       : { ...others, behindSinceMs: measures.behindSinceMs(behindSec) };
-  if (name === undefined) return filter;
-  const uuid = await kv.read((tx) => uuidOfDatabase(tx, databases, name));
+  if (database === undefined && rule === undefined) return filter;
+  if (database !== undefined && rule !== undefined) return { ...filter, databaseUuid: NO_UUID };
+  const uuid =
+    database === undefined
+      ? await replicator.rules.uuidOf(rule ?? "")
+      : await kv.read((tx) => uuidOfDatabase(tx, databases, database));
   return { ...filter, databaseUuid: uuid ?? NO_UUID };
 }
 
@@ -209,6 +215,7 @@ export async function jobRows({ replicator, shownUrl }: JobsParts, entries: read
     const measure = measures[index] as JobMeasure;
     return {
       ...jobView(entry, shownUrl()),
+      rule: entry.data.rule ?? null,
       error_count: errorCount,
       failing: failing !== undefined,
       failing_since: failing === undefined ? null : isoTime(failing.sinceMs),

@@ -1,5 +1,5 @@
 /**
- * Removes the jobs of `_replicator` databases that were deleted. They may be too many for one transaction, so the
+ * Removes the jobs of `_replicator` databases and of rules that were deleted. They may be too many for one transaction, so the
  * deletion leaves a mark in its own transaction, and the nodes remove the jobs page by page. Any node does it, and the
  * mark stays until the last job is removed.
  */
@@ -31,7 +31,7 @@ export class RemovedDatabases {
     this.#keys = new ReplicatorKeys(parts.subspace);
   }
 
-  /** In the transaction that deletes the database. */
+  /** In the transaction that deletes the database, or the rule, whose uuid the ids of its jobs begin with. */
   mark(tx: Transaction, databaseUuid: string): void {
     tx.set(this.#keys.removedDatabase(databaseUuid), utf8Encode("1"));
     tx.add(this.#keys.databasesRemoved(), 1n);

@@ -13,18 +13,17 @@ import type {
 } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
-import { type Asked, newJobData, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { decodeJob, encodeProgress, encodeRequest } from "../jobs/job-data-record.ts";
+import { addJob } from "../jobs/add-job.ts";
+import { type Asked, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { decodeJob } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
-import { groupOf } from "../jobs/replication-group.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
 import { type JobOwner, ownerOf } from "../request/job-owner.ts";
 import type { Members, ReplicationInvalidError } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
-import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
-import { firstRunSec, scheduleOf } from "../request/schedule.ts";
+import type { ReplicationIdContext } from "../request/replication-id.ts";
 import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
 import { documentState, REPLICATOR } from "./replication-document.ts";
@@ -125,9 +124,7 @@ export class ReplicationHook implements DatabaseHook {
     if (state === "completed" || state === "failed") return;
     const asked = judged?.asked ?? this.#parse(members, context);
     const { replication } = asked;
-    const { jobs, ids, ownership, runtime } = this.#parts;
-    const job = { type: REPLICATION_JOB_TYPE, id };
-    const existing = await jobs.get(tx, job);
+    const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
     const owner = ownerOfJob(members.owner, context, existing);
     if (replication !== undefined && existing !== undefined) {
       const { controls } = this.#parts;
@@ -136,17 +133,8 @@ export class ReplicationHook implements DatabaseHook {
       if (step === "nothing") return;
     }
     await this.#remove(tx, id);
-    const nowMs = runtime.clock.nowMs();
-    const replicationId = replication && knownReplicationId(ids, replication);
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
-    const data = newJobData({ ...asked, ...owner, document: origin, replicationId }, nowMs);
-    ownership.register(tx, replicationId, { jobId: id, ...owner });
-    await jobs.add(tx, job, encodeProgress(data), {
-      request: encodeRequest(data),
-      group: groupOf(data),
-      // Due now, and not since ever: how long it waits counts from here, and it takes no turn before those that wait.
-      scheduledAtSec: firstRunSec(scheduleOf(data.replication), Math.floor(nowMs / 1000)),
-    });
+    await addJob(this.#parts, tx, id, { ...asked, ...owner, document: origin });
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {

@@ -182,6 +182,10 @@ export interface Endpoint {
   ): Promise<readonly WriteFailure[]>;
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
 
+  /** The security object, as text. */
+  security(signal: AbortSignal): Promise<JsonText>;
+  setSecurity(text: JsonText, signal: AbortSignal): Promise<void>;
+
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
   /** Writes a `_local` document over `parent`; the new revision, or undefined on a conflict. */
   writeLocal(

@@ -12,7 +12,7 @@ import {
 } from "../../http-client/index.ts";
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import type { JobOwner } from "../request/job-owner.ts";
+import { type JobOwner, vouchedSubject } from "../request/job-owner.ts";
 import { resolveReferences } from "../request/references.ts";
 import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
 import {
@@ -102,6 +102,13 @@ export class Endpoints {
       resolveReferences(address, (reference) => this.#secret(reference)),
       options,
     );
+  }
+
+  /** Whether the owner of a job is a server admin now. */
+  async isAdmin({ userName, vouched }: JobOwner): Promise<boolean> {
+    const { resolveUser } = this.#parts;
+    const user = vouched === undefined ? resolveUser(userName) : vouchedSubject(userName, vouched);
+    return (await user).isAdmin;
   }
 
   /** The server at this address, which is that of its root. Throws as `open` does. */

@@ -134,6 +134,14 @@ class WatchedEndpoint implements Endpoint {
     return this.#noted("write", this.#inner.writeDocument(document, signal));
   }
 
+  security(signal: AbortSignal): ReturnType<Endpoint["security"]> {
+    return this.#noted("open", this.#inner.security(signal));
+  }
+
+  setSecurity(...args: Parameters<Endpoint["setSecurity"]>): Promise<void> {
+    return this.#noted("open", this.#inner.setSecurity(...args));
+  }
+
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
     return this.#noted("checkpoint", this.#inner.readLocal(id, signal));
   }

@@ -33,8 +33,8 @@ const MALFORMED: ReplicationFailure = { error: "error", reason: "malformed docum
 
 /** What the queue stores of a job as its request. */
 export function encodeRequest(data: ReplicationJobData): JobData {
-  const { replication, refusal, document, userName, vouched, addedTimeMs } = data;
-  return { format: FORMAT, replication, refusal, document, userName, vouched, addedTimeMs };
+  const { replication, refusal, document, rule, userName, vouched, addedTimeMs } = data;
+  return { format: FORMAT, replication, refusal, document, rule, userName, vouched, addedTimeMs };
 }
 
 /** What the queue stores of a job as its data. */
@@ -133,12 +133,20 @@ type Stored<T> = { readonly format?: number } & {
 };
 
 function decodeRequest(
-  { replication, refusal, document, userName = null, vouched, addedTimeMs = 0 }: StoredRequest,
+  {
+    replication,
+    refusal,
+    document,
+    rule,
+    userName = null,
+    vouched,
+    addedTimeMs = 0,
+  }: StoredRequest,
   { failure }: StoredProgress,
 ): JobRequest {
   // A malformed document of format 1 had its failure in place of that of a run.
   const asked = decodeAsked(replication, refusal ?? failure);
-  return { ...asked, document, userName, vouched, addedTimeMs };
+  return { ...asked, document, rule, userName, vouched, addedTimeMs };
 }
 
 function decodeAsked(

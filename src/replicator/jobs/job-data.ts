@@ -124,6 +124,8 @@ export type JobRequest = Asked &
   JobOwner & {
     /** Undefined for a transient job. */
     readonly document: JobDocument | undefined;
+    /** The name of the rule that made the job; undefined for all others. */
+    readonly rule?: string | undefined;
     readonly addedTimeMs: number;
   };
 
@@ -173,7 +175,7 @@ export function unreadableJobData(): ReplicationJobData {
 
 /** A job that has not run yet. */
 export function newJobData(
-  origin: Asked & JobOwner & Pick<ReplicationJobData, "document" | "replicationId">,
+  origin: Asked & JobOwner & Pick<ReplicationJobData, "document" | "rule" | "replicationId">,
   nowMs: number,
 ): ReplicationJobData {
   return {

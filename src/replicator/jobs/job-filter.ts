@@ -9,7 +9,7 @@ import { listedName, localPlace } from "./listed-name.ts";
 export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>>, CauseFilter {
   /** Any of these, as `_scheduler` shows them. */
   readonly states?: readonly ReplicationState[];
-  /** The `_replicator` database of the job's document. */
+  /** The `_replicator` database of the job's document, or the rule that made it. */
   readonly databaseUuid?: string;
   /** The host of the source (`example.com`, `example.com:5984`), or the name of a database of our own. */
   readonly source?: string;
@@ -46,7 +46,7 @@ function isBehind({ behindSinceMs }: JobStatus, sinceMs: number): boolean {
   return behindSinceMs !== undefined && behindSinceMs <= sinceMs;
 }
 
-/** Whether it is a job of the `_replicator` database, where one is asked for. */
+/** Whether it is a job of the `_replicator` database or the rule, where one is asked for. */
 export function isOfDatabase(jobId: string, databaseUuid: string | undefined): boolean {
   return databaseUuid === undefined || jobId.startsWith(`${databaseUuid}|`);
 }

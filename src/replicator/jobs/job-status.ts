@@ -15,6 +15,7 @@ import { causeKeyText } from "./failure-cause.ts";
 import { hasEnded, type RunOutcome } from "./job-data.ts";
 import type { IndexedJob } from "./job-data-record.ts";
 import { listedName, localPlace } from "./listed-name.ts";
+import { ruleUuidOf } from "./rule-jobs.ts";
 
 export interface JobStatus {
   /** What became of the last run: the state that is shown while the job does not run. */
@@ -47,7 +48,8 @@ export interface JobStatus {
  * The lists. `outcome` holds jobs whose last run crashed, failed or completed; `active` those that have not ended, by their shown
  * id; `since` and `tries` jobs that fail, in these orders; `error` the same by the class of the last failure, and `cause` by class,
  * side and host together; `cause-since` those of one cause, in the order of time (`causeSinceList`); `ended` transient jobs that have
- * ended, in the order of time; `behind` jobs with changes that have not arrived, in the order of their lag.
+ * ended, in the order of time; `behind` jobs with changes that have not arrived, in the order of their lag. `rule` holds jobs of rules
+ * by rule and flag, `rule-behind` those of one rule that are behind.
  */
 export type StatusList =
   | "outcome"
@@ -62,9 +64,13 @@ export type StatusList =
   | "flag"
   | "owner"
   | "source"
-  | "target";
+  | "target"
+  | "rule"
+  | `rule-behind ${string}`;
 export const STATUS_FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const;
 export type StatusFlag = (typeof STATUS_FLAGS)[number];
+/** Flags of which each rule has counters of its own. */
+const RULE_FLAGS = ["failing", "left_behind"] as const;
 /** The jobs that fail are those of the list `error`, those that are parked have a row in `outcome`. */
 export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && flag !== "parked");
 
@@ -84,6 +90,7 @@ const COUNTED: ReadonlySet<StatusList> = new Set([
   "owner",
   "source",
   "target",
+  "rule",
 ]);
 
 type QueueFacts = Pick<Job, "state" | "scheduledAtSec">;
@@ -163,7 +170,30 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
   }
   if (behindSinceMs !== undefined) rows.push(["behind", behindValue(behindSinceMs)]);
   for (const flag of LISTED_FLAGS) if (hasFlag(status, flag)) rows.push(["flag", flag]);
+  const ruleUuid = ruleUuidOf(jobId);
+  return ruleUuid === undefined ? rows : [...rows, ...ruleRows(ruleUuid, status)];
+}
+
+/** The rows by which a rule is summed up. */
+function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
+  const rows: StatusRow[] = [];
+  for (const flag of RULE_FLAGS) {
+    if (hasFlag(status, flag)) rows.push(["rule", ruleFlagValue(ruleUuid, flag)]);
+  }
+  const { behindSinceMs } = status;
+  if (behindSinceMs !== undefined)
+    rows.push([ruleBehindList(ruleUuid), behindValue(behindSinceMs)]);
   return rows;
+}
+
+/** The value in the list `rule` of the jobs of a rule that have a flag. */
+export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
+  return `${ruleUuid} ${flag}`;
+}
+
+/** The list of the jobs of a rule that are behind, in the order of their lag. */
+export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
+  return `rule-behind ${ruleUuid}`;
 }
 
 /** The list of the jobs that fail for one cause, by since when they do. */

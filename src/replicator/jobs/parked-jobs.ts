@@ -16,12 +16,13 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import type { WatchedPlace } from "../request/watched-place.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { RULE_TYPE } from "./rule-jobs.ts";
 
 /** The queue's type of the watchers; the id of one is its source. */
 export const SOURCE_WATCH_TYPE = "source-watch";
 
 /** All types of jobs that a node runs. */
-export const JOB_TYPES = [REPLICATION_JOB_TYPE, SOURCE_WATCH_TYPE] as const;
+export const JOB_TYPES = [REPLICATION_JOB_TYPE, SOURCE_WATCH_TYPE, RULE_TYPE] as const;
 
 /** A parked job, and where its source was when it parked. */
 export interface ParkedJob {

@@ -1,14 +1,16 @@
 /**
- * The group of a replication job (RFC 017): the `_replicator` database of its document, or the user of a transient job.
+ * The group of a replication job (RFC 017): the `_replicator` database of its document, its rule, or the user of a transient job.
  * Groups share the slots.
  */
 import type { ReplicationJobData } from "./job-data.ts";
 
 export function groupOf({
   document,
+  rule,
   userName,
-}: Pick<ReplicationJobData, "document" | "userName">): string {
-  return document === undefined ? userGroup(userName ?? "") : document.database;
+}: Pick<ReplicationJobData, "document" | "rule" | "userName">): string {
+  if (document !== undefined) return document.database;
+  return rule === undefined ? userGroup(userName ?? "") : ruleGroup(rule);
 }
 
 /** Shares as configured, by name, as those of groups. */
@@ -19,6 +21,11 @@ export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string,
 function groupNamed(name: string): string {
   const isDatabase = name === "_replicator" || name.endsWith("/_replicator");
   return isDatabase ? name : userGroup(name);
+}
+
+/** The group of the jobs of a rule. */
+export function ruleGroup(rule: string): string {
+  return `rule:${rule}`;
 }
 
 /** No name of a database contains a colon. */

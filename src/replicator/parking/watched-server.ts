@@ -1,10 +1,16 @@
 /** What a watcher asks of a source's server: which databases change, and where they are. */
 
-import { errorCode, forEachConcurrent } from "../../base/index.ts";
+import { errorCode, forEachConcurrent, type JsonText } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
-import type { HttpServer, ServerUpdates, UpdateSequences } from "../endpoints/http/http-server.ts";
+import {
+  deletedIn,
+  type HttpServer,
+  type NamesPage,
+  type ServerUpdates,
+  type UpdateSequences,
+} from "../endpoints/http/http-server.ts";
 
 /** Requests for single databases that are under way at once. */
 const SINGLE_REQUESTS_MAX = 4;
@@ -20,10 +26,18 @@ export interface WatchedServer {
   requestCount(databaseCount: number): number;
 }
 
+/** A server whose databases are listed, too. */
+export interface ListedServer extends WatchedServer {
+  /** The next names behind `after`, which is "" for the first ones. */
+  names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage>;
+  /** The security object of a database, as text; undefined: there is none to be seen. */
+  security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
+}
+
 /** Updates of our own databases that are read at once. */
 const UPDATES_MAX = 1000;
 
-export class WatchedHttpServer implements WatchedServer {
+export class WatchedHttpServer implements ListedServer {
   readonly #server: HttpServer;
   #hasDatabasesInfo = true;
 
@@ -52,13 +66,21 @@ export class WatchedHttpServer implements WatchedServer {
     return sequences;
   }
 
+  names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
+    return this.#server.names(after, limit, signal);
+  }
+
+  security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
+    return this.#server.security(name, signal);
+  }
+
   requestCount(databaseCount: number): number {
     return this.#hasDatabasesInfo ? 1 : databaseCount;
   }
 }
 
 /** Our own store: its feed and its databases are read without a request. */
-export class WatchedStore implements WatchedServer {
+export class WatchedStore implements ListedServer {
   readonly #kv: KeyValueStore;
   readonly #databases: DatabaseRegistry;
 
@@ -82,7 +104,9 @@ export class WatchedStore implements WatchedServer {
       const last = entries.at(-1);
       if (last !== undefined) {
         watch.cancel();
-        return { names: entries.map(({ name }) => name), last: last.sequence };
+        const events = entries.map(({ name, kind }) => ({ name, isDeletion: kind === "deleted" }));
+        const names = events.map(({ name }) => name);
+        return { names, deleted: deletedIn(events), last: last.sequence };
       }
       try {
         await watch.fired(signal);
@@ -106,6 +130,17 @@ export class WatchedStore implements WatchedServer {
       }
       return found;
     });
+  }
+
+  async names(after: string, limit: number): Promise<NamesPage> {
+    const start = after === "" ? {} : { startName: after };
+    const options = { ...start, limit: limit + 1 };
+    const found = await this.#kv.read((tx) => this.#databases.names(tx, options));
+    return { names: found.filter((name) => name > after), hasMore: found.length > limit };
+  }
+
+  security(name: string): Promise<JsonText | undefined> {
+    return this.#kv.read(async (tx) => (await this.#databases.find(tx, name))?.security(tx));
   }
 
   requestCount(): number {

@@ -72,5 +72,7 @@ export interface Replication {
   readonly weight?: number;
   /** When it runs, as `schedule.ts` reads it; absent: at once. */
   readonly schedule?: string;
+  /** Whether the security object is copied, too; absent: no. Rules ask for it. */
+  readonly copiesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }

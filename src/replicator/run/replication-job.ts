@@ -260,6 +260,7 @@ export class ReplicationJob {
       () => this.#showLife(measured, ended.signal),
       () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
+      () => this.#followSecurity(run, replication, ended.signal),
       () => this.#park(run, replication, source, ended.signal),
       () => this.#keepHours(replication, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
@@ -290,6 +291,22 @@ export class ReplicationJob {
         throw error;
       });
       if (current !== undefined && current.id !== id) throw new StopRequest();
+    }
+  }
+
+  /** Copies the security object again when it has changed: nothing announces that. */
+  async #followSecurity(
+    run: ReplicationRun,
+    { copiesSecurity, options }: Replication,
+    ended: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#job.parts.runtime;
+    while (copiesSecurity === true && !ended.aborted) {
+      await clock.sleep(options.checkpointIntervalMs, ended).catch(() => {});
+      if (ended.aborted || !run.hasBegun) continue;
+      await run.copySecurity(ended).catch((error: unknown) => {
+        if (!ended.aborted) throw error;
+      });
     }
   }
 

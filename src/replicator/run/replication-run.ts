@@ -40,6 +40,7 @@ import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
+import { isSameSecurity } from "./same-security.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
 /** Bytes of changes that are queued for each copier; CouchDB's figure. */
@@ -169,6 +170,7 @@ export class ReplicationRun {
         source: { endpoint: source, info: await source.info(signal) },
         target: { endpoint: target, info: await this.#openTarget(signal) },
       };
+      await this.copySecurity(signal);
       checkpoints = await Checkpoints.find(sides, ids, ownCheckpoint, signal);
       this.#begin(checkpoints);
       const found = checkpoints;
@@ -190,6 +192,19 @@ export class ReplicationRun {
     }
     await this.#checkpoint(checkpoints, signal);
     return { kind: "completed", result: this.#result(checkpoints) };
+  }
+
+  /**
+   * Gives the target the security object of the source, where the replication asks for that and it has another one. Before the first
+   * document, so that nobody reads at the target what they may not read at the source.
+   */
+  async copySecurity(signal: AbortSignal): Promise<void> {
+    const { source, target, replication } = this.#parts;
+    if (replication.copiesSecurity !== true) return;
+    const text = await source.security(signal);
+    if (isSameSecurity(text, await target.security(signal))) return;
+    await this.#parts.mayWrite();
+    await target.setSecurity(text, signal);
   }
 
   /** A target that exists need not be created, so the account need not have the right to. */

@@ -45,6 +45,8 @@ const NOT_IMPLEMENTED = 501;
 /** Answers to who may not write. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
+const SECURITY = "_security";
+
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
@@ -164,6 +166,18 @@ export class HttpEndpoint implements Endpoint {
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
     await this.#spending?.write.spend("documents", 1, signal);
     return this.#writer.writeDocument(document, signal);
+  }
+
+  async security(signal: AbortSignal): Promise<JsonText> {
+    const { status, text, json } = await this.#requests.ask("GET", SECURITY, { signal });
+    if (status === 200 && asObject(json) !== undefined) return text;
+    throw this.#requests.unexpected("security_failed", SECURITY, { status }, text);
+  }
+
+  async setSecurity(body: JsonText, signal: AbortSignal): Promise<void> {
+    const { status, text } = await this.#requests.ask("PUT", SECURITY, { body, signal });
+    if (status < 300) return;
+    throw this.#requests.unexpected("security_failed", SECURITY, { status }, text);
   }
 
   async readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {

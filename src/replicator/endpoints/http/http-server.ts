@@ -1,17 +1,41 @@
 /** A server that speaks the CouchDB protocol, asked about several of its databases at once. */
+import type { JsonText } from "../../../base/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError, type SourceSequence } from "../endpoint.ts";
 import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
+/** More than CouchDB takes for a name; of these characters the order of texts is that of their bytes. */
+const NAME = /^[\x21-\x7e]{1,1000}$/;
 /** How long the server may hold an answer back while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
 
 /** Databases that have changed, and where to go on from. */
 export interface ServerUpdates {
   readonly names: readonly string[];
+  /** Those of them that are gone, as far as it is known. */
+  readonly deleted: ReadonlySet<string>;
   readonly last: SourceSequence;
+}
+
+/** Names of databases behind another one, in the order of their bytes. */
+export interface NamesPage {
+  readonly names: readonly string[];
+  /** Whether there may be more behind them. */
+  readonly hasMore: boolean;
+}
+
+/** What has to be known of an update to keep count of what is gone. */
+export interface DatabaseEvent {
+  readonly name: string;
+  readonly isDeletion: boolean;
+}
+
+/** The latest event of a database counts. */
+export function deletedIn(events: readonly DatabaseEvent[]): ReadonlySet<string> {
+  const latest = new Map(events.map(({ name, isDeletion }) => [name, isDeletion]));
+  return new Set([...latest].flatMap(([name, isDeletion]) => (isDeletion ? [name] : [])));
 }
 
 /** `missing`: there is no such database, or this account may not see it. */
@@ -45,8 +69,43 @@ export class HttpServer {
     if (!Array.isArray(results) || last === undefined) {
       throw this.#requests.unexpected("db_updates_failed", "_db_updates", answer, answer.text);
     }
-    const names = results.map((row) => asObject(row)?.db_name);
-    return { names: names.filter((name) => typeof name === "string"), last };
+    const events = results.flatMap((row): DatabaseEvent[] => {
+      const { db_name: name, type } = asObject(row) ?? {};
+      return typeof name === "string" ? [{ name, isDeletion: type === "deleted" }] : [];
+    });
+    return { names: events.map(({ name }) => name), deleted: deletedIn(events), last };
+  }
+
+  /**
+   * The next names behind `after`, which is "" for the first ones. A server that knows no limit answers all of them. Throws an
+   * EndpointError where this account may not list them.
+   */
+  async names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
+    const wanted = limit + 1;
+    const start = after === "" ? {} : { startkey: JSON.stringify(after) };
+    const path = `_all_dbs${query({ ...start, limit: String(wanted) })}`;
+    const answer = await this.#requests.ask("GET", path, { signal });
+    const { status, json } = answer;
+    if (status === 401 || status === 403) {
+      const error = status === 401 ? "unauthorized" : "forbidden";
+      const reason = `this account may not list the databases of ${this.#requests.shownUrl}`;
+      throw new EndpointError(error, reason);
+    }
+    if (status !== 200 || !Array.isArray(json)) {
+      throw this.#requests.unexpected("all_dbs_failed", "_all_dbs", answer, answer.text);
+    }
+    const texts = json.filter(
+      (name) => typeof name === "string" && NAME.test(name) && name > after,
+    );
+    return { names: [...new Set<string>(texts)].sort(), hasMore: json.length === wanted };
+  }
+
+  /** The security object of a database, as text; undefined: there is no such database, or this account may not see it. */
+  async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
+    const path = `${encodeURIComponent(name)}/_security`;
+    const { status, json, text } = await this.#requests.ask("GET", path, { signal });
+    this.#throwIfAway(status, path);
+    return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
   /** Of several databases with one request; undefined: the server cannot, or this account may not. */

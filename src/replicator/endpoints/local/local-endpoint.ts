@@ -2,8 +2,8 @@
  * A database in our own store, without a socket. It reads and writes the text that would be sent over HTTP. So the two
  * kinds of endpoints can be mixed, and the bytes of a body do not change.
  */
-import { errorCode } from "../../../base/index.ts";
-import type { MissingRevisions } from "../../../databases/index.ts";
+import { errorCode, type JsonText } from "../../../base/index.ts";
+import { isDatabaseAdmin, type MissingRevisions } from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type { JobOwner } from "../../request/job-owner.ts";
 import type {
@@ -107,6 +107,25 @@ export class LocalEndpoint implements Endpoint {
 
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
     return this.#writer.writeDocument(document, signal);
+  }
+
+  async security(): Promise<JsonText> {
+    return this.#access.read((tx, database) => database.security(tx));
+  }
+
+  async setSecurity(text: JsonText): Promise<void> {
+    const { kv } = this.#access.parts;
+    const user = await this.#access.user();
+    await kv.transact(
+      async (tx) => {
+        const database = await this.#access.open(tx, user);
+        if (!isDatabaseAdmin(await database.security(tx), user)) {
+          throw new EndpointError("forbidden", "You are not a db or server admin.");
+        }
+        await database.setSecurity(tx, text);
+      },
+      { whenUnknown: "retry" },
+    );
   }
 
   async readLocal(id: string): Promise<CheckpointDocument | undefined> {

@@ -1,0 +1,183 @@
+/** `/_tandem/rules`: one replication for each database of a server whose name matches. CouchDB has no counterpart. */
+
+import { errorCode } from "../../base/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import {
+  describeFailure,
+  EndpointError,
+  isoTime,
+  maskedRule,
+  ownerOf,
+  type PlannedDatabases,
+  type RulePlan,
+  type RulePlans,
+  RuleSecretError,
+  type Rules,
+  type ShownRule,
+} from "../../replicator/index.ts";
+import { securitySubject } from "../access/database-access.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { booleanParameter, integerParameter } from "../http/query.ts";
+import { readJsonMembers } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** Rules of a page, unless asked otherwise, and at most. */
+const LIMIT = { default: 100, max: 1000 };
+
+export interface RulesParts {
+  readonly replicator: { readonly rules: Rules };
+  readonly rulePlans: RulePlans;
+}
+
+export function ruleRoutes(parts: RulesParts): readonly Route[] {
+  const path = "/_tandem/rules/{name}";
+  const { rules } = parts.replicator;
+  return [
+    defineRoute("GET", "/_tandem/rules", (call) => listRules(rules, call)),
+    defineRoute("GET", path, (call) => showRule(rules, call)),
+    defineRoute("PUT", path, (call) => putRule(parts, call)),
+    defineRoute("DELETE", path, (call) => removeRule(parts, call)),
+  ];
+}
+
+async function listRules(rules: Rules, call: Call): Promise<ApiResponse> {
+  refuseUnknown(call, ["limit", "bookmark"]);
+  const limit = Math.min(LIMIT.max, integerParameter(call, "limit") ?? LIMIT.default);
+  const after = call.request.query.get("bookmark");
+  // One more than wanted tells whether there is a next page.
+  const found = await rules.page(after, limit + 1);
+  const page = found.slice(0, limit);
+  return json(200, {
+    total_rows: await rules.count(),
+    bookmark: found.length > limit ? (page.at(-1)?.name ?? null) : null,
+    rules: page.map(ruleView),
+  });
+}
+
+async function showRule(rules: Rules, call: Call): Promise<ApiResponse> {
+  const rule = await rules.get(parameter(call, "name"));
+  if (rule === undefined) throw missing();
+  return json(200, ruleView(rule));
+}
+
+async function putRule(
+  { replicator: { rules }, rulePlans }: RulesParts,
+  call: Call,
+): Promise<ApiResponse> {
+  const isDryRun = dryRunParameter(call);
+  const name = parameter(call, "name");
+  const members = await readRule(call, name);
+  const owner = ownerOf(securitySubject(call.user));
+  if (isDryRun) {
+    const { signal } = call.request;
+    return planned(await checked(() => rulePlans.ofPut(name, members, owner, signal)));
+  }
+  const outcome = await checked(() => rules.put(name, members, owner));
+  if (outcome === "same") return json(200, { ok: true, no_changes: true });
+  return json(outcome === "created" ? 201 : 200, { ok: true });
+}
+
+async function removeRule(
+  { replicator: { rules }, rulePlans }: RulesParts,
+  call: Call,
+): Promise<ApiResponse> {
+  const isDryRun = dryRunParameter(call);
+  const name = parameter(call, "name");
+  if (isDryRun) {
+    const plan = await rulePlans.ofRemoval(name);
+    if (plan === undefined) throw missing();
+    return planned(plan);
+  }
+  if (!(await rules.remove(name, ownerOf(securitySubject(call.user))))) throw missing();
+  return json(200, { ok: true });
+}
+
+function dryRunParameter(call: Call): boolean {
+  refuseUnknown(call, ["dry_run"]);
+  return booleanParameter(call, "dry_run");
+}
+
+/** What would be done, with the first names of each kind. */
+function planned({ matched, made, changed, ended, faulty }: RulePlan): ApiResponse {
+  return json(200, {
+    ok: true,
+    dry_run: true,
+    databases: plannedView(matched),
+    create: plannedView(made),
+    replace: plannedView(changed),
+    cancel: plannedView(ended),
+    cannot_copy: plannedView(faulty),
+  });
+}
+
+function plannedView({ count, first }: PlannedDatabases) {
+  return { count, first };
+}
+
+/** The members of the rule in the body. What `GET` shows beside them may come back: its name, and its status. */
+async function readRule(call: Call, name: string): Promise<Readonly<Record<string, unknown>>> {
+  const members = await readJsonMembers(call);
+  const values = [...members].map(([member, text]) => [member, JSON.parse(text)] as const);
+  const { name: named = name, status: _, ...rule } = Object.fromEntries(values);
+  if (named === name) return rule;
+  throw badRequest(
+    `\`name\` must be that of the path, or be left out, but is ${JSON.stringify(named)}`,
+  );
+}
+
+async function checked<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof RuleSecretError) {
+      throw new ProtocolError(403, "forbidden", error.reason, { cause: error });
+    }
+    if (error instanceof EndpointError || errorCode(error)?.startsWith("HTTP_") === true) {
+      const { error: name, reason } = describeFailure(error);
+      throw new ProtocolError(502, name, `The source cannot be listed: ${reason}`, {
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+function refuseUnknown({ request }: Call, known: readonly string[]): void {
+  for (const name of request.query.keys()) {
+    if (known.includes(name)) continue;
+    const choice = known.length === 0 ? "There are none here" : `Choose from: ${known.join(", ")}`;
+    throw badRequest(`Unknown parameter ${name}. ${choice}`);
+  }
+}
+
+/** The rule as it was put, with masks for its secrets, and what is known of its jobs. */
+function ruleView({ name, content, summary }: ShownRule) {
+  const { states, jobCount, failingCount, parkedCount, leftBehindCount, lagSec } = summary;
+  const { matchedCount, faultCount, faults, listedMs, followedBy, failure } = summary;
+  return {
+    name,
+    ...(content === undefined ? {} : maskedRule(content.members)),
+    status: {
+      owner: content?.owner.userName ?? null,
+      changed: content === undefined ? null : isoTime(content.changedMs),
+      databases: matchedCount ?? null,
+      jobs: jobCount,
+      states,
+      failing: failingCount,
+      parked: parkedCount,
+      left_behind: leftBehindCount,
+      lag_sec: lagSec,
+      listed: listedMs === undefined ? null : isoTime(listedMs),
+      followed_by: followedBy ?? null,
+      last_error: failure ?? null,
+      cannot_copy: faultCount,
+      faults,
+    },
+  };
+}
+
+function missing(): ProtocolError {
+  return new ProtocolError(404, "not_found", "missing");
+}

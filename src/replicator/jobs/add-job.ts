@@ -1,0 +1,47 @@
+/** Adds a job to the queue, with everything that is stored beside it: due now, or when its schedule says. */
+import type { Clock } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { Transaction } from "../../kv/index.ts";
+import type { JobOwner } from "../request/job-owner.ts";
+import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
+import { firstRunSec, scheduleOf } from "../request/schedule.ts";
+import {
+  type Asked,
+  newJobData,
+  REPLICATION_JOB_TYPE,
+  type ReplicationJobData,
+} from "./job-data.ts";
+import { encodeProgress, encodeRequest } from "./job-data-record.ts";
+import { groupOf } from "./replication-group.ts";
+import type { ReplicationOwnership } from "./replication-ownership.ts";
+
+export interface AddJobParts {
+  readonly runtime: { readonly clock: Clock };
+  readonly jobs: Jobs;
+  readonly ownership: ReplicationOwnership;
+  readonly ids: ReplicationIdContext;
+}
+
+/** What is asked for, by whom, and by which document or rule. */
+export type JobOrigin = Asked & JobOwner & Pick<ReplicationJobData, "document" | "rule">;
+
+/** There is no job of this id. Returns what the new one keeps. */
+export async function addJob(
+  { runtime, jobs, ownership, ids }: AddJobParts,
+  tx: Transaction,
+  jobId: string,
+  origin: JobOrigin,
+): Promise<ReplicationJobData> {
+  const nowMs = runtime.clock.nowMs();
+  const { replication, userName, vouched } = origin;
+  const replicationId = replication && knownReplicationId(ids, replication);
+  const data = newJobData({ ...origin, replicationId }, nowMs);
+  ownership.register(tx, replicationId, { jobId, userName, vouched });
+  await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
+    request: encodeRequest(data),
+    group: groupOf(data),
+    // Not due since ever: how long it waits counts from here, and it takes no turn before those that wait.
+    scheduledAtSec: firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),
+  });
+  return data;
+}

@@ -1,0 +1,139 @@
+/** The rules that this node follows (`rule-follower.ts`), beside the jobs of its slots. */
+import { assert, errorCode, runTogether } from "../../base/index.ts";
+import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { HeldJob, JobData } from "../../jobs/index.ts";
+import { type CompanionParts, type CompanionWork, showLife } from "../companions/companions.ts";
+import { EndpointError } from "../endpoints/endpoint.ts";
+import type { Endpoints } from "../endpoints/endpoints.ts";
+import { describeFailure } from "../failures/failure.ts";
+import type { ReplicationFailure } from "../jobs/failing.ts";
+import { RULE_TYPE } from "../jobs/rule-jobs.ts";
+import { openListedServer } from "./listed-server.ts";
+import { parseRule } from "./rule.ts";
+import {
+  type FollowedRule,
+  type Listing,
+  RuleFollower,
+  type RuleFollowerParts,
+} from "./rule-follower.ts";
+import { decodeRuleProgress, encodeRuleProgress, type RuleProgress } from "./rule-progress.ts";
+
+/** Before a source is asked again that could not be: so long at first, and twice as long each time. */
+const PAUSE_SEC = { min: 1, max: 60 };
+
+export interface RuleFollowersParts extends RuleFollowerParts, CompanionParts {
+  readonly databases: DatabaseRegistry;
+  readonly endpoints: Endpoints;
+  readonly config: RuleFollowerParts["config"] & CompanionParts["config"];
+}
+
+export class RuleFollowers implements CompanionWork {
+  readonly type = RULE_TYPE;
+  readonly #parts: RuleFollowersParts;
+
+  constructor(parts: RuleFollowersParts) {
+    this.#parts = parts;
+  }
+
+  async run(held: HeldJob, data: JobData, stopped: AbortSignal): Promise<void> {
+    const { trace } = this.#parts.runtime;
+    let progress = decodeRuleProgress(data);
+    let failure: ReplicationFailure | undefined;
+    try {
+      await runTogether(stopped, [
+        (signal) =>
+          this.#follow(held, signal, async (listing) => {
+            progress = this.#after(progress, listing);
+            await this.#store(held, progress);
+          }),
+        (signal) => showLife(this.#parts, held, signal),
+        (signal) => this.#watch(held, signal),
+      ]);
+    } catch (error) {
+      if (!stopped.aborted && !(error instanceof Changed)) failure = describeFailure(error);
+    }
+    try {
+      if (failure !== undefined) {
+        const { error, reason } = failure;
+        trace.event("replication.rule-lost", { rule: held.id, error: `${error}: ${reason}` });
+      }
+      await this.#end(held, { ...progress, attempt: progress.attempt + 1, failure });
+    } catch (error) {
+      if (isHalt(error)) return;
+      trace.event("replication.rule-lost", { rule: held.id, error: String(error) });
+    }
+  }
+
+  async #follow(
+    held: HeldJob,
+    signal: AbortSignal,
+    onListed: (listing: Listing) => Promise<void>,
+  ): Promise<void> {
+    const followed = await this.#read(held);
+    const server = await openListedServer(this.#parts, followed);
+    await new RuleFollower(this.#parts, held, followed, server, onListed).follow(signal);
+  }
+
+  async #read({ id: name }: HeldJob): Promise<FollowedRule> {
+    const { kv, store, config } = this.#parts;
+    const stored = await kv.read((tx) => store.get(tx, name));
+    assert(stored !== undefined, "A rule and its job are removed together");
+    const { uuid, generation, content } = stored;
+    if (content === undefined) {
+      const reason = "The rule is sealed with a key that this node lacks";
+      throw new EndpointError("secret_missing", reason);
+    }
+    const rule = parseRule(content.members, config);
+    return { name, uuid, generation, rule, owner: content.owner };
+  }
+
+  /** Rejects when the rule has changed, and when its job was taken away. */
+  async #watch(held: HeldJob, signal: AbortSignal): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    const { watch, isChanged } = await kv.transact(async (tx) => ({
+      watch: await jobs.watchHeld(tx, held),
+      isChanged: await jobs.isResubmitted(tx, held),
+    }));
+    try {
+      if (!isChanged) await watch.fired(signal);
+    } finally {
+      watch.cancel();
+    }
+    throw new Changed();
+  }
+
+  #after(progress: RuleProgress, { count, followedBy }: Listing): RuleProgress {
+    const { matchedCount, faultCount, faults } = count;
+    const listedMs = this.#parts.runtime.clock.nowMs();
+    const found = { listedMs, matchedCount, faultCount, faults, followedBy };
+    return { ...progress, ...found, attempt: 0, failure: undefined };
+  }
+
+  async #store(held: HeldJob, progress: RuleProgress): Promise<void> {
+    const { kv, jobs, runtime } = this.#parts;
+    await kv.transact((tx) => jobs.update(tx, held, encodeRuleProgress(progress)));
+    runtime.trace.event("replication.rule-listed", { rule: held.id });
+  }
+
+  /** The job is due again: at once when its rule has changed or another node is to have it, and else after a pause. */
+  async #end(held: HeldJob, progress: RuleProgress): Promise<void> {
+    const { kv, jobs, runtime } = this.#parts;
+    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const { failure, attempt } = progress;
+    const pauseSec = Math.min(PAUSE_SEC.max, PAUSE_SEC.min * 2 ** Math.min(attempt - 1, 10));
+    await kv.transact(async (tx) => {
+      const isChanged = await jobs.isResubmitted(tx, held);
+      const isPausing = failure !== undefined && !isChanged;
+      await jobs.resubmit(tx, held, isPausing ? nowSec + pauseSec : nowSec);
+      await jobs.finish(tx, held, encodeRuleProgress(progress));
+    });
+  }
+}
+
+/** The rule is another one now, or its job is another node's. */
+class Changed extends Error {}
+
+function isHalt(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
+}

@@ -1,0 +1,170 @@
+/** What a change of a rule, or its removal, would do to jobs. Nothing is written; the source is listed as its follower would list it. */
+import { finishWithin, type Runtime } from "../../base/index.ts";
+import { ChecksBusyError } from "../checks-busy.ts";
+import { EndpointError } from "../endpoints/endpoint.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import type { JobOwner } from "../request/job-owner.ts";
+import type { Members } from "../request/parse-fields.ts";
+import { type ListedServerParts, openListedServer } from "./listed-server.ts";
+import { matchRule, parseRule, type Rule, ruleReplication } from "./rule.ts";
+import { listNames, rowsOfRule } from "./rule-listing.ts";
+import type { RuleStore, StoredRule } from "./rule-store.ts";
+import type { Rules } from "./rules.ts";
+
+/** How long a source may take to be listed. */
+const LISTING_MS_MAX = 60_000;
+/** Plans that a node makes at once. */
+const PLANS_MAX = 4;
+/** In place of a rule: the database has no job of it. */
+const NO_JOB = "no job";
+/** Names that a plan has of each kind. */
+const NAMES_MAX = 10;
+
+/** Databases, and the first of their names. */
+export class PlannedDatabases {
+  count = 0;
+  readonly first: string[] = [];
+
+  add(name: string): void {
+    this.count++;
+    if (this.first.length < NAMES_MAX) this.first.push(name);
+  }
+}
+
+export interface RulePlan {
+  /** That match now. */
+  readonly matched: PlannedDatabases;
+  /** That get a job. */
+  readonly made: PlannedDatabases;
+  /** Whose job is replaced by another one. */
+  readonly changed: PlannedDatabases;
+  /** Whose job is cancelled. */
+  readonly ended: PlannedDatabases;
+  /** That match, and cannot be copied. */
+  readonly faulty: PlannedDatabases;
+}
+
+export interface RulePlansParts extends ListedServerParts {
+  readonly runtime: Runtime;
+  readonly ruleStore: RuleStore;
+  readonly rules: Rules;
+  /** Read at each use. */
+  readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
+}
+
+export class RulePlans {
+  readonly #parts: RulePlansParts;
+  #underWay = 0;
+
+  constructor(parts: RulePlansParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Of a rule as it would be put. Throws as `Rules.check`, what the source throws that cannot be listed, and a ChecksBusyError.
+   */
+  async ofPut(
+    name: string,
+    members: Members,
+    owner: JobOwner,
+    signal: AbortSignal,
+  ): Promise<RulePlan> {
+    const { kv, ruleStore, rules, config, runtime } = this.#parts;
+    const rule = parseRule(await rules.check(name, members), config);
+    if (this.#underWay >= PLANS_MAX) throw new ChecksBusyError();
+    this.#underWay++;
+    try {
+      const stored = await kv.read((tx) => ruleStore.get(tx, name));
+      return await finishWithin(runtime.clock, LISTING_MS_MAX, signal, {
+        work: (limited) => this.#plan({ rule, owner }, stored, limited),
+        late: () =>
+          new EndpointError(
+            "timeout",
+            `The source was not listed within ${LISTING_MS_MAX / 1000} s`,
+          ),
+      });
+    } finally {
+      this.#underWay--;
+    }
+  }
+
+  /** Of the removal of a rule; undefined: there is none. */
+  async ofRemoval(name: string): Promise<RulePlan | undefined> {
+    const { kv, ruleStore } = this.#parts;
+    const stored = await kv.read((tx) => ruleStore.get(tx, name));
+    if (stored === undefined) return undefined;
+    const plan = emptyPlan();
+    for await (const rows of rowsOfRule(kv, ruleStore, stored)) {
+      for (const { database } of rows) plan.ended.add(database);
+    }
+    return plan;
+  }
+
+  async #plan(
+    { rule, owner }: { readonly rule: Rule; readonly owner: JobOwner },
+    stored: StoredRule | undefined,
+    signal: AbortSignal,
+  ): Promise<RulePlan> {
+    const { kv, ruleStore, config } = this.#parts;
+    const plan = emptyPlan();
+    const before = stored?.content && parseRule(stored.content.members, config);
+    const server = await openListedServer(this.#parts, { rule, owner });
+    const turn = async (): Promise<void> => signal.throwIfAborted();
+    for await (const { names, ...range } of listNames(server, turn, signal)) {
+      const withJob = new Set<string>();
+      if (stored !== undefined) {
+        for await (const rows of rowsOfRule(kv, ruleStore, stored, range)) {
+          for (const { database } of rows) withJob.add(database);
+        }
+      }
+      const there = new Set(names);
+      for (const name of names) {
+        this.#planDatabase(plan, name, rule, withJob.has(name) ? before : NO_JOB);
+      }
+      for (const name of withJob) {
+        if (!there.has(name)) this.#planGone(plan, name, rule);
+      }
+    }
+    return plan;
+  }
+
+  /** A database of the source. `before`: the rule as it was; undefined: nobody can read it. */
+  #planDatabase(
+    plan: RulePlan,
+    name: string,
+    rule: Rule,
+    before: Rule | typeof NO_JOB | undefined,
+  ): void {
+    const hasJob = before !== NO_JOB;
+    const match = matchRule(rule, name);
+    if (match.kind === "match") plan.matched.add(name);
+    if (match.kind === "match" && match.target.kind === "invalid") plan.faulty.add(name);
+    if (match.kind === "none" || match.target.kind === "invalid") {
+      if (hasJob) plan.ended.add(name);
+    } else if (!hasJob) plan.made.add(name);
+    else if (this.#text(rule, name) !== (before && this.#text(before, name)))
+      plan.changed.add(name);
+  }
+
+  #planGone(plan: RulePlan, name: string, rule: Rule): void {
+    const stays = matchRule(rule, name).kind === "match" && rule.whenDeleted === "keep";
+    if (!stays) plan.ended.add(name);
+  }
+
+  /** The replication of a database, to be compared with another one. */
+  #text(rule: Rule, name: string): string | undefined {
+    const match = matchRule(rule, name);
+    if (match.kind === "none" || match.target.kind === "invalid") return undefined;
+    return JSON.stringify(ruleReplication(rule, name, match.target.url, this.#parts.config));
+  }
+}
+
+function emptyPlan(): RulePlan {
+  return {
+    matched: new PlannedDatabases(),
+    made: new PlannedDatabases(),
+    changed: new PlannedDatabases(),
+    ended: new PlannedDatabases(),
+    faulty: new PlannedDatabases(),
+  };
+}

@@ -1,0 +1,184 @@
+/** Rules in the store, and which databases have jobs because of them. Bodies hold credentials, so they are sealed like requests of jobs. */
+import { assert, errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
+import {
+  keyAfter,
+  packTuple,
+  type ReadTransaction,
+  type Subspace,
+  type Transaction,
+  unpackTuple,
+} from "../../kv/index.ts";
+import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { JobOwner } from "../request/job-owner.ts";
+import type { Members } from "../request/parse-fields.ts";
+
+/** The stored forms; the first element is the format's version. */
+const FORMAT = 1;
+
+/** What is the same for all who look; `uuid` names a rule that was deleted and made again otherwise than the one before. */
+export interface RuleIdentity {
+  readonly uuid: string;
+  /** Grows with each change of the rule. */
+  readonly generation: number;
+}
+
+export interface RuleContent {
+  /** As it was put, with its secrets. */
+  readonly members: Members;
+  /** Who put it: the jobs are theirs. */
+  readonly owner: JobOwner;
+  readonly changedMs: number;
+}
+
+export interface StoredRule extends RuleIdentity {
+  /** Undefined: this node lacks the key that it is sealed with. */
+  readonly content: RuleContent | undefined;
+}
+
+export interface NamedRule extends StoredRule {
+  readonly name: string;
+}
+
+/** A database that has a job of a rule. */
+export interface RuleDatabase {
+  readonly database: string;
+  readonly generation: number;
+  /** Of the security object that a run of the job has copied, or is about to; undefined: nobody knows. */
+  readonly securityDigest: string | undefined;
+}
+
+export class RuleStore {
+  readonly #keys: ReplicatorKeys;
+  readonly #seal: Seal | undefined;
+
+  constructor(subspace: Subspace, seal: Seal | undefined) {
+    this.#keys = new ReplicatorKeys(subspace);
+    this.#seal = seal;
+  }
+
+  async get(tx: ReadTransaction, name: string): Promise<StoredRule | undefined> {
+    const value = await tx.get(this.#keys.rule(name));
+    return value && this.#decode(name, value);
+  }
+
+  set(
+    tx: Transaction,
+    name: string,
+    { uuid, generation }: RuleIdentity,
+    content: RuleContent,
+  ): void {
+    const plain = utf8Encode(JSON.stringify(content));
+    const bytes = this.#seal === undefined ? plain : this.#seal.seal(plain, placeOf(name));
+    const isSealed = this.#seal === undefined ? 0 : 1;
+    tx.set(this.#keys.rule(name), packTuple([FORMAT, uuid, generation, isSealed, bytes]));
+  }
+
+  /** With what is stored of its databases; its jobs stay. */
+  remove(tx: Transaction, name: string, { uuid }: RuleIdentity): void {
+    tx.clear(this.#keys.rule(name));
+    tx.clearRange(this.#keys.ruleDatabases(uuid));
+  }
+
+  /** In the order of their names, behind `after`. */
+  async page(
+    tx: ReadTransaction,
+    { after, limit }: { readonly after: string | undefined; readonly limit: number },
+  ): Promise<readonly NamedRule[]> {
+    const { begin, end } = this.#keys.rules();
+    const from = after === undefined ? begin : keyAfter(this.#keys.rule(after));
+    const { entries } = await tx.getRangePage({ begin: from, end }, { limit });
+    return entries.map(({ key, value }) => {
+      const name = this.#keys.ruleName(key);
+      return { name, ...this.#decode(name, value) };
+    });
+  }
+
+  /** Seals the rule with the key that seals now; whether it was sealed otherwise. */
+  async renewSeal(tx: Transaction, name: string): Promise<boolean> {
+    const value = await tx.get(this.#keys.rule(name));
+    if (value === undefined || this.#seal === undefined) return false;
+    const { bytes, isSealed } = rowOf(value);
+    if (isSealed && this.#seal.isCurrent(bytes)) return false;
+    const { content, ...identity } = this.#decode(name, value);
+    if (content === undefined) return false;
+    this.set(tx, name, identity, content);
+    return true;
+  }
+
+  /** Those of a rule in the order of their names, behind `after`, up to `last` inclusive. */
+  async databases(
+    tx: ReadTransaction,
+    { uuid }: Pick<RuleIdentity, "uuid">,
+    {
+      after,
+      last,
+      limit,
+    }: { readonly after?: string; readonly last?: string | undefined; readonly limit: number },
+  ): Promise<readonly RuleDatabase[]> {
+    const all = this.#keys.ruleDatabases(uuid);
+    const begin = after === undefined ? all.begin : keyAfter(this.#keys.ruleDatabase(uuid, after));
+    const end = last === undefined ? all.end : keyAfter(this.#keys.ruleDatabase(uuid, last));
+    const { entries } = await tx.getRangePage({ begin, end }, { limit });
+    return entries.map(({ key, value }) => decodeDatabase(this.#keys.ruleDatabaseName(key), value));
+  }
+
+  /** Of each name in turn; undefined for one without a job of the rule. */
+  async databasesNamed(
+    tx: ReadTransaction,
+    { uuid }: Pick<RuleIdentity, "uuid">,
+    names: readonly string[],
+  ): Promise<readonly (RuleDatabase | undefined)[]> {
+    const values = await tx.getMany(names.map((name) => this.#keys.ruleDatabase(uuid, name)));
+    return names.map((name, index) => {
+      const value = values[index];
+      return value === undefined ? undefined : decodeDatabase(name, value);
+    });
+  }
+
+  setDatabase(
+    tx: Transaction,
+    { uuid }: Pick<RuleIdentity, "uuid">,
+    { database, generation, securityDigest }: RuleDatabase,
+  ): void {
+    const value = packTuple([FORMAT, generation, securityDigest ?? null]);
+    tx.set(this.#keys.ruleDatabase(uuid, database), value);
+  }
+
+  removeDatabase(tx: Transaction, { uuid }: Pick<RuleIdentity, "uuid">, database: string): void {
+    tx.clear(this.#keys.ruleDatabase(uuid, database));
+  }
+
+  #decode(name: string, value: Uint8Array): StoredRule {
+    const { uuid, generation, isSealed, bytes } = rowOf(value);
+    return { uuid, generation, content: this.#open(name, bytes, isSealed) };
+  }
+
+  /** One rule that cannot be read must not keep others from being listed. */
+  #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {
+    if (isSealed && this.#seal === undefined) return undefined;
+    try {
+      const plain = isSealed ? this.#seal?.open(bytes, placeOf(name)) : bytes;
+      return plain && JSON.parse(utf8Decode(plain));
+    } catch (error) {
+      if (errorCode(error)?.startsWith("SECRETS_") === true) return undefined;
+      throw error;
+    }
+  }
+}
+
+function rowOf(value: Uint8Array) {
+  const [format, uuid, generation, isSealed, bytes] = unpackTuple(value);
+  assert(format === FORMAT && bytes instanceof Uint8Array, "A rule has a format of this version");
+  return { uuid: String(uuid), generation: Number(generation), isSealed: isSealed === 1, bytes };
+}
+
+function decodeDatabase(database: string, value: Uint8Array): RuleDatabase {
+  const [format, generation, digest] = unpackTuple(value);
+  assert(format === FORMAT, "A database of a rule has a format of this version");
+  const securityDigest = typeof digest === "string" ? digest : undefined;
+  return { database, generation: Number(generation), securityDigest };
+}
+
+function placeOf(name: string): string {
+  return JSON.stringify(["rule", name]);
+}

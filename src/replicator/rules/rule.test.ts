@@ -1,0 +1,151 @@
+import { expect, test } from "vitest";
+import { REPLICATOR_CONFIG_DEFAULT as CONFIG } from "../replicator-config.ts";
+import type { Members } from "../request/parse-fields.ts";
+import { maskedRule } from "./masked-rule.ts";
+import { matchRule, parseRule, ruleReplication } from "./rule.ts";
+
+const USERS = {
+  source: "https://a.example/",
+  target: "https://b.example/{db}",
+  databases: ["user-*"],
+};
+
+/** The target of a database, why it cannot be copied, or undefined where the rule does not concern it. */
+function targetOf(members: Members, name: string): string | undefined {
+  const match = matchRule(parseRule(members, CONFIG), name);
+  if (match.kind === "none") return undefined;
+  return match.target.kind === "target" ? match.target.url : match.target.reason;
+}
+
+test("a rule concerns the names that a pattern matches and none excepts", () => {
+  const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
+  expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
+  expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
+  expect(targetOf(rule, "orders2")).toBeUndefined();
+  expect(targetOf(rule, "user-test7")).toBeUndefined();
+  const { databases: _, ...all } = USERS;
+  expect(targetOf(all, "anything")).toBe("https://b.example/anything");
+});
+
+test("databases of the system are copied only where a pattern begins with an underscore", () => {
+  expect(targetOf({ ...USERS, databases: ["*"] }, "_users")).toBeUndefined();
+  expect(targetOf({ ...USERS, databases: ["_u*"] }, "_users")).toBe("https://b.example/_users");
+});
+
+test("what stands for a star, and the name, are put into the target's name and encoded", () => {
+  const rule = { ...USERS, databases: ["*/user-*"], target: "https://b.example/x/{2}-of-{1}" };
+  expect(targetOf(rule, "eu/user-joe")).toBe("https://b.example/x/joe-of-eu");
+  expect(targetOf({ ...rule, target: "https://b.example/copy/" + "{db}" }, "eu/user-a")).toBe(
+    "https://b.example/copy/eu%2Fuser-a",
+  );
+  expect(targetOf({ ...rule, target: "copy-{2}" }, "eu/user-joe")).toBe("copy-joe");
+});
+
+test("a name that the target cannot have is told, and is no error of the rule", () => {
+  const rule = { ...USERS, target: "https://b.example/{1}" };
+  expect(targetOf(rule, "user-7")).toBe('"7" is no name of a database: it would be the target');
+  expect(targetOf(rule, "user-")).toBe('"" is no name of a database: it would be the target');
+});
+
+test("the replication of a database has the endpoints, the credentials and the options of the rule", () => {
+  const rule = parseRule(
+    {
+      ...USERS,
+      source: { url: "https://joe:pa%20ss@a.example/couch", headers: { "X-Trace": "1" } },
+      design_documents: false,
+      security: true,
+      options: { worker_processes: 2, weight: 300 },
+    },
+    CONFIG,
+  );
+  const target = "https://b.example/user-joe";
+  expect(ruleReplication(rule, "user-joe/x", target, CONFIG)).toMatchObject({
+    source: {
+      kind: "http",
+      url: "https://a.example/couch/user-joe%2Fx/",
+      basic: { username: "joe", password: "pa ss" },
+      headers: { "X-Trace": "1" },
+    },
+    target: { kind: "http", url: `${target}/` },
+    continuous: true,
+    createTarget: true,
+    copiesSecurity: true,
+    selection: { kind: "selector", selector: { _id: { $regex: "^[^_]" } } },
+    weight: 300,
+    options: { workerProcesses: 2 },
+  });
+});
+
+test("a rule for our own databases copies them without a URL", () => {
+  const rule = parseRule({ ...USERS, source: { url: "local" }, create_target: false }, CONFIG);
+  const replication = ruleReplication(rule, "user-joe", "https://b.example/user-joe", CONFIG);
+  expect(replication.source).toEqual({ kind: "local", database: "user-joe" });
+  expect(replication.createTarget).toBe(false);
+  expect(replication.copiesSecurity).toBeUndefined();
+});
+
+test.each<[Members, string]>([
+  [{ source: undefined }, '`source` must be a server\'s URL, or "local"'],
+  [{ source: 7 }, "but is a value of type number"],
+  [{ source: "ftp://a/" }, "`source.url` must be the http:// or https:// URL of a server"],
+  [{ source: "https://a/?x=1" }, "`source.url` must be the http:// or https:// URL of a server"],
+  [{ source: { url: "https://a/", user: "x" } }, "`source.user` is not known. Choose from: url"],
+  [{ source: { url: "https://a/", auth: { x: 1 } } }, "`source.auth.x` is not known"],
+  [{ target: "https://b/all" }, "`target.url` must be an address with {db} or {1} in it"],
+  [{ target: "https://joe:secret@b/{x}" }, 'not {x}, but is "https://b/{x}"'],
+  [{ target: "https://{db}.example/x" }, "whose last part alone has placeholders"],
+  [{ target: "https://b/{db}?q=1" }, "whose last part alone has placeholders"],
+  [{ target: "https://b/{db" }, "whole placeholders"],
+  [{ target: "https://b/{2}" }, '`target.url` has {2}, and the pattern "user-*"'],
+  [{ databases: "user-*" }, '`databases` must be an array of up to 100 patterns such as "user-*"'],
+  [{ databases: [] }, "`databases` must have a pattern"],
+  [{ databases: ["a", ""] }, "`databases[1]` must be a pattern of 1 to 238 characters"],
+  [{ except: [7] }, "`except[0]` must be a pattern of 1 to 238 characters"],
+  [{ delete: "drop" }, '`delete` must be "keep" or "stop", but is "drop"'],
+  [{ security: "yes" }, "`security` must be a boolean"],
+  [{ design_documents: 1 }, "`design_documents` must be a boolean"],
+  [{ options: { worker_batch_size: 0 } }, "`worker_batch_size` must be an integer of at least 1"],
+  [{ options: { filter: "a/b" } }, "`options.filter` is not known. Choose from: use_checkpoints"],
+  [{ options: [] }, "`options` must be an object, but is []"],
+  [{ continuous: true }, "`continuous` is not known. Choose from: source, target"],
+])("%j is refused with what would be right", (members, reason) => {
+  expect(() => parseRule({ ...USERS, ...members }, CONFIG)).toThrow(
+    expect.objectContaining({ reason: expect.stringContaining(reason) }),
+  );
+});
+
+test("copies on the server of the source must not be sources themselves", () => {
+  const here = { source: "local", target: "copy-{db}" };
+  expect(() => parseRule({ ...here, databases: ["*"] }, CONFIG)).toThrow(
+    expect.objectContaining({ reason: expect.stringContaining('"except": ["copy-*"]') }),
+  );
+  expect(() => parseRule({ ...here, databases: ["*"], except: ["copy-*"] }, CONFIG)).not.toThrow();
+  expect(() => parseRule({ ...here, databases: ["user-*"] }, CONFIG)).not.toThrow();
+  const there = { source: "https://a.example", target: "https://a.example/{db}-copy" };
+  expect(() => parseRule({ ...there, databases: ["user-*"] }, CONFIG)).toThrow();
+  const elsewhere = { ...there, target: "https://b.example/{db}-copy" };
+  expect(() => parseRule({ ...elsewhere, databases: ["*"] }, CONFIG)).not.toThrow();
+});
+
+test("no secret of a rule is shown, and references are", () => {
+  const shown = maskedRule({
+    ...USERS,
+    source: {
+      url: "https://joe:hidden1@a.example/",
+      auth: { basic: { username: "joe", password: "hidden2" } },
+      headers: { "X-Key": "hidden3", Authorization: "Bearer env:TOKEN" },
+      password: "file:/run/key",
+    },
+    target: "https://joe:hidden4@b.example/{db}",
+    source_proxy: "http://joe:hidden5@proxy.example/",
+  });
+  expect(JSON.stringify(shown)).not.toContain("hidden");
+  expect(shown).toMatchObject({
+    source: {
+      url: "https://joe:*****@a.example/",
+      auth: { basic: { username: "joe", password: "*****" } },
+      headers: { "X-Key": "*****", Authorization: "Bearer env:TOKEN" },
+      password: "file:/run/key",
+    },
+  });
+});

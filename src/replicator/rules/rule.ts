@@ -1,0 +1,290 @@
+/**
+ * What a rule asks for: a replication for each database of a server whose name matches. It is parsed from the members of its body; what
+ * they have in common with a replication document is parsed as that is.
+ */
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
+import {
+  boolean,
+  isObject,
+  type Members,
+  ReplicationInvalidError,
+} from "../request/parse-fields.ts";
+import { parseOption, parseOptions } from "../request/parse-options.ts";
+import { parseReplication } from "../request/parse-replication.ts";
+import type { HttpAddress, Replication } from "../request/replication.ts";
+import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../request/replication-options.ts";
+import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
+import { Glob } from "./glob.ts";
+import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
+
+/** More would make the look at each name long. */
+const PATTERNS_MAX = 100;
+/** As long as names of databases are. */
+const PATTERN_LENGTH_MAX = 238;
+/** Of what is shown of a value that is refused. */
+const SHOWN_LENGTH_MAX = 100;
+/** Documents that are no design documents: no other id begins with an underscore. */
+const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
+/** For the check of what all replications of the rule have in common. */
+const SAMPLE_DATABASE = "a";
+
+const ENDPOINT_MEMBERS = [
+  "url",
+  "auth",
+  "headers",
+  "verify_ssl_certificates",
+  "ssl_certificate_max_depth",
+  "ssl_trusted_certificates_file",
+  "cacert_file",
+  "cert_file",
+  "key_file",
+  "password",
+];
+const PROXIES = ["proxy", "source_proxy", "target_proxy"];
+const MEMBERS = [
+  "source",
+  "target",
+  "databases",
+  "except",
+  "security",
+  "design_documents",
+  "create_target",
+  "create_target_params",
+  "options",
+  "delete",
+  ...PROXIES,
+];
+
+export interface Rule {
+  /** The root of the source's server; undefined: our own databases. */
+  readonly server: HttpAddress | undefined;
+  readonly databases: readonly Glob[];
+  readonly except: readonly Glob[];
+  readonly target: TargetTemplate;
+  /** What becomes of the job of a database that was deleted: it stays, and fails; or it is cancelled. */
+  readonly whenDeleted: "keep" | "stop";
+  /** Whether security objects are copied, and followed. */
+  readonly copiesSecurity: boolean;
+  /** The members of all its replications; of the endpoints all but the URL. */
+  readonly common: Members & { readonly source: Members; readonly target: Members };
+  /** Ends in a slash; with the credentials that it was given with. Undefined: our own databases. */
+  readonly sourceUrl: string | undefined;
+}
+
+type Config = Pick<ReplicatorConfig, "options" | "protocols">;
+
+/** Throws a ReplicationInvalidError that names the first bad member. */
+export function parseRule(members: Members, config: Config): Rule {
+  refuseUnknown(members, MEMBERS, "");
+  const databases = parsePatterns(members, "databases", ["*"]);
+  const source = endpointOf(members, "source");
+  const target = endpointOf(members, "target");
+  const template = new TargetTemplate(target.url);
+  refuseMissingCaptures(template, databases);
+  const sourceUrl = source.url === LOCAL_SOURCE ? undefined : serverUrl(source.url);
+  const rule: Rule = {
+    server: sourceUrl === undefined ? undefined : serverAddress(sourceUrl, source, members, config),
+    sourceUrl,
+    databases,
+    except: parsePatterns(members, "except", []),
+    target: template,
+    whenDeleted: parseChoice(members, "delete", ["keep", "stop"]),
+    copiesSecurity: boolean(members, "security", false),
+    common: { ...commonMembers(members, config), source: source.others, target: target.others },
+  };
+  refuseCircle(rule, checkSample(rule, config));
+  return rule;
+}
+
+export type RuleMatch =
+  | { readonly kind: "none" }
+  | { readonly kind: "match"; readonly target: ExpandedTarget };
+
+/** Whether the rule copies the database, and where to. Names that begin with `_` need a pattern that does. */
+export function matchRule({ databases, except, target }: Rule, name: string): RuleMatch {
+  if (except.some((pattern) => pattern.match(name) !== undefined)) return { kind: "none" };
+  for (const pattern of databases) {
+    if (name.startsWith("_") && !pattern.text.startsWith("_")) continue;
+    const captures = pattern.match(name);
+    if (captures !== undefined) return { kind: "match", target: target.expand(name, captures) };
+  }
+  return { kind: "none" };
+}
+
+/** The replication of a database that the rule copies to `targetUrl`, which is of `matchRule`. */
+export function ruleReplication(
+  { common, sourceUrl, copiesSecurity }: Rule,
+  name: string,
+  targetUrl: string,
+  config: Config,
+): Replication {
+  const url = sourceUrl === undefined ? name : at(sourceUrl, name);
+  const members = {
+    ...common,
+    source: { ...common.source, url },
+    target: { ...common.target, url: targetUrl },
+  };
+  const replication = parseReplication(members, config);
+  return copiesSecurity ? { ...replication, copiesSecurity } : replication;
+}
+
+function endpointOf(
+  members: Members,
+  side: Side,
+): { readonly url: string; readonly others: Members } {
+  const given = members[side];
+  const endpoint = typeof given === "string" ? { url: given } : given;
+  if (!isObject(endpoint) || typeof endpoint.url !== "string") {
+    const wanted = side === "source" ? `a server's URL, or "${LOCAL_SOURCE}"` : "a URL with {db}";
+    // What stands there may hold a password.
+    throw new ReplicationInvalidError(
+      `\`${side}\` must be ${wanted}, or an object with such a \`url\`, but is ${kindOf(given)}`,
+    );
+  }
+  refuseUnknown(endpoint, ENDPOINT_MEMBERS, `${side}.`);
+  const { url, ...others } = endpoint;
+  return { url: String(url), others };
+}
+
+function serverUrl(text: string): string {
+  if (!/^https?:\/\/[^/?#]+(\/[^?#]*)?$/i.test(text)) {
+    throw new ReplicationInvalidError(
+      `\`source.url\` must be the http:// or https:// URL of a server, without query, or "${LOCAL_SOURCE}"`,
+    );
+  }
+  return text.endsWith("/") ? text : `${text}/`;
+}
+
+function serverAddress(
+  url: string,
+  { others }: { readonly others: Members },
+  members: Members,
+  { protocols }: Config,
+): HttpAddress {
+  const sides = { ...proxiesOf(members), source: { ...others, url } };
+  const address = parseEndpoint("source", sides, protocols);
+  if (address.kind === "http") return address;
+  throw new ReplicationInvalidError("`source.url` must be the URL of a server");
+}
+
+/** All that the replications have in common beside their endpoints. */
+function commonMembers(members: Members, config: Config): Members {
+  const { create_target_params } = members;
+  return {
+    ...proxiesOf(members),
+    ...optionsOf(members, config),
+    continuous: true,
+    create_target: boolean(members, "create_target", true),
+    ...(create_target_params === undefined ? {} : { create_target_params }),
+    ...(boolean(members, "design_documents", true) ? {} : { selector: NO_DESIGN_DOCUMENTS }),
+  };
+}
+
+function proxiesOf(members: Members): Members {
+  const given = PROXIES.filter((name) => members[name] !== undefined);
+  return Object.fromEntries(given.map((name) => [name, members[name]]));
+}
+
+function optionsOf(members: Members, config: Config): Members {
+  const { options = {} } = members;
+  if (!isObject(options)) {
+    throw new ReplicationInvalidError(`\`options\` must be an object, but is ${shown(options)}`);
+  }
+  const known: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
+  refuseUnknown(
+    options,
+    known.map(({ name }) => name),
+    "options.",
+  );
+  parseOptions(options, config.options);
+  parseOption(options, WEIGHT, WEIGHT.default);
+  return options;
+}
+
+function parsePatterns(
+  members: Members,
+  name: string,
+  otherwise: readonly string[],
+): readonly Glob[] {
+  const { [name]: given = otherwise } = members;
+  if (!Array.isArray(given) || given.length > PATTERNS_MAX) {
+    throw new ReplicationInvalidError(
+      `\`${name}\` must be an array of up to ${PATTERNS_MAX} patterns such as "user-*", but is ${shown(given)}`,
+    );
+  }
+  if (name === "databases" && given.length === 0) {
+    throw new ReplicationInvalidError('`databases` must have a pattern, such as "*", but is []');
+  }
+  return given.map((text: unknown, index) => {
+    const isPattern = typeof text === "string" && text !== "" && text.length <= PATTERN_LENGTH_MAX;
+    if (isPattern) return new Glob(text);
+    throw new ReplicationInvalidError(
+      `\`${name}[${index}]\` must be a pattern of 1 to ${PATTERN_LENGTH_MAX} characters such as "user-*", but is ${shown(text)}`,
+    );
+  });
+}
+
+function parseChoice<Value extends string>(
+  members: Members,
+  name: string,
+  values: readonly [Value, ...Value[]],
+): Value {
+  const { [name]: given = values[0] } = members;
+  const found = values.find((value) => value === given);
+  if (found !== undefined) return found;
+  const choices = values.map((value) => JSON.stringify(value)).join(" or ");
+  throw new ReplicationInvalidError(`\`${name}\` must be ${choices}, but is ${shown(given)}`);
+}
+
+function refuseUnknown(members: Members, known: readonly string[], prefix: string): void {
+  const unknown = Object.keys(members).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const name = (prefix + unknown).slice(0, SHOWN_LENGTH_MAX);
+  throw new ReplicationInvalidError(`\`${name}\` is not known. Choose from: ${known.join(", ")}`);
+}
+
+function refuseMissingCaptures({ captureMax }: TargetTemplate, patterns: readonly Glob[]): void {
+  for (const { text, captureCount } of patterns) {
+    if (captureCount >= captureMax) continue;
+    throw new ReplicationInvalidError(
+      `\`target.url\` has {${captureMax}}, and the pattern ${shown(text)} of \`databases\` only ${captureCount} stars`,
+    );
+  }
+}
+
+/** The replication of some database: what is wrong with it is wrong with all. */
+function checkSample(rule: Rule, config: Config): Replication {
+  const { serverUrl: targetServer } = rule.target;
+  const targetUrl =
+    targetServer === undefined ? SAMPLE_DATABASE : at(targetServer, SAMPLE_DATABASE);
+  return ruleReplication(rule, SAMPLE_DATABASE, targetUrl, config);
+}
+
+/** Copies on the same server must not be copied again, and so on for ever. */
+function refuseCircle({ databases, except, target }: Rule, sample: Replication): void {
+  if (!isSameServer(sample)) return;
+  const { glob } = target;
+  const isLeftOut = except.some((pattern) => pattern.covers(glob));
+  const meeting = databases.find((pattern) => pattern.meets(glob));
+  if (meeting === undefined || isLeftOut) return;
+  throw new ReplicationInvalidError(
+    `\`databases\` has ${shown(meeting.text)}, which matches targets on the same server: they would be copied again. Give the targets other names, or leave them out by "except": [${shown(glob.text)}]`,
+  );
+}
+
+function isSameServer({ source, target }: Replication): boolean {
+  if (source.kind === "local" || target.kind === "local") return source.kind === target.kind;
+  const [one, other] = [source, target].map((address) => serverOf(address)?.server.url);
+  return one !== undefined && one === other;
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (value === null) return "null";
+  return Array.isArray(value) ? "an array" : `a value of type ${typeof value}`;
+}
+
+function shown(value: unknown): string {
+  return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
+}

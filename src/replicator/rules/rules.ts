@@ -1,0 +1,199 @@
+/**
+ * Rules as the rest of the program sees them: they are put, shown and removed on every node. The job that follows a rule
+ * (`rule-follower.ts`) does what they say.
+ */
+import { OperationalError, type Runtime, Utf8Text, utf8Encode } from "../../base/index.ts";
+import type { Jobs } from "../../jobs/index.ts";
+import type { KeyValueStore, Subspace } from "../../kv/index.ts";
+import { withStoredSecrets } from "../documents/masked-secrets.ts";
+import type { RemovedDatabases } from "../documents/removed-databases.ts";
+import { newRuleUuid, RULE_TYPE } from "../jobs/rule-jobs.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
+import type { JobOwner } from "../request/job-owner.ts";
+import { type Members, ReplicationInvalidError } from "../request/parse-fields.ts";
+import { parseRule } from "./rule.ts";
+import type { NamedRule, RuleStore } from "./rule-store.ts";
+import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
+
+/** Each holds a job of its own on some node. */
+const RULES_MAX = 1000;
+/** Bytes of its JSON: more would not fit into a value of the store. */
+const RULE_BYTES_MAX = 32_768;
+/** Rules that are sealed anew in one transaction. */
+const PAGE_ROWS_MAX = 50;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
+
+/** A masked secret has nothing to stand for, or would go to another server. */
+export class RuleSecretError extends OperationalError {
+  override readonly name = "RuleSecretError";
+  readonly reason: string;
+
+  constructor(reason: string) {
+    super("REPLICATOR_RULE_SECRET", "A masked secret cannot be put in its place", { reason });
+    this.reason = reason;
+  }
+}
+
+export interface RulesParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly subspace: Subspace;
+  readonly ruleStore: RuleStore;
+  readonly removedDatabases: RemovedDatabases;
+  /** Read at each use. */
+  readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
+}
+
+/** A rule with what is known of its jobs. */
+export interface ShownRule extends NamedRule {
+  readonly summary: RuleSummary;
+}
+
+export type PutOutcome = "created" | "changed" | "same";
+
+export class Rules {
+  readonly #parts: RulesParts;
+  readonly #summaries: RuleSummaries;
+
+  constructor(parts: RulesParts) {
+    this.#parts = parts;
+    this.#summaries = new RuleSummaries(parts);
+  }
+
+  async get(name: string): Promise<ShownRule | undefined> {
+    const { kv, ruleStore: store } = this.#parts;
+    return kv.read(async (tx) => {
+      const stored = await store.get(tx, name);
+      if (stored === undefined) return undefined;
+      return { name, ...stored, summary: await this.#summaries.read(tx, name, stored.uuid) };
+    });
+  }
+
+  /** In the order of their names, behind `after`. */
+  async page(after: string | undefined, limit: number): Promise<readonly ShownRule[]> {
+    const { kv, ruleStore: store } = this.#parts;
+    const found = await kv.read((tx) => store.page(tx.snapshot, { after, limit }));
+    const shown: ShownRule[] = [];
+    for (const rule of found) {
+      const summary = await kv.read((tx) => this.#summaries.read(tx, rule.name, rule.uuid));
+      shown.push({ ...rule, summary });
+    }
+    return shown;
+  }
+
+  async count(): Promise<number> {
+    const { kv, ruleStore: store } = this.#parts;
+    const all = await kv.read((tx) =>
+      store.page(tx.snapshot, { after: undefined, limit: RULES_MAX }),
+    );
+    return all.length;
+  }
+
+  /** The uuid that the ids of its jobs begin with; undefined: there is no such rule. */
+  async uuidOf(name: string): Promise<string | undefined> {
+    const { kv, ruleStore: store } = this.#parts;
+    return (await kv.read((tx) => store.get(tx, name)))?.uuid;
+  }
+
+  /**
+   * The members of a rule as they would be stored: with the secrets that masks stand for. Throws a ReplicationInvalidError for what is
+   * no rule, and a RuleSecretError.
+   */
+  async check(name: string, members: Members): Promise<Members> {
+    const { kv, ruleStore: store } = this.#parts;
+    const stored = await kv.read((tx) => store.get(tx, name));
+    return this.#checked(name, members, stored?.content?.members);
+  }
+
+  /** Makes the rule, or changes it. Its jobs follow later. Throws as `check`, and when there are too many rules. */
+  async put(name: string, members: Members, owner: JobOwner): Promise<PutOutcome> {
+    const { runtime, kv, jobs, ruleStore: store } = this.#parts;
+    const job = { type: RULE_TYPE, id: name };
+    return kv.transact(
+      async (tx): Promise<PutOutcome> => {
+        const stored = await store.get(tx, name);
+        const whole = this.#checked(name, members, stored?.content?.members);
+        const isSame = JSON.stringify(stored?.content?.members) === JSON.stringify(whole);
+        if (stored !== undefined && isSame) return "same";
+        if (stored === undefined) {
+          const all = await store.page(tx.snapshot, { after: undefined, limit: RULES_MAX });
+          if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
+        }
+        const uuid = stored?.uuid ?? newRuleUuid(runtime.random);
+        const generation = (stored?.generation ?? 0) + 1;
+        const nowMs = runtime.clock.nowMs();
+        store.set(tx, name, { uuid, generation }, { members: whole, owner, changedMs: nowMs });
+        const nowSec = Math.floor(nowMs / 1000);
+        const isFollowed = await jobs.resubmit(tx, job, nowSec);
+        if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
+        const { userName } = owner;
+        tx.afterCommit(() => runtime.trace.event("replication.rule-put", { rule: name, userName }));
+        return stored === undefined ? "created" : "changed";
+      },
+      { whenUnknown: "check" },
+    );
+  }
+
+  /** Removes the rule; its jobs are cancelled after that, in pages. False when there is none. */
+  async remove(name: string, { userName }: JobOwner): Promise<boolean> {
+    const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
+    return kv.transact(
+      async (tx) => {
+        const stored = await store.get(tx, name);
+        if (stored === undefined) return false;
+        store.remove(tx, name, stored);
+        await jobs.remove(tx, { type: RULE_TYPE, id: name });
+        removedDatabases.mark(tx, stored.uuid);
+        tx.afterCommit(() =>
+          runtime.trace.event("replication.rule-removed", { rule: name, userName }),
+        );
+        return true;
+      },
+      { whenUnknown: "check" },
+    );
+  }
+
+  /** Seals all rules with the key that seals now; how many were sealed otherwise. */
+  async renewSeals(): Promise<number> {
+    const { kv, ruleStore: store } = this.#parts;
+    let renewedCount = 0;
+    let after: string | undefined;
+    do {
+      const from = { after, limit: PAGE_ROWS_MAX };
+      const names = await kv.transact(
+        async (tx) => {
+          const page = await store.page(tx.snapshot, from);
+          let count = 0;
+          for (const { name } of page) if (await store.renewSeal(tx, name)) count++;
+          return { page, count };
+        },
+        { whenUnknown: "retry" },
+      );
+      renewedCount += names.count;
+      after = names.page.length === PAGE_ROWS_MAX ? names.page.at(-1)?.name : undefined;
+    } while (after !== undefined);
+    return renewedCount;
+  }
+
+  #checked(name: string, members: Members, stored: Members | undefined): Members {
+    if (!NAME.test(name)) throw new ReplicationInvalidError(nameFault(name));
+    const body = Utf8Text.of(JSON.stringify(members));
+    if (utf8Encode(body.text).length > RULE_BYTES_MAX) {
+      throw new ReplicationInvalidError(`A rule has ${RULE_BYTES_MAX} bytes at most`);
+    }
+    const before = stored === undefined ? undefined : Utf8Text.of(JSON.stringify(stored));
+    const unmasked = withStoredSecrets(body, before);
+    if (unmasked.kind === "refused") throw new RuleSecretError(unmasked.reason);
+    const whole: Members = JSON.parse(unmasked.body.text);
+    parseRule(whole, this.#parts.config);
+    return whole;
+  }
+}
+
+const TOO_MANY = `There are ${RULES_MAX} rules, and there can be no more`;
+
+function nameFault(name: string): string {
+  const shown = JSON.stringify(name.slice(0, 100));
+  return `The name of a rule must have 1 to 100 letters, digits, _, . and -, and begin with a letter or a digit, but is ${shown}`;
+}

@@ -1,0 +1,104 @@
+/**
+ * Where a rule copies each database to: an address whose last part, the name of the database, has placeholders. `{db}` stands for the
+ * name of the source's database; `{1}`, `{2}` and so on for what the stars of its pattern stand for.
+ */
+import { isDatabaseName } from "../../databases/index.ts";
+import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
+import { Glob } from "./glob.ts";
+
+/** The server with a slash at the end, and the name of the database; a slash may follow. */
+const SERVER_AND_NAME = /^(https?:\/\/[^/?#]+\/(?:[^?#]*\/)?)([^/?#]+)\/?$/i;
+const PLACEHOLDER = /\{([^{}]*)\}/g;
+const CAPTURES_MAX = 9;
+
+/** A piece of a name: text, or what stands for the whole source (`db`), or for one of its captures, from 1. */
+type Piece = string | { readonly capture: number | "db" };
+
+/** A target, as documents have it: a URL, or the name of a database of our own. Or why there is none. */
+export type ExpandedTarget =
+  | { readonly kind: "target"; readonly url: string }
+  | { readonly kind: "invalid"; readonly reason: string };
+
+export class TargetTemplate {
+  /** Undefined: our own databases. */
+  readonly serverUrl: string | undefined;
+  readonly #pieces: readonly Piece[];
+
+  /** Throws a ReplicationInvalidError for what is no template. */
+  constructor(text: string) {
+    const [, serverUrl, name = text] = SERVER_AND_NAME.exec(text) ?? [];
+    const isUrl = /^[a-z][a-z0-9+.-]*:/i.test(text);
+    if (isUrl && (serverUrl === undefined || serverUrl.includes("{"))) {
+      throw invalid(text, "an http:// or https:// URL whose last part alone has placeholders");
+    }
+    this.serverUrl = serverUrl;
+    this.#pieces = piecesOf(text, isUrl ? decode(name) : name);
+    const hasPlaceholder = this.#pieces.some((piece) => typeof piece !== "string");
+    if (!hasPlaceholder) {
+      throw invalid(text, "an address with {db} or {1} in it, so that each database has a target");
+    }
+  }
+
+  /** The highest capture that it asks for; 0: none. */
+  get captureMax(): number {
+    const asked = this.#pieces.map((piece) =>
+      typeof piece === "string" || piece.capture === "db" ? 0 : piece.capture,
+    );
+    return Math.max(0, ...asked);
+  }
+
+  /** All names that it can make, and perhaps more. */
+  get glob(): Glob {
+    return new Glob(this.#filled(() => "*"));
+  }
+
+  expand(database: string, captures: readonly string[]): ExpandedTarget {
+    const name = this.#filled((capture) =>
+      capture === "db" ? database : (captures[capture - 1] ?? ""),
+    );
+    if (!isDatabaseName(name)) {
+      const reason = `${JSON.stringify(name)} is no name of a database: it would be the target`;
+      return { kind: "invalid", reason };
+    }
+    const { serverUrl } = this;
+    return { kind: "target", url: serverUrl === undefined ? name : at(serverUrl, name) };
+  }
+
+  #filled(textOf: (capture: number | "db") => string): string {
+    return this.#pieces
+      .map((piece) => (typeof piece === "string" ? piece : textOf(piece.capture)))
+      .join("");
+  }
+}
+
+/** A database of the server with this URL, which ends in a slash. */
+export function at(serverUrl: string, database: string): string {
+  return serverUrl + encodeURIComponent(database);
+}
+
+function piecesOf(text: string, name: string): readonly Piece[] {
+  // Text and names of placeholders take turns.
+  return name.split(PLACEHOLDER).map((part, index): Piece => {
+    if (index % 2 === 0) {
+      if (/[{}*]/.test(part)) throw invalid(text, "an address with whole placeholders, and no *");
+      return part;
+    }
+    if (part === "db") return { capture: "db" };
+    const capture = /^[1-9]$/.test(part) ? Number(part) : undefined;
+    if (capture === undefined) {
+      throw invalid(text, `an address with {db}, or {1} to {${CAPTURES_MAX}}, and not {${part}}`);
+    }
+    return { capture };
+  });
+}
+
+function invalid(text: string, wanted: string): ReplicationInvalidError {
+  return new ReplicationInvalidError(
+    `\`target.url\` must be ${wanted}, but is ${JSON.stringify(maskedForError(text))}`,
+  );
+}
+
+/** A URL may hold a password, and the error is shown. */
+function maskedForError(text: string): string {
+  return text.replace(/^([a-z0-9+.-]+:\/\/)[^/]*@/i, "$1").slice(0, 200);
+}

@@ -1,0 +1,224 @@
+/** Rules: a job for each database of a server whose name matches, for as long as it does. In virtual time. */
+import { afterEach, expect, test } from "vitest";
+import { World } from "../simulation/kernel/world.ts";
+import { indexProblems } from "../support/index-problems.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+type Node = ReturnType<typeof openVirtualNode>;
+
+const ROOT = { userName: "root" };
+const USERS = { source: "local", target: "copy-{1}", databases: ["user-*"] };
+
+const nodes: Node[] = [];
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+async function open(options: Parameters<typeof openVirtualNode>[0] = {}): Promise<Node> {
+  const node = openVirtualNode({ ...options, config: { parkAfterSec: 2, ...options.config } });
+  nodes.push(node);
+  await node.start();
+  return node;
+}
+
+const put = ({ world, replicator }: Node, members: object, name = "users") =>
+  world.until(replicator.rules.put(name, { ...members }, ROOT));
+
+async function names({ world, kv, databases }: Node): Promise<readonly string[]> {
+  return world.until(kv.read((tx) => databases.names(tx)));
+}
+
+async function summary({ world, replicator }: Node, name = "users") {
+  const rule = await world.until(replicator.rules.get(name));
+  if (rule === undefined) throw new Error(`There is no rule ${name}`);
+  return rule.summary;
+}
+
+/** Lets time pass until the summary is so. */
+async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summary>>>) {
+  const untilMs = node.world.time.nowMs + 3_600_000;
+  for (;;) {
+    const found = await summary(node);
+    if (node.world.time.nowMs > untilMs) throw new Error(`Not so: ${JSON.stringify(found)}`);
+    const parts = Object.entries(expected);
+    if (parts.every(([name, value]) => found[name as keyof typeof found] === value)) return found;
+    await node.world.time.run(node.world.time.nowMs + 500);
+  }
+}
+
+async function onceCopied({ world, kv, databases }: Node, name: string, id: string): Promise<void> {
+  const read = () => kv.read(async (tx) => (await databases.find(tx, name))?.read(tx, id));
+  while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 500);
+}
+
+async function remove({ world, kv, databases }: Node, name: string): Promise<void> {
+  await world.until(kv.transact((tx) => databases.remove(tx, name)));
+}
+
+async function jobsOf({ world, replicator }: Node, name = "users") {
+  const uuid = await world.until(replicator.rules.uuidOf(name));
+  const filter = { databaseUuid: uuid ?? "" };
+  return world.until(replicator.lists.page({ filter, limit: 100 }));
+}
+
+test("a rule copies the databases that match, and those that are created later, within ten seconds", async () => {
+  const node = await open();
+  for (const name of ["user-a", "user-b", "other"]) await node.createDatabase(name);
+  await node.put("user-a", "one", {});
+  expect(await put(node, USERS)).toBe("created");
+  await onceCopied(node, "copy-a", "one");
+  await once(node, { jobCount: 2, parkedCount: 2, matchedCount: 2, followedBy: "feed" });
+  const createdAtMs = node.world.time.nowMs;
+  await node.createDatabase("user-c");
+  await once(node, { jobCount: 3 });
+  expect(node.world.time.nowMs - createdAtMs).toBeLessThan(10_000);
+  await node.put("user-c", "two", {});
+  await onceCopied(node, "copy-c", "two");
+  expect(await names(node)).toEqual([
+    "copy-a",
+    "copy-b",
+    "copy-c",
+    "other",
+    "user-a",
+    "user-b",
+    "user-c",
+  ]);
+  const { entries, total } = await jobsOf(node);
+  expect(total).toBe(3);
+  expect(entries.map(({ data }) => [data.rule, data.userName])).toEqual(
+    entries.map(() => ["users", "root"]),
+  );
+});
+
+test("the job of a database that is deleted stays and fails, or is cancelled if the rule says so", async () => {
+  const node = await open();
+  for (const name of ["user-a", "user-b", "user-c"]) await node.createDatabase(name);
+  await put(node, USERS);
+  await once(node, { parkedCount: 3 });
+  await remove(node, "user-a");
+  await once(node, { jobCount: 3, failingCount: 1 });
+  expect(await put(node, { ...USERS, delete: "stop" })).toBe("changed");
+  await once(node, { jobCount: 2, failingCount: 0 });
+  await remove(node, "user-b");
+  await once(node, { jobCount: 1, parkedCount: 1 });
+  await node.createDatabase("user-b");
+  await node.put("user-b", "anew", {});
+  await onceCopied(node, "copy-b", "anew");
+});
+
+test("a change of the rule changes its jobs, and those of databases that match no more are cancelled", async () => {
+  const node = await open();
+  for (const name of ["user-a", "user-b", "team-c"]) await node.createDatabase(name);
+  await node.put("user-a", "one", {});
+  await put(node, USERS);
+  await once(node, { parkedCount: 2 });
+  const before = await jobsOf(node);
+  expect(await put(node, USERS)).toBe("same");
+  await put(node, {
+    ...USERS,
+    target: "other-{1}",
+    except: ["user-b"],
+    databases: ["user-*", "team-*"],
+  });
+  await onceCopied(node, "other-a", "one");
+  await once(node, { jobCount: 2, parkedCount: 2 });
+  const after = await jobsOf(node);
+  const targets = after.entries.map(({ data }) => data.replication?.target);
+  expect(targets).toEqual([
+    { kind: "local", database: "other-c" },
+    { kind: "local", database: "other-a" },
+  ]);
+  expect(before.entries.map(({ jobId }) => jobId)).toContain(after.entries[1]?.jobId);
+});
+
+test("a job that a change of the rule does not concern goes on as it is", async () => {
+  const node = await open();
+  await node.createDatabase("user-a");
+  await put(node, USERS);
+  await once(node, { parkedCount: 1 });
+  const addedAtMs = (await jobsOf(node)).entries[0]?.data.addedTimeMs;
+  await put(node, { ...USERS, databases: ["user-*", "team-*"] });
+  await node.world.time.run(node.world.time.nowMs + 30_000);
+  expect((await jobsOf(node)).entries[0]?.data.addedTimeMs).toBe(addedAtMs);
+});
+
+test("the removal of a rule cancels its jobs in pages, and a new rule of that name has jobs of its own", async () => {
+  const node = await open();
+  for (let number = 0; number < 120; number++) await node.createDatabase(`user-${number}a`);
+  await put(node, { ...USERS, databases: ["user-*a"], target: "copy-{db}" });
+  await once(node, { jobCount: 120 });
+  const uuid = await node.world.until(node.replicator.rules.uuidOf("users"));
+  expect(await node.world.until(node.replicator.rules.remove("users", ROOT))).toBe(true);
+  expect(await node.world.until(node.replicator.rules.get("users"))).toBeUndefined();
+  await put(node, { ...USERS, databases: ["user-1a"], target: "copy-{db}" });
+  await once(node, { jobCount: 1, parkedCount: 1 });
+  const page = { filter: { databaseUuid: String(uuid) }, limit: 1 };
+  while ((await node.world.until(node.replicator.lists.page(page))).total !== 0) {
+    await node.world.time.run(node.world.time.nowMs + 500);
+  }
+  expect(await node.world.until(node.replicator.rules.remove("absent", ROOT))).toBe(false);
+  expect(
+    await node.world.until(node.kv.read((tx) => indexProblems(tx, node.jobs, node.failureLists))),
+  ).toEqual([]);
+});
+
+test("a target without a valid name is told with the rule, and the other databases are copied", async () => {
+  const node = await open();
+  for (const name of ["user-a", "user-7", "user-8"]) await node.createDatabase(name);
+  await put(node, { ...USERS, target: "http://far.example/{1}" });
+  const found = await once(node, { jobCount: 1, matchedCount: 3, faultCount: 2 });
+  expect(found.faults).toEqual([
+    { database: "user-7", reason: '"7" is no name of a database: it would be the target' },
+    { database: "user-8", reason: '"8" is no name of a database: it would be the target' },
+  ]);
+});
+
+test("when the node that follows a rule dies, another one goes on", async () => {
+  const world = new World("rules");
+  const first = await open({ world });
+  for (let number = 0; number < 50; number++) await first.createDatabase(`user-a${number}`);
+  await put(first, USERS);
+  await once(first, { jobCount: 40 }).catch(() => {});
+  const second = await open({ world });
+  first.simulated.crash();
+  nodes.splice(0, 1);
+  await second.createDatabase("user-late");
+  await once(second, { jobCount: 51, parkedCount: 51 });
+});
+
+test("a security object is copied before the documents, and followed when it changes", async () => {
+  const node = await open();
+  const { world, kv, databases } = node;
+  const setSecurity = (name: string, text: string) =>
+    world.until(kv.transact(async (tx) => (await databases.open(tx, name)).setSecurity(tx, text)));
+  const onceSecurity = async (name: string, text: string) => {
+    const read = () => kv.read(async (tx) => (await databases.find(tx, name))?.security(tx));
+    while ((await world.until(read())) !== text) await world.time.run(world.time.nowMs + 500);
+  };
+  const of = (member: string) => JSON.stringify({ members: { names: [member], roles: [] } });
+  for (const name of ["user-a", "user-b"]) await node.createDatabase(name);
+  await setSecurity("user-a", of("joe"));
+  await put(node, { ...USERS, security: true });
+  await onceSecurity("copy-a", of("joe"));
+  await once(node, { parkedCount: 2 });
+  await setSecurity("user-b", of("ann"));
+  await onceSecurity("copy-b", of("ann"));
+  await once(node, { parkedCount: 2 });
+  await setSecurity("user-b", of("eve"));
+  await onceSecurity("copy-b", of("eve"));
+});
+
+test("design documents are left out if the rule says so", async () => {
+  const node = await open();
+  await node.createDatabase("user-a");
+  await node.put("user-a", "_design/x", {});
+  await node.put("user-a", "one", {});
+  await put(node, { ...USERS, design_documents: false });
+  await onceCopied(node, "copy-a", "one");
+  await once(node, { parkedCount: 1 });
+  const { world, kv, databases } = node;
+  const info = await world.until(
+    kv.read(async (tx) => (await databases.open(tx, "copy-a")).info(tx)),
+  );
+  expect(info.documentCount).toBe(1);
+});
