@@ -10,10 +10,13 @@ import {
 import { Activity, Grants, RateLimits, type RetriedFailure } from "../http-client/index.ts";
 import {
   type Endpoint,
+  type HttpAddress,
   HttpEndpoint,
+  HttpServer,
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
   ReplicationInvalidError,
+  type ReplicationOptions,
 } from "../replicator/index.ts";
 
 /** How long a request may go on failing: a command has no health threshold. */
@@ -24,6 +27,8 @@ export interface Connections {
   /** What went over the connections so far. */
   readonly activity: Activity;
   open(replication: Replication, side: "source" | "target"): Endpoint;
+  /** A server, to list its databases. */
+  openServer(address: HttpAddress): HttpServer;
   close(): Promise<void>;
 }
 
@@ -41,6 +46,14 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
   const { tls, client } = REPLICATOR_CONFIG_DEFAULT;
   const activity = new Activity(runtime.clock);
   const shared = { runtime, rateLimits, grants, tls, client, activity, parseMultipart, userAgent };
+  const partsFor = ({ retriesPerRequest }: ReplicationOptions) => {
+    const retry = {
+      retryCountMax: retriesPerRequest,
+      failingMsMax: FAILING_MS_MAX,
+      ...(onRetry === undefined ? {} : { onRetry }),
+    };
+    return { ...shared, fetch: undici.fetch, retry };
+  };
   return {
     runtime,
     activity,
@@ -49,17 +62,12 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
       if (address.kind !== "http") {
         throw new ReplicationInvalidError(`\`${side}\` must be an http:// or https:// URL`);
       }
-      const { retriesPerRequest } = replication.options;
-      const retry = {
-        retryCountMax: retriesPerRequest,
-        failingMsMax: FAILING_MS_MAX,
-        ...(onRetry === undefined ? {} : { onRetry }),
-      };
-      return new HttpEndpoint(
-        { ...shared, fetch: undici.fetch, retry },
-        address,
-        replication.options,
-      );
+      const { options } = replication;
+      return new HttpEndpoint(partsFor(options), address, options);
+    },
+    openServer(address) {
+      const { options } = REPLICATOR_CONFIG_DEFAULT;
+      return new HttpServer(partsFor(options), address, options);
     },
     close: () => undici.close(),
   };

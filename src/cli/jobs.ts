@@ -16,6 +16,7 @@ import { WrongUse } from "./wrong-use.ts";
 const FILTERS: readonly (readonly [name: string, argument: string, description: string])[] = [
   ["state", "<state>", "pending, running, crashing, completed or failed; several between commas"],
   ["database", "<name>", "the _replicator database of the job's document"],
+  ["rule", "<name>", "the rule that made the job"],
   ["source", "<host>", "host of the source, or the name of a database of the server"],
   ["target", "<host>", "host of the target, or the name of a database of the server"],
   ["owner", "<name>", "who owns the job"],

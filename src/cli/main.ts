@@ -13,6 +13,7 @@ import { addConfigCommands } from "./config.ts";
 import { addEndpointsCommand } from "./endpoints.ts";
 import { addJobsCommand } from "./jobs.ts";
 import { addNodesCommand } from "./nodes.ts";
+import { addRulesCommand } from "./rules.ts";
 import { addSecretsCommand } from "./secrets.ts";
 
 function port(text: string): number {
@@ -25,6 +26,12 @@ function integer(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("expected a non-negative integer");
   return Number(text);
 }
+
+const DATABASES = [
+  "--databases <pattern...>",
+  "with --all: names that match one of these, such as 'user-*' (default '*')",
+] as const;
+const EXCEPT = ["--except <pattern...>", "with --all: but not those that match these"] as const;
 
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
@@ -65,8 +72,14 @@ program
   .option("--filter <name>", "copy what this filter of the source lets pass")
   .option("--since <seq>", "begin behind this update sequence")
   .option("--json", "print one JSON object at the end")
+  .option("--all", "all databases of a server: SOURCE and TARGET are those of servers")
+  .option(...DATABASES)
+  .option(...EXCEPT)
+  .option("--security", "with --all: copy the security objects, too")
   .action(async (source, target, flags) =>
-    (await import("./replicate.ts")).replicate(source, target, flags),
+    flags.all === true
+      ? (await import("./replicate-all.ts")).replicateAll(source, target, flags)
+      : (await import("./replicate.ts")).replicate(source, target, flags),
   );
 
 program
@@ -76,9 +89,14 @@ program
   .argument("<target>", "URL of a database")
   .option("--repair", "copy what the target lacks, then compare again")
   .option("--json", "print one JSON object a line: each difference, then the figures")
-  .action(async (source, target, flags) =>
-    (await import("./verify.ts")).verify(source, target, flags),
-  );
+  .option("--all", "compare two servers: all databases, and which there are")
+  .option(...DATABASES)
+  .option(...EXCEPT)
+  .option("--security", "with --all: compare the security objects, too")
+  .action(async (source, target, flags) => {
+    const { verify, verifyAll } = await import("./verify.ts");
+    return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
+  });
 
 addJobsCommand(program);
 addNodesCommand(program);
@@ -87,6 +105,7 @@ addConfigCommands(program);
 addBudgetsCommand(program);
 addBackupCommands(program);
 addCompletionCommand(program);
+addRulesCommand(program);
 addSecretsCommand(program);
 
 collectBetweenTurns();

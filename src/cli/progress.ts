@@ -17,13 +17,20 @@ export interface ProgressFigures {
 export class Progress {
   readonly #label: string;
   readonly #output: NodeJS.WriteStream;
+  readonly #unit: string;
   readonly #startedAtMs = Date.now();
   #shownAtMs = 0;
   #shown = "";
 
-  constructor(label: string, output: NodeJS.WriteStream = process.stdout) {
+  /** `unit`: what is counted. */
+  constructor(
+    label: string,
+    output: NodeJS.WriteStream = process.stdout,
+    unit: "documents" | "databases" = "documents",
+  ) {
     this.#label = label;
     this.#output = output;
+    this.#unit = unit;
   }
 
   /** `total` is 0 while it is not known. */
@@ -66,11 +73,11 @@ export class Progress {
     { byteCount, failureCount = 0, isWaiting = false }: ProgressFigures,
   ): string {
     const failed = failureCount > 0 ? [`${failureCount} failed`] : [];
-    if (isWaiting) return [`${done} documents`, ...failed, "waiting for changes"].join(", ");
+    if (isWaiting) return [`${done} ${this.#unit}`, ...failed, "waiting for changes"].join(", ");
     const seconds = Math.max(0.001, (Date.now() - this.#startedAtMs) / 1000);
     const pending = Math.max(0, total - done);
     const perSecond = done / seconds;
-    const parts = [`${done} documents`];
+    const parts = [`${done} ${this.#unit}`];
     if (pending > 0) parts.push(`${pending} pending`);
     parts.push(`${Math.round(perSecond)}/s`);
     if (byteCount !== undefined) parts.push(`${(byteCount / seconds / 1e6).toFixed(1)} MB/s`);

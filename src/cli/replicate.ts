@@ -5,30 +5,26 @@ import {
   describeFailure,
   type Endpoint,
   MemoryRunFailures,
-  NO_OWN_CHECKPOINT,
   parseReplication,
-  REPLICATOR_CONFIG_DEFAULT,
   type ReplicationEnding,
   ReplicationInvalidError,
   type ReplicationLog,
-  ReplicationRun,
-  readFilterCode,
-  replicationId,
+  type ReplicationRun,
   StopRequest,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
+import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
 import { exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
 import { Progress } from "./progress.ts";
+import { openShellRun } from "./shell-run.ts";
 
-/** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */
-const SHELL_UUID = "0".repeat(32);
 const FAILURES_SHOWN_MAX = 20;
 const DRAW_INTERVAL_MS = 100;
 /** How often the source is asked how much is still to come. */
 const PENDING_INTERVAL_MS = 2000;
 
-interface ReplicateFlags {
+interface ReplicateFlags extends AllFlags {
   readonly createTarget?: boolean;
   readonly continuous?: boolean;
   readonly selector?: string;
@@ -50,36 +46,20 @@ export async function replicate(
     userAgent: `Tandem/${VERSION}`,
     ...(flags.json === true ? {} : { onRetry: retryReporter() }),
   });
-  const { runtime } = connections;
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(new StopRequest());
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
   const failureLog = new MemoryRunFailures();
-  const config = REPLICATOR_CONFIG_DEFAULT;
   try {
+    refuseWithoutAll(flags);
     const replication = parseReplication(bodyOf(source, target, flags));
-    const context = {
-      digests: runtime.digests,
-      serverUuid: SHELL_UUID,
-      hostName: "",
-      port: 0,
-      serverUrl: "",
-    };
-    const copySource = connections.open(replication, "source");
-    const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
-    const filterCode = await readFilterCode(replication, () => copySource, limit, stopping.signal);
-    const run = new ReplicationRun({
-      runtime,
-      source: copySource,
-      target: connections.open(replication, "target"),
+    const { run, source: copySource } = await openShellRun(
+      connections,
       replication,
-      ids: replicationId(context, replication, filterCode),
-      mayWrite: async () => {},
-      failures: failureLog,
-      ownCheckpoint: NO_OWN_CHECKPOINT,
-      copyLimits: config.copyLimits,
-    });
+      failureLog,
+      stopping.signal,
+    );
     const ending = await showing(
       run,
       copySource,

@@ -1,4 +1,4 @@
-/** What the commands that ask a server have in common: `tandem jobs`, `nodes`, `endpoints`, `config`, `shares`, `budgets` and `secrets`. */
+/** What the commands that ask a server have in common: `tandem jobs`, `nodes`, `endpoints`, `config`, `shares`, `budgets`, `rules` and `secrets`. */
 import { type Command, Option } from "commander";
 import type { FetchRequest } from "../http-client/index.ts";
 

@@ -1,4 +1,4 @@
-/** `tandem verify`: compares a copy with its source, and repairs it with `--repair`. */
+/** `tandem verify`: compares a copy with its source, or all copies on a server, and repairs them with `--repair`. */
 import {
   BatchCopier,
   type Comparison,
@@ -6,28 +6,119 @@ import {
   compareDatabases,
   type Difference,
   describeDifference,
+  describeFailure,
+  isSameSecurity,
   MemoryRunFailures,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
+  type Replication,
+  type ReplicationFailure,
 } from "../replicator/index.ts";
 import { VERSION } from "../server/index.ts";
-import { openConnections } from "./connections.ts";
+import {
+  type AllFlags,
+  type ChosenDatabase,
+  chooseDatabases,
+  refuseWithoutAll,
+} from "./all-databases.ts";
+import { type Connections, openConnections } from "./connections.ts";
 import { reportError, retryReporter } from "./describe-error.ts";
+import { printable } from "./table.ts";
 
-interface VerifyFlags {
+interface VerifyFlags extends AllFlags {
   readonly repair?: boolean;
   readonly json?: boolean;
 }
 
 export async function verify(source: string, target: string, flags: VerifyFlags): Promise<void> {
+  await withComparer(flags, async (comparer) => {
+    refuseWithoutAll(flags);
+    const comparison = await comparer.compare(parseReplication({ source, target }));
+    return comparison.differenceCount;
+  });
+}
+
+/** Compares all databases of two servers. */
+export async function verifyAll(source: string, target: string, flags: VerifyFlags): Promise<void> {
+  await withComparer(flags, async (comparer) => {
+    const sides = { source, target };
+    const { signal } = comparer;
+    const listed = await chooseDatabases(comparer.connections, sides, flags, signal);
+    let differingCount = 0;
+    for (const database of listed.chosen) {
+      comparer.write({ database: database.name });
+      if (!(await comparer.isSameDatabase(database))) differingCount++;
+    }
+    // A copy may outlive its source, so that is no difference.
+    for (const onlyAtTarget of listed.onlyAtTarget) comparer.write({ onlyAtTarget });
+    const databaseCount = listed.chosen.length;
+    comparer.write({ servers: { databaseCount, differingCount } });
+    return differingCount;
+  });
+}
+
+/** Ends with code 1 when `work` finds differences, and with that of the error where it fails. */
+async function withComparer(
+  flags: VerifyFlags,
+  work: (comparer: Comparer) => Promise<number>,
+): Promise<void> {
   const connections = openConnections({
     userAgent: `Tandem/${VERSION}`,
     ...(flags.json === true ? {} : { onRetry: retryReporter() }),
   });
-  const { signal } = new AbortController();
-  const write = flags.json === true ? writeJson : writeText;
   try {
-    const replication = parseReplication({ source, target });
+    const differenceCount = await work(new Comparer(connections, flags));
+    process.exitCode = differenceCount === 0 ? 0 : 1;
+  } catch (error) {
+    reportError(error);
+  } finally {
+    await connections.close();
+  }
+}
+
+class Comparer {
+  readonly connections: Connections;
+  readonly signal = new AbortController().signal;
+  readonly write: (finding: Finding) => void;
+  readonly #isRepairing: boolean;
+
+  constructor(connections: Connections, { json, repair }: VerifyFlags) {
+    this.connections = connections;
+    this.write = json === true ? writeJson : writeText;
+    this.#isRepairing = repair === true;
+  }
+
+  /** Of one of all databases: a database that cannot be compared differs. */
+  async isSameDatabase(database: ChosenDatabase): Promise<boolean> {
+    if (database.kind === "invalid") {
+      this.write({ failure: { error: "invalid_name", reason: database.reason } });
+      return false;
+    }
+    try {
+      const { differenceCount } = await this.compare(database.replication);
+      return (await this.#isSameSecurity(database.replication)) && differenceCount === 0;
+    } catch (error) {
+      this.write({ failure: describeFailure(error) });
+      return false;
+    }
+  }
+
+  async #isSameSecurity(replication: Replication): Promise<boolean> {
+    if (replication.copiesSecurity !== true) return true;
+    const [one, other] = await Promise.all(
+      (["source", "target"] as const).map((side) =>
+        this.connections.open(replication, side).security(this.signal),
+      ),
+    );
+    if (one !== undefined && other !== undefined && isSameSecurity(one, other)) return true;
+    const reason = "the security objects differ";
+    this.write({ failure: { error: "security", reason } });
+    return false;
+  }
+
+  /** What is different in the end: after the repair, if that is asked for. */
+  async compare(replication: Replication): Promise<Comparison> {
+    const { write, signal, connections } = this;
     const sides = {
       source: connections.open(replication, "source"),
       target: connections.open(replication, "target"),
@@ -52,13 +143,13 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
       },
       // What is only on the target stays: it may be wanted there.
       lacking: async (documents, repairSignal) => {
-        if (flags.repair !== true) return;
+        if (!this.#isRepairing) return;
         await batchCopier.tryOnce(documents, repairSignal);
         repairedCount += documents.length;
       },
     };
     let comparison = await compareDatabases(sides.source, sides.target, signal, observer);
-    if (flags.repair === true && attachmentCount > 0) {
+    if (this.#isRepairing && attachmentCount > 0) {
       write({ notRepaired: { attachmentCount, reason: SAME_REVISION } });
     }
     if (repairedCount > 0) {
@@ -69,11 +160,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
       });
     }
     write({ comparison });
-    process.exitCode = comparison.differenceCount === 0 ? 0 : 1;
-  } catch (error) {
-    reportError(error);
-  } finally {
-    await connections.close();
+    return comparison;
   }
 }
 
@@ -83,6 +170,10 @@ const SAME_REVISION =
 
 /** What there is to say, in the order in which it is known: differences as they are found. */
 type Finding =
+  | { readonly database: string }
+  | { readonly onlyAtTarget: string }
+  | { readonly failure: ReplicationFailure }
+  | { readonly servers: { readonly databaseCount: number; readonly differingCount: number } }
   | { readonly difference: Difference }
   | { readonly comparison: Comparison }
   | { readonly notRepaired: { readonly attachmentCount: number; readonly reason: string } }
@@ -99,7 +190,17 @@ function writeJson(finding: Finding): void {
 }
 
 function writeText(finding: Finding): void {
-  if ("difference" in finding) {
+  if ("database" in finding) process.stdout.write(`${printable(finding.database)}: `);
+  else if ("onlyAtTarget" in finding) {
+    process.stdout.write(`${printable(finding.onlyAtTarget)}: only at the target\n`);
+  } else if ("failure" in finding) {
+    const { error, reason } = finding.failure;
+    process.stdout.write(`${printable(`${error}: ${reason}`)}\n`);
+  } else if ("servers" in finding) {
+    const { databaseCount, differingCount } = finding.servers;
+    const outcome = differingCount === 0 ? "the same on both servers" : `${differingCount} differ`;
+    process.stdout.write(`${databaseCount} databases compared: ${outcome}\n`);
+  } else if ("difference" in finding) {
     process.stdout.write(`  ${describeDifference(finding.difference)}\n`);
   } else if ("comparison" in finding) process.stdout.write(describe(finding.comparison));
   else if ("notRepaired" in finding) {

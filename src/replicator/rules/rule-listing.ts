@@ -24,7 +24,7 @@ export interface ListedNames extends NameRange {
 
 /** Every name once, in order; the ranges follow each other, from the first name to the end. `turn` is waited for before each request. */
 export async function* listNames(
-  server: ListedServer,
+  server: Pick<ListedServer, "names">,
   turn: () => Promise<void>,
   signal: AbortSignal,
 ): AsyncIterable<ListedNames> {

@@ -1,0 +1,102 @@
+/** The databases of a server, for commands with `--all`: patterns choose them, as in rules. */
+import {
+  listNames,
+  matchRule,
+  parseRule,
+  REPLICATOR_CONFIG_DEFAULT,
+  type Replication,
+  type Rule,
+  ruleReplication,
+} from "../replicator/index.ts";
+import type { Connections } from "./connections.ts";
+import { WrongUse } from "./wrong-use.ts";
+
+export interface AllFlags {
+  readonly all?: boolean;
+  readonly databases?: readonly string[];
+  readonly except?: readonly string[];
+  readonly security?: boolean;
+}
+
+/** A database of the source, and how it is copied; or why it cannot be. */
+export type ChosenDatabase =
+  | { readonly kind: "copied"; readonly name: string; readonly replication: Replication }
+  | { readonly kind: "invalid"; readonly name: string; readonly reason: string };
+
+export interface ChosenDatabases {
+  readonly chosen: readonly ChosenDatabase[];
+  /** Names that are only on the target's server, where databases keep their names. */
+  readonly onlyAtTarget: readonly string[];
+}
+
+/** Refuses flags that go with one database alone. */
+export function refuseWithAll(
+  flags: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): void {
+  const given = names.find((name) => flags[name] !== undefined);
+  if (given === undefined) return;
+  const option = given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new WrongUse(`--${option} goes with one database, and not with --all`);
+}
+
+/** Refuses the flags that choose among databases where there is one. */
+export function refuseWithoutAll({ databases, except, security }: AllFlags): void {
+  const given = Object.entries({ databases, except, security }).find(([, value]) => value);
+  if (given !== undefined) throw new WrongUse(`--${given[0]} goes with --all`);
+}
+
+/** Lists the source, and the target if databases keep their names there. */
+export async function chooseDatabases(
+  connections: Connections,
+  { source, target }: { readonly source: string; readonly target: string },
+  { databases, except, security = false }: AllFlags,
+  signal: AbortSignal,
+): Promise<ChosenDatabases> {
+  const keepsNames = !target.includes("{");
+  const rule = parseRule(
+    {
+      source,
+      target: keepsNames ? `${target.replace(/\/$/, "")}/{db}` : target,
+      security,
+      ...(databases === undefined ? {} : { databases }),
+      ...(except === undefined ? {} : { except }),
+    },
+    REPLICATOR_CONFIG_DEFAULT,
+  );
+  const names = await namesAt(connections, rule, signal);
+  const chosen = names.flatMap((name) => chosenDatabase(rule, name));
+  if (!keepsNames) return { chosen, onlyAtTarget: [] };
+  const there = new Set(names);
+  const backwards = parseRule(
+    { source: target, target: "https://unused.invalid/{db}" },
+    REPLICATOR_CONFIG_DEFAULT,
+  );
+  const atTarget = await namesAt(connections, backwards, signal);
+  const onlyAtTarget = atTarget.filter(
+    (name) => !there.has(name) && matchRule(rule, name).kind === "match",
+  );
+  return { chosen, onlyAtTarget };
+}
+
+async function namesAt(
+  connections: Connections,
+  { server }: Rule,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  if (server === undefined) throw new WrongUse("--all: expected the URLs of two servers");
+  const names: string[] = [];
+  const turn = async (): Promise<void> => signal.throwIfAborted();
+  const pages = listNames(connections.openServer(server), turn, signal);
+  for await (const page of pages) names.push(...page.names);
+  return names;
+}
+
+function chosenDatabase(rule: Rule, name: string): readonly ChosenDatabase[] {
+  const match = matchRule(rule, name);
+  if (match.kind === "none") return [];
+  const { target } = match;
+  if (target.kind === "invalid") return [{ kind: "invalid", name, reason: target.reason }];
+  const replication = ruleReplication(rule, name, target.url, REPLICATOR_CONFIG_DEFAULT);
+  return [{ kind: "copied", name, replication: { ...replication, continuous: false } }];
+}

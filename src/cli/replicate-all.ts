@@ -1,0 +1,140 @@
+/** `tandem replicate --all`: one round of all databases of a server, in this process. */
+import { forEachConcurrent } from "../base/index.ts";
+import { describeFailure, MemoryRunFailures, StopRequest } from "../replicator/index.ts";
+import { VERSION } from "../server/index.ts";
+import {
+  type AllFlags,
+  type ChosenDatabase,
+  chooseDatabases,
+  refuseWithAll,
+} from "./all-databases.ts";
+import { type Connections, openConnections } from "./connections.ts";
+import { reportError, retryReporter } from "./describe-error.ts";
+import { Progress } from "./progress.ts";
+import { openShellRun } from "./shell-run.ts";
+import { printable } from "./table.ts";
+
+/** Databases that are copied at the same time. */
+const AT_ONCE_MAX = 4;
+const DRAW_INTERVAL_MS = 100;
+/** Options that choose documents of one database, or never come to an end. */
+const OF_ONE = ["continuous", "selector", "docIds", "filter", "since"];
+
+interface ReplicateAllFlags extends AllFlags {
+  readonly json?: boolean;
+}
+
+/** A database of which not everything has arrived. */
+interface Remainder {
+  readonly database: string;
+  readonly error: string;
+  readonly reason: string;
+}
+
+export async function replicateAll(
+  source: string,
+  target: string,
+  flags: ReplicateAllFlags,
+): Promise<void> {
+  const asJson = flags.json === true;
+  const connections = openConnections({
+    userAgent: `Tandem/${VERSION}`,
+    ...(asJson ? {} : { onRetry: retryReporter() }),
+  });
+  const stopping = new AbortController();
+  const stop = (): void => stopping.abort(new StopRequest());
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+  try {
+    refuseWithAll({ ...flags }, OF_ONE);
+    const sides = { source, target };
+    const { chosen } = await chooseDatabases(connections, sides, flags, stopping.signal);
+    const round = new Round(connections, stopping.signal);
+    await showing(round, chosen, asJson);
+    process.stdout.write(asJson ? `${JSON.stringify(round.result)}\n` : round.text);
+    if (stopping.signal.aborted && !asJson) {
+      process.stderr.write("stopped: the same command goes on where this one ended\n");
+    }
+    process.exitCode = round.result.ok ? 0 : 1;
+  } catch (error) {
+    reportError(error);
+  } finally {
+    await connections.close();
+  }
+}
+
+class Round {
+  readonly #connections: Connections;
+  readonly #signal: AbortSignal;
+  readonly #remainders: Remainder[] = [];
+  #writtenCount = 0;
+  doneCount = 0;
+
+  constructor(connections: Connections, signal: AbortSignal) {
+    this.#connections = connections;
+    this.#signal = signal;
+  }
+
+  /** A failure of one database keeps no other from being copied. */
+  async copy(database: ChosenDatabase): Promise<void> {
+    if (this.#signal.aborted) return;
+    const remainder = await this.#copy(database).catch((error: unknown) => describeFailure(error));
+    this.doneCount++;
+    if (remainder !== undefined) this.#remainders.push({ database: database.name, ...remainder });
+  }
+
+  get result() {
+    const isWhole = this.#remainders.length === 0 && !this.#signal.aborted;
+    return {
+      ok: isWhole,
+      databases: this.doneCount,
+      docs_written: this.#writtenCount,
+      not_whole: this.#remainders,
+    };
+  }
+
+  get text(): string {
+    const lines = this.#remainders.map(
+      ({ database, error, reason }) => `  ${printable(`${database}: ${error}: ${reason}`)}\n`,
+    );
+    const sum = `${this.doneCount} databases, ${this.#writtenCount} documents written`;
+    const rest = lines.length === 0 ? "" : `; ${lines.length} are not whole:`;
+    return `${sum}${rest}\n${lines.join("")}`;
+  }
+
+  async #copy(database: ChosenDatabase): Promise<Omit<Remainder, "database"> | undefined> {
+    if (database.kind === "invalid") return { error: "invalid_name", reason: database.reason };
+    const failures = new MemoryRunFailures();
+    const { replication } = database;
+    const { run } = await openShellRun(this.#connections, replication, failures, this.#signal);
+    try {
+      const { kind } = await run.run(this.#signal);
+      if (kind === "stopped") return { error: "stopped", reason: "it was interrupted" };
+    } finally {
+      this.#writtenCount += run.ownStatistics.docsWritten;
+    }
+    const { length: count } = failures.failures;
+    if (count === 0) return undefined;
+    return { error: "left_behind", reason: `${count} revisions did not arrive` };
+  }
+}
+
+async function showing(
+  round: Round,
+  databases: readonly ChosenDatabase[],
+  asJson: boolean,
+): Promise<void> {
+  const copyAll = () => forEachConcurrent(databases, AT_ONCE_MAX, (one) => round.copy(one));
+  if (asJson) return copyAll();
+  const progress = new Progress("copying", process.stderr, "databases");
+  const timer = setInterval(
+    () => progress.show(round.doneCount, databases.length),
+    DRAW_INTERVAL_MS,
+  );
+  try {
+    await copyAll();
+  } finally {
+    clearInterval(timer);
+    progress.end(round.doneCount);
+  }
+}

@@ -1,0 +1,178 @@
+/** `tandem rules …`: rules that copy the databases of a server. */
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { askServer, type ServerFlags, withServer } from "./server-command.ts";
+import { printable, table } from "./table.ts";
+import { WrongUse } from "./wrong-use.ts";
+
+interface Flags extends ServerFlags {
+  readonly dryRun?: boolean;
+  readonly limit?: string;
+  readonly bookmark?: string;
+}
+
+interface RuleView {
+  readonly name: string;
+  readonly source: Endpoint;
+  readonly target: Endpoint;
+  readonly status: {
+    readonly databases: number | null;
+    readonly jobs: number;
+    readonly states: Readonly<Record<string, number>>;
+    readonly failing: number;
+    readonly parked: number;
+    readonly left_behind: number;
+    readonly lag_sec: number;
+    readonly listed: string | null;
+    readonly followed_by: string | null;
+    readonly last_error: { readonly error: string; readonly reason: string } | null;
+    readonly cannot_copy: number;
+    readonly faults: readonly { readonly database: string; readonly reason: string }[];
+  };
+}
+
+type Endpoint = string | { readonly url: string } | undefined;
+
+interface PlannedView {
+  readonly count: number;
+  readonly first: readonly string[];
+}
+
+interface PlanView {
+  readonly databases: PlannedView;
+  readonly create: PlannedView;
+  readonly replace: PlannedView;
+  readonly cancel: PlannedView;
+  readonly cannot_copy: PlannedView;
+}
+
+const DRY_RUN = ["--dry-run", "say what it would do to jobs, and do nothing"] as const;
+
+export function addRulesCommand(program: Command): void {
+  const rules = program
+    .command("rules")
+    .description("copy all databases of a server whose names match, now and later");
+  withServer(rules.command("list"))
+    .description("all rules, with the state of their jobs")
+    .option("--limit <number>", "so many at most (default 100)")
+    .option("--bookmark <text>", "begin where the list before ended")
+    .action((flags: Flags) =>
+      askServer(flags, async (server) => {
+        const query = new URLSearchParams();
+        if (flags.limit !== undefined) query.set("limit", flags.limit);
+        if (flags.bookmark !== undefined) query.set("bookmark", flags.bookmark);
+        return [await server.ask("GET", `/_tandem/rules?${query}`), printList];
+      }),
+    );
+  withServer(rules.command("show <name>"))
+    .description("one rule, with the state of its jobs")
+    .action((name: string, flags: Flags) =>
+      askServer(flags, async (server) => [await server.ask("GET", pathOf(name)), printRule]),
+    );
+  withServer(rules.command("put <name> <file>"))
+    .description("make or change a rule: a file with its JSON, or - for the standard input")
+    .option(...DRY_RUN)
+    .action((name: string, file: string, flags: Flags) =>
+      askServer(flags, async (server) => [
+        await server.ask("PUT", pathOf(name, flags), readRule(file)),
+        printOutcome,
+      ]),
+    );
+  withServer(rules.command("delete <name>"))
+    .description("end a rule; its jobs are cancelled, and the copies stay")
+    .option(...DRY_RUN)
+    .action((name: string, flags: Flags) =>
+      askServer(flags, async (server) => [
+        await server.ask("DELETE", pathOf(name, flags)),
+        printOutcome,
+      ]),
+    );
+}
+
+function pathOf(name: string, { dryRun = false }: Pick<Flags, "dryRun"> = {}): string {
+  return `/_tandem/rules/${encodeURIComponent(name)}${dryRun ? "?dry_run=true" : ""}`;
+}
+
+function readRule(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file === "-" ? 0 : file, "utf8"));
+  } catch (error) {
+    throw new WrongUse(`${file}: expected the JSON of a rule: ${(error as Error).message}`);
+  }
+}
+
+function printList(answer: unknown): string {
+  const { rules, bookmark } = answer as {
+    readonly rules: readonly RuleView[];
+    readonly bookmark: string | null;
+  };
+  if (rules.length === 0) return "there are no rules\n";
+  const rows = rules.map(({ name, source, target, status }) => [
+    name,
+    `${urlOf(source)} → ${urlOf(target)}`,
+    String(status.jobs),
+    String(status.parked),
+    String(status.failing),
+    String(status.left_behind),
+    status.lag_sec === 0 ? "-" : `${status.lag_sec} s`,
+    errorOf(status),
+  ]);
+  const head = ["RULE", "FROM → TO", "JOBS", "PARKED", "FAILING", "LEFT BEHIND", "LAG", "ERROR"];
+  const more = bookmark === null ? "" : `More: --bookmark ${bookmark}\n`;
+  return table([head, ...rows]) + more;
+}
+
+function printRule(answer: unknown): string {
+  const { name, status, ...rule } = answer as RuleView;
+  const states = Object.entries(status.states).filter(([, count]) => count > 0);
+  const facts = [
+    ["rule", name],
+    ...Object.entries(rule).map(([member, value]) => [member, shown(value)]),
+    ["matching", `${status.databases ?? "not listed yet"}`],
+    ["jobs", [status.jobs, ...states.map(([state, count]) => `${count} ${state}`)].join(", ")],
+    ["parked", String(status.parked)],
+    ["failing", String(status.failing)],
+    ["left behind", String(status.left_behind)],
+    ["lag", `${status.lag_sec} s`],
+    ["listed", `${status.listed ?? "never"}`],
+    ["follows", `${status.followed_by ?? "-"}`],
+    ["last error", errorOf(status)],
+    ["cannot copy", String(status.cannot_copy)],
+    ...status.faults.map(({ database, reason }) => ["", `${database}: ${reason}`]),
+  ];
+  return table(facts.map(([label = "", text = ""]) => [label, text]));
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function urlOf(endpoint: Endpoint): string {
+  return typeof endpoint === "string" ? endpoint : (endpoint?.url ?? "?");
+}
+
+function errorOf({ last_error: failure }: RuleView["status"]): string {
+  return failure === null ? "" : `${failure.error}: ${failure.reason}`;
+}
+
+function printOutcome(answer: unknown): string {
+  if ((answer as { readonly dry_run?: boolean }).dry_run !== true) {
+    const { no_changes } = answer as { readonly no_changes?: boolean };
+    return no_changes === true ? "it was so already\n" : "done; the jobs follow\n";
+  }
+  const { databases, create, replace, cancel, cannot_copy } = answer as PlanView;
+  const lines = [
+    ["match", databases],
+    ["get a job", create],
+    ["get another job", replace],
+    ["lose their job", cancel],
+    ["cannot be copied", cannot_copy],
+  ] as const;
+  return lines.map(([what, planned]) => plannedLine(what, planned)).join("");
+}
+
+function plannedLine(what: string, { count, first }: PlannedView): string {
+  const names = count > first.length ? [...first, "…"] : first;
+  const named = count === 0 ? "" : `: ${names.join(", ")}`;
+  return `${printable(`${count} databases ${what}${named}`)}\n`;
+}

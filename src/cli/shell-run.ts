@@ -1,0 +1,53 @@
+/** One run of a replication in this process, with the same parts that a node runs. */
+import {
+  type Endpoint,
+  type MemoryRunFailures,
+  NO_OWN_CHECKPOINT,
+  REPLICATOR_CONFIG_DEFAULT,
+  type Replication,
+  ReplicationRun,
+  readFilterCode,
+  replicationId,
+} from "../replicator/index.ts";
+import type { Connections } from "./connections.ts";
+
+/** Ids of runs from the shell: the same everywhere, so that a copy goes on wherever it is started. */
+const SHELL_UUID = "0".repeat(32);
+
+export interface ShellRun {
+  readonly run: ReplicationRun;
+  readonly source: Endpoint;
+}
+
+/** Asks the source for the code of a filter, if the replication has one. */
+export async function openShellRun(
+  connections: Connections,
+  replication: Replication,
+  failures: MemoryRunFailures,
+  signal: AbortSignal,
+): Promise<ShellRun> {
+  const { runtime } = connections;
+  const config = REPLICATOR_CONFIG_DEFAULT;
+  const context = {
+    digests: runtime.digests,
+    serverUuid: SHELL_UUID,
+    hostName: "",
+    port: 0,
+    serverUrl: "",
+  };
+  const source = connections.open(replication, "source");
+  const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
+  const filterCode = await readFilterCode(replication, () => source, limit, signal);
+  const run = new ReplicationRun({
+    runtime,
+    source,
+    target: connections.open(replication, "target"),
+    replication,
+    ids: replicationId(context, replication, filterCode),
+    mayWrite: async () => {},
+    failures,
+    ownCheckpoint: NO_OWN_CHECKPOINT,
+    copyLimits: config.copyLimits,
+  });
+  return { run, source };
+}
