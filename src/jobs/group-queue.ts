@@ -9,6 +9,7 @@
 import { EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import { type KeyValue, keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
 import type { Candidate, GroupIndex } from "./group-index.ts";
+import type { Place } from "./group-record.ts";
 import type { Groups } from "./groups.ts";
 import type { JobName, JobType } from "./job.ts";
 import type { JobKeys } from "./job-keys.ts";
@@ -16,6 +17,8 @@ import { charged, compareStandings, type Order } from "./standing.ts";
 
 /** Groups that an acceptor looks at. */
 const CANDIDATE_COUNT_MAX = 8;
+/** A group of which no more jobs may run is looked at again after so long, if nobody says before that one has ended. */
+const FULL_SEC = 10;
 /** Standings within so much (2 %) of the lowest count as equal, and one of them is taken at random: fewer conflicts. */
 const SIMILAR_SCORE = 0.02;
 
@@ -114,13 +117,26 @@ export class GroupQueue {
     return ready.length > 0 ? 0 : laterSec;
   }
 
+  /** One job of the group less runs, or more of them may: if it waited for that, it is ready again. */
+  async released(tx: Transaction, type: JobType, group: string): Promise<void> {
+    await this.#index.change(tx, type, group, async (place) => {
+      if (place.kind !== "later") return undefined;
+      const { entries } = await tx.getRangePage(this.#keys.groupQueue(type, group), { limit: 1 });
+      const first = this.#index.placeFor(entries[0]);
+      const isWaiting = first.kind === "later" && first.dueAtSec < place.dueAtSec;
+      if (!isWaiting) return undefined;
+      tx.add(this.#keys.enqueued(type), 1n);
+      return first;
+    });
+  }
+
   async #takeFrom(
     tx: Transaction,
     type: JobType,
     group: string,
     {
       dueBySec,
-      countMax,
+      countMax: wantedCount,
       next,
     }: {
       readonly dueBySec: number;
@@ -132,6 +148,12 @@ export class GroupQueue {
       this.#groups.fairShare(tx, type),
       this.#index.standing(tx, type, group),
     ]);
+    const countMax = Math.min(wantedCount, await this.#groups.room(tx, type, group));
+    if (countMax <= 0) {
+      const full: Place = { kind: "later", dueAtSec: dueBySec + FULL_SEC };
+      await this.#index.move(tx, type, group, { kind: "ready" }, full);
+      return [];
+    }
     const queue = this.#keys.groupQueue(type, group);
     const { entries: rows } = await tx.snapshot.getRangePage(queue, { limit: countMax + 1 });
     const isDue = ({ key }: KeyValue): boolean => this.#keys.queued(key).scheduledAtSec <= dueBySec;

@@ -16,6 +16,7 @@ import {
 import type { Candidate, GroupIndex } from "./group-index.ts";
 import { decodeFairShare, encodeFairShare } from "./group-record.ts";
 import type { JobType } from "./job.ts";
+import type { JobCounts } from "./job-counts.ts";
 import type { JobKeys } from "./job-keys.ts";
 import {
   charged,
@@ -36,11 +37,24 @@ export class Groups {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
   readonly #index: GroupIndex;
+  readonly #counts: JobCounts;
 
-  constructor(runtime: Runtime, keys: JobKeys, index: GroupIndex) {
+  constructor(
+    runtime: Runtime,
+    {
+      keys,
+      index,
+      counts,
+    }: {
+      readonly keys: JobKeys;
+      readonly index: GroupIndex;
+      readonly counts: JobCounts;
+    },
+  ) {
     this.#runtime = runtime;
     this.#keys = keys;
     this.#index = index;
+    this.#counts = counts;
   }
 
   /** Sets how usage is forgotten. What was used so far stays used. Writes nothing when it is so already. */
@@ -101,6 +115,50 @@ export class Groups {
   /** Shares and usage of a group; `usageSec` tells how much that is at a given time. */
   standing(tx: ReadTransaction, type: JobType, group: string): Promise<Standing> {
     return this.#index.standing(tx, type, group);
+  }
+
+  /** At most so many jobs of the group run at once, on all nodes; undefined: as many as there are slots. */
+  setLimit(tx: Transaction, type: JobType, group: string, countMax: number | undefined): void {
+    const key = this.#keys.groupLimit(type, group);
+    if (countMax === undefined) tx.clear(key);
+    else tx.set(key, packTuple([countMax]));
+  }
+
+  /** How many more jobs of the group may run. Conflicts with the start and the end of each, where there is a limit. */
+  async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
+    const value = await tx.get(this.#keys.groupLimit(type, group));
+    if (value === undefined) return Number.POSITIVE_INFINITY;
+    return limitOf(value) - (await this.#counts.running(tx, type, group));
+  }
+
+  /** Whether the group has a limit. A snapshot: a group that just got one is looked at again soon. */
+  async isLimited(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
+    return (await tx.snapshot.get(this.#keys.groupLimit(type, group))) !== undefined;
+  }
+
+  /**
+   * Which of these groups have as many running jobs as they may, and for how many others they have no room; counted up to `limit`. A
+   * snapshot: nothing conflicts with it.
+   */
+  async crowded(
+    tx: ReadTransaction,
+    type: JobType,
+    groups: ReadonlySet<string>,
+    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+  ): Promise<ReadonlyMap<string, number>> {
+    const { snapshot } = tx;
+    const { entries } = await snapshot.getRangePage(this.#keys.groupLimits(type));
+    const found = new Map<string, number>();
+    for (const { key, value } of entries) {
+      const group = this.#keys.lastElement(key) as string;
+      if (!groups.has(group)) continue;
+      const { running } = await this.#counts.read(tx, type, group);
+      if (running < limitOf(value)) continue;
+      const due = this.#keys.groupPendingUntil(type, group, dueBySec);
+      const waiting = await snapshot.getRangePage(due, { limit });
+      if (waiting.entries.length > 0) found.set(group, waiting.entries.length);
+    }
+    return found;
   }
 
   /** Charges groups for run time in seconds; less than zero gives back what was charged ahead. */
@@ -230,4 +288,8 @@ export class Groups {
   #nowSec(): number {
     return this.#runtime.clock.nowMs() / 1000;
   }
+}
+
+function limitOf(value: Uint8Array): number {
+  return Number(unpackTuple(value)[0]);
 }

@@ -40,6 +40,11 @@ export class JobCounts {
     return stateCounts(counts);
   }
 
+  /** How many jobs of a group run. Conflicts with each transaction that changes that. */
+  async running(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
+    return decodeCounter(await tx.get(this.#key(type, "running", group)));
+  }
+
   /**
    * Up to `limit` groups that ever had a job, behind `after`, in order of their names: which of them have none that is pending, and
    * the last that was looked at, undefined behind all. A snapshot: nothing conflicts with it.

@@ -28,6 +28,7 @@ const FAIR_SHARE = 19;
 const COUNT = 20;
 const REQUEST = 21;
 const NEXT_REQUEST = 22;
+const GROUP_LIMIT = 23;
 
 /** The shapes, for `docs/keyspace.md`. */
 export const JOB_KEY_SHAPES: readonly KeyShape[] = [
@@ -100,6 +101,11 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
     key: "(22, type, id, chunk)",
     value: "bytes",
     note: "a request given while the job was running; becomes the request of its next run",
+  },
+  {
+    key: "(23, type, group)",
+    value: "(countMax)",
+    note: "groups of which no more jobs than that run at once",
   },
 ];
 
@@ -245,6 +251,14 @@ export class JobKeys {
 
   shares(type: JobType, group: string): Key {
     return this.#jobs.pack([SHARES, type, group]);
+  }
+
+  groupLimit(type: JobType, group: string): Key {
+    return this.#jobs.pack([GROUP_LIMIT, type, group]);
+  }
+
+  groupLimits(type: JobType): Range {
+    return this.#jobs.range([GROUP_LIMIT, type]);
   }
 
   sharesOfType(type: JobType): Range {

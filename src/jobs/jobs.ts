@@ -103,8 +103,8 @@ export class Jobs {
     this.#keys = new JobKeys(subspace);
     this.workers = new Workers(runtime, subspace);
     const index = new GroupIndex(this.#keys);
-    this.groups = new Groups(runtime, this.#keys, index);
     this.counts = new JobCounts(this.#keys);
+    this.groups = new Groups(runtime, { keys: this.#keys, index, counts: this.counts });
     this.idleGroups = new IdleGroups(runtime, this.#keys, this.counts);
     const grouped = new GroupQueue(runtime, { keys: this.#keys, groups: this.groups, index });
     this.#queue = new PendingQueue(runtime, this.#keys, grouped);
@@ -192,7 +192,7 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
     if (facts.state === "pending") await this.#queue.leave(tx, job, facts);
-    if (facts.state === "running") this.#clearRunning(tx, job, facts);
+    if (facts.state === "running") await this.#clearRunning(tx, job, facts);
     tx.clear(this.#keys.job(job));
     this.#data.clear(tx, job, facts);
     this.counts.change(tx, job.type, facts, undefined);
@@ -316,6 +316,17 @@ export class Jobs {
     };
   }
 
+  /** At most so many jobs of a group run at once, on all nodes, from now on; undefined: as many as there are slots. */
+  async setGroupLimit(
+    tx: Transaction,
+    type: JobType,
+    group: string,
+    countMax: number | undefined,
+  ): Promise<void> {
+    this.groups.setLimit(tx, type, group, countMax);
+    await this.#queue.released(tx, type, group);
+  }
+
   /** The jobs of a type that run, in order of their last sign of life. */
   async runningIds(tx: ReadTransaction, type: JobType): Promise<readonly string[]> {
     const ids: string[] = [];
@@ -381,7 +392,7 @@ export class Jobs {
   async finish(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData): Promise<void> {
     const before = await this.#heldFacts(tx, held);
     const facts = withRequest(before, request);
-    this.#clearRunning(tx, held, facts);
+    await this.#clearRunning(tx, held, facts);
     const stored = { data, request };
     this.#data.set(tx, held, stored);
     if (facts.resubmitted) {
@@ -485,7 +496,7 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     assert(facts?.state === "running", "A job in the activity order or a worker's list is running");
     assert(worker === undefined || facts.worker === worker, "A worker lists what it holds");
-    this.#clearRunning(tx, job, facts);
+    await this.#clearRunning(tx, job, facts);
     // It was due when it was accepted. Where the clock went back since, it must not wait until it is as late again.
     const nowSec = Math.floor(this.#runtime.clock.nowMs() / 1000);
     const wasDueSec = Math.min(facts.scheduledAtSec, nowSec);
@@ -524,9 +535,12 @@ export class Jobs {
   }
 
   /** A job that stops running leaves the activity order and its worker's index. */
-  #clearRunning(tx: Transaction, { type, id }: JobName, facts: RunningFacts): void {
+  async #clearRunning(tx: Transaction, { type, id }: JobName, facts: RunningFacts): Promise<void> {
     tx.clear(this.#keys.activity(type, facts.activity));
     if (facts.worker !== undefined) tx.clear(this.#keys.held(facts.worker, { type, id }));
+    const { group } = facts;
+    const isLimited = group !== undefined && (await this.groups.isLimited(tx, type, group));
+    if (isLimited) await this.#queue.released(tx, type, group);
   }
 
   async #enqueue(

@@ -49,6 +49,11 @@ export class PendingQueue {
     else await this.#groups.leave(tx, job, group, scheduledAtSec);
   }
 
+  /** A job of the group runs no more, or more of them may run. */
+  async released(tx: Transaction, type: JobType, group: string | undefined): Promise<void> {
+    if (group !== undefined) await this.#groups.released(tx, type, group);
+  }
+
   /** Takes jobs that are due, with a conflict key each: acceptors conflict only when they took the same one. */
   async take(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
     const ratio = this.#groupsHadJobs ? GROUPS_FIRST_RATIO : GROUPS_FIRST_RATIO_UNSEEN;

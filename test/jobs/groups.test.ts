@@ -436,3 +436,72 @@ test("jobs that come and go side by side in one transaction leave the group wher
   await remove("j3");
   expect(await firstDueSec()).toBeUndefined();
 });
+
+const setLimit = (group: string, countMax: number | undefined) =>
+  transact((tx) => jobs.setGroupLimit(tx, TYPE, group, countMax));
+
+test("of a group with a limit no more jobs run than that, and other groups are not held up", async () => {
+  await setLimit("a", 2);
+  for (const id of ["a1", "a2", "a3"]) await add(id, "a");
+  await charge(["b", 1000]);
+  await add("b1", "b");
+  const nowDue = Math.floor(nowSec());
+  expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a1", "a2"]);
+  expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["b1"]);
+  expect((await acceptSome(10, nowDue)).jobs).toEqual([]);
+  // Nobody asks again and again for what there is no room for.
+  expect(await firstDueSec()).toBeGreaterThan(nowDue);
+});
+
+test.each([
+  ["has ended", (held: HeldJob) => finish(held)],
+  ["is removed", ({ id }: HeldJob) => remove(id)],
+  ["may run beside it", () => setLimit("a", 2)],
+  ["may run without a limit", () => setLimit("a", undefined)],
+])(
+  "a job that waits for room in its group is due at once when another one %s",
+  async (_, release) => {
+    await setLimit("a", 1);
+    await add("a1", "a");
+    await add("a2", "a");
+    const nowDue = Math.floor(nowSec());
+    const [held] = (await acceptSome(10, nowDue)).held;
+    const acceptance = await transact((tx) =>
+      jobs.accept(tx, TYPE, { dueBySec: nowDue, countMax: 10 }),
+    );
+    if (acceptance.kind !== "none-due") throw new Error("There is no room");
+    const { enqueued } = acceptance;
+    await release(held as HeldJob);
+    await world.until(enqueued.fired(new AbortController().signal));
+    expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a2"]);
+  },
+);
+
+test("two who accept at the same time do not pass the limit together", async () => {
+  await setLimit("a", 3);
+  for (let number = 0; number < 12; number++) await add(`a${number}`, "a");
+  const nowDue = Math.floor(nowSec());
+  const found = await Promise.all([
+    acceptSome(2, nowDue),
+    acceptSome(2, nowDue),
+    acceptSome(2, nowDue),
+  ]);
+  const ids = found.flatMap(({ jobs: accepted }) => accepted.map(({ id }) => id));
+  expect(new Set(ids).size).toBe(3);
+  expect(ids).toHaveLength(3);
+});
+
+test("a group is crowded when its limit is reached and others of it are due", async () => {
+  await setLimit("a", 1);
+  for (const id of ["a1", "a2", "a3"]) await add(id, "a");
+  await add("b1", "b");
+  const nowDue = Math.floor(nowSec());
+  const crowded = () =>
+    kv.read((tx) =>
+      jobs.groups.crowded(tx, TYPE, new Set(["a", "b"]), { dueBySec: nowDue, limit: 10 }),
+    );
+  expect([...(await crowded())]).toEqual([]);
+  await acceptSome(10, nowDue);
+  await acceptSome(10, nowDue);
+  expect([...(await crowded())]).toEqual([["a", 2]]);
+});

@@ -1,5 +1,6 @@
 /** Rules: a job for each database of a server whose name matches, for as long as it does. In virtual time. */
 import { afterEach, expect, test } from "vitest";
+import type { ReadTransaction } from "../../src/kv/index.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { indexProblems } from "../support/index-problems.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
@@ -46,10 +47,25 @@ async function once(node: Node, expected: Partial<Awaited<ReturnType<typeof summ
   }
 }
 
-async function onceCopied({ world, kv, databases }: Node, name: string, id: string): Promise<void> {
-  const read = () => kv.read(async (tx) => (await databases.find(tx, name))?.read(tx, id));
-  while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 500);
+/** Lets time pass until `read` finds what passes. */
+async function onceRead<T>(
+  { world, kv }: Node,
+  read: (tx: ReadTransaction) => Promise<T>,
+  passes: (found: T) => boolean,
+): Promise<void> {
+  const untilMs = world.time.nowMs + 3_600_000;
+  while (!passes(await world.until(kv.read(read)))) {
+    if (world.time.nowMs > untilMs) throw new Error("Not so within an hour");
+    await world.time.run(world.time.nowMs + 500);
+  }
 }
+
+const onceCopied = (node: Node, name: string, id: string): Promise<void> =>
+  onceRead(
+    node,
+    async (tx) => (await node.databases.find(tx, name))?.read(tx, id),
+    (found) => found !== undefined,
+  );
 
 async function remove({ world, kv, databases }: Node, name: string): Promise<void> {
   await world.until(kv.transact((tx) => databases.remove(tx, name)));
@@ -100,7 +116,9 @@ test("the job of a database that is deleted stays and fails, or is cancelled if 
   expect(await put(node, { ...USERS, delete: "stop" })).toBe("changed");
   await once(node, { jobCount: 2, failingCount: 0 });
   await remove(node, "user-b");
+  const removedAtMs = node.world.time.nowMs;
   await once(node, { jobCount: 1, parkedCount: 1 });
+  expect(node.world.time.nowMs - removedAtMs).toBeLessThan(10_000);
   await node.createDatabase("user-b");
   await node.put("user-b", "anew", {});
   await onceCopied(node, "copy-b", "anew");
@@ -191,10 +209,12 @@ test("a security object is copied before the documents, and followed when it cha
   const { world, kv, databases } = node;
   const setSecurity = (name: string, text: string) =>
     world.until(kv.transact(async (tx) => (await databases.open(tx, name)).setSecurity(tx, text)));
-  const onceSecurity = async (name: string, text: string) => {
-    const read = () => kv.read(async (tx) => (await databases.find(tx, name))?.security(tx));
-    while ((await world.until(read())) !== text) await world.time.run(world.time.nowMs + 500);
-  };
+  const onceSecurity = (name: string, text: string) =>
+    onceRead(
+      node,
+      async (tx) => (await databases.find(tx, name))?.security(tx),
+      (found) => found === text,
+    );
   const of = (member: string) => JSON.stringify({ members: { names: [member], roles: [] } });
   for (const name of ["user-a", "user-b"]) await node.createDatabase(name);
   await setSecurity("user-a", of("joe"));
@@ -221,4 +241,40 @@ test("design documents are left out if the rule says so", async () => {
     kv.read(async (tx) => (await databases.open(tx, "copy-a")).info(tx)),
   );
   expect(info.documentCount).toBe(1);
+});
+
+test("no more jobs of a rule run at once than it says, busy ones take turns, and all have theirs", async () => {
+  const node = await open({
+    config: { parkAfterSec: 2, intervalSec: 5, runSecMin: 10, jobsMax: 100 },
+  });
+  const { world, jobs, kv } = node;
+  let runningMax = 0;
+  world.listeners.push((name) => {
+    if (name !== "replication.accepted") return;
+    void kv
+      .read((tx) => jobs.counts.read(tx, "replication", "rule:users"))
+      .then(({ running }) => {
+        runningMax = Math.max(runningMax, running);
+      });
+  });
+  const numbers = Array.from({ length: 8 }, (_, number) => number);
+  for (const number of numbers) {
+    await node.createDatabase(`user-a${number}`);
+    await node.put(`user-a${number}`, "one", {});
+  }
+  await put(node, { ...USERS, concurrency: 2 });
+  for (const number of numbers) await onceCopied(node, `copy-a${number}`, "one");
+  await once(node, { parkedCount: 8 });
+  expect(runningMax).toBe(2);
+  // Two are always busy, and the others get their changes nevertheless.
+  for (let second = 0; second < 60; second++) {
+    for (const busy of [0, 1, 2]) await node.put(`user-a${busy}`, `busy-${second}`, {});
+    if (second === 10) await node.put("user-a7", "two", {});
+    await world.time.run(world.time.nowMs + 1000);
+  }
+  const waitsSinceMs = world.time.nowMs;
+  await onceCopied(node, "copy-a7", "two");
+  expect(world.time.nowMs).toBe(waitsSinceMs);
+  await once(node, { parkedCount: 8 });
+  expect(runningMax).toBe(2);
 });

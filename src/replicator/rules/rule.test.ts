@@ -102,6 +102,7 @@ test.each<[Members, string]>([
   [{ databases: ["a", ""] }, "`databases[1]` must be a pattern of 1 to 238 characters"],
   [{ except: [7] }, "`except[0]` must be a pattern of 1 to 238 characters"],
   [{ delete: "drop" }, '`delete` must be "keep" or "stop", but is "drop"'],
+  [{ concurrency: 0 }, "`concurrency` must be an integer of at least 1, but is 0"],
   [{ security: "yes" }, "`security` must be a boolean"],
   [{ design_documents: 1 }, "`design_documents` must be a boolean"],
   [{ options: { worker_batch_size: 0 } }, "`worker_batch_size` must be an integer of at least 1"],

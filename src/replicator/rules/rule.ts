@@ -52,6 +52,7 @@ const MEMBERS = [
   "create_target",
   "create_target_params",
   "options",
+  "concurrency",
   "delete",
   ...PROXIES,
 ];
@@ -64,6 +65,8 @@ export interface Rule {
   readonly target: TargetTemplate;
   /** What becomes of the job of a database that was deleted: it stays, and fails; or it is cancelled. */
   readonly whenDeleted: "keep" | "stop";
+  /** So many of its jobs run at once; undefined: as many as there are slots. */
+  readonly concurrency: number | undefined;
   /** Whether security objects are copied, and followed. */
   readonly copiesSecurity: boolean;
   /** The members of all its replications; of the endpoints all but the URL. */
@@ -90,6 +93,7 @@ export function parseRule(members: Members, config: Config): Rule {
     except: parsePatterns(members, "except", []),
     target: template,
     whenDeleted: parseChoice(members, "delete", ["keep", "stop"]),
+    concurrency: parseConcurrency(members.concurrency),
     copiesSecurity: boolean(members, "security", false),
     common: { ...commonMembers(members, config), source: source.others, target: target.others },
   };
@@ -223,6 +227,14 @@ function parsePatterns(
       `\`${name}[${index}]\` must be a pattern of 1 to ${PATTERN_LENGTH_MAX} characters such as "user-*", but is ${shown(text)}`,
     );
   });
+}
+
+function parseConcurrency(given: unknown): number | undefined {
+  if (given === undefined) return undefined;
+  if (Number.isSafeInteger(given) && Number(given) >= 1) return Number(given);
+  throw new ReplicationInvalidError(
+    `\`concurrency\` must be an integer of at least 1, but is ${shown(given)}`,
+  );
 }
 
 function parseChoice<Value extends string>(

@@ -7,11 +7,13 @@ import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
+import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { ruleGroup } from "../jobs/replication-group.ts";
 import { newRuleUuid, RULE_TYPE } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { JobOwner } from "../request/job-owner.ts";
 import { type Members, ReplicationInvalidError } from "../request/parse-fields.ts";
-import { parseRule } from "./rule.ts";
+import { parseRule, type Rule } from "./rule.ts";
 import type { NamedRule, RuleStore } from "./rule-store.ts";
 import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 
@@ -103,7 +105,7 @@ export class Rules {
   async check(name: string, members: Members): Promise<Members> {
     const { kv, ruleStore: store } = this.#parts;
     const stored = await kv.read((tx) => store.get(tx, name));
-    return this.#checked(name, members, stored?.content?.members);
+    return this.#checked(name, members, stored?.content?.members).whole;
   }
 
   /** Makes the rule, or changes it. Its jobs follow later. Throws as `check`, and when there are too many rules. */
@@ -113,7 +115,7 @@ export class Rules {
     return kv.transact(
       async (tx): Promise<PutOutcome> => {
         const stored = await store.get(tx, name);
-        const whole = this.#checked(name, members, stored?.content?.members);
+        const { whole, rule } = this.#checked(name, members, stored?.content?.members);
         const isSame = JSON.stringify(stored?.content?.members) === JSON.stringify(whole);
         if (stored !== undefined && isSame) return "same";
         if (stored === undefined) {
@@ -124,6 +126,7 @@ export class Rules {
         const generation = (stored?.generation ?? 0) + 1;
         const nowMs = runtime.clock.nowMs();
         store.set(tx, name, { uuid, generation }, { members: whole, owner, changedMs: nowMs });
+        await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), rule.concurrency);
         const nowSec = Math.floor(nowMs / 1000);
         const isFollowed = await jobs.resubmit(tx, job, nowSec);
         if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
@@ -144,6 +147,7 @@ export class Rules {
         if (stored === undefined) return false;
         store.remove(tx, name, stored);
         await jobs.remove(tx, { type: RULE_TYPE, id: name });
+        await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), undefined);
         removedDatabases.mark(tx, stored.uuid);
         tx.afterCommit(() =>
           runtime.trace.event("replication.rule-removed", { rule: name, userName }),
@@ -176,7 +180,11 @@ export class Rules {
     return renewedCount;
   }
 
-  #checked(name: string, members: Members, stored: Members | undefined): Members {
+  #checked(
+    name: string,
+    members: Members,
+    stored: Members | undefined,
+  ): { readonly whole: Members; readonly rule: Rule } {
     if (!NAME.test(name)) throw new ReplicationInvalidError(nameFault(name));
     const body = Utf8Text.of(JSON.stringify(members));
     if (utf8Encode(body.text).length > RULE_BYTES_MAX) {
@@ -186,8 +194,7 @@ export class Rules {
     const unmasked = withStoredSecrets(body, before);
     if (unmasked.kind === "refused") throw new RuleSecretError(unmasked.reason);
     const whole: Members = JSON.parse(unmasked.body.text);
-    parseRule(whole, this.#parts.config);
-    return whole;
+    return { whole, rule: parseRule(whole, this.#parts.config) };
   }
 }
 

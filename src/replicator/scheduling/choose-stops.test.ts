@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import {
   chooseStops,
+  chooseTurns,
   type DueJobs,
   type RunningJob,
   waitingCount,
@@ -131,4 +132,21 @@ test.each<[string, DueJobs, DueJobs, number]>([
   ["more came than are looked at", due("ab"), due("bcd", true), 1],
 ])("who waits for a slot: %s", (_, before, now, expected) => {
   expect(waitingCount(before, now)).toBe(expected);
+});
+
+test("of a crowded group those stop that had their turn, the longest running first, and no more than wait", () => {
+  const running = [
+    job("young", 10),
+    job("old", 90),
+    job("older", 100),
+    job("oldest", 110),
+    job("snapshot", 200, ONE_SHOT),
+    job("stopping", 200, { isStopping: true }),
+    job("elsewhere", 200, { group: "b" }),
+  ];
+  const turns = (count: number) =>
+    chooseTurns(running, SLOTS, new Map([["a", count]])).map(({ name }) => name);
+  expect(turns(1)).toEqual(["oldest"]);
+  expect(turns(9)).toEqual(["oldest", "older"]);
+  expect(chooseTurns(running, SLOTS, new Map())).toEqual([]);
 });

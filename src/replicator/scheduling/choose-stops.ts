@@ -92,6 +92,24 @@ export function chooseStops<Job extends RunningJob>(
     .slice(0, stopCount);
 }
 
+/**
+ * Of each group of which no more jobs may run, the continuous jobs that give way to others of the same group; `crowded` says how many of
+ * these wait. Those that have run longest come first.
+ */
+export function chooseTurns<Job extends RunningJob>(
+  running: readonly Job[],
+  slots: Slots,
+  crowded: ReadonlyMap<string, number>,
+): Job[] {
+  return [...crowded].flatMap(([group, count]) =>
+    running
+      .filter((job) => job.group === group && !job.isStopping)
+      .filter((job) => job.isContinuous && hadItsTurn(job, slots))
+      .sort((left, right) => left.startedAtMs - right.startedAtMs)
+      .slice(0, Math.min(count, slots.churnMax)),
+  );
+}
+
 /** Slots that are free, or whose job has been told to stop. */
 function freeCount(running: readonly RunningJob[], { jobsMax }: Slots): number {
   return jobsMax - running.filter(({ isStopping }) => !isStopping).length;

@@ -15,6 +15,7 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { StopRequest } from "../run/replication-run.ts";
 import {
   chooseStops,
+  chooseTurns,
   type DueJobs,
   NOBODY,
   waitingCount,
@@ -212,7 +213,12 @@ export class Scheduler {
     this.#planCycle();
     const count = waitingCount(before, waiting);
     const givingWay = count === 0 ? [] : await this.#givingWay();
-    const stops = chooseStops(running, slots, { count, givingWay });
+    const stops = [
+      ...new Set([
+        ...chooseStops(running, slots, { count, givingWay }),
+        ...chooseTurns(running, slots, await this.#crowded()),
+      ]),
+    ];
     if (stops.length === 0) return;
     this.#running.stop(stops);
     trace.event("replication.rotated", { stopped: stops.length, waiting: count });
@@ -222,6 +228,13 @@ export class Scheduler {
     const wanted = { dueBySec: this.#nowSec(), limit };
     const due = await this.#kv.read((tx) => this.#jobs.due(tx, REPLICATION_JOB_TYPE, wanted));
     return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
+  }
+
+  /** Groups with jobs here of which no more may run, and how many of theirs wait. */
+  #crowded(): Promise<ReadonlyMap<string, number>> {
+    const groups = new Set(this.#running.meter.groups());
+    const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax };
+    return this.#kv.read((tx) => this.#jobs.groups.crowded(tx, REPLICATION_JOB_TYPE, groups, due));
   }
 
   #givingWay(): Promise<readonly string[]> {
