@@ -25,6 +25,7 @@ const SECRETS = {
   key: "Kw7-certificate-key-pw",
   user: "Kw7-user-of-this-node",
   setting: "Kw7-secret-of-setting",
+  rule: "Kw7-password-of-a-rule",
 } as const;
 const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
@@ -115,6 +116,14 @@ test("jobs with secrets of every form run, fail, change and go", async () => {
     const transient = { ...body, continuous: true, target: `transient-${form}` };
     void (await ask(admin, "POST", "/_replicate", transient));
   }
+  const rule = {
+    source: {
+      url: "http://127.0.0.1:1/",
+      auth: { basic: { username: "jan", password: SECRETS.rule } },
+    },
+    target: `http://jan:${SECRETS.rule}@127.0.0.1:2/{db}`,
+  };
+  expect((await ask(admin, "PUT", "/_tandem/rules/all", rule)).status).toBe(201);
   const running = () => ask(admin, "GET", "/_tandem/jobs?limit=1000");
   await here.onceAnswered(running, ({ text }) => {
     const { jobs } = JSON.parse(text) as { jobs: { doc_id: string | null; error_count: number }[] };
@@ -147,6 +156,8 @@ test("no answer has a secret, but to those who may see it", async () => {
     "/_scheduler/docs",
     "/_active_tasks",
     "/_tandem/jobs?limit=1000",
+    "/_tandem/rules",
+    "/_tandem/rules/all",
     "/_tandem/secrets",
     "/_node/_local/_config",
     "/_node/_local/_stats",
@@ -202,6 +213,8 @@ test("the key is changed by a command, while the node serves", { timeout: 60_000
   // Documents, jobs, the session secret and a setting.
   expect(after.rotation.renewed).toBeGreaterThanOrEqual(3 * (FORMS - 1) + 2);
   expect(statSync(join(directory, "data.key")).mode & 0o777).toBe(0o600);
+  // A rule that only the former key opened would have no source here.
+  expect((await ask(admin, "GET", "/_tandem/rules/all")).text).toContain('"source"');
   // The replication process has followed: it runs a job that only the new key opens.
   await ask(admin, "PUT", "/_replicator/again", {
     source: `${there.url.replace("://", `://jan:${SECRETS.password}@`)}/films`,

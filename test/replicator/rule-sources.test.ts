@@ -1,0 +1,138 @@
+/** Servers that a rule lists, whatever they allow and answer. In virtual time. */
+import { afterEach, expect, test } from "vitest";
+import type { Fetch } from "../../src/http-client/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+type Node = ReturnType<typeof openVirtualNode>;
+type Answer = { readonly status: number; readonly json: unknown };
+
+const ROOT = { userName: "root" };
+const RULE = { source: "http://far.example/", target: "copy-{1}", databases: ["user-*"] };
+const NOTHING: Answer = { status: 404, json: { error: "not_found" } };
+
+const nodes: Node[] = [];
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.stop();
+});
+
+/** A node whose rule asks a server that answers so; it has no slots, so jobs stay as they are made. */
+async function open(answer: (path: string, query: URLSearchParams) => Answer) {
+  const world = new World("far");
+  const asked: string[] = [];
+  const fetch: Fetch = async ({ url, signal }) => {
+    const { pathname, searchParams } = new URL(url);
+    asked.push(pathname);
+    // A feed has nothing to tell.
+    await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
+    const { status, json } = answer(pathname, searchParams);
+    return {
+      status,
+      headers: new Map(),
+      body: (async function* () {
+        yield new TextEncoder().encode(JSON.stringify(json));
+      })(),
+      discard: () => {},
+    };
+  };
+  const node = openVirtualNode({ world, fetch, config: { jobsMax: 0 } });
+  nodes.push(node);
+  await node.start();
+  await world.until(node.replicator.rules.put("users", { ...RULE }, ROOT));
+  const summary = async () => (await world.until(node.replicator.rules.get("users")))?.summary;
+  const pass = (seconds: number) => world.time.run(world.time.nowMs + seconds * 1000);
+  return { node, world, asked, summary, pass };
+}
+
+/** As CouchDB lists names: from `startkey` on, so many. */
+function listed(names: readonly string[], query: URLSearchParams): Answer {
+  const start = JSON.parse(query.get("startkey") ?? '""');
+  const page = names.filter((name) => name >= start).slice(0, Number(query.get("limit")));
+  return { status: 200, json: page };
+}
+
+const numbered = (count: number) =>
+  Array.from({ length: count }, (_, number) => `user-a${String(number).padStart(5, "0")}`);
+
+test("a server with a feed is listed once a minute, in pages", async () => {
+  const names = numbered(2_500);
+  const { asked, summary, pass } = await open((path, query) => {
+    if (path === "/_db_updates") return { status: 200, json: { results: [], last_seq: "7-x" } };
+    return path === "/_all_dbs" ? listed(names, query) : NOTHING;
+  });
+  await pass(30);
+  expect(await summary()).toMatchObject({
+    jobCount: 2_500,
+    matchedCount: 2_500,
+    followedBy: "feed",
+  });
+  expect(asked.filter((path) => path === "/_all_dbs")).toHaveLength(3);
+});
+
+test("a server that forbids its feed is listed every few seconds, and a new database has its job within ten", async () => {
+  const names = ["other", "user-a"];
+  const { summary, pass } = await open((path, query) =>
+    path === "/_all_dbs" ? listed(names, query) : { status: 403, json: { error: "forbidden" } },
+  );
+  await pass(10);
+  expect(await summary()).toMatchObject({ jobCount: 1, matchedCount: 1, followedBy: "lists" });
+  names.push("user-b");
+  await pass(10);
+  expect(await summary()).toMatchObject({ jobCount: 2, matchedCount: 2 });
+});
+
+test.each<[string, (query: URLSearchParams) => Answer]>([
+  ["knows no limit and no start", () => ({ status: 200, json: numbered(1_001) })],
+  ["knows neither, and has more", () => ({ status: 200, json: numbered(1_500) })],
+  [
+    "lists what is no name",
+    (query) => listed([...numbered(10), "user-\u0000", "user-\ud800"], query),
+  ],
+  [
+    "lists in no order, and twice",
+    () => ({ status: 200, json: ["user-b", 7, null, "user-a", "user-b"] }),
+  ],
+])("a server that %s is listed to the end", async (_, all) => {
+  const { summary, pass, asked } = await open((path, query) =>
+    path === "/_all_dbs" ? all(query) : NOTHING,
+  );
+  await pass(20);
+  const found = await summary();
+  expect(found?.failure).toBeUndefined();
+  expect(found?.jobCount).toBe(found?.matchedCount);
+  expect(found?.jobCount).toBeGreaterThan(1);
+  expect(asked.filter((path) => path === "/_all_dbs").length).toBeLessThan(20);
+});
+
+test.each<[string, Answer, object]>([
+  ["may not be listed", { status: 401, json: {} }, { error: "unauthorized" }],
+  ["answers something else", { status: 200, json: { no: "list" } }, { error: "all_dbs_failed" }],
+  ["has trouble", { status: 500, json: { error: "x" } }, { error: expect.any(String) }],
+])("a server that %s is tried again, and the rule says why", async (_, answer, failure) => {
+  let isFine = false;
+  const { summary, pass } = await open((path, query) => {
+    if (isFine && path === "/_all_dbs") return listed(["user-a"], query);
+    return path === "/_all_dbs" ? answer : NOTHING;
+  });
+  await pass(600);
+  expect(await summary()).toMatchObject({ jobCount: 0, listedMs: undefined, failure });
+  isFine = true;
+  await pass(120);
+  expect(await summary()).toMatchObject({ jobCount: 1, failure: undefined });
+});
+
+test("a database that the list lacks, and the server still has, keeps its job", async () => {
+  let names = ["user-a", "user-b"];
+  const { node, world, summary, pass } = await open((path, query) => {
+    if (path === "/_all_dbs") return listed(names, query);
+    return path === "/user-a" ? { status: 200, json: { update_seq: 1 } } : NOTHING;
+  });
+  await world.until(node.replicator.rules.put("users", { ...RULE, delete: "stop" }, ROOT));
+  await pass(10);
+  expect(await summary()).toMatchObject({ jobCount: 2 });
+  names = [];
+  await pass(20);
+  expect(await summary()).toMatchObject({ jobCount: 1, matchedCount: 0 });
+  const { entries } = await world.until(node.replicator.lists.page({ filter: {}, limit: 5 }));
+  expect(entries.map(({ jobId }) => jobId.replace(/^.*\|/, ""))).toEqual(["user-a"]);
+});
