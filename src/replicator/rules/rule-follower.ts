@@ -112,7 +112,7 @@ export class RuleFollower {
     while (!signal.aborted) {
       const { names, deleted, last } = await this.#server.updates(from, signal);
       const there = [...new Set(names)].filter((name) => !deleted.has(name));
-      await this.#makeJobs(there.sort());
+      await this.#makeJobs(there.sort(), signal);
       await this.#endJobsOfGone([...deleted].sort(), signal);
       from = last;
       await this.#parts.runtime.clock.sleep(GATHER_MS, signal);
@@ -127,14 +127,14 @@ export class RuleFollower {
         const matched = matchRule(this.#followed.rule, name);
         if (matched.kind === "match") count.matched(name, faultOf(matched));
       }
-      await this.#makeJobs(page.names);
+      await this.#makeJobs(page.names, signal);
       await this.#endOthers(page, signal);
     }
     return count;
   }
 
   /** Makes jobs for those of these databases that match and have none, or one of an older generation of the rule. */
-  async #makeJobs(names: readonly string[]): Promise<void> {
+  async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     const { rule, generation } = this.#followed;
     const matching = names.filter((name) => targetOf(matchRule(rule, name)) !== undefined);
@@ -142,7 +142,7 @@ export class RuleFollower {
       const page = matching.slice(first, first + ROWS_MAX);
       const rows = await kv.read((tx) => store.databasesNamed(tx.snapshot, this.#followed, page));
       const lacking = page.filter((_, index) => rows[index]?.generation !== generation);
-      await this.#inPages(lacking, (tx, name) => this.#makeJob(tx, name));
+      await this.#inPages(lacking, signal, (tx, name) => this.#makeJob(tx, name));
     }
   }
 
@@ -153,15 +153,19 @@ export class RuleFollower {
     if (targetUrl === undefined) return;
     const [row] = await store.databasesNamed(tx, this.#followed, [database]);
     if (row?.generation === generation) return;
-    store.setDatabase(tx, this.#followed, { database, generation, securityDigest: undefined });
     const replication = ruleReplication(rule, database, targetUrl, config);
     const id = ruleJobId(uuid, database);
     const existing = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
     if (existing !== undefined) {
       const asked = { replication, vouched: owner.vouched };
-      if ((await stepWhenAskedAgain(tx, controls, existing, asked)) === "nothing") return;
+      if ((await stepWhenAskedAgain(tx, controls, existing, asked)) === "nothing") {
+        const securityDigest = row?.securityDigest;
+        store.setDatabase(tx, this.#followed, { database, generation, securityDigest });
+        return;
+      }
       await removeJob(this.#parts, tx, existing);
     }
+    store.setDatabase(tx, this.#followed, { database, generation, securityDigest: undefined });
     const origin = { replication, refusal: undefined, document: undefined, rule: name, ...owner };
     await addJob(this.#parts, tx, id, origin);
   }
@@ -176,10 +180,13 @@ export class RuleFollower {
     const there = new Set(listed.names);
     for await (const rows of rowsOfRule(kv, store, this.#followed, listed)) {
       const others = rows.filter((row) => targetOf(matchRule(rule, row.database)) === undefined);
-      await this.#endJobs(namesOf(others));
+      await this.#endJobs(namesOf(others), signal);
       const gone = rows.filter((row) => !others.includes(row) && !there.has(row.database));
       if (rule.whenDeleted === "stop") await this.#endJobsOfGone(namesOf(gone), signal);
-      else await this.#makeJobs(namesOf(gone.filter((row) => row.generation !== generation)));
+      else {
+        const old = gone.filter((row) => row.generation !== generation);
+        await this.#makeJobs(namesOf(old), signal);
+      }
     }
   }
 
@@ -193,13 +200,14 @@ export class RuleFollower {
       const page = known.slice(first, first + CHANGED_MAX);
       await this.#turn(this.#server.requestCount(page.length), signal);
       const places = await this.#server.sequences(page, signal);
-      await this.#endJobs(page.filter((name) => places.get(name) === "missing"));
+      const missing = page.filter((name) => places.get(name) === "missing");
+      await this.#endJobs(missing, signal);
     }
   }
 
-  #endJobs(names: readonly string[]): Promise<void> {
+  #endJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { jobs, store } = this.#parts;
-    return this.#inPages(names, async (tx, database) => {
+    return this.#inPages(names, signal, async (tx, database) => {
       store.removeDatabase(tx, this.#followed, database);
       const id = ruleJobId(this.#followed.uuid, database);
       const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
@@ -229,7 +237,7 @@ export class RuleFollower {
     if (text === undefined) return;
     const digest = securityDigest(this.#parts.runtime.digests, text);
     if (digest === row.securityDigest) return;
-    await this.#inPages([row.database], async (tx, database) => {
+    await this.#inPages([row.database], signal, async (tx, database) => {
       const { store } = this.#parts;
       const [now] = await store.databasesNamed(tx, this.#followed, [database]);
       if (now === undefined || !(await this.#takesUp(tx, database))) return;
@@ -253,10 +261,12 @@ export class RuleFollower {
   /** Changes a few databases in each transaction, as long as the job is held. */
   async #inPages(
     names: readonly string[],
+    signal: AbortSignal,
     change: (tx: Transaction, name: string) => Promise<void>,
   ): Promise<void> {
     const { kv, jobs } = this.#parts;
     for (let first = 0; first < names.length; first += CHANGED_MAX) {
+      signal.throwIfAborted();
       await kv.transact(
         async (tx) => {
           await jobs.verify(tx, this.#held);

@@ -57,7 +57,8 @@ export class RuleFollowers implements CompanionWork {
         const { error, reason } = failure;
         trace.event("replication.rule-lost", { rule: held.id, error: `${error}: ${reason}` });
       }
-      await this.#end(held, { ...progress, attempt: progress.attempt + 1, failure });
+      const attempt = failure === undefined ? 0 : progress.attempt + 1;
+      await this.#end(held, { ...progress, attempt, failure });
     } catch (error) {
       if (isHalt(error)) return;
       trace.event("replication.rule-lost", { rule: held.id, error: String(error) });
