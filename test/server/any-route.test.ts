@@ -70,6 +70,10 @@ const BODIES: readonly (readonly [RegExp, unknown])[] = [
   [/_replicate$/, { ...COPY, cancel: true }],
   [/_replicate$/, { ...COPY, continuous: true, selector: { n: 1 }, doc_ids: [ID] }],
   [/_config/, "value"],
+  [
+    /_tandem\/rules/,
+    { source: "local", target: "https://a.example/{1}", databases: ["a*b"], except: ["*x"] },
+  ],
   [/_tandem\/budgets/, { read: { requests: 5 }, bytes_per_sec: 1 }],
   [/_tandem\/jobs/, { sequence: "0", since: 0 }],
   [
