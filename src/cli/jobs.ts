@@ -36,6 +36,7 @@ const FLAG_FILTERS: readonly (readonly [name: string, option: string, descriptio
   ["paused", "paused", "paused jobs"],
   ["parked", "parked", "jobs that have caught up and wait for changes without a slot"],
   ["stalled", "stalled", "jobs whose last runs did not move"],
+  ["behind", "behind", "jobs with a change that has not arrived"],
 ];
 
 /** What asks for a page of a list. */

@@ -172,7 +172,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Name the jobs by state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind_sec, or all of them by all=true",
+        "Name the jobs by state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, host, reason, behind, behind_sec, or all of them by all=true",
     },
   ],
   [

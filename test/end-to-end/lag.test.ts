@@ -54,12 +54,15 @@ test("a paused job with 300 changes to come says 300, and for how long", async (
     next_try: null,
     info: { changes_pending: 300 },
   });
-  for (const query of ["behind_sec=0", "sort=lag", "behind_sec=0&sort=lag&paused=true"]) {
+  const queries = ["behind_sec=0", "behind=true", "sort=lag", "behind_sec=0&sort=lag&paused=true"];
+  for (const query of queries) {
     const { body } = await node.call("GET", `/_tandem/jobs?${query}`);
     expect(body.jobs.map((job: { doc_id: string }) => job.doc_id)).toEqual(["follow"]);
   }
   const later = await node.call("GET", "/_tandem/jobs?behind_sec=3600");
   expect(later.body).toMatchObject({ total_rows: 0, jobs: [] });
+  const upToDate = await node.call("GET", "/_tandem/jobs?behind=false");
+  expect(upToDate.body.jobs).toEqual([]);
   const shown = await tandem("show", "_replicator/follow");
   expect(shown).toMatch(/changes to arrive +300/);
   expect(shown).toMatch(/held back by +paused/);
@@ -68,6 +71,8 @@ test("a paused job with 300 changes to come says 300, and for how long", async (
   const steered = await node.call("POST", "/_tandem/jobs/_resume?behind_sec=0");
   expect(steered.body).toEqual({ ok: true, matched: 1, changed: 1 });
   await jobOnce("follow", (job) => job.pending === 0 && job.lag_sec === 0);
+  const caughtUp = await node.call("GET", "/_tandem/jobs?state=running&behind=false");
+  expect(caughtUp.body.jobs).toMatchObject([{ doc_id: "follow" }]);
   await node.call("POST", `${pathOf("follow")}/_pause`);
   await jobOnce("follow", (job) => job.state === "pending");
   const { body } = await node.call("GET", `${pathOf("follow")}/runs`);

@@ -25,7 +25,7 @@ const FLAGS = ["failing", "left_behind", "paused", "parked", "stalled"] as const
 const NAMES = ["owner", "source", "target", "host", "reason"] as const;
 const SIDES = [...FAILURE_SIDES, NONE] as const;
 /** Every filter that can be answered. */
-const FILTERS = [
+export const FILTERS = [
   "state",
   "database",
   "rule",
@@ -33,9 +33,10 @@ const FILTERS = [
   "side",
   ...FLAGS,
   ...NAMES,
+  "behind",
   "behind_sec",
 ] as const;
-const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
+export const ORDERS = ["id", "since", "tries", "lag"] as const satisfies readonly JobOrder[];
 const PAGE_PARAMETERS = ["limit", "skip", "sort", "descending", "bookmark"] as const;
 
 /** As it was asked; the database and the rule still have to be looked up, and the clock. */
@@ -112,13 +113,15 @@ function filterOf(call: Call): AskedFilter {
     const text = query.get(name);
     return text === undefined ? [] : [[name, text] as const];
   });
+  const isBehind = query.get("behind") === undefined ? undefined : booleanParameter(call, "behind");
   const filter: JobFilter = {
+    ...(isBehind === false ? { isCaughtUp: true } : {}),
     ...(state === undefined ? {} : { states: state }),
     ...(error === undefined ? {} : { error: error satisfies FailureClass }),
     ...(side === undefined ? {} : { side }),
     ...Object.fromEntries([...flags, ...names]),
   };
-  const behindSec = integerParameter(call, "behind_sec");
+  const behindSec = integerParameter(call, "behind_sec") ?? (isBehind === true ? 0 : undefined);
   return { filter, database: query.get("database"), rule: query.get("rule"), behindSec };
 }
 

@@ -20,11 +20,13 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly reason?: string;
   /** Behind since this time or longer. */
   readonly behindSinceMs?: number;
+  /** Not behind, as far as is known. Has no list of its own. */
+  readonly isCaughtUp?: true;
 }
 
 /** All but `reason` and `databaseUuid`, which the status does not tell. `isRunning` matters where states are asked for. */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
-  const { states, source, target, owner, behindSinceMs } = filter;
+  const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
   return (
     (states === undefined || states.includes(shownState(status.outcome, isRunning))) &&
     (owner === undefined || listedName(owner) === status.owner) &&
@@ -32,6 +34,7 @@ export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: b
     (target === undefined || isAmong(placesNamed(target), status.target)) &&
     matchesCause(filter, causeOf(status)) &&
     (behindSinceMs === undefined || isBehind(status, behindSinceMs)) &&
+    !(isCaughtUp && status.behindSinceMs !== undefined) &&
     STATUS_FLAGS.every(
       (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
     )
