@@ -107,6 +107,29 @@ test("a client that comes back misses nothing, by the header and by the URL", as
   expect(fromUrl.map((message) => message.id)).toEqual(all.map((message) => message.id));
 });
 
+test("the past is told in pages, the newest event first, until the log begins", async () => {
+  const messages = await followFromNow();
+  await ask("PUT", "/_replicator/past", { source: "a", target: "past", create_target: true });
+  const run = await until(messages, "stopped");
+  const past: { place: string; job: { doc_id: string } }[] = [];
+  let pageCount = 0;
+  for (let before: string | null = ""; before !== null; pageCount++) {
+    const place: string = before === "" ? "" : `&before=${before}`;
+    const { status, body } = await ask("GET", `/_tandem/events/_past?limit=3${place}`);
+    expect(status).toBe(200);
+    past.push(...body.events);
+    before = body.before;
+  }
+  // Pages have fewer where jobs are gone.
+  expect(pageCount).toBeGreaterThanOrEqual(past.length / 3);
+  const places = past.map(({ place }) => place);
+  expect(places).toEqual(places.toSorted().reverse());
+  expect(places.slice(0, run.length)).toEqual(run.map(({ id }) => id).reverse());
+  expect(past[0]?.job.doc_id).toBe("past");
+  const { body: none } = await ask("GET", "/_tandem/events/_past?parked=true&paused=true");
+  expect(none.events).toEqual([]);
+});
+
 test("filters tell of jobs that come in and go out, and of no others", async () => {
   const messages = await followFromNow("?failing=true");
   await ask("PUT", "/_replicator/good", { source: "a", target: "good", create_target: true });
@@ -139,6 +162,8 @@ test("pauses are told, with who decided them", async () => {
 
 test.each([
   ["?since=junk", "since: expected now, or the id of an event, and not junk"],
+  ["/_past?before=junk", "before: expected the id of an event, and not junk"],
+  ["/_past?limit=101", "limit: expected 1 to 100"],
   ["?heartbeat=0", "heartbeat: expected a number of milliseconds above 0"],
   ["?falling=true", "Unknown parameter falling"],
   ["?failing=perhaps", "Invalid boolean parameter"],

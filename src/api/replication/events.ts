@@ -1,7 +1,7 @@
 /**
  * `GET /_tandem/events`: what happens to jobs, as server-sent events (WHATWG HTML, "Server-sent events"). A client that comes back with
  * the id of the last event it has seen misses none, as long as it was not away for longer than `event_max_age_sec`; then it is told so.
- * CouchDB has no counterpart.
+ * `GET /_tandem/events/_past`: what happened, in pages. CouchDB has no counterpart.
  */
 import { errorCode, type Runtime } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
@@ -11,7 +11,7 @@ import { waitFor } from "../changes/feed-wait.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { integerParameter } from "../http/query.ts";
-import { streamedJson } from "../http/responses.ts";
+import { json, streamedJson } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { feedFilterOf } from "./job-query.ts";
 import { type JobsParts, jobRows, resolvedFilter } from "./jobs.ts";
@@ -22,13 +22,31 @@ export interface EventsParts extends JobsParts {
 
 /** So that proxies do not take the feed for dead. */
 const HEARTBEAT_MS_DEFAULT = 30_000;
+/** Events that one page of the past looks through. */
+const PAST_ROWS_MAX = 100;
 /** How soon a browser connects again. */
 const RETRY_MS = 1000;
 const HEARTBEAT = ":\n\n";
 const HEADERS = { "Content-Type": "text/event-stream", "X-Accel-Buffering": "no" };
 
 export function eventRoutes(parts: EventsParts): readonly Route[] {
-  return [defineRoute("GET", "/_tandem/events", (call) => follow(parts, call))];
+  return [
+    defineRoute("GET", "/_tandem/events", (call) => follow(parts, call)),
+    defineRoute("GET", "/_tandem/events/_past", (call) => listPast(parts, call)),
+  ];
+}
+
+/** The newest first. */
+async function listPast(parts: EventsParts, call: Call): Promise<ApiResponse> {
+  const asked = feedFilterOf(call, ["before", "limit"]);
+  const limit = integerParameter(call, "limit") ?? PAST_ROWS_MAX;
+  if (limit < 1 || limit > PAST_ROWS_MAX) throw badRequest(`limit: expected 1 to ${PAST_ROWS_MAX}`);
+  const before = call.request.query.get("before");
+  const filter = await resolvedFilter(parts, asked);
+  const { events } = parts.replicator;
+  const past = await checked(() => events.past(before, limit, filter), "before: expected", before);
+  const rows = await eventRows(parts, past.events);
+  return json(200, { events: rows, before: past.before ?? null });
 }
 
 async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
@@ -42,13 +60,18 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const since = headers.get("last-event-id") ?? query.get("since") ?? "now";
   const { events } = parts.replicator;
   const after = since === "now" ? await events.lastId() : since;
+  await checked(() => events.page(after, filter), "since: expected now, or", since);
+  return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
+}
+
+/** Tells what is no id of an event. */
+async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Promise<T> {
   try {
-    await events.page(after, filter);
+    return await read();
   } catch (error) {
     if (errorCode(error) !== "REPLICATOR_EVENT_INVALID") throw error;
-    throw badRequest(`since: expected now, or the id of an event, and not ${since.slice(0, 100)}`);
+    throw badRequest(`${expected} the id of an event, and not ${id.slice(0, 100)}`);
   }
-  return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
 }
 
 interface Followed {
@@ -91,6 +114,11 @@ async function messages(
   parts: EventsParts,
   events: readonly FollowedEvent[],
 ): Promise<readonly string[]> {
+  const rows = await eventRows(parts, events);
+  return rows.map(({ place, ...data }) => message("job", place, data));
+}
+
+async function eventRows(parts: EventsParts, events: readonly FollowedEvent[]) {
   const entries = new Map<string, JobEntry>();
   for (const { jobId, entry } of events) if (entry !== undefined) entries.set(jobId, entry);
   const rows = await jobRows(parts, [...entries.values()]);
@@ -99,7 +127,8 @@ async function messages(
     const shownId = (entry?.data ?? before)?.replicationId ?? jobId;
     const formerId = before === undefined ? shownId : (before.replicationId ?? jobId);
     const job = rowOf.get(jobId) ?? null;
-    return message("job", id, {
+    return {
+      place: id,
       time: isoTime(timeMs),
       id: shownId,
       // Some replication ids are known only when the job has begun to run.
@@ -107,7 +136,7 @@ async function messages(
       changes,
       matches: isMatch,
       job,
-    });
+    };
   });
 }
 

@@ -70,6 +70,13 @@ export interface EventPage {
   readonly forgottenId: string | undefined;
 }
 
+export interface PastEvents {
+  /** The newest first. */
+  readonly events: readonly LoggedEvent[];
+  /** Whether the log has older ones. */
+  readonly hasOlder: boolean;
+}
+
 /** Events forgotten in one transaction. */
 const FORGOTTEN_COUNT_MAX = 1000;
 /** The stored form; the first element is the format's version. */
@@ -132,6 +139,20 @@ export class JobEventLog {
       events: entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value)),
       forgottenId: forgottenId !== undefined && afterId < forgottenId ? forgottenId : undefined,
     };
+  }
+
+  /** The events before a place, or the last of all. Throws REPLICATOR_EVENT_INVALID for what is no id of an event. */
+  async past(
+    tx: ReadTransaction,
+    beforeId: string | undefined,
+    limit: number,
+  ): Promise<PastEvents> {
+    const all = this.#keys.events();
+    const end = beforeId === undefined ? all.end : this.#keys.event(parseEventId(beforeId));
+    const range = { begin: all.begin, end };
+    const { entries } = await tx.snapshot.getRangePage(range, { limit: limit + 1, reverse: true });
+    const events = entries.map(({ key, value }) => decodeEvent(this.#keys.eventStamp(key), value));
+    return { events: events.slice(0, limit), hasOlder: events.length > limit };
   }
 
   /** Where the log ends now: events behind it are yet to come. */

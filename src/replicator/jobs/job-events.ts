@@ -5,6 +5,13 @@ import { isOfDatabase, type JobFilter, matchesReason, matchesStatus } from "./jo
 import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 
+export interface FollowedPast {
+  /** The newest first; of these events, those that `FollowedPage` would have. */
+  readonly events: readonly FollowedEvent[];
+  /** Where the page before begins; undefined: the log has no older events. */
+  readonly before: string | undefined;
+}
+
 /** Events read in one transaction. */
 const PAGE_ROWS_MAX = 100;
 
@@ -48,14 +55,28 @@ export class JobEvents {
     const { kv, log, lists } = this.#parts;
     const page = await kv.read((tx) => log.page(tx, afterId, PAGE_ROWS_MAX));
     const { events, forgottenId } = page;
-    const found = await lists.byId([...new Set(events.map(({ jobId }) => jobId))]);
-    const followed = events.map((event) => followedEvent(event, filter, found.get(event.jobId)));
     return {
-      events: followed.filter(
-        (event) => event.isMatch || wasMatch(event, filter, found.get(event.jobId)),
-      ),
+      events: await followedEvents(lists, events, filter),
       next: events.at(-1)?.id ?? forgottenId,
       isGap: forgottenId !== undefined,
+    };
+  }
+
+  /**
+   * Looks through as many events as `limit` says, 100 at most, those before a place, or the last of all. Throws
+   * REPLICATOR_EVENT_INVALID for what is no id of an event.
+   */
+  async past(
+    beforeId: string | undefined,
+    limit: number,
+    filter: JobFilter,
+  ): Promise<FollowedPast> {
+    const { kv, log, lists } = this.#parts;
+    const rows = Math.min(limit, PAGE_ROWS_MAX);
+    const { events, hasOlder } = await kv.read((tx) => log.past(tx, beforeId, rows));
+    return {
+      events: await followedEvents(lists, events, filter),
+      before: hasOlder ? events.at(-1)?.id : undefined,
     };
   }
 
@@ -72,6 +93,18 @@ export class JobEvents {
       watch?.cancel();
     }
   }
+}
+
+/** Those that the filter finds now, or found before. */
+async function followedEvents(
+  lists: JobLists,
+  events: readonly LoggedEvent[],
+  filter: JobFilter,
+): Promise<readonly FollowedEvent[]> {
+  const found = await lists.byId([...new Set(events.map(({ jobId }) => jobId))]);
+  return events
+    .map((event) => followedEvent(event, filter, found.get(event.jobId)))
+    .filter((event) => event.isMatch || wasMatch(event, filter, found.get(event.jobId)));
 }
 
 function followedEvent(
