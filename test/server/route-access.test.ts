@@ -164,6 +164,9 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
     CHANGES_OF_OPERATIONS,
     [
+      "POST /_node/{node}/_config/_reload",
+      "PUT /_node/{node}/_config/{section}/{key}",
+      "DELETE /_node/{node}/_config/{section}/{key}",
       "PUT /_tandem/budgets/{name}",
       "DELETE /_tandem/budgets/{name}",
       "PUT /_tandem/rules/{name}",
@@ -195,11 +198,8 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_dbs_info",
       "POST /_dbs_info",
       "GET /_node/{node}/_config",
-      "POST /_node/{node}/_config/_reload",
       "GET /_node/{node}/_config/{section}",
       "GET /_node/{node}/_config/{section}/{key}",
-      "PUT /_node/{node}/_config/{section}/{key}",
-      "DELETE /_node/{node}/_config/{section}/{key}",
       "PUT /{database}",
       "DELETE /{database}",
       "POST /{database}/_purge",

@@ -107,6 +107,8 @@ function demandOfServer(
       return second === "jobs" && third !== undefined ? "anybody" : "operations-reader";
     case "_node": {
       if (third === undefined || third === "_active_tasks") return "operations-reader";
+      // Who only reads learns that, as from every other change of an operator.
+      if (third === "_config" && !isRead(method)) return "operations-reader";
       const isMetrics = ["_stats", "_system", "_prometheus"].includes(third);
       return isMetrics ? "metrics-reader" : "server-admin";
     }

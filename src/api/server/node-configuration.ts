@@ -57,7 +57,7 @@ export function nodeConfigurationRoutes(
   const root = "/_node/{node}/_config";
   const key = `${root}/{section}/{key}`;
   return [
-    defineRoute("GET", "/_tandem/settings", async () => showSettings(configuration)),
+    defineRoute("GET", "/_tandem/settings", async () => showSettings(configuration, nodeName)),
     defineRoute(
       "GET",
       "/_node/{node}",
@@ -96,13 +96,13 @@ export function nodeConfigurationRoutes(
   ];
 }
 
-function showSettings(configuration: NodeConfiguration): ApiResponse {
+function showSettings(configuration: NodeConfiguration, node: string): ApiResponse {
   const settings = configuration
     .settings()
     .map(({ section, key, value = null, fallback = null, isKnown }) => {
       return { section, key, value, default: fallback, known: isKnown };
     });
-  return json(200, { total_rows: settings.length, settings });
+  return json(200, { node, total_rows: settings.length, settings });
 }
 
 async function showAll(configuration: NodeConfiguration): Promise<ApiResponse> {
