@@ -156,7 +156,7 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "new") return <NewPage query={query} />;
   if (first === "nodes") return <NodesPage />;
   if (first === "servers") return <ServersPage query={query} />;
-  if (first === "events") return <EventsPage />;
+  if (first === "events") return <EventsPage query={query} />;
   if (first === "settings") return <SettingsPage query={query} />;
   return (
     <>

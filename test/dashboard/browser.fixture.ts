@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
 
 /** A busy machine is no reason to give up. */
@@ -19,9 +20,28 @@ export function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, env, args: ["--no-sandbox"] });
 }
 
+/** Whose name and password the nodes of these tests know. */
+export const CREDENTIALS = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
+const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
+
+/** What the admin asks a node; answers the body, whatever the status. */
+export async function ask(
+  { url }: { readonly url: string },
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Record<string, unknown>> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: { authorization: AUTHORIZATION, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return (await response.json()) as Record<string, unknown>;
+}
+
 export interface Visit {
   readonly page: Page;
-  /** What a page should never cause: errors of its scripts, and what its policy has stopped. */
+  /** What a page should never cause: errors of its scripts, what its policy has stopped, and requests that are refused. */
   readonly faults: readonly string[];
   /** `view` is the part behind `#`. */
   show(view: string): Promise<void>;
@@ -56,6 +76,8 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   // Of the locale POSIX of a container a browser makes a language that no program knows.
   const context = await browser.newContext({ locale: "en-US", ...options });
   context.setDefaultTimeout(PATIENCE_MS);
+  // A page that stays open goes on asking.
+  onTestFinished(() => context.close());
   const page = await context.newPage();
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(String(error)));
@@ -65,6 +87,10 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   });
   page.on("console", (message) => {
     if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+  });
+  page.on("response", (response) => {
+    if (response.status() < 400) return;
+    faults.push(`${response.status()} ${response.request().method()} ${response.url()}`);
   });
   return { page, faults };
 }

@@ -5,24 +5,34 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { closedPort } from "../support/closed-port.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { CHROMIUM, openBrowser, openPage, violations, visit } from "./browser.fixture.ts";
+import {
+  ask as askNode,
+  CHROMIUM,
+  CREDENTIALS,
+  openBrowser,
+  openPage,
+  violations,
+  visit,
+} from "./browser.fixture.ts";
 
-const CREDENTIALS = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
-const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
-const HOSTILE_ID = `<img src=x onerror="alert(1)">'&\u202e`;
+/** The jobs of the night, by why they fail. */
+const AWAY_COUNT = 90;
+const REFUSED_COUNT = 70;
+const MISSING_COUNT = 40;
+const FAILING_COUNT = AWAY_COUNT + REFUSED_COUNT + MISSING_COUNT;
+const HOSTILE_IDS = [
+  `<img src=x onerror="alert(1)">'&\u202e`,
+  "javascript:alert(4)",
+  "w".repeat(4_096),
+];
 const HOSTILE_REASON = "<script>alert(2)</script><img src=x onerror=alert(3)>";
 
 let processes: Processes;
 let node: TandemProcess;
 let browser: Browser;
 
-async function ask(method: string, path: string, body?: unknown): Promise<unknown> {
-  const response = await fetch(`${node.url}${path}`, {
-    method,
-    headers: { authorization: AUTHORIZATION, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return response.json();
+function ask(method: string, path: string, body?: unknown) {
+  return askNode(node, method, path, body);
 }
 
 function replicate(id: string, document: Readonly<Record<string, unknown>>) {
@@ -44,7 +54,7 @@ const STEP = `(() => {
   return [step, controls.length - 1 - now, document.activeElement.outerHTML.slice(0, 100)];
 })()`;
 
-/** A dozen jobs that fail in three ways, and one that runs. */
+/** 200 jobs that fail in three ways, and one that runs. */
 async function makeTrouble() {
   await ask("PUT", "/films");
   await ask("PUT", "/films/_security", { members: { names: ["ann"] } });
@@ -57,24 +67,24 @@ async function makeTrouble() {
     url: `${node.url}/missing-${number}`,
     auth: { basic: { username: "root", password: "secret" } },
   });
-  for (let number = 0; number < 5; number++) {
+  for (let number = 0; number < AWAY_COUNT; number++) {
     const source = `http://127.0.0.1:${away}/orders-${number}`;
     await replicate(`orders-${number}`, { source, target: "films", retries_per_request: 0 });
   }
-  for (let number = 0; number < 4; number++) {
+  for (let number = 0; number < REFUSED_COUNT; number++) {
     await replicate(`billing-${number}`, {
       source: wrong,
       target: `b-${number}`,
       create_target: true,
     });
   }
-  for (let number = 0; number < 3; number++) {
+  for (let number = 0; number < MISSING_COUNT; number++) {
     await replicate(`missing-${number}`, { source: missing(number), target: "films" });
   }
   await replicate("good", { source: "films", target: "copy", create_target: true });
   await node.onceAnswered(
     () => ask("GET", "/_tandem/jobs?failing=true&limit=0"),
-    (answer) => (answer as { total_rows: number }).total_rows === 12,
+    ({ total_rows: total }) => total === FAILING_COUNT,
   );
 }
 
@@ -95,51 +105,59 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
   test("no page breaks a rule of accessibility, in light or in dark", async () => {
     const found: string[] = [];
-    for (const colorScheme of ["light", "dark"] as const) {
-      const { page: login } = await openPage(browser, { colorScheme });
+    const narrow = { width: 390, height: 844 };
+    for (const looks of [
+      { colorScheme: "light" },
+      { colorScheme: "dark" },
+      { colorScheme: "light", viewport: narrow },
+    ] as const) {
+      const where = Object.values(looks)
+        .map((look) => JSON.stringify(look))
+        .join(" ");
+      const { page: login } = await openPage(browser, looks);
       await login.goto(`${node.url}/_dashboard/`);
       await login.getByRole("button", { name: "Log in" }).waitFor();
-      for (const fault of await violations(login)) found.push(`login: ${fault}`);
+      for (const fault of await violations(login)) found.push(`login ${where}: ${fault}`);
       const {
         page,
         show,
         violations: look,
         faults,
-      } = await visit(browser, node.url, "root", { colorScheme });
+      } = await visit(browser, node.url, "root", looks);
       const views: [view: string, landmark: string][] = [
         ["/", "The last hour"],
-        ["/jobs", "_replicator/good"],
+        ["/jobs", "_replicator/billing-0"],
         ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
         ["/new", "What is sent"],
-        ["/nodes", "Last report"],
-        ["/servers", "5 unreachable"],
+        ["/nodes", "Lease renewed"],
+        ["/servers", `${AWAY_COUNT} unreachable`],
         ["/events", "What happened"],
         ["/settings", "checkpoint_interval"],
       ];
       for (const [view, landmark] of views) {
         await show(view);
-        await page.getByText(landmark).first().waitFor();
-        for (const fault of await look()) found.push(`${view} ${colorScheme}: ${fault}`);
+        await page.getByText(landmark).first().waitFor({ state: "attached" });
+        for (const fault of await look()) found.push(`${view} ${where}: ${fault}`);
       }
       await show("/jobs/_replicator%2Fbilling-0");
       await page.getByRole("button", { name: "Cancel" }).click();
       await page.getByRole("dialog").waitFor();
-      for (const fault of await look()) found.push(`dialog ${colorScheme}: ${fault}`);
+      for (const fault of await look()) found.push(`dialog ${where}: ${fault}`);
       found.push(...faults);
     }
     expect(found).toEqual([]);
   });
 
   test("who only reads sees everything, and has nothing to change it with", async () => {
-    const { page, show } = await visit(browser, node.url, "rita");
-    await page.getByText("12 jobs in 3 groups").waitFor();
-    const steering = /^(Retry|Pause|Resume|Reset|Cancel|Replace|Select)/;
+    const { page, show, faults } = await visit(browser, node.url, "rita");
+    await page.getByText(`${FAILING_COUNT} jobs in 3 groups`).waitFor();
+    const steering = /^(Retry|Pause|Resume|Reset|Cancel|Replace|Select|Start from|Drain|Edit|Add)/;
     const buttons = page
       .getByRole("button", { name: steering })
       .filter({ hasNotText: "Pause view" });
     expect(await buttons.count()).toBe(0);
     expect(await page.getByRole("link", { name: "New replication" }).count()).toBe(0);
-    await show("/jobs");
+    await show("/jobs?state=running&failing=false");
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
     expect(await buttons.count()).toBe(0);
     expect(await page.getByRole("checkbox").count()).toBe(0);
@@ -149,30 +167,84 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/new");
     await page.getByText("may change nothing").waitFor();
     expect(await page.getByRole("textbox").count()).toBe(0);
+    for (const [view, landmark] of [
+      ["/nodes", "Last report"],
+      ["/servers", `${AWAY_COUNT} unreachable`],
+      ["/events", "What happened"],
+      ["/settings?all=true", "max_jobs"],
+    ] as const) {
+      await show(view);
+      await page.getByText(landmark).first().waitFor();
+      expect(await buttons.count()).toBe(0);
+    }
+    expect(faults).toEqual([]);
+  });
+
+  test("the session of who only reads is refused every change by the node", async () => {
+    const { page } = await visit(browser, node.url, "rita");
+    const changes = [
+      ["POST", "_tandem/jobs/_pause?all=true"],
+      ["POST", "_tandem/jobs/_replicator%2Fgood/_cancel"],
+      ["POST", "_tandem/jobs/_replicator%2Fgood/_start_from"],
+      ["POST", "_tandem/jobs/_replicator%2Fgood/failures/_retry"],
+      ["POST", "_tandem/credentials/_replace"],
+      ["POST", "_tandem/nodes/_local/_drain"],
+      ["PUT", "_tandem/budgets/couch.example"],
+      ["DELETE", "_tandem/budgets/couch.example"],
+      ["PUT", "_node/_local/_config/replicator/max_jobs"],
+      ["DELETE", "_node/_local/_config/replicator/max_jobs"],
+      ["PUT", "_node/_local/_config/replicator.shares/_replicator"],
+      ["PUT", "_replicator/new"],
+    ] as const;
+    for (const [method, path] of changes) {
+      const status = await page.evaluate(
+        `fetch("../${path}", { method: "${method}", headers: { "Content-Type": "application/json" }, body: "{}" })
+          .then(({ status }) => status)`,
+      );
+      expect([method, path, status]).toEqual([method, path, 403]);
+    }
   });
 
   test("ids and errors are text, whatever is in them", async () => {
-    const hostile = createServer((_, response) => {
-      response.writeHead(500, { "Content-Type": "application/json" });
-      response.end(JSON.stringify({ error: "<b>bold</b>", reason: HOSTILE_REASON }));
+    // It lets its databases be opened, and refuses the rest with these words.
+    const hostile = createServer(({ url }, response) => {
+      const isDatabase = /^\/x-\d\/?$/.test(url ?? "");
+      response.writeHead(isDatabase ? 200 : 403, { "Content-Type": "application/json" });
+      response.end(
+        JSON.stringify(
+          isDatabase
+            ? { db_name: "x", update_seq: 1, instance_start_time: "0" }
+            : { error: "<b>bold</b>", reason: HOSTILE_REASON },
+        ),
+      );
     });
     await new Promise<void>((resolve) => hostile.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void hostile.close());
-    const source = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}/x`;
-    await replicate(HOSTILE_ID, { source, target: "films", retries_per_request: 0 });
-    onTestFinished(async () => {
-      await ask("POST", `/_tandem/jobs/${encodeURIComponent(`_replicator/${HOSTILE_ID}`)}/_cancel`);
-    });
+    const { port } = hostile.address() as AddressInfo;
+    for (const [index, id] of HOSTILE_IDS.entries()) {
+      const source = `http://127.0.0.1:${port}/x-${index}`;
+      await replicate(id, { source, target: "films", retries_per_request: 0 });
+      onTestFinished(async () => {
+        await ask("POST", `/_tandem/jobs/${encodeURIComponent(`_replicator/${id}`)}/_cancel`);
+      });
+    }
     const { page, show, faults } = await visit(browser, node.url, "root");
-    await page.getByText("13 jobs in 4 groups").waitFor();
-    await show("/jobs");
+    await page.getByText(`${FAILING_COUNT + HOSTILE_IDS.length} jobs in 4 groups`).waitFor();
+    await page.getByText(HOSTILE_REASON).first().waitFor();
+    await show(`/jobs?host=127.0.0.1:${port}`);
     const link = page.getByRole("link", { name: "<img src=x" });
     await link.waitFor();
     expect(await link.textContent()).toContain("⟨U+202E⟩");
-    await link.click();
-    await page.getByText("Document, as given").waitFor();
-    await page.getByRole("heading", { name: "<img src=x" }).waitFor();
-    expect(await page.locator("img, main script, main b").count()).toBe(0);
+    for (const id of HOSTILE_IDS) {
+      await show(`/jobs/${encodeURIComponent(`_replicator/${id}`)}`);
+      await page.getByText("Document, as given").waitFor();
+      await page.getByRole("heading", { name: id.slice(0, 10) }).waitFor();
+      await page.getByText(HOSTILE_REASON).first().waitFor();
+      expect(await page.locator("img, main script, main b").count()).toBe(0);
+      expect(await page.locator("a:not([href^='#/'])").count()).toBe(0);
+      const over = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      expect(over).toBe(0);
+    }
     expect(faults).toEqual([]);
   });
 
@@ -180,44 +252,44 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await replicate("own", { source: "nowhere", target: "films" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fown/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
-    await page.getByText("13 jobs in 4 groups").waitFor();
+    await page.getByText(`${FAILING_COUNT + 1} jobs in 4 groups`).waitFor();
     await page.getByRole("link", { name: /^1\s*not found\s*databases of this server/ }).click();
     await page.waitForURL(/#\/jobs\?error=not_found&side=source&host=-$/);
     await page.getByRole("link", { name: "_replicator/own" }).waitFor();
     await page.getByText("1 job", { exact: true }).waitFor();
     await page.getByRole("link", { name: /^Server of the failure: none/ }).waitFor();
     await show("/");
-    await page.getByRole("link", { name: /^3\s*not found/ }).click();
-    await page.getByText("3 jobs", { exact: true }).waitFor();
+    await page.getByRole("link", { name: new RegExp(`^${MISSING_COUNT}\\s*not found`) }).click();
+    await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
     await page.getByRole("link", { name: "_replicator/missing-0" }).click();
     await page.getByRole("link", { name: "All jobs that fail like this" }).click();
-    await page.getByText("3 jobs", { exact: true }).waitFor();
+    await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
   });
 
   test("servers show what fails there, and lead to it", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     await show("/servers");
-    await page.getByRole("link", { name: "4 unauthorized" }).waitFor();
-    await page.getByRole("row", { name: /5 unreachable.*asked/ }).waitFor();
+    await page.getByRole("link", { name: `${REFUSED_COUNT} unauthorized` }).waitFor();
+    await page.getByRole("row", { name: new RegExp(`${AWAY_COUNT} unreachable.*asked`) }).waitFor();
     await page.getByRole("row", { name: /^_replicator/ }).waitFor();
-    await page.getByRole("link", { name: "4 unauthorized" }).click();
-    await page.getByText("4 jobs", { exact: true }).waitFor();
+    await page.getByRole("link", { name: `${REFUSED_COUNT} unauthorized` }).click();
+    await page.getByText(`${REFUSED_COUNT} jobs`, { exact: true }).waitFor();
   });
 
   test("the causes of a night are found and mended by mouse", async () => {
     const { page, faults } = await visit(browser, node.url, "root");
-    await page.getByRole("link", { name: /^Failing\s*12/ }).waitFor();
-    await page.getByText("12 jobs in 3 groups").waitFor();
+    await page.getByRole("link", { name: new RegExp(`^Failing\\s*${FAILING_COUNT}`) }).waitFor();
+    await page.getByText(`${FAILING_COUNT} jobs in 3 groups`).waitFor();
 
     // The databases are there again.
-    for (let number = 0; number < 3; number++) {
+    for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
     }
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
-    await page.getByRole("heading", { name: "Retry 3 jobs?" }).waitFor();
+    await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
-    await page.getByText("9 jobs in 2 groups").waitFor();
+    await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
     // Somebody has changed a password.
     await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
@@ -226,13 +298,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByLabel("User", { exact: true }).fill("ann");
     await dialog.getByLabel("New password").fill("secret");
     await dialog.getByRole("button", { name: "Count jobs" }).click();
-    await dialog.getByRole("button", { name: "Replace for 4 jobs" }).click();
-    await page.getByText("5 jobs in 1 group").waitFor();
+    await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();
+    await page.getByText(`${AWAY_COUNT} jobs in 1 group`).waitFor();
 
     // The last server stays away.
     await page.getByRole("button", { name: /^Pause unreachable/ }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
-    await page.getByRole("link", { name: /^Paused\s*5/ }).waitFor();
+    await page.getByRole("link", { name: new RegExp(`^Paused\\s*${AWAY_COUNT}`) }).waitFor();
     expect(faults).toEqual([]);
   });
 
@@ -243,7 +315,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/jobs?source=films");
     await page.getByText("1 job", { exact: true }).waitFor();
     await show("/jobs?database=_replicator");
-    await page.getByText("13 jobs", { exact: true }).waitFor();
+    await page.getByText(`${FAILING_COUNT + 1} jobs`, { exact: true }).waitFor();
     const paused = async (): Promise<number> => {
       const answer = await ask("GET", "/_tandem/jobs?paused=true&limit=0");
       return (answer as { total_rows: number }).total_rows;
@@ -252,10 +324,16 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Select all that match" }).click();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
-    await page.getByText(`Paused: ${13 - before} of 13 jobs`).waitFor();
-    expect(await paused()).toBe(13);
+    await page
+      .getByText(`Paused: ${FAILING_COUNT + 1 - before} of ${FAILING_COUNT + 1} jobs`)
+      .waitFor();
+    expect(await paused()).toBe(FAILING_COUNT + 1);
     await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByText(`Resumed again: ${13 - before} of ${13 - before} jobs`).waitFor();
+    await page
+      .getByText(
+        `Resumed again: ${FAILING_COUNT + 1 - before} of ${FAILING_COUNT + 1 - before} jobs`,
+      )
+      .waitFor();
     expect(await paused()).toBe(before);
   });
 
@@ -349,7 +427,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const target = page.getByRole("group", { name: "Target" });
     await page.getByLabel("Source address").fill("films");
     await source.getByText("It can be read, and has").waitFor();
-    await page.getByLabel("Target address").fill(`${node.url}/missing-9`);
+    await page.getByLabel("Target address").fill(`${node.url}/nowhere-9`);
     await target.getByText("not found:").waitFor();
     await page.getByLabel("create_target").check();
     await target.getByText("It is not there yet, and will be made.").waitFor();
@@ -394,7 +472,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const missed: string[] = [];
     for (const [view, landmark] of [
       ["/", "The last hour"],
-      ["/jobs", "_replicator/good"],
+      ["/jobs", "_replicator/billing-0"],
       ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
       ["/new", "What is sent"],
       ["/nodes", "Last report"],
@@ -449,48 +527,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });
 
-  test("of 100,000 jobs only those in sight are drawn, and pages are read by their bookmarks", async () => {
-    const total = 100_000;
-    const asked: (string | null)[] = [];
-    const { page, show } = await visit(browser, node.url, "root");
-    const template = (await ask("GET", "/_tandem/jobs/_replicator%2Fgood")) as object;
-    await page.route("**/_tandem/jobs?**", (route) => {
-      const { searchParams } = new URL(route.request().url());
-      const limit = Number(searchParams.get("limit"));
-      const start = Number(searchParams.get("bookmark") ?? 0);
-      asked.push(searchParams.get("bookmark"));
-      const jobs = Array.from({ length: limit }, (_, index) => ({
-        ...template,
-        id: `id-${start + index}`,
-        doc_id: `job-${start + index}`,
-      }));
-      return route.fulfill({
-        json: { total_rows: total, bookmark: String(start + limit), jobs },
-      });
-    });
-    await show("/jobs");
-    await page.getByText("100,000 jobs").waitFor();
-    await page.getByRole("link", { name: "_replicator/job-3", exact: true }).waitFor();
-    expect(await page.locator("tbody tr").count()).toBeLessThan(80);
-    await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 195 * 46)');
-    await page.getByRole("link", { name: "_replicator/job-205", exact: true }).waitFor();
-    expect(asked.filter((bookmark) => bookmark === "200")).toHaveLength(1);
-
-    const checkbox = page.getByLabel("Select _replicator/job-200");
-    await checkbox.focus();
-    await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("Space");
-    expect(await page.getByLabel("Select _replicator/job-201").isChecked()).toBe(true);
-    await page.getByRole("button", { name: "Select all that match" }).click();
-    await page.getByText("100,000 selected").waitFor();
-  });
-
   test("every view is an address, and a change of a filter is another one", async () => {
     const { page, show } = await visit(browser, node.url, "root");
-    await show("/jobs?state=running");
+    await show("/jobs?state=running&target=copy");
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
     await page.getByLabel("Paused").selectOption("true");
-    await page.waitForURL(/#\/jobs\?state=running&paused=true$/);
+    await page.waitForURL(/#\/jobs\?state=running&target=copy&paused=true$/);
     await page.getByText("No job matches.").waitFor();
     await page.goBack();
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
@@ -542,7 +584,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       });
       for (const [view, landmark] of [
         ["/", "The last hour"],
-        ["/jobs", "_replicator/good"],
+        ["/jobs", "_replicator/billing-0"],
         ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
         ["/new", "What is sent"],
         ["/nodes", "Last report"],

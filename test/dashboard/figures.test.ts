@@ -1,13 +1,27 @@
 /** What the dashboard computes by itself. */
 import { describe, expect, test } from "vitest";
+import { FILTERS, ORDERS, REPLICATION_STATES } from "../../src/api/replication/job-query.ts";
+import { LISTED_JOBS_MAX } from "../../src/api/replication/jobs.ts";
+import { BUDGET_LIMITS } from "../../src/dashboard/api/budget.ts";
 import { filterOf } from "../../src/dashboard/api/failing-filter.ts";
-import type { Job, JobRun } from "../../src/dashboard/api/types.ts";
+import * as limits from "../../src/dashboard/api/limits.ts";
+import {
+  FAILURE_CLASSES,
+  JOB_STATES,
+  type Job,
+  type JobEvent,
+  type JobRun,
+} from "../../src/dashboard/api/types.ts";
+import { budgetOf, budgetText } from "../../src/dashboard/base/budget-text.ts";
+import { entryOf, LOG_BEGIN } from "../../src/dashboard/base/event-log.ts";
 import {
   formatBytes,
   formatDistance,
   formatDuration,
   visibleText,
 } from "../../src/dashboard/base/format.ts";
+import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../../src/dashboard/base/job-filters.ts";
+import { lineOf, linesAfter } from "../../src/dashboard/base/job-line.ts";
 import { masked } from "../../src/dashboard/base/masked.ts";
 import { perSecond } from "../../src/dashboard/base/rates.ts";
 import {
@@ -23,7 +37,16 @@ import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
-import { parseReplication, REPLICATION_OPTIONS, WEIGHT } from "../../src/replicator/index.ts";
+import { SHARES_MAX } from "../../src/jobs/index.ts";
+import { VERSIONSTAMP_BYTES } from "../../src/kv/index.ts";
+import * as replicator from "../../src/replicator/index.ts";
+import {
+  budgetView,
+  parseBudget,
+  parseReplication,
+  REPLICATION_OPTIONS,
+  WEIGHT,
+} from "../../src/replicator/index.ts";
 
 describe("figures and texts", () => {
   test.each([
@@ -224,5 +247,84 @@ describe("the form of a replication", () => {
     const command = curlCommand("http://h/it's", document);
     expect(command).not.toMatch(/s3|s4/);
     expect(command).toContain("'http://h/it'\\''s'");
+  });
+});
+
+describe("what the dashboard knows of the node by itself", () => {
+  test("words and limits are the node's", () => {
+    expect(FAILURE_CLASSES).toEqual(replicator.FAILURE_CLASSES);
+    expect(JOB_STATES.toSorted()).toEqual(REPLICATION_STATES.toSorted());
+    expect({ ...limits }).toEqual({
+      CHANGED_NAMES_MAX: LISTED_JOBS_MAX,
+      WHY_LENGTH_MAX: replicator.WHY_LENGTH_MAX,
+      RETRY_IDS_MAX: replicator.RETRY_IDS_MAX,
+      SHARES_MAX,
+    });
+    expect(LOG_BEGIN).toHaveLength(2 * VERSIONSTAMP_BYTES);
+  });
+
+  test("filters and orders are the node's", () => {
+    const offered = [...FLAG_FILTERS, ...TEXT_FILTERS].map(([name]) => name);
+    expect([...offered, "state", "error", "side"].toSorted()).toEqual([...FILTERS].toSorted());
+    const orders = JOB_ORDERS.map(([name]) => (name === "" ? "id" : name));
+    expect(orders.toSorted()).toEqual([...ORDERS].toSorted());
+  });
+
+  test("the limits of a budget are the node's, in words and from fields", () => {
+    const fields = new Map(
+      BUDGET_LIMITS.map(([limit], index) => [`read.${limit}`, `${index + 1}`]),
+    );
+    const budget = budgetOf((field) => fields.get(field) ?? "");
+    expect(budgetView(parseBudget({ ...budget }))).toEqual(budget);
+    expect(budgetText(budget)).toBe("read 1 requests/s, 2 documents/s, 3 MB/s");
+    expect(budgetText({ read: {}, write: {} })).toBe("no limit");
+    expect(budgetText({ read: {}, write: { megabytes_per_sec: 0.5 } })).toBe("write 0.5 MB/s");
+  });
+});
+
+describe("events", () => {
+  const job = (id: string, doc: string) =>
+    ({ id, doc_id: doc, database: "_replicator", history: [], control: [] }) as unknown as Job;
+  const event = (id: string, told: Partial<JobEvent>): JobEvent => ({
+    ...{ place: "1", time: "2026-01-01T00:00:00Z", id, changes: ["started"], matches: true },
+    ...{ job: job(id, id), ...told },
+  });
+
+  test("lines stay where they are, have the last that was told, and go with their jobs", () => {
+    const lines = ["a", "b", "c"].map((id) => lineOf(job(id, id)));
+    const events = [
+      event("c", { job: job("c", "told first") }),
+      event("c", { job: job("c", "told last") }),
+      event("a", { job: null }),
+      event("new id", { former_id: "b", job: job("new id", "b") }),
+      event("other", {}),
+    ];
+    const { lines: after, goneCount, others } = linesAfter(lines, events);
+    expect(after.map(({ id, doc_id }) => [id, doc_id])).toEqual([
+      ["new id", "b"],
+      ["c", "told last"],
+    ]);
+    expect(goneCount).toBe(1);
+    expect(others.map(({ id }) => id)).toEqual(["other"]);
+  });
+
+  test("an entry of the log has the decision that was made when it happened, and no other news is none", () => {
+    const control = [
+      { action: "retry", user: "late", timestamp: "2026-01-01T00:00:02Z", why: null },
+      { action: "retry", user: "ann", timestamp: "2026-01-01T00:00:01Z", why: null },
+      { action: "pause", user: "root", timestamp: "2025-12-31T00:00:00Z", why: null },
+    ];
+    const decided = { ...job("a", "a"), control };
+    const told = { changes: ["changed"], job: decided };
+    expect(entryOf(event("a", told))).toMatchObject({
+      name: "_replicator/a",
+      decision: { user: "ann" },
+    });
+    expect(entryOf(event("a", { changes: ["paused"], job: decided }))?.decision).toBeUndefined();
+    expect(entryOf(event("a", { changes: ["changed"] }))).toBeUndefined();
+    expect(entryOf(event("a", { changes: ["removed"], job: null }))).toMatchObject({
+      name: "a",
+      isGone: true,
+    });
   });
 });

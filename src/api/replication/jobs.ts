@@ -35,7 +35,7 @@ export interface JobsParts extends FindJobParts {
 }
 
 /** Names of changed jobs in an answer: who wants to take a command back for more of them names them by a filter. */
-const LISTED_JOBS_MAX = 1_000;
+export const LISTED_JOBS_MAX = 1_000;
 /** Of no database and no rule: theirs are longer. */
 const NO_UUID = "none";
 

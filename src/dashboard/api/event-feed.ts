@@ -1,21 +1,8 @@
 /** `GET /_tandem/events`, over lost connections: a feed goes on behind the last event that it saw. */
 import { addressOf, withQuery } from "./request.ts";
-import type { Job, Query } from "./types.ts";
+import type { JobEvent, Query } from "./types.ts";
 
 export type FeedState = "connecting" | "live" | "lost";
-
-export interface JobEvent {
-  /** In the log of events. */
-  readonly place: string;
-  readonly time: string;
-  /** The replication id. */
-  readonly id: string;
-  readonly changes: readonly string[];
-  /** Whether the filters find the job now. */
-  readonly matches: boolean;
-  /** Null: the job is gone. */
-  readonly job: Job | null;
-}
 
 export interface FeedListener {
   event(event: JobEvent): void;

@@ -2,12 +2,10 @@
 import { get, RequestError, request, withQuery } from "./request.ts";
 import type { Job, JobPage, Query } from "./types.ts";
 
-/** The rows that one request brings. */
-export const PAGE_ROWS = 200;
-/** The jobs that a command changed are named up to so many, and a command for more cannot be taken back. */
-export const CHANGED_NAMES_MAX = 1_000;
-/** Of the reason of a decision, in characters. */
-export const WHY_LENGTH_MAX = 200;
+/** The rows of the first pages, which are soon there. */
+const PAGE_ROWS = 200;
+/** The rows of later pages: who scrolls so far wants to go further. */
+const LATER_PAGE_ROWS = 1_000;
 /** Rows that are looked through to count jobs of which the node does not know the total. */
 const COUNT_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
@@ -31,39 +29,56 @@ export interface CommandResult {
   readonly refusals: readonly (readonly [name: string, reason: string])[];
 }
 
+/** The page behind `knownRows` rows, which begins at the bookmark; undefined: the first one. */
 export function readJobs(
   query: Query,
-  bookmark: string | undefined,
+  { bookmark, knownRows }: { readonly bookmark: string | undefined; readonly knownRows: number },
   signal: AbortSignal,
 ): Promise<JobPage> {
-  const page = { ...query, limit: String(PAGE_ROWS), ...(bookmark ? { bookmark } : {}) };
+  const limit = knownRows < LATER_PAGE_ROWS ? PAGE_ROWS : LATER_PAGE_ROWS;
+  const page = { ...query, limit: String(limit), ...(bookmark ? { bookmark } : {}) };
   return get<JobPage>(withQuery("_tandem/jobs", page), signal);
 }
 
-/** How many jobs a filter finds. */
-export async function countJobs(query: Query, signal?: AbortSignal): Promise<number> {
+export interface JobCount {
+  readonly count: number;
+  /** Otherwise there are more. */
+  readonly isExact: boolean;
+}
+
+/** How many jobs a filter finds. Where the node does not know, so many pages of them are counted. */
+export async function countJobs(
+  query: Query,
+  signal?: AbortSignal,
+  pagesMax = COUNT_PAGES_MAX,
+): Promise<JobCount> {
   const filter = filterPart(query);
   const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "0" }), signal);
-  return page.total_rows ?? (await countByPages(filter, signal)).count;
+  if (page.total_rows !== null) return { count: page.total_rows, isExact: true };
+  return countByPages(filter, signal, pagesMax);
 }
 
 /** The jobs that a command would touch: how many, whether that is all, and the first of them. */
 export async function previewJobs(
   query: Query,
   signal: AbortSignal,
-): Promise<{ readonly count: number; readonly isExact: boolean; readonly first: readonly Job[] }> {
+): Promise<JobCount & { readonly first: readonly Job[] }> {
   const filter = filterPart(query);
   const page = await get<JobPage>(withQuery("_tandem/jobs", { ...filter, limit: "5" }), signal);
   if (page.total_rows !== null) {
     return { count: page.total_rows, isExact: true, first: page.jobs };
   }
-  return { ...(await countByPages(filter, signal)), first: page.jobs };
+  return { ...(await countByPages(filter, signal, COUNT_PAGES_MAX)), first: page.jobs };
 }
 
-async function countByPages(filter: Query, signal: AbortSignal | undefined) {
+async function countByPages(
+  filter: Query,
+  signal: AbortSignal | undefined,
+  pagesMax: number,
+): Promise<JobCount> {
   let count = 0;
   let bookmark: string | null = null;
-  for (let pageCount = 0; pageCount < COUNT_PAGES_MAX; pageCount++) {
+  for (let pageCount = 0; pageCount < pagesMax; pageCount++) {
     const asked: Query = {
       ...filter,
       limit: String(COUNT_PAGE_ROWS),

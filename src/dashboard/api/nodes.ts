@@ -1,19 +1,9 @@
 /** The nodes of the cluster, and what the node that is asked counts. */
 import { get, request } from "./request.ts";
-import type { NodeRow } from "./types.ts";
+import type { NodeRow, RateMinute } from "./types.ts";
 
 export async function readNodes(signal: AbortSignal): Promise<readonly NodeRow[]> {
   return (await get<{ nodes: NodeRow[] }>("_tandem/nodes", signal)).nodes;
-}
-
-/** What the runs of all nodes did in a minute; null where no node ran jobs. */
-export interface RateMinute {
-  readonly time: string;
-  /** So much of it is over. */
-  readonly seconds: number;
-  readonly starts: number | null;
-  readonly failures: number | null;
-  readonly docs_written: number | null;
 }
 
 /** The last hour, oldest minute first. */

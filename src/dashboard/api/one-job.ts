@@ -1,10 +1,12 @@
 /** One job with what belongs to it. */
 import { pathOfJob } from "./jobs.ts";
+import { RETRY_IDS_MAX } from "./limits.ts";
 import { get, RequestError, request, withQuery } from "./request.ts";
+import type { Session } from "./session.ts";
 import type { DocumentFailure, FailureCount, Job, JobRun } from "./types.ts";
 
-/** Rows of a page of failures; a request for a retry may name as many documents. */
-export const FAILURE_ROWS = 100;
+/** Rows of a page of failures: all of them can be selected. */
+export const FAILURE_ROWS = RETRY_IDS_MAX;
 
 export interface JobDetails {
   readonly job: Job;
@@ -44,14 +46,28 @@ export function retryFailures(name: string, ids?: readonly string[]): Promise<Re
   return request("POST", `${pathOfJob(name)}/failures/_retry`, { body });
 }
 
+/** Begins at this update sequence of the source, whatever the checkpoints say. `why` may be empty. */
+export async function startFrom(name: string, since: unknown, why: string): Promise<void> {
+  const reason = why.trim() === "" ? {} : { why: why.trim() };
+  await request("POST", `${pathOfJob(name)}/_start_from`, { body: { since, ...reason } });
+}
+
 export type ReplicationDocument = Readonly<Record<string, unknown>>;
 
-/** Undefined for users who may not read documents, and when there is none. */
+/** Whether the user can read the document of the job: admins, and who owns it. */
+export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user">): boolean {
+  return changes || (name !== null && name === job.user);
+}
+
+/** Undefined for users who may not read it, and when there is none. */
 export async function readDocument(
-  job: Pick<Job, "database" | "doc_id">,
+  session: Session,
+  job: Pick<Job, "database" | "doc_id" | "user">,
   signal: AbortSignal,
 ): Promise<ReplicationDocument | undefined> {
-  if (job.database === null || job.doc_id === null) return undefined;
+  if (job.database === null || job.doc_id === null || !mayReadDocument(session, job)) {
+    return undefined;
+  }
   try {
     return await get<ReplicationDocument>(pathOfDocument(job.database, job.doc_id), signal);
   } catch (error) {

@@ -4,9 +4,6 @@ import type { EndpointRow, GroupRow } from "./types.ts";
 
 /** Rows of a page of either. */
 export const PAGE_ROWS = 100;
-/** Of a group that nobody has given others. */
-export const SHARES_DEFAULT = 100;
-export const SHARES_MAX = 1_000;
 
 export interface Page<Row> {
   /** Of all. */

@@ -1,17 +1,27 @@
 /** The settings of the node that the page came from. */
-import { get } from "./request.ts";
+import { get, request } from "./request.ts";
+import type { NodeSettings, SettingRow } from "./types.ts";
 
-export interface SettingRow {
-  readonly section: string;
-  readonly key: string;
-  /** Null: nobody has set it. */
-  readonly value: string | null;
-  /** Null: it has none. */
-  readonly default: string | null;
-  /** Whether the node has a use for it. */
-  readonly known: boolean;
+/** What the node answers in place of a secret. */
+export const HIDDEN_VALUE = "****";
+
+export function readSettings(signal?: AbortSignal): Promise<NodeSettings> {
+  return get<NodeSettings>("_tandem/settings", signal);
 }
 
-export async function readSettings(signal: AbortSignal): Promise<readonly SettingRow[]> {
-  return (await get<{ settings: SettingRow[] }>("_tandem/settings", signal)).settings;
+type Place = Pick<SettingRow, "section" | "key">;
+
+/** Throws a RequestError when the node refuses the value. */
+export async function setSetting(node: string, place: Place, value: string): Promise<void> {
+  await request("PUT", pathOf(node, place), { body: value });
+}
+
+/** What the files and the environment of the node say counts again, or else the default. */
+export async function resetSetting(node: string, place: Place): Promise<void> {
+  await request("DELETE", pathOf(node, place));
+}
+
+/** The node is named, so that no other answers behind a proxy. */
+function pathOf(node: string, { section, key }: Place): string {
+  return `_node/${[node, "_config", section, key].map(encodeURIComponent).join("/")}`;
 }

@@ -1,4 +1,5 @@
 /** What the node answers, as far as the dashboard reads it: docs/api/jobs.md. */
+import type { BudgetRow } from "./budget.ts";
 
 export type JobState = "running" | "pending" | "crashing" | "completed" | "failed";
 
@@ -189,6 +190,8 @@ export interface EndpointRow {
   /** Of the last one to two minutes. */
   readonly requests: number;
   readonly latency_ms: number | null;
+  /** Of the host, and of accounts there. */
+  readonly budgets: readonly BudgetRow[];
 }
 
 /** Jobs that share the slots with other groups. */
@@ -203,10 +206,94 @@ export interface GroupRow {
   readonly longest_wait_sec: number;
 }
 
+/** An event of the log: docs/api/jobs.md#events. */
+export interface JobEvent {
+  /** In the log of events. */
+  readonly place: string;
+  readonly time: string;
+  /** The replication id. */
+  readonly id: string;
+  /** By which the job was shown before, where that was another one. */
+  readonly former_id?: string;
+  readonly changes: readonly string[];
+  /** Whether the filters find the job now. */
+  readonly matches: boolean;
+  /** Null: the job is gone. */
+  readonly job: Job | null;
+}
+
+export interface PastPage {
+  /** The newest first. */
+  readonly events: readonly JobEvent[];
+  /** Where the next page begins; null: the log has no older events. */
+  readonly before: string | null;
+}
+
+/** What the runs of all nodes did in a minute; null where no node ran jobs. */
+export interface RateMinute {
+  readonly time: string;
+  /** So much of it is over. */
+  readonly seconds: number;
+  readonly starts: number | null;
+  readonly failures: number | null;
+  readonly docs_written: number | null;
+}
+
+/** A setting of a node: docs/api/nodes.md. */
+export interface SettingRow {
+  readonly section: string;
+  readonly key: string;
+  /** Null: nobody has set it. */
+  readonly value: string | null;
+  /** Null: it has none. */
+  readonly default: string | null;
+  /** Whether the node has a use for it. */
+  readonly known: boolean;
+}
+
+export interface NodeSettings {
+  /** The name of the node. */
+  readonly node: string;
+  readonly settings: readonly SettingRow[];
+}
+
+/** One side of a replication that is checked. `new`: it is not there, and will be made. */
+export interface CheckedEndpoint {
+  readonly state: "open" | "new" | "failed";
+  /** Of a source; null: nobody knows. */
+  readonly changes: number | null;
+  readonly class: string | null;
+  readonly error: string | null;
+  readonly reason: string | null;
+}
+
+/** What a replication would meet: docs/api/replication.md#checking-a-replication. */
+export interface CheckedReplication {
+  /** Why the document would be refused; null: it would not. */
+  readonly reason: string | null;
+  /** What is wrong with its members. */
+  readonly faults: readonly string[];
+  readonly name_taken: boolean;
+  /** Null: not looked at. */
+  readonly source: CheckedEndpoint | null;
+  readonly target: CheckedEndpoint | null;
+  /** Another job that does the same. */
+  readonly job: {
+    readonly id: string;
+    readonly database: string | null;
+    readonly doc_id: string | null;
+    readonly state: JobState;
+  } | null;
+}
+
 /** What a list of jobs is asked for: the query of its URL, in the page and in the API alike. */
 export type Query = Readonly<Record<string, string>>;
 
 /** The name under which the API finds a job. */
-export function jobName({ id, database, doc_id: documentId }: Job): string {
+export function jobName({
+  id,
+  database,
+  doc_id: documentId,
+}: Pick<Job, "id" | "database" | "doc_id">): string {
   return database === null || documentId === null ? id : `${database}/${documentId}`;
 }

@@ -1,9 +1,9 @@
 /** What every page needs: who looks, the time, and whether the view is live. */
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef } from "preact/hooks";
-import { EventFeed, type FeedState, type JobEvent } from "../api/event-feed.ts";
+import { EventFeed, type FeedState } from "../api/event-feed.ts";
 import type { Session } from "../api/session.ts";
-import type { Query } from "../api/types.ts";
+import type { JobEvent, Query } from "../api/types.ts";
 import type { TimeZone } from "./format.ts";
 
 export interface Surroundings {
@@ -33,9 +33,9 @@ interface FeedHandlers {
 
 /**
  * Follows the events of the jobs that the filters find, unless the user has paused the view; those behind the place `since`, or those
- * from now on.
+ * from now on. While `since` is null, it does not begin.
  */
-export function useFeed(query: Query, handlers: FeedHandlers, since?: string): void {
+export function useFeed(query: Query, handlers: FeedHandlers, since?: string | null): void {
   const { isPaused, setFeedState } = useSurroundings();
   const latest = useRef(handlers);
   latest.current = handlers;
@@ -49,13 +49,13 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string): v
           gap: () => latest.current.gap(),
           state: setFeedState,
         },
-        since,
+        since ?? undefined,
       ),
     [key, since, setFeedState],
   );
   useEffect(() => {
-    if (isPaused) return;
+    if (isPaused || since === null) return;
     feed.open();
     return () => feed.close();
-  }, [feed, isPaused]);
+  }, [feed, isPaused, since]);
 }

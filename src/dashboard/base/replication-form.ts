@@ -83,7 +83,7 @@ export function documentOf(fields: FormFields, original: Document = {}): Documen
       ? { query_params: parsed("Parameters of the filter", fields.queryParameters) }
       : {}),
     ...(fields.winningRevisionsOnly ? { winning_revs_only: true } : {}),
-    ...(fields.sinceSequence.trim() === "" ? {} : { since_seq: sequence(fields.sinceSequence) }),
+    ...(fields.sinceSequence.trim() === "" ? {} : { since_seq: sequenceOf(fields.sinceSequence) }),
     ...Object.fromEntries(options),
   };
 }
@@ -223,7 +223,7 @@ function parsed(name: string, text: string): unknown {
 }
 
 /** Sequences are numbers or texts, by their source. */
-function sequence(text: string): unknown {
+export function sequenceOf(text: string): unknown {
   return /^\d+$/.test(text.trim()) ? Number(text) : text.trim();
 }
 

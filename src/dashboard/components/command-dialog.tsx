@@ -1,7 +1,6 @@
 /** A command for jobs, after a look at how many it touches. */
 import { useState } from "preact/hooks";
 import {
-  CHANGED_NAMES_MAX,
   type Command,
   type CommandResult,
   isDecision,
@@ -9,6 +8,7 @@ import {
   runCommand,
   type Targets,
 } from "../api/jobs.ts";
+import { CHANGED_NAMES_MAX } from "../api/limits.ts";
 import { jobName } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";

@@ -1,4 +1,4 @@
-/** A short table, which scrolls by itself where the window is narrow. */
+/** A short table. Where the window is narrow, each row is a card: its title, and cells with their names. */
 import type { ComponentChildren } from "preact";
 import { formatNumber } from "../base/format.ts";
 
@@ -13,21 +13,18 @@ export interface Column {
 export function Table({
   label,
   columns,
-  isStacked = false,
   children,
 }: {
   label: string;
   columns: readonly Column[];
-  /** Where the window is narrow, the cells of a row stand below each other, and nothing scrolls sideways. */
-  isStacked?: boolean;
-  /** The rows. */
+  /** The rows: a `th` with the title of the row, and `Cell`s. */
   children: ComponentChildren;
 }) {
   return (
     // It can be scrolled by keys as well.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
     <section class="wide" tabIndex={0} aria-label={label}>
-      <table class={isStacked ? "plain stacked" : "plain"}>
+      <table class="plain">
         <thead>
           <tr>
             {columns.map(({ name, isNumber, isHidden }) => (
@@ -40,6 +37,29 @@ export function Table({
         <tbody>{children}</tbody>
       </table>
     </section>
+  );
+}
+
+export function Cell({
+  name,
+  isNumber = false,
+  isWide = false,
+  className = "",
+  children,
+}: {
+  /** Shown where the row is a card; empty for one that says by itself what it is. */
+  name: string;
+  isNumber?: boolean;
+  /** Takes the whole width of a card. */
+  isWide?: boolean;
+  className?: string;
+  children?: ComponentChildren;
+}) {
+  const classes = [isNumber ? "number" : "", isWide ? "wide-cell" : "", className];
+  return (
+    <td class={classes.filter((one) => one !== "").join(" ")} data-name={name}>
+      {children}
+    </td>
   );
 }
 

@@ -44,20 +44,23 @@ export function ClockOfDay({ time }: { time: string }) {
   );
 }
 
-export function StateBadge({ job }: { job: Job }) {
+type Named = Pick<Job, "id" | "database" | "doc_id">;
+type Stated = Pick<Job, "paused" | "failing" | "state" | "parked">;
+
+export function StateBadge({ job }: { job: Stated }) {
   const word = stateWord(job);
   return <span class={`badge badge-${word}`}>{word}</span>;
 }
 
 /** The state for people: a pause and a failure say more than what the queue does with the job. */
-export function stateWord({ paused, failing, state, parked }: Job): string {
+export function stateWord({ paused, failing, state, parked }: Stated): string {
   if (parked) return "parked";
   if (paused) return "paused";
   if (failing) return "failing";
   return state === "pending" ? "waiting" : state;
 }
 
-export function JobLink({ job }: { job: Job }) {
+export function JobLink({ job }: { job: Named }) {
   const name = jobName(job);
   return (
     <a class="job-link" href={linkTo(["jobs", name])}>

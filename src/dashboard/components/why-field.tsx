@@ -1,5 +1,5 @@
 /** Asks for the reason of a decision, which may stay unsaid. */
-import { WHY_LENGTH_MAX } from "../api/jobs.ts";
+import { WHY_LENGTH_MAX } from "../api/limits.ts";
 
 export function WhyField({
   value,

@@ -1,19 +1,14 @@
-/** What happened to jobs lately, and what operators decided: the log of the server, which goes back a quarter of an hour or so. */
-import { useRef, useState } from "preact/hooks";
-import type { JobEvent } from "../api/event-feed.ts";
-import { jobName } from "../api/types.ts";
-import { useFeed } from "../base/context.ts";
-import { decisionOf, LOG_BEGIN } from "../base/event-log.ts";
-import { formatCount } from "../base/format.ts";
-import { useSoon } from "../base/use-loaded.ts";
+/** What happened to jobs, and what operators decided: as far back as the server keeps it, and as it happens. */
+import { readSettings } from "../api/settings.ts";
+import type { Query } from "../api/types.ts";
+import type { LogEntry } from "../base/event-log.ts";
+import { formatCount, formatDuration } from "../base/format.ts";
+import { goTo } from "../base/location.ts";
+import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
-import { type Column, Table } from "../components/table.tsx";
-import { ClockOfDay, Foreign, JobLink } from "../components/text.tsx";
-
-/** Kept by the page. */
-const EVENTS_MAX = 200;
-/** A storm of events, or the whole log, is drawn this often. */
-const DRAW_MS = 300;
+import { Cell, type Column, Table } from "../components/table.tsx";
+import { Clock, ClockOfDay, Foreign, Problem } from "../components/text.tsx";
+import { useEventLog } from "./use-event-log.ts";
 
 const COLUMNS: readonly Column[] = [
   { name: "Time" },
@@ -22,98 +17,134 @@ const COLUMNS: readonly Column[] = [
   { name: "Who" },
   { name: "Why" },
 ];
+const AGE_SETTING = { section: "replicator", key: "event_max_age_sec" };
+const BAD = new Set(["crashed", "failed", "failing", "stalled", "lost"]);
 
-/** Newest first. Decisions are seldom, and what happens by itself does not push them out. */
-interface Logs {
-  readonly all: readonly JobEvent[];
-  readonly decisions: readonly JobEvent[];
-}
-const EMPTY: Logs = { all: [], decisions: [] };
-
-export function EventsPage() {
-  const [isDecisions, setIsDecisions] = useState(false);
-  const [{ all, decisions }, setLogs] = useState(EMPTY);
-  const latest = useRef(EMPTY);
-  const draw = useSoon(() => setLogs(latest.current), DRAW_MS);
-  useFeed(
-    {},
-    {
-      event: (event) => {
-        latest.current = withEvent(latest.current, event);
-        draw();
-      },
-      gap: () => {},
-    },
-    LOG_BEGIN,
-  );
-  const shown = isDecisions ? decisions : all;
+export function EventsPage({ query }: { query: Query }) {
+  const isDecisions = query.decisions === "true";
   return (
     <>
-      <div class="page-head">
-        <h1>Events</h1>
-        <span class="section-note" role="status">
-          {formatCount(shown.length, "event")}, the newest first; at most {EVENTS_MAX}
-        </span>
-      </div>
+      <h1>Events</h1>
       <label class="check">
         <input
           type="checkbox"
           checked={isDecisions}
-          onChange={({ currentTarget }) => setIsDecisions(currentTarget.checked)}
+          onChange={({ currentTarget }) =>
+            goTo(linkTo(["events"], currentTarget.checked ? { decisions: "true" } : {}))
+          }
         />
         Decisions of operators alone
       </label>
-      {shown.length > 0 && (
-        <Table label="Events" columns={COLUMNS} isStacked>
-          {shown.map((event) => (
-            <Row key={event.place} event={event} />
-          ))}
-        </Table>
-      )}
+      <Log key={String(isDecisions)} isDecisions={isDecisions} />
     </>
   );
 }
 
-function Row({ event }: { event: JobEvent }) {
-  const { id, time, job, changes } = event;
-  const decision = decisionOf(event);
-  const isBad = changes.some((change) =>
-    ["crashed", "failed", "failing", "stalled"].includes(change),
-  );
+const IS_DECISION = ({ decision }: LogEntry) => decision !== undefined;
+const IS_EVENT = () => true;
+
+function Log({ isDecisions }: { isDecisions: boolean }) {
+  const log = useEventLog(isDecisions ? IS_DECISION : IS_EVENT);
+  const { entries, end, hasOlder, isReading, error } = log;
+  const noun = isDecisions ? "decision" : "event";
   return (
-    <tr>
-      <td class="unbroken">
-        <ClockOfDay time={time} />
-      </td>
-      <th scope="row">{job === null ? <Foreign text={id} /> : <JobLink job={job} />}</th>
-      <td class={isBad ? "bad" : ""}>
-        {changes.map((change) => change.replaceAll("_", " ")).join(", ")}
-      </td>
-      <td>
-        {decision === undefined ? (
-          ""
-        ) : (
-          <Foreign text={decision.user ?? "an administrator without a name"} />
+    <>
+      <Problem error={error} />
+      <p class="section-note" role="status">
+        {formatCount(entries.length, noun)}, the newest first
+      </p>
+      {entries.length > 0 && (
+        <Table label="Events" columns={COLUMNS}>
+          {entries.map((entry) => (
+            <Row key={entry.place} entry={entry} />
+          ))}
+        </Table>
+      )}
+      <div class="commands">
+        {hasOlder && (
+          <button type="button" disabled={isReading} onClick={log.older}>
+            {isReading ? "Reading…" : `Older ${noun}s`}
+          </button>
         )}
-      </td>
-      <td>
-        {decision?.why != null && <Foreign text={decision.why} />}
-        {isBad && job?.last_failure != null && (
-          <a href={linkTo(["jobs", jobName(job)])}>
-            <Foreign text={job.last_failure.class.replaceAll("_", " ")} />
-          </a>
-        )}
-      </td>
-    </tr>
+        <Bound isWhole={!hasOlder} end={end?.time} isDecisions={isDecisions} />
+      </div>
+    </>
   );
 }
 
-function withEvent({ all, decisions }: Logs, event: JobEvent): Logs {
-  const isDecision = decisionOf(event) !== undefined;
-  // That a list finds the job by something else is no news by itself.
-  const isNews = isDecision || event.changes.some((change) => change !== "changed");
-  return {
-    all: isNews ? [event, ...all].slice(0, EVENTS_MAX) : all,
-    decisions: isDecision ? [event, ...decisions].slice(0, EVENTS_MAX) : decisions,
-  };
+/** How far back the list goes, and could go. */
+function Bound({
+  isWhole,
+  end,
+  isDecisions,
+}: {
+  isWhole: boolean;
+  /** The time of the oldest event that was looked at; undefined: none was. */
+  end: string | undefined;
+  isDecisions: boolean;
+}) {
+  const { value: found } = useLoaded(readSettings, "settings");
+  const setting = found?.settings.find(
+    ({ section, key }) => section === AGE_SETTING.section && key === AGE_SETTING.key,
+  );
+  const ageSec = Number(setting?.value ?? setting?.default ?? Number.NaN);
+  return (
+    <p class="section-note">
+      {isWhole ? "That is all that the server keeps" : "Looked through"}
+      {end !== undefined && (
+        <>
+          , back to <Clock time={end} />
+        </>
+      )}
+      .{" "}
+      {Number.isFinite(ageSec) && (
+        <>
+          It keeps events for {formatDuration(ageSec)} (
+          <a href={linkTo(["settings"], { all: "true", words: AGE_SETTING.key })}>
+            {AGE_SETTING.key}
+          </a>
+          ).{" "}
+        </>
+      )}
+      {isDecisions &&
+        "The last 20 decisions about a job are on its page for as long as it is there."}
+    </p>
+  );
+}
+
+function Row({ entry }: { entry: LogEntry }) {
+  const { time, name, isGone, changes, decision, failureClass } = entry;
+  const isBad = changes.some((change) => BAD.has(change));
+  return (
+    <tr>
+      <Cell name="Time" className="unbroken">
+        <ClockOfDay time={time} />
+      </Cell>
+      <th scope="row">
+        {isGone ? (
+          <Foreign text={name} />
+        ) : (
+          <a class="job-link" href={linkTo(["jobs", name])}>
+            <Foreign text={name} />
+          </a>
+        )}
+      </th>
+      <Cell name="What happened" className={isBad ? "bad" : ""}>
+        {changes.map((change) => change.replaceAll("_", " ")).join(", ")}
+      </Cell>
+      <Cell name="Who">
+        {decision !== undefined && (
+          <Foreign text={decision.user ?? "an administrator without a name"} />
+        )}
+      </Cell>
+      <Cell name="Why">
+        {decision?.why != null && <Foreign text={decision.why} />}
+        {isBad && failureClass !== undefined && (
+          <a href={linkTo(["jobs", name])}>
+            <Foreign text={failureClass.replaceAll("_", " ")} />
+          </a>
+        )}
+      </Cell>
+    </tr>
+  );
 }

@@ -1,12 +1,13 @@
 /** The groups that share the slots, and their shares, which can be changed; the part of the slots that follows is shown at once. */
 import { useState } from "preact/hooks";
-import { type Page, SHARES_MAX, setShares } from "../api/servers.ts";
+import { SHARES_MAX } from "../api/limits.ts";
+import { type Page, setShares } from "../api/servers.ts";
 import type { GroupRow } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { partOfSlots } from "../base/shares.ts";
 import { linkTo } from "../base/view.ts";
-import { type Column, Table } from "../components/table.tsx";
+import { Cell, type Column, Table } from "../components/table.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
 
 const COLUMNS: readonly Column[] = [
@@ -113,13 +114,25 @@ function Row({
           <Foreign text={name} />
         )}
       </th>
-      <td class="number">{formatNumber(jobs.running)}</td>
-      <td class="number">{formatNumber(jobs.pending)}</td>
-      <td class="number">{formatNumber(jobs.ended)}</td>
-      <td class="number">{formatDuration(group.longest_wait_sec)}</td>
-      <td class="number">{formatDuration(group.usage_sec)}</td>
-      <td class="number">{formatNumber(Math.round(group.standing * 10) / 10)} s</td>
-      <td class="number">
+      <Cell name="Running" isNumber>
+        {formatNumber(jobs.running)}
+      </Cell>
+      <Cell name="Waiting" isNumber>
+        {formatNumber(jobs.pending)}
+      </Cell>
+      <Cell name="Ended" isNumber>
+        {formatNumber(jobs.ended)}
+      </Cell>
+      <Cell name="Longest wait" isNumber>
+        {formatDuration(group.longest_wait_sec)}
+      </Cell>
+      <Cell name="Usage" isNumber>
+        {formatDuration(group.usage_sec)}
+      </Cell>
+      <Cell name="Usage for a share" isNumber>
+        {formatNumber(Math.round(group.standing * 10) / 10)} s
+      </Cell>
+      <Cell name="Shares" isNumber>
         {draft === undefined || onDraft === undefined ? (
           <>
             {formatNumber(shares)}
@@ -164,8 +177,10 @@ function Row({
             </button>
           </form>
         )}
-      </td>
-      <td class="number">{formatNumber(Math.round(part * 1_000) / 10)} %</td>
+      </Cell>
+      <Cell name="Part of the slots" isNumber>
+        {formatNumber(Math.round(part * 1_000) / 10)} %
+      </Cell>
     </tr>
   );
 }

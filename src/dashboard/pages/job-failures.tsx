@@ -6,7 +6,7 @@ import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { Pager } from "../components/pager.tsx";
-import { type Column, Table } from "../components/table.tsx";
+import { Cell, type Column, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 
 const COLUMNS: readonly Column[] = [
@@ -125,28 +125,30 @@ function Row({
   return (
     <tr>
       {onToggle !== undefined && (
-        <td>
+        <Cell name="" className="cell-select">
           <input
             type="checkbox"
             aria-label={`Select ${id}`}
             checked={isSelected}
             onChange={({ currentTarget }) => onToggle(currentTarget.checked)}
           />
-        </td>
+        </Cell>
       )}
       <th scope="row">
         <Foreign text={id} />
       </th>
-      <td>
+      <Cell name="Reason" isWide>
         <Foreign text={reason} />
-      </td>
-      <td>
+      </Cell>
+      <Cell name="Revision" isWide className="revision">
         <Foreign text={rev} />
-      </td>
-      <td class="number">{formatNumber(tries)}</td>
-      <td class="number">
+      </Cell>
+      <Cell name="Tries" isNumber>
+        {formatNumber(tries)}
+      </Cell>
+      <Cell name="Last" isNumber>
         <Moment time={last} />
-      </td>
+      </Cell>
     </tr>
   );
 }

@@ -1,33 +1,9 @@
 /** The filters and the order of a list of jobs. Each change is another address. */
 import { NONE } from "../api/failing-filter.ts";
 import { FAILURE_CLASSES, JOB_STATES, type Query } from "../api/types.ts";
+import { FLAG_FILTERS, JOB_ORDERS, TEXT_FILTERS } from "../base/job-filters.ts";
 import { goTo } from "../base/location.ts";
 import { linkTo } from "../base/view.ts";
-
-const FLAGS = [
-  ["failing", "Failing"],
-  ["paused", "Paused"],
-  ["parked", "Parked"],
-  ["left_behind", "Documents left behind"],
-  ["stalled", "Stalled"],
-] as const;
-
-const TEXTS = [
-  ["source", "Source host or database"],
-  ["target", "Target host or database"],
-  ["database", "Database of documents"],
-  ["owner", "Owner"],
-  ["host", "Server of the failure"],
-  ["reason", "Words of the failure"],
-  ["behind_sec", "Behind for seconds"],
-] as const;
-
-const ORDERS = [
-  ["", "Name"],
-  ["since", "Failing since"],
-  ["tries", "Tries"],
-  ["lag", "Lag"],
-] as const;
 
 /** Whose choice is always in sight. */
 const CHOSEN = new Set<string>([
@@ -36,10 +12,10 @@ const CHOSEN = new Set<string>([
   "side",
   "sort",
   "descending",
-  ...FLAGS.map(([name]) => name),
+  ...FLAG_FILTERS.map(([name]) => name),
 ]);
 
-const LABELS: ReadonlyMap<string, string> = new Map(TEXTS);
+const LABELS: ReadonlyMap<string, string> = new Map(TEXT_FILTERS);
 
 /** The address of the list with one part of its query changed; an empty value removes it. */
 export function linkWith(query: Query, changes: Query): string {
@@ -60,7 +36,7 @@ export function JobFilters({ query }: { query: Query }) {
         words={{ "": "any", "pending,crashing": "waiting" }}
         onChange={(value) => change("state", value)}
       />
-      {FLAGS.map(([name, label]) => (
+      {FLAG_FILTERS.map(([name, label]) => (
         <Choice
           key={name}
           label={label}
@@ -87,7 +63,7 @@ export function JobFilters({ query }: { query: Query }) {
       <details class="more-filters">
         <summary>More filters</summary>
         <div class="filter-texts">
-          {TEXTS.map(([name, label]) => (
+          {TEXT_FILTERS.map(([name, label]) => (
             <label key={name} class="field">
               {label}
               <input
@@ -103,8 +79,8 @@ export function JobFilters({ query }: { query: Query }) {
       <Choice
         label="Order"
         value={query.sort ?? ""}
-        values={ORDERS.map(([name]) => name)}
-        words={Object.fromEntries(ORDERS)}
+        values={JOB_ORDERS.map(([name]) => name)}
+        words={Object.fromEntries(JOB_ORDERS)}
         onChange={(value) => change("sort", value)}
       />
       <Choice

@@ -18,6 +18,7 @@ import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { JobFailures } from "./job-failures.tsx";
+import { StartFromDialog } from "./start-from-dialog.tsx";
 import { useLagSamples } from "./use-lag-samples.ts";
 
 const RunCharts = lazy(() => import("./run-charts.tsx").then(({ RunCharts }) => RunCharts));
@@ -112,7 +113,7 @@ function Details({
 }
 
 function JobCommands({ job, name, reload }: { job: Job; name: string; reload: () => void }) {
-  const [command, setCommand] = useState<Command>();
+  const [command, setCommand] = useState<Command | "start-from">();
   const isDocument = job.doc_id !== null;
   const offered = COMMANDS.filter((candidate) => {
     if (candidate === "pause") return !job.paused;
@@ -137,6 +138,9 @@ function JobCommands({ job, name, reload }: { job: Job; name: string; reload: ()
           {COMMAND_WORDS[candidate].verb}
         </button>
       ))}
+      <button type="button" class="danger" onClick={() => setCommand("start-from")}>
+        Start from…
+      </button>
       {isDocument && (
         <>
           <a class="button" href={linkTo(["new"], { edit: name })}>
@@ -147,7 +151,8 @@ function JobCommands({ job, name, reload }: { job: Job; name: string; reload: ()
           </a>
         </>
       )}
-      {command !== undefined && (
+      {command === "start-from" && <StartFromDialog name={name} onClose={close} />}
+      {command !== undefined && command !== "start-from" && (
         <CommandDialog
           command={command}
           targets={{ kind: "names", names: [name] }}
@@ -269,7 +274,11 @@ function Timeline({ details: { job, runs } }: { details: Pick<JobDetails, "job" 
 }
 
 function Definition({ job }: { job: Job }) {
-  const { value: document, error } = useLoaded((signal) => readDocument(job, signal), job.id);
+  const { session } = useSurroundings();
+  const { value: document, error } = useLoaded(
+    (signal) => readDocument(session, job, signal),
+    job.id,
+  );
   return (
     <section class="panel" aria-labelledby="definition-title">
       <h2 id="definition-title">What it is</h2>

@@ -1,10 +1,11 @@
 /** All jobs, or those that filters find: a long list, and commands for what is selected. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { COMMANDS, type Command, countJobs, filterPart, type Targets } from "../api/jobs.ts";
-import { type Job, jobName, type Query } from "../api/types.ts";
+import { jobName, type Query } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
-import { lastSuccess, shortAddress } from "../base/job-figures.ts";
+import { shortAddress } from "../base/job-figures.ts";
+import type { JobLine } from "../base/job-line.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Foreign, JobLink, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
@@ -108,7 +109,7 @@ function Commands({
   const [matching, setMatching] = useState<number>();
   const selectAll = async () => {
     onSelect("all");
-    setMatching(list.total ?? (await countJobs(query)));
+    setMatching(list.total ?? (await countJobs(query)).count);
   };
   const count = selection === "all" ? matching : selection.size;
   const isNothing = selection !== "all" && selection.size === 0;
@@ -206,14 +207,14 @@ function JobRow({
   isSelected,
   onToggle,
 }: {
-  job: Job;
+  job: JobLine;
   row: VirtualRow;
   isSelected: boolean;
   /** Undefined for users who change nothing. */
   onToggle: ((isSelected: boolean) => void) | undefined;
 }) {
   const { nowMs } = useSurroundings();
-  const failure = job.last_failure;
+  const { failure } = job;
   return (
     <tr
       class={`job-row ${job.failing ? "job-fails" : ""}`}
@@ -254,7 +255,7 @@ function JobRow({
         {formatDuration((nowMs - Date.parse(job.start_time)) / 1000)}
       </td>
       <td class="number" data-name="success">
-        {job.state === "running" && !job.failing ? "running" : <Moment time={lastSuccess(job)} />}
+        {job.state === "running" && !job.failing ? "running" : <Moment time={job.lastSuccess} />}
       </td>
       <td class="number" data-name="tries">
         {failure === null ? <span class="nothing">–</span> : formatNumber(failure.tries)}

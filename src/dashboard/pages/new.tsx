@@ -9,6 +9,7 @@ import {
   writeDocument,
 } from "../api/one-job.ts";
 import { addressOf, get } from "../api/request.ts";
+import type { Session } from "../api/session.ts";
 import type { Job, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { goTo } from "../base/location.ts";
@@ -41,7 +42,7 @@ interface Start {
 export function NewPage({ query }: { query: Query }) {
   const { session } = useSurroundings();
   const { edit, clone } = query;
-  const start = useLoaded((signal) => readStart(query, signal), JSON.stringify(query));
+  const start = useLoaded((signal) => readStart(session, query, signal), JSON.stringify(query));
   // Says whether the connection stands.
   useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
   const title =
@@ -66,14 +67,18 @@ export function NewPage({ query }: { query: Query }) {
   );
 }
 
-async function readStart({ edit, clone }: Query, signal: AbortSignal): Promise<Start> {
+async function readStart(
+  session: Session,
+  { edit, clone }: Query,
+  signal: AbortSignal,
+): Promise<Start> {
   const name = edit ?? clone;
   if (name === undefined) {
     const { uuids } = await get<{ uuids: string[] }>("_uuids", signal);
     return { fields: { ...EMPTY_FORM, id: uuids[0] ?? "" }, original: undefined };
   }
   const job = await get<Job>(pathOfJob(name), signal);
-  const document = await readDocument(job, signal);
+  const document = await readDocument(session, job, signal);
   if (document === undefined) throw new Error("The job has no document that this user may read.");
   const { database, doc_id: id } = job as { database: string; doc_id: string };
   if (edit !== undefined) return { fields: fieldsOf(document, database, id), original: document };

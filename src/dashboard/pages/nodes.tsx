@@ -5,7 +5,7 @@ import type { NodeRow } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
-import { type Column, Figure, Table } from "../components/table.tsx";
+import { Cell, type Column, Figure, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
 
 const REFRESH_MS = 5_000;
@@ -81,32 +81,34 @@ function Row({
       <th scope="row">
         <Foreign text={name} />
       </th>
-      <td>
+      <Cell name="State">
         <span class={`badge badge-${state}`}>{drained ? "drained" : state}</span>
-      </td>
-      <td class="number">{formatNumber(jobs)}</td>
-      <td class="number">
+      </Cell>
+      <Cell name="Jobs" isNumber>
+        {formatNumber(jobs)}
+      </Cell>
+      <Cell name="Slots" isNumber>
         <Figure value={slots} />
-      </td>
-      <td class="number">
+      </Cell>
+      <Cell name="Memory" isNumber>
         <Figure value={node.memory_bytes} format={formatBytes} />
-      </td>
-      <td class="number">
+      </Cell>
+      <Cell name="Event loop late by" isNumber>
         <Figure value={node.event_loop_delay_ms} format={(ms) => `${formatNumber(ms)} ms`} />
-      </td>
-      <td class="number">
+      </Cell>
+      <Cell name="Lease renewed" isNumber>
         <Figure value={node.lease_age_sec} format={(sec) => `${formatNumber(sec)} s ago`} />
-      </td>
-      <td class="number">
+      </Cell>
+      <Cell name="Last report" isNumber>
         <Moment time={node.last_report} />
-      </td>
-      <td class="number">
+      </Cell>
+      <Cell name="Started" isNumber>
         <Moment time={node.started} />
-      </td>
-      <td>{pid ?? "–"}</td>
-      <td>{version ?? "–"}</td>
+      </Cell>
+      <Cell name="Process">{pid ?? "–"}</Cell>
+      <Cell name="Version">{version ?? "–"}</Cell>
       {onDrain !== undefined && (
-        <td>
+        <Cell name="">
           {id !== null && state !== "dead" && (
             <button
               type="button"
@@ -116,7 +118,7 @@ function Row({
               {state === "draining" ? "Undrain" : "Drain"}
             </button>
           )}
-        </td>
+        </Cell>
       )}
     </tr>
   );

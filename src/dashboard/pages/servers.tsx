@@ -1,29 +1,18 @@
 /** The servers that jobs name, and the groups that share the slots. */
 import { useState } from "preact/hooks";
 import { PAGE_ROWS, readEndpoints, readGroups } from "../api/servers.ts";
-import type { EndpointRow, Query } from "../api/types.ts";
+import type { Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
-import { formatCount, formatNumber } from "../base/format.ts";
+import { formatCount } from "../base/format.ts";
 import { goTo } from "../base/location.ts";
 import { useInterval, useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
 import { Pager } from "../components/pager.tsx";
-import { type Column, Figure, Table } from "../components/table.tsx";
-import { Foreign, Moment, Problem } from "../components/text.tsx";
+import { Problem } from "../components/text.tsx";
+import { Endpoints } from "./endpoints.tsx";
 import { Groups } from "./groups.tsx";
 
 const REFRESH_MS = 5_000;
-
-const COLUMNS: readonly Column[] = [
-  { name: "Server" },
-  { name: "Fails there" },
-  { name: "Reached" },
-  { name: "Jobs from it", isNumber: true },
-  { name: "Jobs to it", isNumber: true },
-  { name: "Requests", isNumber: true },
-  { name: "Latency", isNumber: true },
-  { name: "Slowed down by", isNumber: true },
-];
 
 export function ServersPage({ query }: { query: Query }) {
   const { isPaused } = useSurroundings();
@@ -51,11 +40,7 @@ export function ServersPage({ query }: { query: Query }) {
       <Problem error={endpoints.error ?? groups.error} />
       {endpoints.value !== undefined && endpoints.value.total > 0 && (
         <>
-          <Table label="Servers" columns={COLUMNS}>
-            {endpoints.value.rows.map((endpoint) => (
-              <Endpoint key={endpoint.host} endpoint={endpoint} />
-            ))}
-          </Table>
+          <Endpoints rows={endpoints.value.rows} onChange={endpoints.reload} />
           <Pager
             label="servers"
             skip={skip}
@@ -79,57 +64,4 @@ export function ServersPage({ query }: { query: Query }) {
       )}
     </>
   );
-}
-
-function Endpoint({ endpoint }: { endpoint: EndpointRow }) {
-  const { host, failing, outage, limiter_ms: limiterMs } = endpoint;
-  const causes = Object.entries(failing);
-  return (
-    <tr>
-      <th scope="row">
-        <Foreign text={host} />
-      </th>
-      <td>
-        {causes.length === 0 && <span class="nothing">–</span>}
-        {causes.map(([error, count]) => (
-          <a key={error} class="cause" href={linkTo(["jobs"], { error, host })}>
-            {formatNumber(count)} {error.replaceAll("_", " ")}
-          </a>
-        ))}
-      </td>
-      <td class="unbroken">
-        {outage === null ? (
-          "yes"
-        ) : (
-          <>
-            <span class="badge badge-failing">{outage.confirmed ? "no" : "not sure"}</span> asked{" "}
-            <Moment time={outage.probed} />
-          </>
-        )}
-      </td>
-      <td class="number">
-        <Count value={endpoint.source_jobs} query={{ source: host }} />
-      </td>
-      <td class="number">
-        <Count value={endpoint.target_jobs} query={{ target: host }} />
-      </td>
-      <td class="number">{formatNumber(endpoint.requests)}</td>
-      <td class="number">
-        <Figure value={endpoint.latency_ms} format={inMilliseconds} />
-      </td>
-      <td class="number">
-        <Figure value={limiterMs === 0 ? null : limiterMs} format={inMilliseconds} />
-      </td>
-    </tr>
-  );
-}
-
-/** A number of jobs that leads to them. */
-function Count({ value, query }: { value: number; query: Query }) {
-  if (value === 0) return <>0</>;
-  return <a href={linkTo(["jobs"], query)}>{formatNumber(value)}</a>;
-}
-
-function inMilliseconds(value: number): string {
-  return `${formatNumber(value)} ms`;
 }

@@ -1,14 +1,15 @@
-/** The settings of the node that the page came from: what they are, what they would be by themselves, and which of them differ. */
-import { useRef } from "preact/hooks";
-import { readSettings, type SettingRow } from "../api/settings.ts";
-import type { Query } from "../api/types.ts";
-import { useFeed } from "../base/context.ts";
+/** The settings of the node that the page came from: what they are, what they would be by themselves, which of them differ; edits them. */
+import { useRef, useState } from "preact/hooks";
+import { readSettings } from "../api/settings.ts";
+import type { Query, SettingRow } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
 import { goTo } from "../base/location.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
-import { type Column, Table } from "../components/table.tsx";
+import { Cell, type Column, Table } from "../components/table.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
+import { SettingDialog } from "./setting-dialog.tsx";
 
 const COLUMNS: readonly Column[] = [
   { name: "Section" },
@@ -19,7 +20,10 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function SettingsPage({ query }: { query: Query }) {
-  const { value: settings, error, reload } = useLoaded(readSettings, "settings");
+  const { session } = useSurroundings();
+  const { value: found, error, reload } = useLoaded(readSettings, "settings");
+  const [edited, setEdited] = useState<SettingRow>();
+  const settings = found?.settings;
   // Says whether the connection stands.
   useFeed({}, { event: () => {}, gap: reload });
   const words = useRef<HTMLInputElement>(null);
@@ -39,7 +43,7 @@ export function SettingsPage({ query }: { query: Query }) {
         {settings !== undefined && (
           <span class="section-note" role="status">
             {formatCount(settings.filter(differs).length, "setting")} of {settings.length} differ
-            from the defaults
+            from the defaults, on <Foreign text={found?.node ?? ""} />
           </span>
         )}
       </div>
@@ -66,37 +70,71 @@ export function SettingsPage({ query }: { query: Query }) {
       </form>
       <Problem error={error} />
       {shown !== undefined && shown.length > 0 && (
-        <Table label="Settings" columns={COLUMNS} isStacked>
+        <Table
+          label="Settings"
+          columns={session.changes ? [...COLUMNS, { name: "Edit", isHidden: true }] : COLUMNS}
+        >
           {shown.map((setting) => (
-            <Row key={`${setting.section} ${setting.key}`} setting={setting} />
+            <Row
+              key={`${setting.section} ${setting.key}`}
+              setting={setting}
+              onEdit={session.changes ? () => setEdited(setting) : undefined}
+            />
           ))}
         </Table>
+      )}
+      {found !== undefined && edited !== undefined && (
+        <SettingDialog
+          node={found.node}
+          setting={edited}
+          onChange={reload}
+          onClose={() => setEdited(undefined)}
+        />
       )}
       {shown?.length === 0 && <p class="section-note">No setting differs, or none matches.</p>}
     </>
   );
 }
 
-function Row({ setting }: { setting: SettingRow }) {
+function Row({
+  setting,
+  onEdit,
+}: {
+  setting: SettingRow;
+  /** Undefined for users who change nothing. */
+  onEdit: (() => void) | undefined;
+}) {
   const { section, key, value, default: fallback, known } = setting;
   return (
     <tr>
-      <td class="setting-name">
+      <Cell name="Section" isWide className="setting-name">
         <Foreign text={section} />
-      </td>
+      </Cell>
       <th scope="row" class="setting-name">
         <Foreign text={key} />
       </th>
-      <td class={differs(setting) ? "differs" : ""}>
+      <Cell name="Value" className={differs(setting) ? "differs" : ""}>
         <Value text={value ?? fallback} />
-      </td>
-      <td class="setting-default">
+      </Cell>
+      <Cell name="Default">
         <Value text={fallback} />
-      </td>
-      <td>
+      </Cell>
+      <Cell name="">
         {!known && <span class="badge">without effect here</span>}
         {known && differs(setting) && <span class="badge badge-running">set</span>}
-      </td>
+      </Cell>
+      {onEdit !== undefined && (
+        <Cell name="">
+          <button
+            type="button"
+            class="quiet"
+            aria-label={`Edit [${section}] ${key}`}
+            onClick={onEdit}
+          >
+            Edit
+          </button>
+        </Cell>
+      )}
     </tr>
   );
 }

@@ -3,7 +3,7 @@ import { lazy, Suspense } from "preact/compat";
 import { useState } from "preact/hooks";
 import { readFailing } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
-import { type Command, countJobs, readJob } from "../api/jobs.ts";
+import { type Command, countJobs, type JobCount, readJob } from "../api/jobs.ts";
 import { readLongestWait, readNodes } from "../api/nodes.ts";
 import type { FailingGroup, FailingPage, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
@@ -30,11 +30,15 @@ const LISTS = {
   paused: { paused: "true" },
   parked: { parked: "true" },
   running: { state: "running" },
-  runningBehind: { state: "running", behind_sec: "0" },
+  caughtUp: { state: "running", behind: "false" },
   waiting: { state: "pending,crashing" },
 } as const satisfies Readonly<Record<string, Query>>;
 
-type Counts = Readonly<Record<keyof typeof LISTS, number>>;
+type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
+/** Pages of jobs that are counted for a tile: it is drawn often, and "1,000+" says enough. */
+const TILE_PAGES_MAX = 1;
+/** Most that run are parked, whose number the node knows. */
+const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
   const { isPaused } = useSurroundings();
@@ -69,17 +73,22 @@ async function readOverview(signal: AbortSignal) {
     readFailing(signal),
     readNodes(signal),
     readLongestWait(signal),
-    ...Object.values(LISTS).map((query) => countJobs(query, signal)),
+    ...Object.entries({ ...LISTS, caughtUp: CAUGHT_UP_IN_SLOTS }).map(
+      async ([name, query]) => [name, await countJobs(query, signal, TILE_PAGES_MAX)] as const,
+    ),
   ]);
-  const names = Object.keys(LISTS) as (keyof typeof LISTS)[];
-  const counted = Object.fromEntries(names.map((name, index) => [name, counts[index]])) as Counts;
-  return { failing, nodes, longestWaitSec, counts: counted };
+  const counted = Object.fromEntries(counts) as Counts;
+  const caughtUp = sum(counted.caughtUp, counted.parked);
+  return { failing, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
+}
+
+function sum(one: JobCount, other: JobCount): JobCount {
+  return { count: one.count + other.count, isExact: one.isExact && other.isExact };
 }
 
 type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 function Tiles({ counts, longestWaitSec, nodes }: Overview) {
-  const caughtUp = counts.running - counts.runningBehind;
   return (
     <ul class="tiles" aria-label="Jobs">
       <Tile name="Failing" value={counts.failing} query={LISTS.failing} isBad />
@@ -98,18 +107,14 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         isWarning
       />
       <Tile name="Paused" value={counts.paused} query={LISTS.paused} />
+      <Tile name="Running" value={counts.running} query={LISTS.running} />
       <Tile
-        name="Running"
-        value={counts.running}
-        query={LISTS.running}
-        note={`${formatNumber(caughtUp)} caught up`}
+        name="Caught up"
+        value={counts.caughtUp}
+        query={LISTS.caughtUp}
+        note="nothing to come"
       />
-      <Tile
-        name="Parked"
-        value={counts.parked}
-        query={LISTS.parked}
-        note="of these, without a slot"
-      />
+      <Tile name="Parked" value={counts.parked} query={LISTS.parked} note="without a slot" />
       <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
       <li>
         <a class="tile" href={linkTo(["jobs"], LISTS.waiting)}>
@@ -146,29 +151,32 @@ function NodesTile({ nodes }: Pick<Overview, "nodes">) {
 
 function Tile({
   name,
-  value,
+  value: { count, isExact },
   query,
   note,
   isBad = false,
   isWarning = false,
 }: {
   name: string;
-  value: number;
+  value: JobCount;
   query: Query;
   note?: string;
   /** Red, unless there are none. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {
-  const isRaised = value > 0;
+  const isRaised = count > 0;
   const look =
     isRaised && isBad ? "tile tile-bad" : isRaised && isWarning ? "tile tile-warning" : "tile";
   return (
     <li>
       <a class={look} href={linkTo(["jobs"], query)}>
         <span class="tile-name">{name}</span>
-        <span class="tile-value">{formatNumber(value)}</span>
-        <span class="tile-note">{note ?? (value === 1 ? "job" : "jobs")}</span>
+        <span class="tile-value">
+          {formatNumber(count)}
+          {!isExact && "+"}
+        </span>
+        <span class="tile-note">{note ?? (count === 1 ? "job" : "jobs")}</span>
       </a>
     </li>
   );

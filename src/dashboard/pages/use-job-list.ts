@@ -1,13 +1,17 @@
 /** The jobs of a view: pages as they are needed, and changes as they happen. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { JobEvent } from "../api/event-feed.ts";
 import { filterPart, readJobs } from "../api/jobs.ts";
-import type { Job, Query } from "../api/types.ts";
+import type { JobEvent, Query } from "../api/types.ts";
 import { useFeed } from "../base/context.ts";
+import { type JobLine, lineOf, linesAfter } from "../base/job-line.ts";
+import { useSoon } from "../base/use-loaded.ts";
+
+/** A storm of events is drawn this often: each time the whole list is gone through. */
+const DRAW_MS = 250;
 
 interface ListState {
   readonly key: string;
-  readonly jobs: readonly Job[];
+  readonly jobs: readonly JobLine[];
   /** Undefined: the node does not say. */
   readonly total: number | undefined;
   /** Where the next page begins; undefined: there is none. */
@@ -42,19 +46,20 @@ export function useJobList(query: Query): JobList {
   const next = useRef<string | undefined>(undefined);
   const loading = useRef<AbortController | undefined>(undefined);
   const load = useCallback(
-    async (bookmark: string | undefined) => {
+    async (bookmark: string | undefined, knownRows: number) => {
       loading.current?.abort();
       const own = new AbortController();
       loading.current = own;
       setIsLoading(true);
       try {
-        const page = await readJobs(JSON.parse(key) as Query, bookmark, own.signal);
+        const page = await readJobs(JSON.parse(key) as Query, { bookmark, knownRows }, own.signal);
         if (own.signal.aborted) return;
+        const lines = page.jobs.map(lineOf);
         next.current = page.bookmark === null ? undefined : decodeURIComponent(page.bookmark);
         const following = next.current;
         setState((before) => ({
           key,
-          jobs: bookmark === undefined ? page.jobs : [...before.jobs, ...page.jobs],
+          jobs: bookmark === undefined ? lines : [...before.jobs, ...lines],
           total: page.total_rows ?? undefined,
           bookmark: following,
           isRead: true,
@@ -75,30 +80,39 @@ export function useJobList(query: Query): JobList {
   useEffect(() => {
     setState({ ...EMPTY, key });
     next.current = undefined;
-    void load(undefined);
+    void load(undefined, 0);
     return () => loading.current?.abort();
   }, [key, load]);
-  const reload = useCallback(() => void load(undefined), [load]);
+  const reload = useCallback(() => void load(undefined, 0), [load]);
+  const told = useRef<JobEvent[]>([]);
+  const draw = useSoon(() => {
+    const events = told.current.splice(0);
+    setState((before) => (before.key === key ? withEvents(before, events) : before));
+  }, DRAW_MS);
   useFeed(filterPart(query), {
-    event: (event) => setState((before) => withEvent(before, event)),
+    event: (event) => {
+      told.current.push(event);
+      draw();
+    },
     gap: reload,
   });
   const shown = state.key === key ? state : { ...EMPTY, key };
   const more = () => {
-    if (next.current !== undefined && loading.current === undefined) void load(next.current);
+    if (next.current !== undefined && loading.current === undefined)
+      void load(next.current, shown.jobs.length);
   };
   return { ...shown, isLoading, more, reload };
 }
 
 /** A job stays at its place until the list is read again, so that nothing moves under the pointer. */
-function withEvent(state: ListState, { id, job, matches }: JobEvent): ListState {
-  const index = state.jobs.findIndex((known) => known.id === id);
-  if (index < 0) {
-    return matches && state.bookmark === undefined && state.isRead
-      ? { ...state, newCount: state.newCount + 1 }
-      : state;
-  }
-  const jobs = job === null ? state.jobs.toSpliced(index, 1) : state.jobs.toSpliced(index, 1, job);
-  const total = job === null && state.total !== undefined ? state.total - 1 : state.total;
-  return { ...state, jobs, total };
+function withEvents(state: ListState, events: readonly JobEvent[]): ListState {
+  const { lines, goneCount, others } = linesAfter(state.jobs, events);
+  const isWhole = state.bookmark === undefined && state.isRead;
+  const newCount = isWhole ? others.filter(({ matches }) => matches).length : 0;
+  return {
+    ...state,
+    jobs: lines,
+    total: state.total === undefined ? undefined : state.total - goneCount,
+    newCount: state.newCount + newCount,
+  };
 }

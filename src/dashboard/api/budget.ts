@@ -1,0 +1,24 @@
+/** A budget, and what it may limit. Pure. */
+
+/** The limits that a budget may have, with their units. */
+export const BUDGET_LIMITS = [
+  ["requests_per_sec", "requests/s"],
+  ["documents_per_sec", "documents/s"],
+  ["megabytes_per_sec", "MB/s"],
+] as const;
+export type BudgetLimit = (typeof BUDGET_LIMITS)[number][0];
+
+export const BUDGET_DIRECTIONS = ["read", "write"] as const;
+
+/** What is absent has no limit. */
+export type BudgetRates = Readonly<Partial<Record<BudgetLimit, number>>>;
+
+export interface Budget {
+  readonly read: BudgetRates;
+  readonly write: BudgetRates;
+}
+
+export interface BudgetRow extends Budget {
+  /** A host, or `account@host`. */
+  readonly name: string;
+}

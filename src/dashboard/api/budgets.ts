@@ -1,0 +1,17 @@
+/** Limits of the cluster's use of a server: docs/api/budgets.md. */
+import type { Budget } from "./budget.ts";
+import { request } from "./request.ts";
+
+/** Throws a RequestError. */
+export async function setBudget(name: string, budget: Budget): Promise<void> {
+  await request("PUT", pathOf(name), { body: { ...budget } });
+}
+
+/** Throws a RequestError. */
+export async function removeBudget(name: string): Promise<void> {
+  await request("DELETE", pathOf(name));
+}
+
+function pathOf(name: string): string {
+  return `_tandem/budgets/${encodeURIComponent(name)}`;
+}

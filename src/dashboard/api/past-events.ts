@@ -1,0 +1,9 @@
+/** `GET /_tandem/events/_past`: the log of events in pages. */
+import { get, withQuery } from "./request.ts";
+import type { PastPage } from "./types.ts";
+
+/** The events before a place; undefined: the last of all. */
+export function readPast(before: string | undefined, signal: AbortSignal): Promise<PastPage> {
+  const path = "_tandem/events/_past";
+  return get<PastPage>(withQuery(path, before === undefined ? {} : { before }), signal);
+}

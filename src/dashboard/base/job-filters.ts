@@ -1,0 +1,30 @@
+/** The filters and orders of lists of jobs that the page offers, with their labels: docs/api/jobs.md. Pure. */
+
+/** There or not. */
+export const FLAG_FILTERS = [
+  ["failing", "Failing"],
+  ["paused", "Paused"],
+  ["parked", "Parked"],
+  ["left_behind", "Documents left behind"],
+  ["stalled", "Stalled"],
+  ["behind", "Behind"],
+] as const;
+
+/** Compared with a text. */
+export const TEXT_FILTERS = [
+  ["source", "Source host or database"],
+  ["target", "Target host or database"],
+  ["database", "Database of documents"],
+  ["owner", "Owner"],
+  ["host", "Server of the failure"],
+  ["reason", "Words of the failure"],
+  ["behind_sec", "Behind for seconds"],
+] as const;
+
+/** Empty: that by name, which needs no word. */
+export const JOB_ORDERS = [
+  ["", "Name"],
+  ["since", "Failing since"],
+  ["tries", "Tries"],
+  ["lag", "Lag"],
+] as const;

@@ -1,0 +1,77 @@
+/** A job as a long list keeps it: what its row shows, and no more, so that a hundred thousand of them fit into a browser. Pure. */
+import type { Job, JobEvent } from "../api/types.ts";
+import { lastSuccess } from "./job-figures.ts";
+
+export interface JobLine
+  extends Pick<
+    Job,
+    | "id"
+    | "database"
+    | "doc_id"
+    | "source"
+    | "target"
+    | "state"
+    | "failing"
+    | "parked"
+    | "paused"
+    | "lag_sec"
+    | "start_time"
+    | "next_try"
+  > {
+  /** Null: it does not fail. */
+  readonly failure: {
+    readonly class: string;
+    readonly reason: string;
+    readonly tries: number;
+  } | null;
+  /** Null: nobody knows. */
+  readonly lastSuccess: string | null;
+}
+
+export function lineOf(job: Job): JobLine {
+  const { id, database, doc_id, source, target, state, failing, parked, paused } = job;
+  const { lag_sec, start_time, next_try, last_failure } = job;
+  return {
+    ...{ id, database, doc_id, source, target, state, failing, parked, paused },
+    ...{ lag_sec, start_time, next_try },
+    failure: last_failure && {
+      class: last_failure.class,
+      reason: last_failure.reason,
+      tries: last_failure.tries,
+    },
+    lastSuccess: lastSuccess(job),
+  };
+}
+
+export interface ChangedLines {
+  readonly lines: readonly JobLine[];
+  /** Lines whose jobs are gone. */
+  readonly goneCount: number;
+  /** The last event of each job without a line. */
+  readonly others: readonly JobEvent[];
+}
+
+/** The lines after these events, the oldest of which is first. A job may have had another id before. */
+export function linesAfter(lines: readonly JobLine[], events: readonly JobEvent[]): ChangedLines {
+  const lastOf = new Map(events.map((event) => [event.id, event]));
+  const idOf = new Map(events.map(({ id, former_id: former = id }) => [former, id]));
+  const after: JobLine[] = [];
+  const seen = new Set<string>();
+  let goneCount = 0;
+  for (const line of lines) {
+    const id = idOf.get(line.id) ?? line.id;
+    const event = lastOf.get(id);
+    if (event === undefined) {
+      after.push(line);
+      continue;
+    }
+    seen.add(id);
+    if (event.job === null) goneCount++;
+    else after.push(lineOf(event.job));
+  }
+  return {
+    lines: after,
+    goneCount,
+    others: [...lastOf.values()].filter(({ id }) => !seen.has(id)),
+  };
+}

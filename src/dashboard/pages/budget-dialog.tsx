@@ -1,0 +1,99 @@
+/** Sets or removes the budget of a server, or of an account there. */
+import { useState } from "preact/hooks";
+import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type BudgetRow } from "../api/budget.ts";
+import { removeBudget, setBudget } from "../api/budgets.ts";
+import { budgetOf, budgetText } from "../base/budget-text.ts";
+import { useSurroundings } from "../base/context.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { Problem } from "../components/text.tsx";
+
+export function BudgetDialog({
+  budget,
+  isNew,
+  onClose,
+}: {
+  /** What there is, or what a new one begins with. */
+  budget: BudgetRow;
+  isNew: boolean;
+  /** `isDone`: it has changed. */
+  onClose: (isDone: boolean) => void;
+}) {
+  const { announce } = useSurroundings();
+  const [error, setError] = useState<unknown>();
+  const attempt = async (change: () => Promise<string>) => {
+    setError(undefined);
+    try {
+      announce(await change());
+      onClose(true);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const textOf = (field: string): string => String(form.get(field) ?? "");
+    const wanted = budgetOf(textOf);
+    const name = textOf("name").trim();
+    void attempt(async () => {
+      await setBudget(name, wanted);
+      return `Budget of ${name}: ${budgetText(wanted)}`;
+    });
+  };
+  const remove = async () => {
+    await removeBudget(budget.name);
+    return `${budget.name} has no budget`;
+  };
+  return (
+    <Dialog title={isNew ? "Add a budget" : "Edit a budget"} onClose={() => onClose(false)}>
+      <form onSubmit={submit}>
+        <p>
+          Limits what all jobs and nodes together ask of the server. An empty field is no limit. It
+          is in effect on every node as soon as it is stored.
+        </p>
+        <label class="field">
+          Host, or account@host
+          <input
+            name="name"
+            required
+            readOnly={!isNew}
+            defaultValue={budget.name}
+            autoComplete="off"
+          />
+        </label>
+        {BUDGET_DIRECTIONS.map((direction) => (
+          <fieldset key={direction} class="limits">
+            <legend>{direction}</legend>
+            {BUDGET_LIMITS.map(([limit, unit]) => (
+              <label key={limit} class="field">
+                {unit}
+                <input
+                  name={`${direction}.${limit}`}
+                  type="number"
+                  min="0"
+                  step="any"
+                  defaultValue={String(budget[direction][limit] ?? "")}
+                  autoComplete="off"
+                />
+              </label>
+            ))}
+          </fieldset>
+        ))}
+        <Problem error={error} />
+        <div class="dialog-buttons">
+          <button type="button" onClick={() => onClose(false)}>
+            Leave
+          </button>
+          {!isNew && (
+            <button type="button" class="danger" onClick={() => void attempt(remove)}>
+              Remove
+            </button>
+          )}
+          <button type="submit" class="primary">
+            Set
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

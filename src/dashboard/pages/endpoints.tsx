@@ -1,0 +1,173 @@
+/** The servers that jobs name: what fails there, how they answer, and their budgets. */
+import { useState } from "preact/hooks";
+import type { BudgetRow } from "../api/budget.ts";
+import type { EndpointRow, Query } from "../api/types.ts";
+import { budgetText } from "../base/budget-text.ts";
+import { useSurroundings } from "../base/context.ts";
+import { formatNumber } from "../base/format.ts";
+import { linkTo } from "../base/view.ts";
+import { Cell, type Column, Figure, Table } from "../components/table.tsx";
+import { Foreign, Moment } from "../components/text.tsx";
+import { BudgetDialog } from "./budget-dialog.tsx";
+
+const COLUMNS: readonly Column[] = [
+  { name: "Server" },
+  { name: "Fails there" },
+  { name: "Reached" },
+  { name: "Jobs from it", isNumber: true },
+  { name: "Jobs to it", isNumber: true },
+  { name: "Requests", isNumber: true },
+  { name: "Latency", isNumber: true },
+  { name: "Slowed down by", isNumber: true },
+  { name: "Budgets" },
+];
+
+interface Edited {
+  readonly budget: BudgetRow;
+  readonly isNew: boolean;
+}
+
+export function Endpoints({
+  rows,
+  onChange,
+}: {
+  rows: readonly EndpointRow[];
+  onChange: () => void;
+}) {
+  const { session } = useSurroundings();
+  const [edited, setEdited] = useState<Edited>();
+  return (
+    <>
+      <Table label="Servers" columns={COLUMNS}>
+        {rows.map((endpoint) => (
+          <Row
+            key={endpoint.host}
+            endpoint={endpoint}
+            onEdit={session.changes ? setEdited : undefined}
+          />
+        ))}
+      </Table>
+      {edited !== undefined && (
+        <BudgetDialog
+          {...edited}
+          onClose={(isDone) => {
+            setEdited(undefined);
+            if (isDone) onChange();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Row({
+  endpoint,
+  onEdit,
+}: {
+  endpoint: EndpointRow;
+  /** Undefined for users who change nothing. */
+  onEdit: ((edited: Edited) => void) | undefined;
+}) {
+  const { host, failing, outage, limiter_ms: limiterMs } = endpoint;
+  const causes = Object.entries(failing);
+  return (
+    <tr>
+      <th scope="row">
+        <Foreign text={host} />
+      </th>
+      <Cell name="Fails there" isWide>
+        {causes.length === 0 && <span class="nothing">–</span>}
+        {causes.map(([error, count]) => (
+          <a key={error} class="cause" href={linkTo(["jobs"], { error, host })}>
+            {formatNumber(count)} {error.replaceAll("_", " ")}
+          </a>
+        ))}
+      </Cell>
+      <Cell name="Reached" className="unbroken">
+        {outage === null ? (
+          "yes"
+        ) : (
+          <>
+            <span class="badge badge-failing">{outage.confirmed ? "no" : "not sure"}</span> asked{" "}
+            <Moment time={outage.probed} />
+          </>
+        )}
+      </Cell>
+      <Cell name="Jobs from it" isNumber>
+        <Count value={endpoint.source_jobs} query={{ source: host }} />
+      </Cell>
+      <Cell name="Jobs to it" isNumber>
+        <Count value={endpoint.target_jobs} query={{ target: host }} />
+      </Cell>
+      <Cell name="Requests" isNumber>
+        {formatNumber(endpoint.requests)}
+      </Cell>
+      <Cell name="Latency" isNumber>
+        <Figure value={endpoint.latency_ms} format={inMilliseconds} />
+      </Cell>
+      <Cell name="Slowed down by" isNumber>
+        <Figure value={limiterMs === 0 ? null : limiterMs} format={inMilliseconds} />
+      </Cell>
+      <Cell name="Budgets" isWide>
+        <Budgets endpoint={endpoint} onEdit={onEdit} />
+      </Cell>
+    </tr>
+  );
+}
+
+function Budgets({
+  endpoint: { host, budgets },
+  onEdit,
+}: {
+  endpoint: EndpointRow;
+  onEdit: ((edited: Edited) => void) | undefined;
+}) {
+  const begun = budgets.some(({ name }) => name === host) ? `account@${host}` : host;
+  return (
+    <>
+      {budgets.length === 0 && onEdit === undefined && <span class="nothing">–</span>}
+      <ul>
+        {budgets.map((budget) => (
+          <li key={budget.name}>
+            {budget.name !== host && (
+              <>
+                <Foreign text={budget.name} />:{" "}
+              </>
+            )}
+            {budgetText(budget)}
+            {onEdit !== undefined && (
+              <button
+                type="button"
+                class="quiet"
+                aria-label={`Edit the budget of ${budget.name}`}
+                onClick={() => onEdit({ budget, isNew: false })}
+              >
+                Edit
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {onEdit !== undefined && (
+        <button
+          type="button"
+          class="quiet"
+          aria-label={`Add a budget for ${host}`}
+          onClick={() => onEdit({ budget: { name: begun, read: {}, write: {} }, isNew: true })}
+        >
+          Add
+        </button>
+      )}
+    </>
+  );
+}
+
+/** A number of jobs that leads to them. */
+function Count({ value, query }: { value: number; query: Query }) {
+  if (value === 0) return <>0</>;
+  return <a href={linkTo(["jobs"], query)}>{formatNumber(value)}</a>;
+}
+
+function inMilliseconds(value: number): string {
+  return `${formatNumber(value)} ms`;
+}

@@ -1,0 +1,114 @@
+/** Sets one setting of a node, or gives it its default again. The node says whether the value can be. */
+import { useId, useState } from "preact/hooks";
+import { HIDDEN_VALUE, readSettings, resetSetting, setSetting } from "../api/settings.ts";
+import type { SettingRow } from "../api/types.ts";
+import { useSurroundings } from "../base/context.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { Foreign, Problem } from "../components/text.tsx";
+
+export function SettingDialog({
+  node,
+  setting,
+  onChange,
+  onClose,
+}: {
+  /** The name of the node. */
+  node: string;
+  setting: SettingRow;
+  /** It has changed. */
+  onChange: () => void;
+  onClose: () => void;
+}) {
+  const { announce } = useSurroundings();
+  const id = useId();
+  const { section, key, value: before, default: fallback } = setting;
+  const isSecret = before === HIDDEN_VALUE;
+  const [value, setValue] = useState(isSecret ? "" : (before ?? fallback ?? ""));
+  const [isAsking, setIsAsking] = useState(false);
+  const [error, setError] = useState<unknown>();
+
+  const undo = async () => {
+    try {
+      if (before === null) await resetSetting(node, setting);
+      else await setSetting(node, setting, before);
+      announce(await outcomeOf(setting));
+    } catch (failure) {
+      announce(`Not undone: ${failure instanceof Error ? failure.message : String(failure)}`);
+    }
+    onChange();
+  };
+  const attempt = async (change: () => Promise<void>) => {
+    setIsAsking(true);
+    setError(undefined);
+    try {
+      await change();
+      // A secret that was there before is known to nobody.
+      announce(await outcomeOf(setting), isSecret ? undefined : () => void undo());
+      onChange();
+      onClose();
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setIsAsking(false);
+    }
+  };
+  const field = {
+    id,
+    value,
+    autoComplete: "off",
+    spellcheck: false,
+    onInput: ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) =>
+      setValue(currentTarget.value),
+  };
+  return (
+    <Dialog title={`[${section}] ${key}`} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void attempt(() => setSetting(node, setting, value));
+        }}
+      >
+        <p>
+          Of the node <Foreign text={node} />, kept in its local.ini. It is in effect at once,
+          unless it is read only when a node starts.
+        </p>
+        <p>Default: {fallback === null ? "none" : <Foreign text={fallback || "empty"} />}</p>
+        <div class="field">
+          <label for={id}>Value</label>
+          {isSecret ? <input type="password" {...field} /> : <input type="text" {...field} />}
+          {isSecret && (
+            <span class="section-note">A secret, which is not shown. Type another.</span>
+          )}
+        </div>
+        <Problem error={error} />
+        <div class="dialog-buttons">
+          <button type="button" onClick={onClose}>
+            Leave
+          </button>
+          <button
+            type="button"
+            class={fallback === null ? "danger" : ""}
+            disabled={isAsking || before === null}
+            onClick={() => void attempt(() => resetSetting(node, setting))}
+          >
+            {fallback === null ? "Remove" : "Reset to the default"}
+          </button>
+          <button type="submit" class="primary" disabled={isAsking}>
+            Set
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** What the node has now: a value that its files or environment give stays when another is removed. */
+async function outcomeOf({ section, key }: SettingRow): Promise<string> {
+  const { settings } = await readSettings();
+  const found = settings.find((setting) => setting.section === section && setting.key === key);
+  const name = `[${section}] ${key}`;
+  if (found === undefined) return `${name} is not set`;
+  const { value, default: fallback } = found;
+  if (value === null) return `${name} has its default: ${fallback ?? "none"}`;
+  return `${name} is set to ${value === "" ? "nothing" : value}`;
+}

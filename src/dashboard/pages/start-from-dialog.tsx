@@ -1,0 +1,64 @@
+/** Tells a job at which update sequence of its source to begin. */
+import { useState } from "preact/hooks";
+import { startFrom } from "../api/one-job.ts";
+import { useSurroundings } from "../base/context.ts";
+import { sequenceOf } from "../base/replication-form.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { Problem } from "../components/text.tsx";
+import { WhyField } from "../components/why-field.tsx";
+
+export function StartFromDialog({
+  name,
+  onClose,
+}: {
+  /** Of the job. */
+  name: string;
+  /** `isDone`: it has changed. */
+  onClose: (isDone: boolean) => void;
+}) {
+  const { announce } = useSurroundings();
+  const [since, setSince] = useState("");
+  const [why, setWhy] = useState("");
+  const [error, setError] = useState<unknown>();
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setError(undefined);
+    try {
+      await startFrom(name, sequenceOf(since), why);
+      announce(`It begins at ${since.trim()}`);
+      onClose(true);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return (
+    <Dialog title="Start from a sequence" onClose={() => onClose(false)}>
+      <form onSubmit={(event) => void submit(event)}>
+        <p>
+          The job ignores its checkpoints and begins there. What the source changed before that
+          stays away, unless it has arrived already. Figures are forgotten.
+        </p>
+        <label class="field">
+          Update sequence of the source
+          <input
+            required
+            value={since}
+            autoComplete="off"
+            spellcheck={false}
+            onInput={({ currentTarget }) => setSince(currentTarget.value)}
+          />
+        </label>
+        <WhyField value={why} onChange={setWhy} />
+        <Problem error={error} />
+        <div class="dialog-buttons">
+          <button type="button" onClick={() => onClose(false)}>
+            Leave
+          </button>
+          <button type="submit" class="danger">
+            Start from here
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,127 @@
+/** The log of events: the newest page of it, older ones as they are asked for, and what happens meanwhile. */
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { readPast } from "../api/past-events.ts";
+import type { JobEvent } from "../api/types.ts";
+import { useFeed } from "../base/context.ts";
+import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
+import { useSoon } from "../base/use-loaded.ts";
+
+/** Entries that are looked for at a time. */
+const ROWS = 100;
+/** Pages that are looked through for them. */
+const PAGES_MAX = 10;
+/** A storm of events is drawn this often. */
+const DRAW_MS = 300;
+
+interface Log {
+  /** The newest first. */
+  readonly entries: readonly LogEntry[];
+  /** How far back the log has been looked through: a place, with its time. */
+  readonly end: Pick<JobEvent, "place" | "time"> | undefined;
+  /** Whether the server keeps older events than these. */
+  readonly hasOlder: boolean;
+  readonly error: unknown;
+}
+
+export interface EventLog extends Log {
+  readonly isReading: boolean;
+  /** Looks for older entries. */
+  readonly older: () => void;
+}
+
+const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefined };
+
+/** `isShown` must not change. */
+export function useEventLog(isShown: (entry: LogEntry) => boolean): EventLog {
+  const [log, setLog] = useState(EMPTY);
+  const [isReading, setIsReading] = useState(false);
+  /** Where the feed begins: behind the newest event that was read; null: none was yet. */
+  const [since, setSince] = useState<string | null>(null);
+  const reading = useRef<AbortController | undefined>(undefined);
+  const told = useRef<LogEntry[]>([]);
+  /** What is kept: as much as was asked for. */
+  const rowsMax = useRef(2 * ROWS);
+
+  const read = useCallback(
+    async (start: Log) => {
+      reading.current?.abort();
+      const own = new AbortController();
+      reading.current = own;
+      setIsReading(true);
+      try {
+        const { found, newest } = await lookBack(start, isShown, own.signal);
+        const rows = start.entries.length + found.entries.length;
+        rowsMax.current = Math.max(rowsMax.current, rows);
+        setLog((before) => (start.end === undefined ? found : withOlder(before, start, found)));
+        if (start.end === undefined) setSince(newest ?? LOG_BEGIN);
+      } catch (error) {
+        if (!own.signal.aborted) setLog((before) => ({ ...before, error }));
+      } finally {
+        if (reading.current === own) setIsReading(false);
+      }
+    },
+    [isShown],
+  );
+  useEffect(() => {
+    void read(EMPTY);
+    return () => reading.current?.abort();
+  }, [read]);
+  const draw = useSoon(() => {
+    const entries = told.current.splice(0);
+    setLog((before) => withEntries(before, entries, rowsMax.current));
+  }, DRAW_MS);
+  useFeed(
+    {},
+    {
+      event: (event) => {
+        const entry = entryOf(event);
+        if (entry === undefined || !isShown(entry)) return;
+        told.current.push(entry);
+        draw();
+      },
+      gap: () => void read(EMPTY),
+    },
+    since,
+  );
+  return { ...log, isReading, older: () => void read(log) };
+}
+
+/** What the server has before the end of `start`, and the place of the newest event of that. */
+async function lookBack(
+  start: Log,
+  isShown: (entry: LogEntry) => boolean,
+  signal: AbortSignal,
+): Promise<{ readonly found: Log; readonly newest: string | undefined }> {
+  const entries: LogEntry[] = [];
+  let { end, hasOlder } = start;
+  let newest: string | undefined;
+  for (let page = 0; page < PAGES_MAX && hasOlder && entries.length < ROWS; page++) {
+    const { events, before } = await readPast(end?.place, signal);
+    newest ??= events[0]?.place;
+    const last = events.at(-1);
+    if (last !== undefined) end = { place: last.place, time: last.time };
+    hasOlder = before !== null;
+    for (const event of events) {
+      const entry = entryOf(event);
+      if (entry !== undefined && isShown(entry)) entries.push(entry);
+    }
+  }
+  return { found: { entries, end, hasOlder, error: undefined }, newest };
+}
+
+/** Unless the end of the log has moved while older entries were looked for. */
+function withOlder(log: Log, start: Log, found: Log): Log {
+  if (log.end?.place !== start.end?.place) return log;
+  return { ...found, entries: [...log.entries, ...found.entries] };
+}
+
+/** `told`: the oldest first. What has been read meanwhile is left out. */
+function withEntries(log: Log, told: readonly LogEntry[], rowsMax: number): Log {
+  const newest = log.entries[0]?.place ?? "";
+  const fresh = told.filter(({ place }) => place > newest);
+  const entries = [...fresh.toReversed(), ...log.entries];
+  const kept = entries.slice(0, rowsMax);
+  const last = kept.at(-1);
+  if (kept.length === entries.length || last === undefined) return { ...log, entries };
+  return { ...log, entries: kept, end: { place: last.place, time: last.time }, hasOlder: true };
+}

@@ -1,0 +1,151 @@
+/** The list of jobs where there are 100,000 of them. The node is real; the rows of its list are made here. */
+import type { Browser, CDPSession, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { ask, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+
+const TOTAL = 100_000;
+/** Of the rows that a filter finds. */
+const FAILING_TOTAL = 3;
+/** The row of the one job that there is, and of which there are events. */
+const REAL_INDEX = 3;
+const HEAP_BYTES_MAX = 60_000_000;
+
+let processes: Processes;
+let node: TandemProcess;
+let browser: Browser;
+/** What the node says of its job. */
+let template: Readonly<Record<string, unknown>>;
+
+beforeAll(async () => {
+  if (CHROMIUM === undefined) return;
+  processes = new Processes();
+  [node, browser] = await Promise.all([
+    processes.open({ environment: CREDENTIALS }),
+    openBrowser(),
+  ]);
+  await ask(node, "PUT", "/films");
+  const good = { source: "films", target: "copy", create_target: true, continuous: true };
+  await ask(node, "PUT", "/_replicator/good", good);
+  template = await node.onceAnswered(
+    () => ask(node, "GET", "/_tandem/jobs/_replicator%2Fgood"),
+    ({ state }) => state === "running",
+  );
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await processes?.close();
+});
+
+function row(index: number): object {
+  if (index === REAL_INDEX) return template;
+  return { ...template, id: `${index}`.padStart(40, "0"), doc_id: `job-${index}` };
+}
+
+interface Crowd {
+  /** The bookmarks that were asked for; null for a first page. */
+  readonly bookmarks: (string | null)[];
+}
+
+/** Answers lists of jobs, in pages by bookmark. */
+async function crowd(page: Page): Promise<Crowd> {
+  const bookmarks: (string | null)[] = [];
+  await page.route("**/_tandem/jobs?**", (route) => {
+    const { searchParams } = new URL(route.request().url());
+    const total = searchParams.get("failing") === "true" ? FAILING_TOTAL : TOTAL;
+    const start = Number(searchParams.get("bookmark") ?? 0);
+    const end = Math.min(total, start + Number(searchParams.get("limit")));
+    bookmarks.push(searchParams.get("bookmark"));
+    const jobs = Array.from({ length: end - start }, (_, index) => row(start + index));
+    return route.fulfill({
+      json: { total_rows: total, bookmark: end < total ? String(end) : null, jobs },
+    });
+  });
+  return { bookmarks };
+}
+
+async function debug(page: Page): Promise<CDPSession> {
+  return page.context().newCDPSession(page);
+}
+
+/** What the page holds, once the garbage is gone. */
+async function heapBytes(page: Page): Promise<number> {
+  const session = await debug(page);
+  await session.send("HeapProfiler.collectGarbage");
+  return (await session.send("Runtime.getHeapUsage")).usedSize;
+}
+
+describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
+  test("only those in sight are drawn, and pages are read by their bookmarks", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const { bookmarks } = await crowd(page);
+    await show("/jobs");
+    await page.getByText("100,000 jobs").waitFor();
+    await page.getByRole("link", { name: "_replicator/good", exact: true }).waitFor();
+    expect(await page.locator("tbody tr").count()).toBeLessThan(80);
+    await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 195 * 46)');
+    await page.getByRole("link", { name: "_replicator/job-205", exact: true }).waitFor();
+    expect(bookmarks.filter((bookmark) => bookmark === "200")).toHaveLength(1);
+
+    const checkbox = page.getByLabel("Select _replicator/job-200");
+    await checkbox.focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Space");
+    expect(await page.getByLabel("Select _replicator/job-201").isChecked()).toBe(true);
+    await page.getByRole("button", { name: "Select all that match" }).click();
+    await page.getByText("100,000 selected").waitFor();
+  });
+
+  test("the last is scrolled to, a change of the first is drawn, and a filter finds three", async () => {
+    const { page, show, faults } = await visit(browser, node.url, "root");
+    const { bookmarks } = await crowd(page);
+    await show("/jobs");
+    const last = page.getByRole("link", { name: `_replicator/job-${TOTAL - 1}`, exact: true });
+    await page.getByText("100,000 jobs").waitFor();
+    const scroll = page.evaluate(`new Promise((resolve) => {
+      const scroller = document.querySelector(".table-scroller");
+      const step = () => {
+        scroller.scrollTop = scroller.scrollHeight;
+        const isEnd = scroller.querySelector("[aria-rowindex='${TOTAL + 1}']") !== null;
+        if (isEnd) resolve(); else requestAnimationFrame(step);
+      };
+      step();
+    })`);
+    await scroll;
+    await last.waitFor();
+    expect(new Set(bookmarks).size).toBe(bookmarks.length);
+    expect(await page.locator("tbody tr").count()).toBeLessThan(80);
+    expect(await heapBytes(page)).toBeLessThan(HEAP_BYTES_MAX);
+
+    await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 0)');
+    const good = page.getByRole("row", { name: /_replicator\/good/ });
+    await good.getByText("running", { exact: true }).first().waitFor();
+    await ask(node, "POST", "/_tandem/jobs/_replicator%2Fgood/_pause");
+    await good.getByText("paused", { exact: true }).waitFor();
+
+    await page.getByLabel(/^Failing/).selectOption("true");
+    await page.getByText("3 jobs", { exact: true }).waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(FAILING_TOTAL);
+    expect(faults).toEqual([]);
+  });
+
+  test("the first are there after less than a second of work, and one request for them", async () => {
+    const { page } = await visit(browser, node.url, "root");
+    const { bookmarks } = await crowd(page);
+    await page.goto("about:blank");
+    const session = await debug(page);
+    // Of the thread of the page, so that a busy machine counts for nothing.
+    await session.send("Performance.enable", { timeDomain: "threadTicks" });
+    const workSec = async () => {
+      const { metrics } = await session.send("Performance.getMetrics");
+      return metrics.find(({ name }) => name === "TaskDuration")?.value ?? Number.NaN;
+    };
+    const before = await workSec();
+    await page.goto(`${node.url}/_dashboard/#/jobs`);
+    await page.getByRole("link", { name: "_replicator/job-9", exact: true }).waitFor();
+    expect((await workSec()) - before).toBeLessThan(1);
+    expect(bookmarks[0]).toBe(null);
+    expect(bookmarks.filter((bookmark) => bookmark === null)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,157 @@
+/** What operators change with the dashboard beside jobs: settings, budgets, where a job begins; and the log of what was decided. */
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { ask as askNode, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+
+let processes: Processes;
+let node: TandemProcess;
+let browser: Browser;
+
+function ask(method: string, path: string, body?: unknown) {
+  return askNode(node, method, path, body);
+}
+
+const GOOD = "/_tandem/jobs/_replicator%2Fgood";
+
+describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
+  beforeAll(async () => {
+    processes = new Processes();
+    const ini = "[replicator]\nmax_jobs = 77\n";
+    [node, browser] = await Promise.all([
+      processes.open({ environment: CREDENTIALS, ini }),
+      openBrowser(),
+    ]);
+    await ask("PUT", "/films");
+    await ask("PUT", "/films/moon", {});
+    const good = { source: "films", target: "copy", create_target: true, continuous: true };
+    await ask("PUT", "/_replicator/good", good);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await processes?.close();
+  });
+
+  test("a setting is set, taken back, refused with the node's reason, and reset", async () => {
+    const { page, show, violations } = await visit(browser, node.url, "root");
+    const key = "[replicator] checkpoint_interval";
+    const value = () => ask("GET", "/_node/_local/_config/replicator/checkpoint_interval");
+    await show("/settings?all=true&words=checkpoint_interval");
+    const open = page.getByRole("button", { name: `Edit ${key}` });
+    const dialog = page.getByRole("dialog");
+    await open.click();
+    await dialog.getByText("Default: 30000").waitFor();
+    expect(await dialog.getByRole("button", { name: "Reset to the default" }).isDisabled()).toBe(
+      true,
+    );
+    await dialog.getByLabel("Value").fill("often");
+    await dialog.getByRole("button", { name: "Set", exact: true }).click();
+    await dialog.getByText("checkpoint_interval = often: expected").waitFor();
+    expect(await violations()).toEqual([]);
+    await dialog.getByLabel("Value").fill("4321");
+    await page.keyboard.press("Enter");
+    await page.getByText(`${key} is set to 4321`).waitFor();
+    await page.getByRole("row", { name: /checkpoint_interval 4321 30000 set/ }).waitFor();
+    expect(await value()).toBe("4321");
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByText(`${key} has its default: 30000`).waitFor();
+
+    await open.click();
+    await dialog.getByLabel("Value").fill("4322");
+    await dialog.getByRole("button", { name: "Set", exact: true }).click();
+    await page.getByRole("row", { name: /checkpoint_interval 4322 30000 set/ }).waitFor();
+    await open.click();
+    await dialog.getByRole("button", { name: "Reset to the default" }).click();
+    await page.getByText(`${key} has its default: 30000`).waitFor();
+    await page.getByRole("row", { name: /checkpoint_interval 30000 30000/ }).waitFor();
+    expect(await value()).toMatchObject({ error: "not_found" });
+  });
+
+  test("a value that a file gives is there again when another is reset, and is said", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/settings");
+    await page.getByRole("button", { name: "Edit [replicator] max_jobs" }).click();
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.getByLabel("Value").inputValue()).toBe("77");
+    await dialog.getByRole("button", { name: "Reset to the default" }).click();
+    await page.getByText("[replicator] max_jobs is set to 77").waitFor();
+  });
+
+  test("a secret is neither shown nor kept by an edit that leaves it as it is", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/settings");
+    await page.getByRole("button", { name: "Edit [admins] root" }).click();
+    const field = page.getByRole("dialog").getByLabel("Value");
+    expect(await field.inputValue()).toBe("");
+    expect(await field.getAttribute("type")).toBe("password");
+    await page.getByRole("dialog").getByRole("button", { name: "Set", exact: true }).click();
+    await page.getByRole("dialog").getByText("a password").waitFor();
+  });
+
+  test("the budget of a server is added, shown, edited and removed", async () => {
+    const away = { source: "http://couch.invalid/x", target: "films", continuous: true };
+    await ask("PUT", "/_replicator/away", away);
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Faway/_cancel").then(() => {}));
+    const { page, show, violations } = await visit(browser, node.url, "root");
+    await show("/servers");
+    await page.getByRole("button", { name: "Add a budget for couch.invalid" }).click();
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.getByLabel("Host").inputValue()).toBe("couch.invalid");
+    const read = dialog.getByRole("group", { name: "read" });
+    await read.getByLabel("requests/s").fill("50");
+    await dialog.getByRole("group", { name: "write" }).getByLabel("MB/s").fill("2.5");
+    expect(await violations()).toEqual([]);
+    await dialog.getByRole("button", { name: "Set" }).click();
+    const row = page.getByRole("row", { name: /^couch\.invalid/ });
+    await row.getByText("read 50 requests/s; write 2.5 MB/s").waitFor();
+    expect(await ask("GET", "/_tandem/budgets/couch.invalid")).toEqual({
+      read: { requests_per_sec: 50 },
+      write: { megabytes_per_sec: 2.5 },
+    });
+    await page.getByRole("button", { name: "Edit the budget of couch.invalid" }).click();
+    await read.getByLabel("requests/s").fill("0");
+    await dialog.getByRole("button", { name: "Set" }).click();
+    await dialog.getByText("expected a number above 0").waitFor();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await page.getByText("couch.invalid has no budget").waitFor();
+    await page.getByRole("button", { name: "Add a budget for couch.invalid" }).waitFor();
+  });
+
+  test("a job is told where to begin, with the reason", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    await show("/jobs/_replicator%2Fgood");
+    await page.getByRole("button", { name: "Start from…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Update sequence of the source").fill("0");
+    await dialog.getByLabel("Why").fill("once more");
+    await dialog.getByRole("button", { name: "Start from here" }).click();
+    await page.getByText("It begins at 0").waitFor();
+    await page.getByText("by root: once more").first().waitFor();
+    const { control } = await ask("GET", GOOD);
+    expect(control).toMatchObject([{ why: "once more" }]);
+  });
+
+  test("the log of events goes back in pages to where it begins, and on as it happens", async () => {
+    for (let count = 0; count < 30; count++) {
+      await ask("POST", `${GOOD}/_pause`, { why: `pause ${count}` });
+      await ask("POST", `${GOOD}/_resume`);
+    }
+    const { page, show, faults } = await visit(browser, node.url, "root");
+    await show("/events");
+    const rows = page.locator("tbody tr");
+    await page.getByRole("button", { name: "Older events" }).click();
+    await page.getByText("That is all that the server keeps").waitFor();
+    await page.getByText("It keeps events for 15 min").waitFor();
+    const count = await rows.count();
+    expect(count).toBeGreaterThan(100);
+    await page.getByText("added", { exact: true }).first().waitFor();
+    await ask("POST", `${GOOD}/_pause`, { why: "the last of all" });
+    await page.getByText("the last of all").first().waitFor();
+    expect(await rows.count()).toBeGreaterThan(count);
+    await show("/events?decisions=true");
+    await page.getByText("the last of all").first().waitFor();
+    expect(await page.getByText("added", { exact: true }).count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+});
