@@ -16,6 +16,9 @@ import { JobsPage } from "./pages/jobs.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { NodesPage } from "./pages/nodes.tsx";
+import { RulePage } from "./pages/rule.tsx";
+import { NewRulePage } from "./pages/rule-form.tsx";
+import { RulesPage } from "./pages/rules.tsx";
 import { ServersPage } from "./pages/servers.tsx";
 import { SettingsPage } from "./pages/settings.tsx";
 import { StartPage } from "./pages/start.tsx";
@@ -156,6 +159,11 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "new") return <NewPage query={query} />;
   if (first === "nodes") return <NodesPage />;
   if (first === "servers") return <ServersPage query={query} />;
+  if (first === "rules" && second !== undefined) {
+    return <RulePage key={second} name={second} query={query} />;
+  }
+  if (first === "rules") return <RulesPage query={query} />;
+  if (first === "new-rule") return <NewRulePage />;
   if (first === "events") return <EventsPage query={query} />;
   if (first === "settings") return <SettingsPage query={query} />;
   return (
@@ -174,6 +182,7 @@ function Navigation({ view, canChange }: { view: View; canChange: boolean }) {
     ["jobs", "Jobs"],
     ["nodes", "Nodes"],
     ["servers", "Servers"],
+    ["rules", "Rules"],
     ["events", "Events"],
     ["settings", "Settings"],
     ...(canChange ? ([["new", "New replication"]] as const) : []),

@@ -265,7 +265,8 @@ describe("what the dashboard knows of the node by itself", () => {
 
   test("filters and orders are the node's", () => {
     const offered = [...FLAG_FILTERS, ...TEXT_FILTERS].map(([name]) => name);
-    expect([...offered, "state", "error", "side"].toSorted()).toEqual([...FILTERS].toSorted());
+    const known = new Set<string>([...FILTERS, "rule"]);
+    expect([...offered, "state", "error", "side"].toSorted()).toEqual([...known].toSorted());
     const orders = JOB_ORDERS.map(([name]) => (name === "" ? "id" : name));
     expect(orders.toSorted()).toEqual([...ORDERS].toSorted());
   });

@@ -88,6 +88,8 @@ export interface Job {
   readonly held_back_by: string | null;
   readonly next_try: string | null;
   readonly paused: boolean;
+  /** The rule that made it; null, or absent: none. */
+  readonly rule?: string | null;
   readonly control: readonly ControlEvent[];
 }
 
@@ -284,6 +286,58 @@ export interface CheckedReplication {
     readonly doc_id: string | null;
     readonly state: JobState;
   } | null;
+}
+
+/** What is known of a rule and its jobs: docs/api/rules.md. */
+export interface RuleStatus {
+  /** Who put it last; null: an administrator without a name. */
+  readonly owner: string | null;
+  readonly changed: string | null;
+  /** Null: they were not listed yet. */
+  readonly databases: number | null;
+  readonly jobs: number;
+  readonly states: Readonly<Record<JobState, number>>;
+  readonly failing: number;
+  readonly parked: number;
+  readonly left_behind: number;
+  /** Of the job that is furthest behind, in seconds. */
+  readonly lag_sec: number;
+  readonly listed: string | null;
+  /** How new databases are noticed: `feed`, `lists`; null: not yet. */
+  readonly followed_by: string | null;
+  readonly last_error: { readonly error: string; readonly reason: string } | null;
+  /** Databases that match and cannot be copied; `faults` has the first of them. */
+  readonly cannot_copy: number;
+  readonly faults: readonly { readonly database: string; readonly reason: string }[];
+}
+
+/** Beside these it has the members that it was put with. Without them it was removed, and its jobs are being cancelled. */
+export interface Rule {
+  readonly name: string;
+  readonly status: RuleStatus;
+  readonly [member: string]: unknown;
+}
+
+export interface RulesPage {
+  readonly total_rows: number;
+  /** Null: there is no next page. */
+  readonly bookmark: string | null;
+  readonly rules: readonly Rule[];
+}
+
+/** Databases by what would become of them, with the first of their names. */
+export interface PlannedDatabases {
+  readonly count: number;
+  readonly first: readonly string[];
+}
+
+/** What a change of a rule would do. */
+export interface RulePlan {
+  readonly databases: PlannedDatabases;
+  readonly create: PlannedDatabases;
+  readonly replace: PlannedDatabases;
+  readonly cancel: PlannedDatabases;
+  readonly cannot_copy: PlannedDatabases;
 }
 
 /** What a list of jobs is asked for: the query of its URL, in the page and in the API alike. */

@@ -15,6 +15,7 @@ export const TEXT_FILTERS = [
   ["source", "Source host or database"],
   ["target", "Target host or database"],
   ["database", "Database of documents"],
+  ["rule", "Rule"],
   ["owner", "Owner"],
   ["host", "Server of the failure"],
   ["reason", "Words of the failure"],

@@ -292,6 +292,13 @@ function Definition({ job }: { job: Job }) {
         <Fact name="Replication id">
           <Foreign text={job.id} />
         </Fact>
+        {job.rule != null && (
+          <Fact name="Rule">
+            <a href={linkTo(["rules", job.rule])}>
+              <Foreign text={job.rule} />
+            </a>
+          </Fact>
+        )}
         <Fact name="Added">
           <Clock time={job.start_time} />
         </Fact>

@@ -1,0 +1,39 @@
+/** Rules, each of which makes a replication for every database of a server whose name matches: docs/api/rules.md. */
+import { get, request, withQuery } from "./request.ts";
+import type { Rule, RulePlan, RulesPage } from "./types.ts";
+
+/** In the order of their names. `bookmark`: that of the page before; undefined: the first page. */
+export function readRules(bookmark: string | undefined, signal: AbortSignal): Promise<RulesPage> {
+  return get<RulesPage>(
+    withQuery("_tandem/rules", bookmark === undefined ? {} : { bookmark }),
+    signal,
+  );
+}
+
+export function readRule(name: string, signal: AbortSignal): Promise<Rule> {
+  return get<Rule>(pathOf(name), signal);
+}
+
+/** What a rule consists of. */
+export type RuleBody = Readonly<Record<string, unknown>>;
+
+/** Throws a RequestError that names what is wrong. */
+export function planRule(name: string, body: RuleBody): Promise<RulePlan> {
+  return request<RulePlan>("PUT", `${pathOf(name)}?dry_run=true`, { body });
+}
+
+export async function putRule(name: string, body: RuleBody): Promise<void> {
+  await request("PUT", pathOf(name), { body });
+}
+
+export function planRemoval(name: string): Promise<RulePlan> {
+  return request<RulePlan>("DELETE", `${pathOf(name)}?dry_run=true`);
+}
+
+export async function removeRule(name: string): Promise<void> {
+  await request("DELETE", pathOf(name));
+}
+
+function pathOf(name: string): string {
+  return `_tandem/rules/${encodeURIComponent(name)}`;
+}

@@ -1,0 +1,122 @@
+/** A new rule, or another version of one, as JSON; what it would do is shown before it does. */
+import { useId, useState } from "preact/hooks";
+import { planRule, putRule, type RuleBody } from "../api/rules.ts";
+import type { RulePlan } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
+import { goTo } from "../base/location.ts";
+import { NEW_RULE } from "../base/rule-body.ts";
+import { linkTo } from "../base/view.ts";
+import { Problem } from "../components/text.tsx";
+import { Plan } from "./rule-plan.tsx";
+
+export function NewRulePage() {
+  const { session } = useSurroundings();
+  // Says whether the connection stands.
+  useFeed({ state: "failed" }, { event: () => {}, gap: () => {} });
+  return (
+    <>
+      <h1>New rule</h1>
+      {session.changes ? (
+        <RuleForm body={NEW_RULE} />
+      ) : (
+        <p class="problem">This user may change nothing.</p>
+      )}
+    </>
+  );
+}
+
+export function RuleForm({
+  name: fixedName,
+  body,
+}: {
+  /** Undefined: a new rule gets one. */
+  name?: string;
+  body: RuleBody;
+}) {
+  const { announce } = useSurroundings();
+  const textId = useId();
+  const noteId = `${textId}-note`;
+  const [name, setName] = useState(fixedName ?? "");
+  const [text, setText] = useState(() => JSON.stringify(body, null, 2));
+  /** Of the rule as it stands in the form. */
+  const [plan, setPlan] = useState<RulePlan>();
+  const [isAsking, setIsAsking] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const edit = (change: () => void) => {
+    change();
+    setPlan(undefined);
+  };
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setIsAsking(true);
+    setError(undefined);
+    try {
+      const wanted = parsed(text);
+      if (plan === undefined) return setPlan(await planRule(name, wanted));
+      await putRule(name, wanted);
+      announce(`The rule ${name} is stored`);
+      goTo(linkTo(["rules", name]));
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setIsAsking(false);
+    }
+  };
+  return (
+    <form class="form-parts" onSubmit={(event) => void submit(event)}>
+      <label class="field">
+        Name
+        <input
+          required
+          readOnly={fixedName !== undefined}
+          value={name}
+          autoComplete="off"
+          spellcheck={false}
+          onInput={({ currentTarget }) => edit(() => setName(currentTarget.value))}
+        />
+        <span class="section-note">letters, digits, _, . and -</span>
+      </label>
+      <div class="field">
+        <label for={textId}>Rule, JSON</label>
+        <textarea
+          id={textId}
+          aria-describedby={noteId}
+          rows={16}
+          spellcheck={false}
+          value={text}
+          onInput={({ currentTarget }) => edit(() => setText(currentTarget.value))}
+        />
+        <span id={noteId} class="section-note">
+          Each database of the source that matches one of databases and none of except gets a job.
+          The target has {"{db}"} for its name, or {"{1}"}, {"{2}"} for what stands for each *.
+          Other members: design_documents, create_target, concurrency, options, delete (keep or
+          stop). A secret that is shown as ***** stays as it is.
+        </span>
+      </div>
+      <Problem error={error} />
+      <div role="status">{plan !== undefined && <Plan plan={plan} />}</div>
+      <div class="commands">
+        <button type="submit" class="primary" disabled={isAsking}>
+          {isAsking ? "Asking…" : plan === undefined ? "What would it do?" : "Store the rule"}
+        </button>
+        <a class="button" href={linkTo(fixedName === undefined ? ["rules"] : ["rules", fixedName])}>
+          Leave
+        </a>
+      </div>
+    </form>
+  );
+}
+
+/** Throws an Error for what is no JSON object. */
+function parsed(text: string): RuleBody {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (fault) {
+    throw new Error(`This is no JSON: ${fault instanceof Error ? fault.message : String(fault)}`);
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    return value as RuleBody;
+  }
+  throw new Error("A rule is a JSON object");
+}

@@ -1,0 +1,36 @@
+/** What a change of a rule would do, as the node says before it is made. */
+import type { PlannedDatabases, RulePlan } from "../api/types.ts";
+import { formatNumber } from "../base/format.ts";
+import { Foreign } from "../components/text.tsx";
+
+const PARTS: readonly (readonly [name: keyof RulePlan, words: string])[] = [
+  ["databases", "match"],
+  ["create", "get a job"],
+  ["replace", "get another job for the one that they have"],
+  ["cancel", "lose their job"],
+  ["cannot_copy", "cannot be copied"],
+];
+
+export function Plan({ plan }: { plan: RulePlan }) {
+  return (
+    <ul class="names" aria-label="What it would do">
+      {PARTS.filter(([name]) => name === "databases" || plan[name].count > 0).map(
+        ([name, words]) => (
+          <li key={name}>
+            <strong>{formatNumber(plan[name].count)}</strong> {words} <Names of={plan[name]} />
+          </li>
+        ),
+      )}
+    </ul>
+  );
+}
+
+function Names({ of: { count, first } }: { of: PlannedDatabases }) {
+  if (count === 0) return null;
+  return (
+    <span class="section-note">
+      (<Foreign text={first.join(", ")} />
+      {count > first.length && ", …"})
+    </span>
+  );
+}

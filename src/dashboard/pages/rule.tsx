@@ -1,0 +1,209 @@
+/** One rule: what it says, what became of its databases, and its change and removal. */
+import { useState } from "preact/hooks";
+import { RequestError } from "../api/request.ts";
+import { planRemoval, readRule, removeRule } from "../api/rules.ts";
+import type { Query, Rule, RuleStatus } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
+import { formatCount, formatDuration, formatNumber, visibleText } from "../base/format.ts";
+import { goTo } from "../base/location.ts";
+import { bodyOf } from "../base/rule-body.ts";
+import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { linkTo } from "../base/view.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { Fact, Foreign, Moment, Problem } from "../components/text.tsx";
+import { RuleForm } from "./rule-form.tsx";
+import { Plan } from "./rule-plan.tsx";
+import { Count, Way } from "./rules.tsx";
+
+const REFRESH_MS = 5_000;
+
+const FOLLOWED: Readonly<Record<string, string>> = {
+  feed: "by the feed of changes of databases",
+  lists: "by lists of databases",
+};
+
+export function RulePage({ name, query }: { name: string; query: Query }) {
+  const { session, isPaused } = useSurroundings();
+  const { value: rule, error, reload } = useLoaded((signal) => readRule(name, signal), name);
+  const isEdit = query.edit === "true" && session.changes;
+  useFeed({}, { event: () => {}, gap: reload });
+  useInterval(() => {
+    if (!isPaused && !isEdit) reload();
+  }, REFRESH_MS);
+  return (
+    <>
+      <p class="trail">
+        <a href={linkTo(["rules"])}>Rules</a> / <Foreign text={name} />
+      </p>
+      <h1>
+        <Foreign text={name} />
+      </h1>
+      {error instanceof RequestError && error.status === 404 ? (
+        <p class="problem" role="alert">
+          There is no such rule. It may have been removed.
+        </p>
+      ) : (
+        <Problem error={error} />
+      )}
+      {rule !== undefined && isEdit && <RuleForm name={name} body={bodyOf(rule)} />}
+      {rule !== undefined && !isEdit && <Details rule={rule} />}
+    </>
+  );
+}
+
+function Details({ rule }: { rule: Rule }) {
+  const { session } = useSurroundings();
+  const [isRemoving, setIsRemoving] = useState(false);
+  const { name, status } = rule;
+  const close = (isDone: boolean) => {
+    setIsRemoving(false);
+    if (isDone) goTo(linkTo(["rules"]));
+  };
+  return (
+    <>
+      <p>
+        <Way rule={rule} />
+      </p>
+      <div class="commands">
+        <a class="button" href={linkTo(["jobs"], { rule: name })}>
+          Its jobs
+        </a>
+        {session.changes && (
+          <>
+            <a class="button" href={linkTo(["rules", name], { edit: "true" })}>
+              Edit
+            </a>
+            <button type="button" class="danger" onClick={() => setIsRemoving(true)}>
+              Remove
+            </button>
+          </>
+        )}
+      </div>
+      {status.last_error !== null && (
+        <section class="failure" aria-labelledby="failure-title">
+          <h2 id="failure-title">The source cannot be listed</h2>
+          <p>
+            <Foreign text={`${status.last_error.error}: ${status.last_error.reason}`} />
+          </p>
+        </section>
+      )}
+      <Figures name={name} status={status} />
+      <div class="columns">
+        <section class="panel" aria-labelledby="rule-title">
+          <h2 id="rule-title">Rule, as it was put</h2>
+          <pre>{JSON.stringify(bodyOf(rule), null, 2)}</pre>
+        </section>
+        {status.cannot_copy > 0 && <Faults status={status} />}
+      </div>
+      {isRemoving && <RemoveDialog name={name} onClose={close} />}
+    </>
+  );
+}
+
+function Figures({ name, status }: { name: string; status: RuleStatus }) {
+  return (
+    <dl class="facts">
+      <Fact name="Databases that match">
+        {status.databases === null ? "not listed yet" : formatNumber(status.databases)}
+      </Fact>
+      <Fact name="Jobs">
+        <Count rule={name} count={status.jobs} />
+      </Fact>
+      {Object.entries(status.states).map(([state, count]) => (
+        <Fact key={state} name={state}>
+          <Count rule={name} count={count} filter={{ state }} />
+        </Fact>
+      ))}
+      <Fact name="Failing">
+        <Count rule={name} count={status.failing} filter={{ failing: "true" }} />
+      </Fact>
+      <Fact name="Left behind">
+        <Count rule={name} count={status.left_behind} filter={{ left_behind: "true" }} />
+      </Fact>
+      <Fact name="Parked">
+        <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
+      </Fact>
+      <Fact name="Furthest behind">{formatDuration(status.lag_sec)}</Fact>
+      <Fact name="Listed">
+        <Moment time={status.listed} />
+      </Fact>
+      <Fact name="New databases are noticed">
+        {status.followed_by === null ? "–" : (FOLLOWED[status.followed_by] ?? status.followed_by)}
+      </Fact>
+      <Fact name="Put">
+        <Moment time={status.changed} /> by{" "}
+        <Foreign text={status.owner ?? "an administrator without a name"} />
+      </Fact>
+    </dl>
+  );
+}
+
+function Faults({ status: { cannot_copy: count, faults } }: { status: RuleStatus }) {
+  return (
+    <section class="panel" aria-labelledby="faults-title">
+      <h2 id="faults-title">{formatCount(count, "database")} cannot be copied</h2>
+      <dl>
+        {faults.map(({ database, reason }) => (
+          <Fact key={database} name={visibleText(database)}>
+            <Foreign text={reason} />
+          </Fact>
+        ))}
+      </dl>
+      {count > faults.length && (
+        <p class="section-note">and {formatNumber(count - faults.length)} more</p>
+      )}
+    </section>
+  );
+}
+
+function RemoveDialog({
+  name,
+  onClose,
+}: {
+  name: string;
+  /** `isDone`: the rule is gone. */
+  onClose: (isDone: boolean) => void;
+}) {
+  const { announce } = useSurroundings();
+  const plan = useLoaded(() => planRemoval(name), name);
+  const [isSure, setIsSure] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const remove = async () => {
+    setError(undefined);
+    try {
+      await removeRule(name);
+      announce(`The rule ${name} is removed, and its jobs are being cancelled`);
+      onClose(true);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return (
+    <Dialog title="Remove a rule" onClose={() => onClose(false)}>
+      <p>Its jobs are cancelled. What they have copied stays.</p>
+      {plan.value === undefined ? <p>Counting…</p> : <Plan plan={plan.value} />}
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isSure}
+          onChange={({ currentTarget }) => setIsSure(currentTarget.checked)}
+        />
+        I know that this cannot be undone
+      </label>
+      <Problem error={error ?? plan.error} />
+      <div class="dialog-buttons">
+        <button type="button" onClick={() => onClose(false)}>
+          Leave
+        </button>
+        <button
+          type="button"
+          class="danger"
+          disabled={!isSure || plan.value === undefined}
+          onClick={() => void remove()}
+        >
+          Remove
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,152 @@
+/** The rules, and what became of the databases of each. */
+import { readRules } from "../api/rules.ts";
+import type { Query, Rule } from "../api/types.ts";
+import { useFeed, useSurroundings } from "../base/context.ts";
+import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
+import { addressOfSide } from "../base/rule-body.ts";
+import { useInterval, useLoaded } from "../base/use-loaded.ts";
+import { linkTo } from "../base/view.ts";
+import { Cell, type Column, Table } from "../components/table.tsx";
+import { Foreign, Problem } from "../components/text.tsx";
+
+const REFRESH_MS = 10_000;
+
+const COLUMNS: readonly Column[] = [
+  { name: "Rule" },
+  { name: "Source → target" },
+  { name: "Databases", isNumber: true },
+  { name: "Jobs", isNumber: true },
+  { name: "Failing", isNumber: true },
+  { name: "Left behind", isNumber: true },
+  { name: "Parked", isNumber: true },
+  { name: "Furthest behind", isNumber: true },
+  { name: "Trouble" },
+];
+
+export function RulesPage({ query: { bookmark } }: { query: Query }) {
+  const { session, isPaused } = useSurroundings();
+  const { value, error, reload } = useLoaded(
+    (signal) => readRules(bookmark, signal),
+    bookmark ?? "",
+  );
+  // Says whether the connection stands; the figures have no events.
+  useFeed({}, { event: () => {}, gap: reload });
+  useInterval(() => {
+    if (!isPaused) reload();
+  }, REFRESH_MS);
+  return (
+    <>
+      <div class="page-head">
+        <h1>Rules</h1>
+        {value !== undefined && (
+          <span class="section-note">{formatCount(value.total_rows, "rule")}</span>
+        )}
+        {session.changes && (
+          <a class="button" href={linkTo(["new-rule"])}>
+            New rule
+          </a>
+        )}
+      </div>
+      <Problem error={error} />
+      {value?.total_rows === 0 && (
+        <p class="section-note">
+          A rule makes a replication for each database of a server whose name matches.
+        </p>
+      )}
+      {value !== undefined && value.rules.length > 0 && (
+        <Table label="Rules" columns={COLUMNS}>
+          {value.rules.map((rule) => (
+            <Row key={rule.name} rule={rule} />
+          ))}
+        </Table>
+      )}
+      <nav class="commands" aria-label="Pages of rules">
+        {bookmark !== undefined && (
+          <a class="button" href={linkTo(["rules"])}>
+            First rules
+          </a>
+        )}
+        {value?.bookmark != null && (
+          <a class="button" href={linkTo(["rules"], { bookmark: value.bookmark })}>
+            Next rules
+          </a>
+        )}
+      </nav>
+    </>
+  );
+}
+
+function Row({ rule }: { rule: Rule }) {
+  const { name, status } = rule;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={linkTo(["rules", name])}>
+          <Foreign text={name} />
+        </a>
+      </th>
+      <Cell name="Source → target" isWide className="way">
+        <Way rule={rule} />
+      </Cell>
+      <Cell name="Databases" isNumber>
+        {status.databases === null ? "not listed yet" : formatNumber(status.databases)}
+      </Cell>
+      <Cell name="Jobs" isNumber>
+        <Count rule={name} count={status.jobs} />
+      </Cell>
+      <Cell name="Failing" isNumber className={status.failing > 0 ? "bad" : ""}>
+        <Count rule={name} count={status.failing} filter={{ failing: "true" }} />
+      </Cell>
+      <Cell name="Left behind" isNumber>
+        <Count rule={name} count={status.left_behind} filter={{ left_behind: "true" }} />
+      </Cell>
+      <Cell name="Parked" isNumber>
+        <Count rule={name} count={status.parked} filter={{ parked: "true" }} />
+      </Cell>
+      <Cell name="Furthest behind" isNumber>
+        {formatDuration(status.lag_sec)}
+      </Cell>
+      <Cell name="Trouble" isWide>
+        {troubleOf(rule)}
+      </Cell>
+    </tr>
+  );
+}
+
+/** From where to where, as the rule says. */
+export function Way({ rule }: { rule: Rule }) {
+  const [source, target] = [addressOfSide(rule, "source"), addressOfSide(rule, "target")];
+  if (source === undefined || target === undefined) {
+    return <span class="nothing">removed; its jobs are being cancelled</span>;
+  }
+  return (
+    <>
+      <Foreign text={source} /> → <Foreign text={target} />
+    </>
+  );
+}
+
+/** A number of jobs of the rule that leads to them. */
+export function Count({
+  rule,
+  count,
+  filter = {},
+}: {
+  rule: string;
+  count: number;
+  filter?: Query;
+}) {
+  if (count === 0) return <>0</>;
+  return <a href={linkTo(["jobs"], { rule, ...filter })}>{formatNumber(count)}</a>;
+}
+
+function troubleOf({ status: { last_error: failure, cannot_copy: faultCount } }: Rule) {
+  const faults = faultCount > 0 && `${formatCount(faultCount, "database")} cannot be copied`;
+  if (failure === null) return faults || "";
+  return (
+    <>
+      <Foreign className="bad" text={`${failure.error}: ${failure.reason}`} />
+      {faults && ` ${faults}`}
+    </>
+  );
+}

@@ -1,0 +1,202 @@
+/** The pages of rules, with a node that has them made up here. */
+import type { Browser, Page, Route } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Rule, RulePlan } from "../../src/dashboard/api/types.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+
+let processes: Processes;
+let node: TandemProcess;
+let browser: Browser;
+
+const USERS: Rule = {
+  name: "users",
+  source: { url: "https://a.example/", auth: { basic: { username: "ann", password: "*****" } } },
+  target: "copy-{db}",
+  databases: ["user-*"],
+  security: true,
+  status: {
+    owner: "root",
+    changed: "2026-11-23T12:00:00Z",
+    databases: 1_200,
+    jobs: 1_199,
+    states: { running: 1_100, pending: 90, crashing: 9, completed: 0, failed: 0 },
+    failing: 9,
+    parked: 1_090,
+    left_behind: 2,
+    lag_sec: 3_700,
+    listed: "2026-11-23T12:00:05Z",
+    followed_by: "feed",
+    last_error: { error: "timeout", reason: "<b>no answer</b>" },
+    cannot_copy: 11,
+    faults: [{ database: "user-\u202eA", reason: "no name of a database: copy-user-A" }],
+  },
+};
+
+const NONE = { count: 0, first: [] };
+const PLAN: RulePlan = {
+  databases: { count: 120, first: ["user-a", "user-b"] },
+  create: { count: 2, first: ["user-a"] },
+  replace: NONE,
+  cancel: { count: 1, first: ["user-gone"] },
+  cannot_copy: NONE,
+};
+
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly body: unknown;
+}
+
+/** Answers for rules, and remembers what was asked. */
+async function mock(page: Page): Promise<Asked[]> {
+  const asked: Asked[] = [];
+  await page.route("**/_tandem/rules**", async (route: Route) => {
+    const request = route.request();
+    const { pathname, search, searchParams } = new URL(request.url());
+    const method = request.method();
+    asked.push({ method, path: pathname + search, body: request.postDataJSON() });
+    const isDryRun = searchParams.get("dry_run") === "true";
+    if (method === "PUT" && JSON.stringify(request.postDataJSON()).includes("nobody")) {
+      const json = { error: "bad_request", reason: "`databases` must be a list of patterns" };
+      return route.fulfill({ status: 400, json });
+    }
+    if (isDryRun) return route.fulfill({ json: { ok: true, dry_run: true, ...PLAN } });
+    if (method !== "GET") return route.fulfill({ json: { ok: true } });
+    const isList = pathname.endsWith("/_tandem/rules");
+    const bookmark = searchParams.has("bookmark") ? null : "users";
+    const name = pathname.split("/").at(-1);
+    return route.fulfill({
+      json: isList ? { total_rows: 2, bookmark, rules: [USERS] } : { ...USERS, name },
+    });
+  });
+  return asked;
+}
+
+describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
+  beforeAll(async () => {
+    processes = new Processes();
+    [node, browser] = await Promise.all([
+      processes.open({ environment: CREDENTIALS }),
+      openBrowser(),
+    ]);
+    const reader = { type: "user", name: "rita", roles: ["_tandem_reader"], password: "secret" };
+    const authorization = `Basic ${Buffer.from("root:secret").toString("base64")}`;
+    await fetch(`${node.url}/_users/org.couchdb.user:rita`, {
+      method: "PUT",
+      headers: { authorization, "content-type": "application/json" },
+      body: JSON.stringify(reader),
+    });
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await processes?.close();
+  });
+
+  test("rules are listed in pages, with counts that lead to their jobs", async () => {
+    const { page, show, violations, faults } = await visit(browser, node.url, "rita");
+    await mock(page);
+    await page.getByRole("link", { name: "Rules", exact: true }).click();
+    const row = page.getByRole("row", {
+      name: /^users https:\/\/a\.example\/ → copy-\{db\} 1,200/,
+    });
+    await row.getByText("timeout: <b>no answer</b>").waitFor();
+    await row.getByText("11 databases cannot be copied").waitFor();
+    expect(await row.getByRole("link", { name: "9", exact: true }).getAttribute("href")).toBe(
+      "#/jobs?rule=users&failing=true",
+    );
+    expect(await page.getByRole("link", { name: "New rule" }).count()).toBe(0);
+    expect(await violations()).toEqual([]);
+    await Promise.all([
+      page.waitForRequest(/\/_tandem\/rules\?bookmark=users$/),
+      page.getByRole("link", { name: "Next rules" }).click(),
+    ]);
+    await page.getByRole("link", { name: "First rules" }).waitFor();
+    await show("/new-rule");
+    await page.getByText("may change nothing").waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  test("a rule is shown with what became of its databases", async () => {
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 390, height: 844 },
+    ]) {
+      const { page, show, violations } = await visit(browser, node.url, "rita", { viewport });
+      await mock(page);
+      await show("/rules/users");
+      await page.getByText("The source cannot be listed").waitFor();
+      await page.getByText("by the feed of changes of databases").waitFor();
+      await page.getByText("user-⟨U+202E⟩A").waitFor();
+      await page.getByText("and 10 more").waitFor();
+      expect(await page.getByRole("link", { name: "1,199" }).getAttribute("href")).toBe(
+        "#/jobs?rule=users",
+      );
+      expect(await page.getByRole("button", { name: "Remove" }).count()).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0);
+      expect(await violations()).toEqual([]);
+    }
+  });
+
+  test("a rule is stored only after it was said what it would do", async () => {
+    const { page, show, violations } = await visit(browser, node.url, "root");
+    const asked = await mock(page);
+    await show("/rules/users");
+    await page.getByRole("link", { name: "Edit" }).click();
+    const text = page.getByLabel("Rule, JSON");
+    const { name: _name, status: _status, ...body } = USERS;
+    expect(JSON.parse(await text.inputValue())).toEqual(body);
+    await text.fill("{");
+    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByText("This is no JSON").waitFor();
+    await text.fill('{"databases": "nobody"}');
+    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByText("must be a list of patterns").waitFor();
+    await text.fill(JSON.stringify({ ...body, databases: ["*"] }));
+    await page.getByRole("button", { name: "What would it do?" }).click();
+    const plan = page.getByRole("list", { name: "What it would do" });
+    await plan.getByText("120 match (user-a, user-b, …)").waitFor();
+    await plan.getByText("1 lose their job (user-gone)").waitFor();
+    expect(await plan.getByText("cannot be copied").count()).toBe(0);
+    expect(await violations()).toEqual([]);
+    // Another rule would do something else.
+    await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
+    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByRole("button", { name: "Store the rule" }).click();
+    await page.getByText("The rule users is stored").waitFor();
+    expect(asked.filter(({ method }) => method === "PUT").at(-1)).toEqual({
+      method: "PUT",
+      path: "/_tandem/rules/users",
+      body: { ...body, databases: ["a"] },
+    });
+    await page.waitForURL(/#\/rules\/users$/);
+  });
+
+  test("a new rule has a name, and a rule is removed after a second yes", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const asked = await mock(page);
+    await show("/rules");
+    await page.getByRole("link", { name: "New rule" }).click();
+    await page.getByLabel(/^Name/).fill("all");
+    await page.getByRole("button", { name: "What would it do?" }).click();
+    await page.getByRole("button", { name: "Store the rule" }).click();
+    await page.waitForURL(/#\/rules\/all$/);
+    await page.getByRole("button", { name: "Remove" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("1 lose their job").waitFor();
+    const remove = dialog.getByRole("button", { name: "Remove" });
+    expect(await remove.isDisabled()).toBe(true);
+    await dialog.getByLabel("cannot be undone").check();
+    await remove.click();
+    await page.getByText("The rule all is removed").waitFor();
+    await page.waitForURL(/#\/rules$/);
+    const changes = asked.filter(({ method }) => method !== "GET");
+    expect(changes.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      "PUT /_tandem/rules/all?dry_run=true",
+      "PUT /_tandem/rules/all",
+      "DELETE /_tandem/rules/all?dry_run=true",
+      "DELETE /_tandem/rules/all",
+    ]);
+  });
+});
