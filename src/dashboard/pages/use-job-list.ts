@@ -77,14 +77,16 @@ export function useJobList(query: Query): JobList {
     },
     [key],
   );
+  const told = useRef<JobEvent[]>([]);
   useEffect(() => {
     setState({ ...EMPTY, key });
     next.current = undefined;
+    // What the filters before have found is no news of this list.
+    told.current = [];
     void load(undefined, 0);
     return () => loading.current?.abort();
   }, [key, load]);
   const reload = useCallback(() => void load(undefined, 0), [load]);
-  const told = useRef<JobEvent[]>([]);
   const draw = useSoon(() => {
     const events = told.current.splice(0);
     setState((before) => (before.key === key ? withEvents(before, events) : before));
