@@ -4,9 +4,10 @@
  *   npm run build && node bench/status/lists.mjs [JOBS …]
  *
  * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three jobs fail, twenty run and show that they live,
- * and each list is asked for ROUNDS (200) times; p50 and p99 in milliseconds. Then 300 jobs are added, accepted and finished, one after
- * the other and 32 at once, with the index and without: what each step costs, medians of CHANGE_ROUNDS (7) in turn. The resources of the API
- * are in `resources.mjs`.
+ * and each list is asked for ROUNDS (200) times, while a tail of changes is not folded; p50 and p99 in milliseconds. Then 500 jobs are
+ * added, accepted and finished, one after the other and 32 at once, with the index and without: what each step costs, medians of
+ * CHANGE_ROUNDS (7) in turn; and what the folds cost that follow from them, for each of the jobs. The resources of the API are in
+ * `resources.mjs`.
  */
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
@@ -16,11 +17,13 @@ import { decodeJob, encodeProgress } from "../../dist/replicator/jobs/job-data-r
 import { SUBSPACES } from "../../dist/server/layout.js";
 import { joinNodeParts } from "../../dist/server/node-parts.js";
 import { median, openStore, runtime, withDirectory } from "../kv/bench-store.mjs";
-import { acceptDue, add, DATABASE_UUID, dataOf, fill, ids } from "./sample-jobs.mjs";
+import { acceptDue, add, DATABASE_UUID, dataOf, FAR_SEC, fill, ids } from "./sample-jobs.mjs";
 
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
-const CHANGED_JOBS = 300;
+const CHANGED_JOBS = 500;
+/** Changes that wait for a fold while lists are asked for: there are seldom more. */
+const TAIL_JOBS = 1000;
 const CHANGE_ROUNDS = Number(process.env.CHANGE_ROUNDS ?? 7);
 
 /** The question behind each resource, and behind each filter of `/_tandem/jobs`. */
@@ -118,10 +121,11 @@ async function changeJob(transact, jobs, number) {
   await transact((tx) => jobs.finish(tx, job, data));
 }
 
-const STEPS = ["add", "accept", "finish"];
+/** A fold follows from the changes of all jobs: by the first of them. */
+const STEPS = ["add", "accept", "finish", "fold"];
 
 /** What each step of a job's life costs: wall time and processor time in µs, and KiB that are written to files. */
-async function measureChanges(kv, jobs, from, callerCount) {
+async function measureChanges({ kv, jobs, fold }, from, callerCount) {
   const numbers = Array.from({ length: CHANGED_JOBS }, (_, index) => scattered(from + index));
   const held = [];
   const wanted = { dueBySec: 1, countMax: 1 };
@@ -137,6 +141,7 @@ async function measureChanges(kv, jobs, from, callerCount) {
       const data = encodeProgress({ ...dataOf(number), state: "completed", result: {} });
       await kv.transact((tx) => jobs.finish(tx, job, data));
     }),
+    await measured(numbers, 1, () => fold?.()),
   ];
 }
 
@@ -172,17 +177,19 @@ function bytesWritten() {
 }
 
 /** With the index and without, in turn. */
-async function compareChanges(kv, indexed, bare, callerCount, from) {
+async function compareChanges(indexed, bare, callerCount, from) {
   const rounds = { indexed: [], bare: [] };
   for (let round = 0; round < CHANGE_ROUNDS; round++) {
     const first = from + round * 2 * CHANGED_JOBS;
-    rounds.indexed.push(await measureChanges(kv, indexed, first, callerCount));
-    rounds.bare.push(await measureChanges(kv, bare, first + CHANGED_JOBS, callerCount));
+    rounds.indexed.push(await measureChanges(indexed, first, callerCount));
+    rounds.bare.push(await measureChanges(bare, first + CHANGED_JOBS, callerCount));
   }
   process.stdout.write(`  ${callerCount} at once: with the index, without, and how much more\n`);
-  for (const [step, name] of STEPS.entries()) {
+  const parts = STEPS.map((name, step) => [name, (round, figure) => round[step][figure]]);
+  const all = ["all", (round, figure) => round.reduce((total, step) => total + step[figure], 0)];
+  for (const [name, part] of [...parts, all]) {
     const figures = ["µs", "µs of processor", "KiB written"].map((unit, figure) => {
-      const of = (kind) => median(rounds[kind].map((round) => round[step][figure]));
+      const of = (kind) => median(rounds[kind].map((round) => part(round, figure)));
       const more = ((of("indexed") / of("bare") - 1) * 100).toFixed(0);
       return `${of("indexed").toFixed(0)} ${of("bare").toFixed(0)} ${unit} (${more} %)`;
     });
@@ -198,10 +205,17 @@ for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
     await fill(kv, node.jobs, count);
     const held = await acceptDue(kv, node.jobs);
     process.stdout.write(`${count} jobs, ${held.length} run\n`);
+    const fold = () => node.index.foldAll(kv);
+    await fold();
+    for (let number = 0; number < TAIL_JOBS; number++) {
+      await kv.transact((tx) => add(tx, node.jobs, scattered(2_000_000 + number), FAR_SEC));
+    }
     await measureLists(kv, node, held);
+    await fold();
     const bare = new Jobs(runtime, SUBSPACES.jobs);
-    await compareChanges(kv, node.jobs, bare, 1, 0);
-    await compareChanges(kv, node.jobs, bare, 32, 1_000_000);
+    const indexed = { kv, jobs: node.jobs, fold };
+    await compareChanges(indexed, { kv, jobs: bare }, 1, 0);
+    await compareChanges(indexed, { kv, jobs: bare }, 32, 1_000_000);
     const keys = await countKeys(kv, node.jobs, 20_000_000);
     const fewer = await countKeys(kv, bare, 20_000_001);
     process.stdout.write(

@@ -10,7 +10,7 @@ const PAGE_ROWS = 200;
 const FAILING = 3;
 const RUNNING = 20;
 /** Jobs that are due then wait, and are not paused. */
-const FAR_SEC = 2 ** 35;
+export const FAR_SEC = 2 ** 35;
 
 export const ids = {
   digests: runtime.digests,

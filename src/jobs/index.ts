@@ -1,7 +1,7 @@
 /**
  * Background jobs of any type in one transactional queue (RFC 007). Knows nothing of replication.
  *
- * Reading order: job.ts, jobs.ts, pending-queue.ts; standing.ts, groups.ts, group-index.ts,
+ * Reading order: job.ts, jobs.ts, pending-queue.ts, job-observer.ts, job-notes.ts; standing.ts, groups.ts, group-index.ts,
  * group-queue.ts, run-meter.ts; activity-monitor.ts, job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts.
  */
 export { ActivityMonitor } from "./activity-monitor.ts";
@@ -10,12 +10,13 @@ export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from 
 export type { JobCounts, StateCounts } from "./job-counts.ts";
 export type { RequestForm } from "./job-data-store.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
+export type { JobNotes } from "./job-notes.ts";
 export type { JobChange, JobObserver } from "./job-observer.ts";
 export type { JobSubscription, SubscriptionEvent, WaitOptions } from "./job-subscriptions.ts";
 export { JobSubscriptions } from "./job-subscriptions.ts";
 export type { JobWorkerParts, Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";
-export type { Acceptance, AcceptOptions } from "./jobs.ts";
+export type { Acceptance, AcceptOptions, IdsWanted } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
 export type {

@@ -1,6 +1,6 @@
 /** Every key that the queue owns, under its own subspace. */
 import type { Key, Subspace, VersionstampedBytes } from "../kv/index.ts";
-import { Double, type KeyShape, keyAfter, Versionstamp } from "../kv/index.ts";
+import { Double, type KeyShape, keyAfter, prefixEnd, Versionstamp } from "../kv/index.ts";
 import { toNumber } from "./group-record.ts";
 import type { JobName, JobType } from "./job.ts";
 import type { Order } from "./standing.ts";
@@ -35,6 +35,11 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(1, type)", value: "(timeoutSec)", note: "registers a type; only such types have jobs" },
   { key: "(2, type, id)", value: "JobFacts", note: "lock, place in the activity order, schedule" },
   { key: "(3, type, id, chunk)", value: "bytes", note: "the data, as JSON, in chunks" },
+  {
+    key: "(3, type, id)",
+    value: "bytes",
+    note: "what an observer of the type keeps about the job: of a replication, its status for lists",
+  },
   {
     key: "(4, type, id, chunk)",
     value: "bytes",
@@ -135,12 +140,34 @@ export class JobKeys {
     return this.#jobs.range([JOB, type]);
   }
 
+  /** The jobs of a type whose ids begin so. */
+  jobsBelow(type: JobType, prefix: string): Range {
+    // Without the byte that ends a text.
+    const begin = this.job({ type, id: prefix }).subarray(0, -1);
+    return { begin, end: prefixEnd(begin) };
+  }
+
   data({ type, id }: JobName, chunk: number): Key {
     return this.#jobs.pack([DATA, type, id, chunk]);
   }
 
   dataChunks({ type, id }: JobName): Range {
     return this.#jobs.range([DATA, type, id]);
+  }
+
+  note({ type, id }: JobName): Key {
+    return this.#jobs.pack([DATA, type, id]);
+  }
+
+  /** All notes of a type, with the data of its jobs between them. */
+  notesOfType(type: JobType): Range {
+    return this.#jobs.range([DATA, type]);
+  }
+
+  /** The job that a key of `note` names; undefined for one of `data`. */
+  notedId(key: Key): string | undefined {
+    const [, , id, chunk] = this.#jobs.unpack(key);
+    return chunk === undefined ? (id as string) : undefined;
   }
 
   nextData({ type, id }: JobName, chunk: number): Key {

@@ -34,6 +34,7 @@ import type {
 import { JobCounts } from "./job-counts.ts";
 import { JobDataStore, type RequestForm, type Stored } from "./job-data-store.ts";
 import { JobKeys } from "./job-keys.ts";
+import { JobNotes } from "./job-notes.ts";
 import type { JobObserver } from "./job-observer.ts";
 import {
   decodeFacts,
@@ -70,6 +71,15 @@ export interface AddOptions extends Partial<JobPlan> {
   readonly request?: JobData;
 }
 
+/** Which ids are read. */
+export interface IdsWanted {
+  /** "" for all. */
+  readonly prefix: string;
+  readonly afterId: string | undefined;
+  readonly reverse: boolean;
+  readonly limit: number;
+}
+
 export interface AcceptOptions extends Wanted {
   /** Who holds what is accepted; undefined for a processor that only the activity monitor watches over. */
   readonly worker?: WorkerId;
@@ -94,6 +104,8 @@ export class Jobs {
   /** The groups of jobs, their shares and what they used. */
   readonly groups: Groups;
   readonly counts: JobCounts;
+  /** What observers keep about jobs. */
+  readonly notes: JobNotes;
   readonly #observers = new Map<JobType, JobObserver>();
   readonly idleGroups: IdleGroups;
 
@@ -104,6 +116,7 @@ export class Jobs {
     this.workers = new Workers(runtime, subspace);
     const index = new GroupIndex(this.#keys);
     this.counts = new JobCounts(this.#keys);
+    this.notes = new JobNotes(this.#keys);
     this.groups = new Groups(runtime, { keys: this.#keys, index, counts: this.counts });
     this.idleGroups = new IdleGroups(runtime, this.#keys, this.counts);
     const grouped = new GroupQueue(runtime, { keys: this.#keys, groups: this.groups, index });
@@ -246,6 +259,23 @@ export class Jobs {
       }),
     );
     return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  /** Up to `limit` ids of a type's jobs in their order, or backwards. Begins behind `afterId`, and all of them begin with `prefix`. */
+  async ids(
+    tx: ReadTransaction,
+    type: JobType,
+    { prefix, afterId, reverse, limit }: IdsWanted,
+  ): Promise<readonly string[]> {
+    const all = this.#keys.jobsBelow(type, prefix);
+    const after = afterId === undefined ? undefined : this.#keys.job({ type, id: afterId });
+    const begin = after === undefined || reverse ? all.begin : keyAfter(after);
+    const end = after === undefined || !reverse ? all.end : after;
+    const ids: string[] = [];
+    for await (const { key } of tx.getRange({ begin, end }, { limit, reverse })) {
+      ids.push(this.#keys.lastElement(key) as string);
+    }
+    return ids;
   }
 
   /**

@@ -72,6 +72,7 @@ export type { Failing, FailureClass, ReplicationFailure } from "./jobs/failing.t
 export { FAILURE_CLASSES } from "./jobs/failing.ts";
 export type { FailingGroup } from "./jobs/failing-groups.ts";
 export { FAILURE_SIDES, NONE } from "./jobs/failure-cause.ts";
+export { IndexFolder } from "./jobs/index-folder.ts";
 export type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 export { WHY_LENGTH_MAX } from "./jobs/job-control.ts";
 export { JobControls } from "./jobs/job-controls.ts";

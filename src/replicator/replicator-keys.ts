@@ -25,10 +25,8 @@ const DATABASES_REMOVED = 13;
 const FAILURES_KEPT = 14;
 const ABANDONED = 15;
 const REPLICATION_JOB = 16;
-const JOB_STATUS = 17;
-const STATUS_ROW = 18;
-const STATUS_COUNT = 19;
-const STATUS_INDEX = 20;
+/** 17 to 20: the index of older versions. */
+const OLDER_INDEX = { first: 17, last: 20 };
 const BACKLOG = 21;
 const BACKLOG_ROUND = 22;
 const JOB_RUN = 23;
@@ -48,6 +46,10 @@ const NEWLY_PARKED = 42;
 const PARKED_CHANGED = 43;
 const RULE = 44;
 const RULE_DATABASE = 45;
+const FOLDED_EVENT = 50;
+const STATUS_ROW = 51;
+const STATUS_COUNT = 52;
+const STATUS_INDEX = 53;
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   {
@@ -131,24 +133,9 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     note: "a job that wants a replication, by its owner (a name, or `jwt:name`), whether it owns the replication or not",
   },
   {
-    key: "(17, jobId)",
-    value: "(2, json)",
-    note: "what lists find jobs by: outcome, failing, owner and so on; the rows of 18 and 19 follow from it",
-  },
-  {
-    key: "(18, list, value, jobId)",
-    value: '""',
-    note: "jobs by one of these facts; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, behind a slash, a database of ours, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a time below zero, so that their order is that of lags",
-  },
-  {
-    key: "(19, list, value, uuid)",
-    value: "counter",
-    note: "how many rows 18 has; for the list `outcome` by the `_replicator` database, null for transient jobs; for `all`, with value null: how many jobs a database has",
-  },
-  {
-    key: "(20)",
-    value: "(3, jobId)",
-    note: "the index of 17 to 19 is built for jobs up to this one; null: for all",
+    key: "(17 … 20)",
+    value: "—",
+    note: "the index of jobs of older versions; removed when 51 to 53 are built",
   },
   {
     key: "(21, jobId)",
@@ -167,8 +154,8 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(25, versionstamp)",
-    value: "(1, timeMs, jobId, changes, status)",
-    note: "what happened to a job, and its status before (17), or null; forgotten after a while",
+    value: "(1, timeMs, jobId, changes, before, after)",
+    note: "what happened to a job; where its status changed, both statuses, null where there is no job; forgotten after a while, and not before 50",
   },
   {
     key: "(26)",
@@ -245,6 +232,26 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
     value: "(1, generation, digest)",
     note: "a database of a rule's source that has a job, the rule's generation that made it so, and the digest of the security object that it is known to have copied, or null",
   },
+  {
+    key: "(50)",
+    value: "versionstamp, 12 bytes",
+    note: "51 and 52 have the changes of statuses up to this row of 25",
+  },
+  {
+    key: "(51, list, value, jobId)",
+    value: '""',
+    note: "jobs by one of the facts of their status; the lists `since`, `cause-since …` and `ended` have a time as value, `tries` a number, `cause` the host, side and class of a failure between bars, `source` and `target` a host or, behind a slash, a database of ours, `rule` the uuid of a rule and a flag, and `behind` and `rule-behind …` a time below zero, so that their order is that of lags",
+  },
+  {
+    key: "(52, list, value, uuid)",
+    value: "counter",
+    note: "how many rows 51 has; for the list `outcome` by the `_replicator` database, null for transient jobs; for `all`, with value null: how many jobs a database has",
+  },
+  {
+    key: "(53)",
+    value: "(4, jobId)",
+    note: "50 to 52 are built for jobs up to this one; null: for all",
+  },
 ];
 
 /** What failures are counted by. */
@@ -253,6 +260,12 @@ export interface FailureKind {
   /** 0 when there is none. */
   readonly status: number;
   readonly error: string;
+}
+
+/** A range between two keys. */
+export interface KeyBounds {
+  readonly begin: Key;
+  readonly end: Key;
 }
 
 /** What a list of jobs is ordered or divided by. */
@@ -427,12 +440,10 @@ export class ReplicatorKeys {
     };
   }
 
-  jobStatus(jobId: string): Key {
-    return this.#replicator.pack([JOB_STATUS, jobId]);
-  }
-
-  jobStatuses(): KeyRange {
-    return this.#replicator.range([JOB_STATUS]);
+  /** Everything that versions with another index kept of it. */
+  olderIndex(): KeyBounds {
+    const { begin } = this.#replicator.range([OLDER_INDEX.first]);
+    return { begin, end: this.#replicator.pack([OLDER_INDEX.last + 1]) };
   }
 
   statusRow(list: string, value: StatusValue, jobId: string): Key {
@@ -440,16 +451,15 @@ export class ReplicatorKeys {
   }
 
   /** The rows of a list, or those with one value. */
-  statusRows(list: string, value?: StatusValue): KeyRange {
+  statusRows(list: string, value?: StatusValue): KeyBounds {
     const tuple = value === undefined ? [STATUS_ROW, list] : [STATUS_ROW, list, value];
     return this.#replicator.range(tuple);
   }
 
-  /** The value and the job in a key of `statusRow`; of `jobStatus`, the job, and null. */
+  /** The value and the job in a key of `statusRow`. */
   statusOf(key: Key): { readonly value: StatusValue; readonly jobId: string } {
-    const tuple = this.#replicator.unpack(key);
-    const value = tuple.length === 2 ? null : (tuple[2] as StatusValue);
-    return { value, jobId: String(tuple.at(-1)) };
+    const [, , value, jobId] = this.#replicator.unpack(key);
+    return { value: value as StatusValue, jobId: String(jobId) };
   }
 
   statusCount(list: string, value: StatusValue, databaseUuid: string | null): Key {
@@ -457,13 +467,13 @@ export class ReplicatorKeys {
   }
 
   /** The counters of a list, or of its rows with one value. */
-  statusCounts(list: string, value?: StatusValue): KeyRange {
+  statusCounts(list: string, value?: StatusValue): KeyBounds {
     const tuple = value === undefined ? [STATUS_COUNT, list] : [STATUS_COUNT, list, value];
     return this.#replicator.range(tuple);
   }
 
   /** The counters of the rows whose values are texts that begin with this ASCII text, which is not empty. */
-  statusCountsBelow(list: string, prefix: string): KeyRange {
+  statusCountsBelow(list: string, prefix: string): KeyBounds {
     const last = prefix.charCodeAt(prefix.length - 1);
     const behind = prefix.slice(0, -1) + String.fromCharCode(last + 1);
     const begin = this.#replicator.pack([STATUS_COUNT, list, prefix]);
@@ -477,6 +487,10 @@ export class ReplicatorKeys {
 
   statusIndex(): Key {
     return this.#replicator.pack([STATUS_INDEX]);
+  }
+
+  foldedEvent(): Key {
+    return this.#replicator.pack([FOLDED_EVENT]);
   }
 
   newEvent(userVersion: number): VersionstampedBytes {

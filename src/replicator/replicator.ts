@@ -133,7 +133,7 @@ export class Replicator {
    */
   async prepare(): Promise<void> {
     const { kv, jobs, config, index } = this.#parts;
-    await index.build(kv, jobs);
+    await index.build(kv);
     await kv.transact(
       async (tx) => {
         for (const type of JOB_TYPES) {
@@ -281,6 +281,7 @@ export class Replicator {
 
   /** Forgets what is too old to be asked for. Now and then, on any node. */
   async cleanUp(): Promise<void> {
+    await this.#parts.index.foldAll(this.#parts.kv);
     await this.#forgetEvents();
     await this.removeOldTransients();
     await this.nodes.forgetOld();
@@ -302,10 +303,10 @@ export class Replicator {
    * following ones.
    */
   async repairIndex(): Promise<void> {
-    const { kv, jobs, index, runtime } = this.#parts;
+    const { kv, index, runtime } = this.#parts;
     let repairedCount = 0;
     for (let count = 0; count < COMPARED_PAGES_MAX; count++) {
-      const page = await index.repair(kv, jobs, this.#comparedId);
+      const page = await index.repair(kv, this.#comparedId);
       repairedCount += page.repairedCount;
       this.#comparedId = page.lastId ?? "";
       if (page.lastId === undefined) break;

@@ -17,6 +17,7 @@ import {
   Endpoints,
   type EndpointsParts,
   FailureLists,
+  IndexFolder,
   JOB_TYPES,
   JobControls,
   JobEventLog,
@@ -77,7 +78,7 @@ export function joinNodeParts({
   const subspace = SUBSPACES.replicator;
   const events = new JobEventLog(runtime.clock, subspace);
   const ruleStore = new RuleStore(subspace, seal);
-  const index = new JobIndex(subspace, events);
+  const index = new JobIndex(jobs, subspace, events);
   jobs.setObserver(REPLICATION_JOB_TYPE, index);
   const ownership = new ReplicationOwnership(subspace, jobs);
   const controls = new JobControls(subspace);
@@ -110,10 +111,12 @@ export function joinNodeParts({
     ruleStore,
     removedDatabases,
   });
+  const indexFolder = new IndexFolder({ kv, index, events });
   const cleanUp = new CleanUp({ runtime, kv, jobs, replicator, config });
   return {
     ...owned,
     cleanUp,
+    indexFolder,
     index,
     events,
     ids,

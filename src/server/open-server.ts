@@ -352,6 +352,7 @@ function commonServices({ runtime, kv, config, parts, rotation }: AssembledNode)
     budgets,
     parts.removedDatabases,
     parts.cleanUp,
+    parts.indexFolder,
     new ConfigurationRefresher(runtime, config.configuration),
     new QueueSettings(config.configuration, replicator),
     new KeyFollower(runtime, kv, config.secrets.ring, () => config.configuration.renewSecrets()),
@@ -403,8 +404,9 @@ function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): 
 /** On every node: those that know of a receiver take turns. */
 function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
   const settings = alertSettings(config.configuration);
-  const { events, databases, replicator } = parts;
-  const watch = new AlertWatch({ runtime, kv, subspace: SUBSPACES.replicator, events, settings });
+  const { events, index, databases, replicator } = parts;
+  const subspace = SUBSPACES.replicator;
+  const watch = new AlertWatch({ runtime, kv, subspace, events, index, settings });
   const jobs = { kv, databases, replicator, shownUrl: () => shown.url };
   return new AlertSender({ runtime, watch, settings, jobs, fetch, userAgent: `Tandem/${VERSION}` });
 }

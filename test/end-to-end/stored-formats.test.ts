@@ -3,7 +3,7 @@
  *
  * A version that stores something anew adds a file of its own, and leaves the others as they are:
  *
- *   npm run build && STORE_FIXTURE=test/fixtures/stores/3.txt npx vitest run test/end-to-end/stored-formats.test.ts
+ *   npm run build && STORE_FIXTURE=test/fixtures/stores/5.txt npx vitest run test/end-to-end/stored-formats.test.ts
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -166,6 +166,9 @@ async function expectAll(server: TandemProcess): Promise<void> {
     doc_id: "copy",
     state: "pending",
   });
+  for (const list of ["_scheduler/docs", "_scheduler/jobs", "_tandem/jobs?source=127.0.0.1"]) {
+    expect(await read(`/${list}`)).toMatchObject({ total_rows: 1 });
+  }
   expect(await read("/_replicator/copy")).toMatchObject({ continuous: true });
   const added = await ask(server, "PUT /films/added", { body: "{}" });
   expect(added.status).toBe(201);

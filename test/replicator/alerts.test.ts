@@ -38,6 +38,7 @@ function open() {
       kv,
       subspace: SUBSPACES.replicator,
       events: node.events,
+      index: node.index,
       settings,
     });
   return { node, kv, settings, watch, pass: (sec: number) => (nowMs += sec * 1000) };
@@ -191,6 +192,7 @@ test("what happened while nobody followed is found in the lists", async () => {
   await fail(second);
   world.pass(3600);
   const { kv, node } = world;
+  await node.index.foldAll(kv);
   await kv.transact((tx) => node.events.forget(tx, START_MS + 3_600_000));
   await watch.takeTurn(TURN_MS);
   expect(await followAll(watch)).toBe(true);

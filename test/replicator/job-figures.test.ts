@@ -57,14 +57,16 @@ test("a job that fails is counted at the host of its last failure, and nowhere w
     { class: "unreachable", host: "one.example", jobCount: 1 },
     { class: "unreachable", host: "two.example", jobCount: 1 },
   ]);
+  await node.index.foldAll(node.kv);
   await setFailing(ids[2] as string, undefined);
   await node.replicator.commands.cancel(ids[0] as string, { userName: null });
   expect(await failing()).toEqual([{ class: "unreachable", host: null, jobCount: 1 }]);
 
   const counters = async () => {
-    const range = SUBSPACES.replicator.range([19, "cause"]);
+    const range = SUBSPACES.replicator.range([52, "cause"]);
     return (await node.kv.read((tx) => tx.getRangePage(range))).entries.length;
   };
+  await node.index.foldAll(node.kv);
   expect(await counters()).toBe(3);
   await node.replicator.figures.forgetCauses();
   expect(await counters()).toBe(1);

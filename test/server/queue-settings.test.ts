@@ -56,7 +56,7 @@ test("a change takes effect on the queue", async () => {
   const configuration = open("[replicator.shares]\nbob = 50");
   const config = replicatorConfig(configuration);
   const subspace = Subspace.fromTuple(["replicator"]);
-  const index = new JobIndex(subspace, new JobEventLog(runtime.clock, subspace));
+  const index = new JobIndex(jobs, subspace, new JobEventLog(runtime.clock, subspace));
   const replicator = new Replicator({ runtime, kv, jobs, config, index } as never);
   const stopping = new AbortController();
   const updater = new QueueSettings(configuration, replicator).run(stopping.signal);

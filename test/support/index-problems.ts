@@ -1,41 +1,90 @@
 /** What is wrong with the index of jobs: every row and every counter, beside what follows from the jobs themselves. */
 import type { Jobs } from "../../src/jobs/index.ts";
-import { type KeyRange, type ReadTransaction, unpackTuple } from "../../src/kv/index.ts";
-import { type FailureLists, REPLICATION_JOB_TYPE } from "../../src/replicator/index.ts";
+import { type Key, type KeyRange, type ReadTransaction, unpackTuple } from "../../src/kv/index.ts";
+import {
+  type FailureLists,
+  type JobIndex,
+  REPLICATION_JOB_TYPE,
+} from "../../src/replicator/index.ts";
+import type { IndexRow, IndexView } from "../../src/replicator/jobs/index-view.ts";
 import { JobControls } from "../../src/replicator/jobs/job-controls.ts";
 import { decodeJob } from "../../src/replicator/jobs/job-data-record.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 
 const CONTROLS = new JobControls(SUBSPACES.replicator);
 
-export async function indexProblems(
+export interface IndexedNode {
+  readonly jobs: Jobs;
+  readonly failureLists: FailureLists;
+  readonly index: JobIndex;
+}
+
+/** As its readers see it, with what is not folded yet. */
+export async function indexProblems(tx: ReadTransaction, node: IndexedNode): Promise<string[]> {
+  const view = await node.index.view(tx);
+  const expected = await expectedRows(tx, node.jobs, node.failureLists);
+  const found = await view.rows(SUBSPACES.replicator.range([51]));
+  const rows = found.map(({ key }) => textOf(key));
+  const counts = await expectedCounts(tx, node.jobs, expected);
+  const stored = await readAll(tx, SUBSPACES.replicator.range([52]));
+  const seen = await Promise.all(
+    [...new Set([...counts.keys(), ...stored])].map(async (name) => {
+      const tuple = JSON.parse(name) as [number, string, string | number | null, string | null];
+      return [name, await view.count(SUBSPACES.replicator.pack(tuple))] as const;
+    }),
+  );
+  return [
+    ...expected.filter((row) => !rows.includes(row)).map((row) => `lacks ${row}`),
+    ...rows.filter((row) => !expected.includes(row)).map((row) => `has ${row}`),
+    ...(new Set(rows).size === rows.length ? [] : ["has rows twice"]),
+    ...seen
+      .filter(([name, count]) => (counts.get(name) ?? 0) !== count)
+      .map(([name, count]) => `counts ${name}: ${count}, and there are ${counts.get(name)}`),
+    ...(await problemsOfPages(view, found)),
+  ];
+}
+
+async function expectedCounts(
   tx: ReadTransaction,
   jobs: Jobs,
-  failureLists: FailureLists,
-): Promise<string[]> {
-  const expected = await expectedRows(tx, jobs, failureLists);
-  const rows = (await readAll(tx, SUBSPACES.replicator.range([18]))).map(([key]) => key);
+  rows: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
-  for (const row of expected) {
+  for (const row of rows) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
     if (/^(since|tries|active|ended|cause-since .*|rule-behind .*)$/.test(list)) continue;
     const counted = list === "behind" ? null : value;
-    const name = JSON.stringify([19, list, counted, list === "outcome" ? databaseOf(id) : null]);
+    const name = JSON.stringify([52, list, counted, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   const page = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 10_000 });
   for (const { id } of page.entries) {
-    const name = JSON.stringify([19, "all", null, databaseOf(id)]);
+    const name = JSON.stringify([52, "all", null, databaseOf(id)]);
     if (databaseOf(id) !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
   }
-  const stored = new Map(await readAll(tx, SUBSPACES.replicator.range([19])));
-  return [
-    ...expected.filter((row) => !rows.includes(row)).map((row) => `lacks ${row}`),
-    ...rows.filter((row) => !expected.includes(row)).map((row) => `has ${row}`),
-    ...[...new Set([...counts.keys(), ...stored.keys()])]
-      .filter((name) => (counts.get(name) ?? 0) !== (stored.get(name) ?? 0))
-      .map((name) => `counts ${name}: ${stored.get(name)}, and there are ${counts.get(name)}`),
-  ];
+  return counts;
+}
+
+/** Pages of any two rows, from either end, are parts of the whole. */
+async function problemsOfPages(view: IndexView, all: readonly IndexRow[]): Promise<string[]> {
+  const problems: string[] = [];
+  const { begin, end } = SUBSPACES.replicator.range([51]);
+  for (const [index, { key }] of all.entries()) {
+    const pages = [
+      [await view.rows({ begin: key, end }, { limit: 2 }), all.slice(index, index + 2)],
+      [
+        await view.rows({ begin, end: key }, { limit: 2, reverse: true }),
+        all.slice(Math.max(0, index - 2), index).toReversed(),
+      ],
+    ] as const;
+    for (const [page, expected] of pages) {
+      const [got, wanted] = [page, expected].map((rows) =>
+        rows.map((row) => textOf(row.key)).join(),
+      );
+      if (got !== wanted) problems.push(`has a page ${got} and not ${wanted}`);
+    }
+  }
+  return problems;
 }
 
 function databaseOf(id: string): string | null {
@@ -51,7 +100,7 @@ async function expectedRows(
   const page = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 10_000 });
   for (const job of page.entries) {
     const add = (list: string, value: unknown): void => {
-      rows.push(JSON.stringify([18, list, value, job.id]));
+      rows.push(JSON.stringify([51, list, value, job.id]));
     };
     const data = decodeJob(job);
     const { state, failing, stallCount, replicationId, userName, replication } = data;
@@ -96,14 +145,13 @@ async function expectedRows(
   return rows;
 }
 
-/** Rows by their keys as JSON, with their value as a counter. */
-async function readAll(tx: ReadTransaction, range: KeyRange): Promise<[string, number][]> {
-  const found: [string, number][] = [];
-  for await (const { key, value } of tx.getRange(range)) {
-    const tuple = unpackTuple(key, SUBSPACES.replicator.prefix.length);
-    const count =
-      value.length < 8 ? 0 : Number(new DataView(value.slice().buffer).getBigInt64(0, true));
-    found.push([JSON.stringify(tuple), count]);
-  }
+/** Keys as JSON. */
+async function readAll(tx: ReadTransaction, range: KeyRange): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { key } of tx.getRange(range)) found.push(textOf(key));
   return found;
+}
+
+function textOf(key: Key): string {
+  return JSON.stringify(unpackTuple(key, SUBSPACES.replicator.prefix.length));
 }

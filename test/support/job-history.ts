@@ -185,12 +185,11 @@ export class History {
 export async function repairAll({
   index,
   kv,
-  jobs,
-}: HistoryNode): Promise<{ repairedCount: number; pageCount: number }> {
+}: Pick<HistoryNode, "index" | "kv">): Promise<{ repairedCount: number; pageCount: number }> {
   const done = { repairedCount: 0, pageCount: 0 };
   let lastId: string | undefined = "";
   while (lastId !== undefined) {
-    const page: RepairedPage = await index.repair(kv, jobs, lastId);
+    const page: RepairedPage = await index.repair(kv, lastId);
     done.repairedCount += page.repairedCount;
     done.pageCount++;
     lastId = page.lastId;

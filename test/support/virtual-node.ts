@@ -20,7 +20,7 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
   const simulated = world.openNode();
   const { runtime, kv } = simulated;
   const node = composeNode({ ...options, runtime, kv });
-  const { databases, jobs, replicator, scheduler, cleanUp } = node;
+  const { databases, jobs, replicator, scheduler, cleanUp, indexFolder } = node;
   const stopping = new AbortController();
   const { signal } = stopping;
   let running: Promise<unknown> = Promise.resolve();
@@ -38,6 +38,7 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
         ...monitors,
         cleanUp,
         node.removedDatabases,
+        indexFolder,
         runsJobs ? scheduler : new WorkerWatch(node, LEASE_MS),
       ];
       const run = (service: (typeof services)[number]): Promise<void> =>

@@ -7,7 +7,6 @@
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import {
-  type KeyRange,
   type KeyValueStore,
   keyAfter,
   type ReadTransaction,
@@ -15,8 +14,9 @@ import {
   type Transaction,
 } from "../../kv/index.ts";
 import type { JobChangeName, JobEventLog, LoggedEvent } from "../jobs/job-event-log.ts";
-import { behindValue, decodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { JobIndex } from "../jobs/job-index.ts";
+import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { type KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
 import { type Alert, type AlertKind, BREACH_KINDS, type BreachKind } from "./alert.ts";
 import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
@@ -39,6 +39,7 @@ export interface AlertWatchParts {
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
   readonly events: JobEventLog;
+  readonly index: JobIndex;
   readonly settings: AlertWatchSettings;
 }
 
@@ -179,17 +180,14 @@ export class AlertWatch {
   }
 
   async #openListed(kind: BreachKind, nowMs: number): Promise<void> {
+    const { index } = this.#parts;
     let { begin, end } = this.#listOf(kind, nowMs);
     for (let isLast = false; !isLast; ) {
       const count = await this.#inTurn(async (tx) => {
-        const { entries } = await tx.snapshot.getRangePage(
-          { begin, end },
-          { limit: PAGE_ROWS_MAX },
-        );
-        for (const { key } of entries) {
-          await this.#open(tx, kind, this.#keys.statusOf(key).jobId, nowMs);
-        }
-        return { rows: entries.length, last: entries.at(-1)?.key };
+        const view = await index.view(tx);
+        const rows = await view.rows({ begin, end }, { limit: PAGE_ROWS_MAX });
+        for (const { jobId } of rows) await this.#open(tx, kind, jobId, nowMs);
+        return { rows: rows.length, last: rows.at(-1)?.key };
       });
       isLast = count === undefined || count.rows < PAGE_ROWS_MAX;
       if (count?.last !== undefined) begin = keyAfter(count.last);
@@ -216,9 +214,8 @@ export class AlertWatch {
     jobId: string,
     nowMs: number,
   ): Promise<boolean> {
-    const value = await tx.snapshot.get(this.#keys.jobStatus(jobId));
-    if (value === undefined) return false;
-    const status = decodeStatus(value);
+    const status = await this.#parts.index.statuses.get(tx.snapshot, jobId);
+    if (status === undefined) return false;
     return kind === "lag" ? this.#isLag(status, nowMs) : hasFlag(status, kind);
   }
 
@@ -227,7 +224,7 @@ export class AlertWatch {
     return behindSinceMs !== undefined && nowMs - behindSinceMs >= shortestMs;
   }
 
-  #listOf(kind: BreachKind, nowMs: number): KeyRange {
+  #listOf(kind: BreachKind, nowMs: number): KeyBounds {
     if (kind === "failing") return this.#keys.statusRows("since");
     if (kind !== "lag") return this.#keys.statusRows("flag", kind);
     const sinceMs = nowMs - this.#parts.settings.lagSec * 1000;

@@ -24,8 +24,8 @@ import { NEVER_SEC } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
+import type { JobIndex } from "./job-index.ts";
 import type { JobPosition } from "./job-list-plan.ts";
-import { decodeStatus } from "./job-status.ts";
 import { describeJob, jobTrace } from "./job-trace.ts";
 
 /** How often it is looked whether something is due. */
@@ -44,6 +44,7 @@ export interface BacklogWatchParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly index: JobIndex;
   readonly controls: JobControls;
   readonly backlogs: Backlogs;
   readonly endpoints: Endpoints;
@@ -127,15 +128,15 @@ export class BacklogWatch {
     tx: ReadTransaction,
     from: JobPosition,
   ): Promise<{ readonly questions: Question[]; readonly after: JobPosition | undefined }> {
-    const { jobs } = this.#parts;
+    const { jobs, index } = this.#parts;
     const all = this.#keys.statusRows("active");
     const begin =
       from === BEGINNING ? all.begin : keyAfter(this.#keys.statusRow("active", ...from));
     const running = new Set(await jobs.runningIds(tx, REPLICATION_JOB_TYPE));
     const questions: Question[] = [];
     let lookedAtCount = 0;
-    const page = await tx.getRangePage({ begin, end: all.end }, { limit: LOOKED_AT_MAX });
-    const rows = page.entries.map(({ key }) => this.#keys.statusOf(key));
+    const view = await index.view(tx);
+    const rows = await view.rows({ begin, end: all.end }, { limit: LOOKED_AT_MAX });
     const parked = await this.#parkedAmong(
       tx,
       rows.map(({ jobId }) => jobId),
@@ -153,13 +154,8 @@ export class BacklogWatch {
 
   /** The watchers of their sources know that nothing is to come. */
   async #parkedAmong(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
-    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobStatus(jobId)));
-    return new Set(
-      jobIds.filter((_, index) => {
-        const value = values[index];
-        return value !== undefined && decodeStatus(value).outcome === "parked";
-      }),
-    );
+    const statuses = await this.#parts.index.statuses.getMany(tx, jobIds);
+    return new Set(jobIds.filter((_, index) => statuses[index]?.outcome === "parked"));
   }
 
   /** Undefined for a job about whose source there is nothing to ask. */

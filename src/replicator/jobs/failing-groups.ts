@@ -8,7 +8,9 @@ import { ReplicatorKeys } from "../replicator-keys.ts";
 import { NEVER_SEC } from "./decide.ts";
 import type { Failing } from "./failing.ts";
 import { type FailureCauseKey, parseCauseKey } from "./failure-cause.ts";
+import type { IndexView } from "./index-view.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import type { JobIndex } from "./job-index.ts";
 import { entryOf } from "./job-lists.ts";
 import { causeSinceList } from "./job-status.ts";
 import type { JobEntry } from "./job-views.ts";
@@ -38,6 +40,7 @@ export interface FailingGroupsPage {
 export interface FailingGroupsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly index: JobIndex;
   readonly subspace: Subspace;
 }
 
@@ -54,8 +57,10 @@ export class FailingGroups {
 
   /** The largest group first; groups of one size by the names of their hosts. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<FailingGroupsPage> {
-    const { kv } = this.#parts;
-    const counts = await kv.read((tx) => this.#counts.causes(tx, undefined));
+    const { kv, index } = this.#parts;
+    const counts = await kv.read(async (tx) =>
+      this.#counts.causes(await index.view(tx), undefined),
+    );
     const ordered = [...counts].toSorted(
       ([left, leftCount], [right, rightCount]) => rightCount - leftCount || (left < right ? -1 : 1),
     );
@@ -73,9 +78,9 @@ export class FailingGroups {
     cause: string,
     count: number,
   ): Promise<FailingGroup | undefined> {
-    const { jobs } = this.#parts;
+    const { jobs, index } = this.#parts;
     const key = parseCauseKey(cause);
-    const names = await this.#longestFailing(tx, cause);
+    const names = await this.#longestFailing(await index.view(tx), cause);
     const [first] = names;
     const job = first && (await jobs.get(tx.snapshot, first));
     const example = job && entryOf(job, undefined, undefined);
@@ -90,12 +95,9 @@ export class FailingGroups {
     return { ...key, count, example, failing, nextTryMs };
   }
 
-  async #longestFailing(tx: ReadTransaction, cause: string): Promise<readonly JobName[]> {
+  async #longestFailing(view: IndexView, cause: string): Promise<readonly JobName[]> {
     const range = this.#keys.statusRows(causeSinceList(cause));
-    const { entries } = await tx.snapshot.getRangePage(range, { limit: LOOKED_AT_MAX });
-    return entries.map(({ key }) => ({
-      type: REPLICATION_JOB_TYPE,
-      id: this.#keys.statusOf(key).jobId,
-    }));
+    const rows = await view.rows(range, { limit: LOOKED_AT_MAX });
+    return rows.map(({ jobId }) => ({ type: REPLICATION_JOB_TYPE, id: jobId }));
   }
 }

@@ -2,8 +2,10 @@
  * What happened to jobs, in the order in which it was committed, for those who follow it (`GET /_tandem/events`). An event is written
  * in the transaction that changes the job, so none is missed and none is announced that did not happen. It tells what changed and not
  * what the job is now: a reader looks at the job, so that an event says the same as a list. Old events are forgotten.
+ *
+ * The index of jobs is behind the log by its last events (`index-tail.ts`): those that change a status tell the status before and after.
  */
-import { type Clock, hexDecode, hexEncode, OperationalError } from "../../base/index.ts";
+import { type Clock, hexDecode, hexEncode, Notifier, OperationalError } from "../../base/index.ts";
 import {
   firstGreaterThan,
   keyAfter,
@@ -11,6 +13,7 @@ import {
   type ReadTransaction,
   type Subspace,
   type Transaction,
+  type TupleItem,
   unpackTuple,
   VERSIONSTAMP_BYTES,
   Versionstamp,
@@ -64,6 +67,20 @@ export interface LoggedEvent {
   readonly before: JobStatus | undefined;
 }
 
+/** How lists find a job before and after an event; undefined: there is no job. */
+export interface StatusChange {
+  readonly jobId: string;
+  readonly before: JobStatus | undefined;
+  readonly after: JobStatus | undefined;
+}
+
+/** An event as the index sees it. */
+export interface StatusEvent {
+  readonly id: string;
+  /** Undefined when lists find the job as before. */
+  readonly change: StatusChange | undefined;
+}
+
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
   /** The newest of the events behind the asked place that have been forgotten, so that some are missing here. */
@@ -81,50 +98,65 @@ export interface PastEvents {
 const FORGOTTEN_COUNT_MAX = 1000;
 /** The stored form; the first element is the format's version. */
 const FORMAT = 1;
+/** As an id: a place before the first event. */
+const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
+
+/** So many events that this process wrote are announced at once. */
+const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {
+  /** Notified once this process has written further events, and at its start. */
+  readonly written = new Notifier();
   readonly #clock: Clock;
   readonly #keys: ReplicatorKeys;
+  #writtenCount = 0;
 
   constructor(clock: Clock, subspace: Subspace) {
     this.#clock = clock;
     this.#keys = new ReplicatorKeys(subspace);
+    this.written.notify();
   }
 
-  /** Lists find the job by other facts from now on; undefined: there was, or is, no job. Equal statuses are no event. */
-  noteStatus(
-    tx: Transaction,
-    jobId: string,
-    before: JobStatus | undefined,
-    after: JobStatus | undefined,
-  ): void {
-    this.#append(tx, jobId, changesBetween(before, after), before);
+  /** Lists find the job by other facts from now on. Equal statuses are no event. */
+  noteStatus(tx: Transaction, change: StatusChange): void {
+    this.#append(tx, change.jobId, changesBetween(change), change);
+  }
+
+  /** The same of facts that are no news for those who follow events: they are told of no change. */
+  noteSilently(tx: Transaction, change: StatusChange): void {
+    this.#append(tx, change.jobId, [], change);
   }
 
   /** A run of the job began or ended, as its history says. */
   noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
     const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
-    this.#append(tx, jobId, changes, undefined);
+    this.#append(tx, jobId, changes);
   }
 
   /** The job waits again: its run ended without a word, because the node died, or lost the job. */
   noteLost(tx: Transaction, jobId: string): void {
-    this.#append(tx, jobId, ["lost"], undefined);
+    this.#append(tx, jobId, ["lost"]);
   }
 
   #append(
     tx: Transaction,
     jobId: string,
     changes: readonly JobChangeName[],
-    before: JobStatus | undefined,
+    change?: StatusChange,
   ): void {
     const userVersion = tx.nextUserVersion();
-    const status = before === undefined ? null : encodeStatus(before);
     const timeMs = Math.floor(this.#clock.nowMs());
-    const value = packTuple([FORMAT, timeMs, jobId, changes.join(), status]);
+    const statuses = change === undefined ? [] : [stored(change.before), stored(change.after)];
+    const value = packTuple([FORMAT, timeMs, jobId, changes.join(), ...statuses]);
     tx.setVersionstampedKey(this.#keys.newEvent(userVersion), value);
     const last = Versionstamp.incomplete(userVersion);
     tx.setVersionstampedValue(this.#keys.lastEvent(), { bytes: last.bytes, offset: 0 });
+    tx.afterCommit(() => this.#count());
+  }
+
+  #count(): void {
+    this.#writtenCount++;
+    if (this.#writtenCount % ANNOUNCED_EVENTS === 0) this.written.notify();
   }
 
   /** The events behind a place, oldest first. Throws REPLICATOR_EVENT_INVALID for what is no id of an event. */
@@ -155,10 +187,35 @@ export class JobEventLog {
     return { events: events.slice(0, limit), hasOlder: events.length > limit };
   }
 
+  /** What the events behind `afterId` up to `lastId` change in lists, oldest first. */
+  async statusEvents(
+    tx: ReadTransaction,
+    afterId: string,
+    lastId: string,
+  ): Promise<readonly StatusEvent[]> {
+    const begin = keyAfter(this.#keys.event(parseEventId(afterId)));
+    const end = keyAfter(this.#keys.event(parseEventId(lastId)));
+    const found: StatusEvent[] = [];
+    for await (const { key, value } of tx.snapshot.getRange({ begin, end })) {
+      const id = hexEncode(this.#keys.eventStamp(key).bytes);
+      found.push({ id, change: decodeChange(value) });
+    }
+    return found;
+  }
+
+  /** Up to which event the rows of the index have all changes. */
+  async foldedId(tx: ReadTransaction): Promise<string> {
+    return hexEncode((await tx.get(this.#keys.foldedEvent())) ?? BEFORE_ALL);
+  }
+
+  setFoldedId(tx: Transaction, id: string): void {
+    tx.set(this.#keys.foldedEvent(), parseEventId(id).bytes);
+  }
+
   /** Where the log ends now: events behind it are yet to come. */
   async lastId(tx: ReadTransaction): Promise<string> {
     const last = await tx.snapshot.get(this.#keys.lastEvent());
-    return hexEncode(last ?? new Uint8Array(VERSIONSTAMP_BYTES));
+    return hexEncode(last ?? BEFORE_ALL);
   }
 
   /** Fires after the next commit with an event. */
@@ -166,9 +223,13 @@ export class JobEventLog {
     return tx.watch(this.#keys.lastEvent());
   }
 
-  /** Forgets some of the events that are older than this; returns whether there may be more of them. */
+  /**
+   * Forgets some of the events that are older than this, and that the rows of the index have; returns whether there may be more of
+   * them.
+   */
   async forget(tx: Transaction, olderThanMs: number): Promise<boolean> {
-    const all = this.#keys.events();
+    const folded = parseEventId(await this.foldedId(tx.snapshot));
+    const all = { begin: this.#keys.events().begin, end: keyAfter(this.#keys.event(folded)) };
     const { entries } = await tx.snapshot.getRangePage(all, { limit: FORGOTTEN_COUNT_MAX });
     const isOld = ({ value }: { readonly value: Uint8Array }) => timeOf(value) < olderThanMs;
     const firstKept = entries.findIndex((entry) => !isOld(entry));
@@ -181,10 +242,11 @@ export class JobEventLog {
   }
 }
 
-function changesBetween(
-  before: JobStatus | undefined,
-  after: JobStatus | undefined,
-): readonly JobChangeName[] {
+function stored(status: JobStatus | undefined): Uint8Array | null {
+  return status === undefined ? null : encodeStatus(status);
+}
+
+function changesBetween({ before, after }: StatusChange): readonly JobChangeName[] {
   if (after === undefined) return ["removed"];
   if (before === undefined) return ["added"];
   const changes: JobChangeName[] = [];
@@ -222,9 +284,20 @@ function decodeEvent(stamp: Versionstamp, value: Uint8Array): LoggedEvent {
     id: hexEncode(stamp.bytes),
     timeMs: Number(timeMs),
     jobId: String(jobId),
-    changes: String(changes).split(",") as JobChangeName[],
-    before: before instanceof Uint8Array ? decodeStatus(before) : undefined,
+    changes: changes === "" ? [] : (String(changes).split(",") as JobChangeName[]),
+    before: decoded(before),
   };
+}
+
+/** Events of versions whose index had all changes at once have no status after. */
+function decodeChange(value: Uint8Array): StatusChange | undefined {
+  const [, , jobId, , before, after] = unpackTuple(value);
+  if (after === undefined) return undefined;
+  return { jobId: String(jobId), before: decoded(before), after: decoded(after) };
+}
+
+function decoded(status: TupleItem | undefined): JobStatus | undefined {
+  return status instanceof Uint8Array ? decodeStatus(status) : undefined;
 }
 
 function timeOf(value: Uint8Array): number {

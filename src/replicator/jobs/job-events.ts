@@ -104,7 +104,11 @@ async function followedEvents(
   const found = await lists.byId([...new Set(events.map(({ jobId }) => jobId))]);
   return events
     .map((event) => followedEvent(event, filter, found.get(event.jobId)))
-    .filter((event) => event.isMatch || wasMatch(event, filter, found.get(event.jobId)));
+    .filter(
+      (event) =>
+        event.changes.length > 0 &&
+        (event.isMatch || wasMatch(event, filter, found.get(event.jobId))),
+    );
 }
 
 function followedEvent(

@@ -7,13 +7,14 @@ import type { Clock } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
+import type { IndexView } from "./index-view.ts";
 import {
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
   type ReplicationState,
 } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
-import { decodeStatus } from "./job-status.ts";
+import type { JobIndex } from "./job-index.ts";
 import { groupOf } from "./replication-group.ts";
 import { type FailingCount, StatusCounts } from "./status-counts.ts";
 
@@ -50,6 +51,7 @@ export interface JobFiguresParts {
   readonly clock: Clock;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly index: JobIndex;
   readonly subspace: Subspace;
 }
 
@@ -72,15 +74,16 @@ export class JobFiguresReader {
 
   read(): Promise<JobFigures> {
     return this.#parts.kv.read(async (tx) => {
-      const behind = await this.#furthestBehind(tx);
+      const view = await this.#parts.index.view(tx);
+      const behind = await this.#furthestBehind(view);
       return {
-        states: await this.#counts.states(tx, undefined),
-        failing: await this.#counts.failing(tx),
-        pausedCount: await this.#counts.rows(tx, ["flag", "paused"]),
-        stalledCount: await this.#counts.rows(tx, ["flag", "stalled"]),
-        parkedCount: await this.#counts.rows(tx, ["outcome", "parked"]),
-        leftBehindCount: await this.#counts.rows(tx, ["flag", "left_behind"]),
-        behindCount: await this.#counts.rows(tx, ["behind", null]),
+        states: await this.#counts.states(view, undefined),
+        failing: await this.#counts.failing(view),
+        pausedCount: await this.#counts.rows(view, ["flag", "paused"]),
+        stalledCount: await this.#counts.rows(view, ["flag", "stalled"]),
+        parkedCount: await this.#counts.rows(view, ["outcome", "parked"]),
+        leftBehindCount: await this.#counts.rows(view, ["flag", "left_behind"]),
+        behindCount: await this.#counts.rows(view, ["behind", null]),
         groupLags: await this.#groupLags(tx, behind),
         jobLags: await this.#jobLags(tx, behind.slice(0, WORST_JOBS_MAX)),
       };
@@ -92,30 +95,26 @@ export class JobFiguresReader {
     return this.#counts.forgetCauses(this.#parts.kv);
   }
 
-  async #furthestBehind(tx: ReadTransaction): Promise<readonly Behind[]> {
+  async #furthestBehind(view: IndexView): Promise<readonly Behind[]> {
     const nowMs = this.#parts.clock.nowMs();
-    const found: Behind[] = [];
     const range = this.#keys.statusRows("behind");
-    const options = { limit: LOOKED_AT_MAX, reverse: true };
-    for await (const { key } of tx.snapshot.getRange(range, options)) {
-      const { value, jobId } = this.#keys.statusOf(key);
+    const rows = await view.rows(range, { limit: LOOKED_AT_MAX, reverse: true });
+    return rows.map(({ value, jobId }) => {
       // The value is the time since when, below zero.
       const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
-      found.push({ jobId, lagSec });
-    }
-    return found;
+      return { jobId, lagSec };
+    });
   }
 
   /** The first job of a `_replicator` database tells the name of the group for all of them. */
   async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
     const first = new Map<string, Behind>();
-    const keys = behind.map(({ jobId }) => this.#keys.jobStatus(jobId));
-    const statuses = await tx.snapshot.getMany(keys);
+    const ids = behind.map(({ jobId }) => jobId);
+    const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, ids);
     for (const [index, job] of behind.entries()) {
       const [uuid, documentId] = job.jobId.split("|", 2);
-      const status = statuses[index];
       const isTransient = documentId === undefined;
-      const owner = isTransient && status !== undefined ? decodeStatus(status).owner : null;
+      const owner = isTransient ? statuses[index]?.owner : undefined;
       const place = isTransient ? `user:${owner ?? ""}` : String(uuid);
       if (!first.has(place) && first.size < GROUPS_MAX) first.set(place, job);
     }

@@ -1,11 +1,14 @@
 /**
- * The index of jobs for those who look: which jobs are in a state, fail, are paused and so on, in pages, and how many. It is
- * written in the transactions that change the jobs (`JobObserver`).
+ * The index of jobs for those who look: which jobs are in a state, fail, are paused and so on, in pages, and how many.
  *
- * A node of a version without it may change jobs beside us. So `repair` compares the index with the jobs, page by page; it also
- * builds the index of a store that has none.
+ * The transaction that changes a job (`JobObserver`) writes its status beside the job, and the change to the log of events, and no
+ * row: those of one job are in as many places as there are lists. A fold writes the rows and counters of many changes at once.
+ * Readers add the changes that were not folded yet (`view`), so lists are as new as the jobs.
+ *
+ * A node of a version without the index may change jobs beside us. So `repair` compares the statuses with the jobs, page by page. `build`
+ * makes the index of a store that has none, or another one.
  */
-import { EMPTY_BYTES, equalBytes } from "../../base/index.ts";
+import { equalBytes } from "../../base/index.ts";
 import type { Job, JobChange, JobName, JobObserver, Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
@@ -19,32 +22,21 @@ import {
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { baseIdOf } from "../request/replication-id.ts";
 import { decodeBacklog } from "./backlog.ts";
+import { IndexTail } from "./index-tail.ts";
+import { IndexView } from "./index-view.ts";
 import { REPLICATION_JOB_TYPE, unreadableJobData } from "./job-data.ts";
 import { decodeIndexed, type IndexedJob, isReadable } from "./job-data-record.ts";
 import type { JobEventLog } from "./job-event-log.ts";
-import {
-  askedRows,
-  askedStatus,
-  counterOf,
-  counterOfDatabase,
-  decodeStatus,
-  encodeStatus,
-  type JobStatus,
-  jobStatus,
-  progressRows,
-  type StatusCounter,
-  type StatusRow,
-  withFacts,
-} from "./job-status.ts";
+import { askedStatus, encodeStatus, type JobStatus, jobStatus, withFacts } from "./job-status.ts";
+import { JobStatuses } from "./job-statuses.ts";
+import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 
 /** Jobs compared with the index in one transaction. */
 const PAGE_ROWS_MAX = 200;
-
-/** As it is stored: equal statuses are equal bytes. */
-interface StoredStatus {
-  readonly value: Uint8Array;
-  readonly status: JobStatus;
-}
+/** Events whose changes are folded in one transaction. */
+const FOLDED_EVENTS_MAX = 1000;
+/** Rows of an older index that are removed in one transaction. */
+const REMOVED_ROWS_MAX = 2000;
 
 /** What one page of a comparison did; `lastId`: where the next one begins, undefined behind the last. */
 export interface RepairedPage {
@@ -59,30 +51,73 @@ export interface EndedJob {
 }
 
 export class JobIndex implements JobObserver {
+  /** By what lists find each job. */
+  readonly statuses: JobStatuses;
+  readonly #jobs: Jobs;
   readonly #keys: ReplicatorKeys;
   readonly #events: JobEventLog;
+  readonly #statusKeys: StatusKeyCache;
+  readonly #tail: IndexTail;
 
-  constructor(subspace: Subspace, events: JobEventLog) {
+  constructor(jobs: Jobs, subspace: Subspace, events: JobEventLog) {
+    this.#jobs = jobs;
     this.#keys = new ReplicatorKeys(subspace);
     this.#events = events;
+    this.#statusKeys = new StatusKeyCache(this.#keys);
+    this.#tail = new IndexTail(events, this.#statusKeys);
+    this.statuses = new JobStatuses(jobs.notes);
+  }
+
+  /** The lists and counters as they are in this snapshot. */
+  async view(tx: ReadTransaction): Promise<IndexView> {
+    return new IndexView(tx, this.#keys, await this.#tail.changes(tx));
+  }
+
+  /**
+   * Writes the rows and counters of the oldest changes that have not been folded, if there are at least `eventCountMin` events, those of
+   * `eventCountMax` at most; returns whether there are more. Any number of nodes may do it: of two at once one finds that the other has done it.
+   */
+  fold(
+    kv: KeyValueStore,
+    eventCountMin: number,
+    eventCountMax = FOLDED_EVENTS_MAX,
+  ): Promise<boolean> {
+    return kv.transact(
+      async (tx) => {
+        // What others fold meanwhile conflicts with this.
+        await this.#events.foldedId(tx);
+        const events = await this.#tail.events(tx);
+        const folded = events.slice(0, eventCountMax);
+        const last = folded.at(-1);
+        if (last === undefined || events.length < eventCountMin) return false;
+        this.#tail.changesOf(folded).write(tx);
+        this.#events.setFoldedId(tx, last.id);
+        return events.length > folded.length;
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** Folds all changes that there are by now. */
+  async foldAll(kv: KeyValueStore): Promise<void> {
+    while (await this.fold(kv, 1));
   }
 
   async changed(tx: Transaction, { id }: JobName, change: JobChange): Promise<void> {
     if (change.isLost) this.#events.noteLost(tx, id);
-    const stored = await this.#stored(tx, id);
-    const before = stored?.status;
+    const before = await this.statuses.get(tx, id);
     if (change.facts === undefined) {
-      this.#change(tx, id, stored, undefined);
+      this.#change(tx, id, before, undefined);
       return;
     }
     const { data, request, facts } = change;
     if (before !== undefined && data === undefined && request === undefined) {
-      this.#change(tx, id, stored, withFacts(before, facts));
+      this.#change(tx, id, before, withFacts(before, facts));
       return;
     }
     if (before === undefined || request !== undefined) {
       const job = readable(await change.load());
-      this.#change(tx, id, stored, await this.#statusOf(tx, id, facts, job));
+      this.#change(tx, id, before, await this.#statusOf(tx, id, facts, job));
       return;
     }
     // A sign of life: what was asked for is what it was.
@@ -93,16 +128,7 @@ export class JobIndex implements JobObserver {
       : before.hasLeftBehind;
     const { behindSinceMs } = before;
     const after = jobStatus(id, facts, job, before, { hasLeftBehind, behindSinceMs });
-    this.#change(tx, id, stored, after);
-  }
-
-  async #stored(tx: ReadTransaction, jobId: string): Promise<StoredStatus | undefined> {
-    const value = await tx.get(this.#keys.jobStatus(jobId));
-    return value && { value, status: decodeStatus(value) };
-  }
-
-  async status(tx: ReadTransaction, jobId: string): Promise<JobStatus | undefined> {
-    return (await this.#stored(tx, jobId))?.status;
+    this.#change(tx, id, before, after);
   }
 
   /** The list of failures of this base id has become empty, or is empty no more. */
@@ -110,9 +136,9 @@ export class JobIndex implements JobObserver {
     const page = await tx.getRangePage(this.#keys.replicationJobsBelow(baseId));
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJobId(key)));
     for (const id of ids) {
-      const stored = await this.#stored(tx, id);
-      if (stored === undefined || baseIdOf(stored.status.replicationId) !== baseId) continue;
-      this.#change(tx, id, stored, { ...stored.status, hasLeftBehind });
+      const before = await this.statuses.get(tx, id);
+      if (before === undefined || baseIdOf(before.replicationId) !== baseId) continue;
+      this.#change(tx, id, before, { ...before, hasLeftBehind });
     }
   }
 
@@ -121,12 +147,12 @@ export class JobIndex implements JobObserver {
    * behind, or has caught up, is an event.
    */
   async behind(tx: Transaction, jobId: string, behindSinceMs: number | undefined): Promise<void> {
-    const stored = await this.#stored(tx, jobId);
-    if (stored === undefined) return;
-    const after = { ...stored.status, behindSinceMs };
-    const wasBehind = stored.status.behindSinceMs !== undefined;
-    if (wasBehind === (behindSinceMs !== undefined)) this.#replace(tx, jobId, stored, after);
-    else this.#change(tx, jobId, stored, after);
+    const before = await this.statuses.get(tx, jobId);
+    if (before === undefined) return;
+    const after = { ...before, behindSinceMs };
+    const wasBehind = before.behindSinceMs !== undefined;
+    if (wasBehind === (behindSinceMs !== undefined)) this.#adjust(tx, jobId, before, after);
+    else this.#change(tx, jobId, before, after);
   }
 
   /** The next transient jobs that ended before `endMs`, the earliest first, behind `after`. */
@@ -141,25 +167,24 @@ export class JobIndex implements JobObserver {
       after === undefined
         ? begin
         : keyAfter(this.#keys.statusRow("ended", after.endedMs, after.jobId));
-    const found: EndedJob[] = [];
-    for await (const { key } of tx.getRange({ begin: from, end }, { limit: PAGE_ROWS_MAX })) {
-      const { value, jobId } = this.#keys.statusOf(key);
-      found.push({ endedMs: Number(value), jobId });
-    }
-    return found;
+    const view = await this.view(tx);
+    const rows = await view.rows({ begin: from, end }, { limit: PAGE_ROWS_MAX });
+    return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
   }
 
   /** Builds the index of a store of an older version, once: in pages, by any number of nodes, which may stop and go on. */
-  async build(kv: KeyValueStore, jobs: Jobs): Promise<void> {
+  async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex();
-    for (let isBuilt = false; !isBuilt; ) {
-      isBuilt = await kv.transact(
+    const value = await kv.read((tx) => tx.get(key));
+    if (value !== undefined && isBuilt(value)) return;
+    await kv.transact((tx) => this.#beginTail(tx), { whenUnknown: "retry" });
+    await this.#removeOlder(kv);
+    for (let isDone = false; !isDone; ) {
+      isDone = await kv.transact(
         async (tx) => {
-          const value = await tx.get(key);
-          const [format, lastBuilt] = value === undefined ? [] : unpackTuple(value);
-          const afterId = format === FORMAT ? lastBuilt : "";
-          if (afterId === null) return true;
-          const { lastId } = await this.#repairPage(tx, jobs, String(afterId));
+          const built = await tx.get(key);
+          if (built !== undefined && isBuilt(built)) return true;
+          const { lastId } = await this.#buildPage(tx, builtId(built));
           tx.set(key, packTuple([FORMAT, lastId ?? null]));
           return lastId === undefined;
         },
@@ -168,50 +193,76 @@ export class JobIndex implements JobObserver {
     }
   }
 
+  /** Events of older versions tell nothing that is to be folded. */
+  async #beginTail(tx: Transaction): Promise<void> {
+    const hasBegun = (await tx.get(this.#keys.foldedEvent())) !== undefined;
+    if (!hasBegun) this.#events.setFoldedId(tx, await this.#events.lastId(tx));
+  }
+
+  /** Jobs that have a status have their rows, or will have them by a fold. */
+  async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
+    const { page, lastId } = await this.#page(tx, afterId);
+    const changes = [];
+    for (const job of page) {
+      if ((await this.statuses.get(tx, job.id)) !== undefined) continue;
+      const after = await this.#statusOf(tx, job.id, job, readable(job));
+      this.statuses.set(tx, job.id, after);
+      changes.push({ jobId: job.id, before: undefined, after });
+    }
+    RowChanges.of(changes, this.#statusKeys).write(tx);
+    return { lastId };
+  }
+
+  async #removeOlder(kv: KeyValueStore): Promise<void> {
+    const range = this.#keys.olderIndex();
+    for (let isGone = false; !isGone; ) {
+      isGone = await kv.transact(
+        async (tx) => {
+          const { entries } = await tx.snapshot.getRangePage(range, { limit: REMOVED_ROWS_MAX });
+          const last = entries.at(-1);
+          if (last !== undefined) tx.clearRange({ begin: range.begin, end: keyAfter(last.key) });
+          return entries.length < REMOVED_ROWS_MAX;
+        },
+        { whenUnknown: "retry" },
+      );
+    }
+  }
+
   /**
-   * Compares the next jobs behind `afterId` with the index, and repairs what an older node beside us left behind. `afterId`: "" for the
-   * first ones.
+   * Compares the next jobs behind `afterId` with their statuses, and repairs what an older node beside us left behind. `afterId`: "" for
+   * the first ones.
    */
-  repair(kv: KeyValueStore, jobs: Jobs, afterId: string): Promise<RepairedPage> {
-    return kv.transact((tx) => this.#repairPage(tx, jobs, afterId), { whenUnknown: "retry" });
+  repair(kv: KeyValueStore, afterId: string): Promise<RepairedPage> {
+    return kv.transact((tx) => this.#repairPage(tx, afterId), { whenUnknown: "retry" });
   }
 
   /** Looks at snapshots, so that nothing conflicts with it but the jobs that it repairs. */
-  async #repairPage(tx: Transaction, jobs: Jobs, afterId: string): Promise<RepairedPage> {
-    const page = await jobs.list(tx.snapshot, REPLICATION_JOB_TYPE, {
-      ...(afterId === "" ? {} : { afterId }),
-      limit: PAGE_ROWS_MAX,
-    });
-    const lastId = page.stoppedBy === "exhausted" ? undefined : page.entries.at(-1)?.id;
-    const known = await this.#idsBetween(tx.snapshot, afterId, lastId);
-    const ids = new Set([...page.entries.map(({ id }) => id), ...known]);
+  async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
+    const { page, lastId } = await this.#page(tx.snapshot, afterId);
+    const known = await this.statuses.between(tx.snapshot, afterId, lastId);
+    const byId = new Map(page.map((job) => [job.id, job]));
     let repairedCount = 0;
-    const byId = new Map(page.entries.map((job) => [job.id, job]));
-    for (const id of ids) {
+    for (const id of new Set([...byId.keys(), ...known.keys()])) {
       const seen = byId.get(id);
       const expected = seen && (await this.#statusOf(tx.snapshot, id, seen, readable(seen)));
-      const stored = await tx.snapshot.get(this.#keys.jobStatus(id));
-      if (isSame(stored, expected && encodeStatus(expected))) continue;
-      const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+      if (areSame(known.get(id), expected)) continue;
+      const job = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
       const after = job && (await this.#statusOf(tx, id, job, readable(job)));
-      this.#replace(tx, id, await this.#stored(tx, id), after);
+      this.#adjust(tx, id, await this.statuses.get(tx, id), after);
       repairedCount++;
     }
     return { lastId, repairedCount };
   }
 
-  async #idsBetween(
+  async #page(
     tx: ReadTransaction,
     afterId: string,
-    lastId: string | undefined,
-  ): Promise<readonly string[]> {
-    const all = this.#keys.jobStatuses();
-    const begin = afterId === "" ? all.begin : keyAfter(this.#keys.jobStatus(afterId));
-    const end = lastId === undefined ? all.end : keyAfter(this.#keys.jobStatus(lastId));
-    const ids: string[] = [];
-    for await (const { key } of tx.getRange({ begin, end }))
-      ids.push(this.#keys.statusOf(key).jobId);
-    return ids;
+  ): Promise<{ readonly page: readonly Job[]; readonly lastId: string | undefined }> {
+    const { entries, stoppedBy } = await this.#jobs.list(tx, REPLICATION_JOB_TYPE, {
+      ...(afterId === "" ? {} : { afterId }),
+      limit: PAGE_ROWS_MAX,
+    });
+    return { page: entries, lastId: stoppedBy === "exhausted" ? undefined : entries.at(-1)?.id };
   }
 
   async #statusOf(
@@ -238,67 +289,47 @@ export class JobIndex implements JobObserver {
   #change(
     tx: Transaction,
     jobId: string,
-    stored: StoredStatus | undefined,
+    before: JobStatus | undefined,
     after: JobStatus | undefined,
   ): void {
-    const isChanged = this.#replace(tx, jobId, stored, after);
-    if (isChanged) this.#events.noteStatus(tx, jobId, stored?.status, after);
+    if (areSame(before, after)) return;
+    this.statuses.set(tx, jobId, after);
+    this.#events.noteStatus(tx, { jobId, before, after });
   }
 
-  /** Returns whether anything is different now. */
-  #replace(
+  /** Lists find the job in another way, and nothing happened to it. */
+  #adjust(
     tx: Transaction,
     jobId: string,
-    stored: StoredStatus | undefined,
+    before: JobStatus | undefined,
     after: JobStatus | undefined,
-  ): boolean {
-    const before = stored?.status;
-    const value = after && encodeStatus(after);
-    if (isSame(stored?.value, value)) return false;
-    const key = this.#keys.jobStatus(jobId);
-    if (value === undefined) tx.clear(key);
-    else tx.set(key, value);
-    const gone = before === undefined ? [] : rowsOf(jobId, before);
-    const come = after === undefined ? [] : rowsOf(jobId, after);
-    for (const row of gone) if (!isAmong(come, row)) this.#remove(tx, jobId, row);
-    for (const row of come) if (!isAmong(gone, row)) this.#add(tx, jobId, row);
-    if (before === undefined) this.#count(tx, counterOfDatabase(jobId), 1n);
-    if (after === undefined) this.#count(tx, counterOfDatabase(jobId), -1n);
-    return true;
-  }
-
-  #add(tx: Transaction, jobId: string, row: StatusRow): void {
-    tx.set(this.#keys.statusRow(...row, jobId), EMPTY_BYTES);
-    this.#count(tx, counterOf(row, jobId), 1n);
-  }
-
-  #remove(tx: Transaction, jobId: string, row: StatusRow): void {
-    tx.clear(this.#keys.statusRow(...row, jobId));
-    this.#count(tx, counterOf(row, jobId), -1n);
-  }
-
-  #count(tx: Transaction, counter: StatusCounter | undefined, delta: bigint): void {
-    if (counter !== undefined) tx.add(this.#keys.statusCount(...counter), delta);
+  ): void {
+    if (areSame(before, after)) return;
+    this.statuses.set(tx, jobId, after);
+    this.#events.noteSilently(tx, { jobId, before, after });
   }
 }
 
-/** 2: statuses say when a transient job ended. 3: and where a job fails; databases of our own have a mark. */
-const FORMAT = 3;
+/** 4: statuses lie beside the jobs, and rows are folded. */
+const FORMAT = 4;
+
+function isBuilt(value: Uint8Array): boolean {
+  const [format, lastId] = unpackTuple(value);
+  return format === FORMAT && lastId === null;
+}
+
+/** Up to which job the index is built; "": for none. */
+function builtId(value: Uint8Array | undefined): string {
+  const [format, lastId] = value === undefined ? [] : unpackTuple(value);
+  return format === FORMAT ? String(lastId) : "";
+}
 
 function readable(job: Pick<Job, "data" | "request">): IndexedJob {
   return isReadable(job) ? decodeIndexed(job) : unreadableJobData();
 }
 
-function isSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
+/** Equal statuses are equal in their stored form. */
+function areSame(left: JobStatus | undefined, right: JobStatus | undefined): boolean {
   if (left === undefined || right === undefined) return left === right;
-  return equalBytes(left, right);
-}
-
-function rowsOf(jobId: string, status: JobStatus): readonly StatusRow[] {
-  return [...askedRows(status), ...progressRows(jobId, status)];
-}
-
-/** A job has few rows. */
-function isAmong(rows: readonly StatusRow[], [list, value]: StatusRow): boolean {
-  return rows.some((row) => row[0] === list && row[1] === value);
+  return equalBytes(encodeStatus(left), encodeStatus(right));
 }

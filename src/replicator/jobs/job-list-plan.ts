@@ -5,9 +5,10 @@
  * few jobs are active, these are taken and sorted; otherwise all jobs are walked through.
  */
 import type { Jobs } from "../../jobs/index.ts";
-import type { Key, KeyRange, ReadTransaction } from "../../kv/index.ts";
-import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import { type Key, packTuple } from "../../kv/index.ts";
+import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import { matchesCause, parseCauseKey } from "./failure-cause.ts";
+import type { IndexView } from "./index-view.ts";
 import { hasEnded, type ReplicationState } from "./job-data.ts";
 import { isOfDatabase, type JobFilter, placesNamed } from "./job-filter.ts";
 import { behindValue, LISTED_FLAGS, STATUS_FLAGS, type StatusRow, shownId } from "./job-status.ts";
@@ -28,9 +29,10 @@ export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 /** A place in a list: the row's value, where the order has one, and the job. */
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
-/** A part of a list with the key of a position in it, or the positions themselves, in any order. */
+/** A part of a list with the key of a position in it; all jobs whose ids begin so; or the positions themselves, in any order. */
 export type JobListSource =
-  | { readonly kind: "range"; readonly range: KeyRange; readonly keyOf: PositionKey }
+  | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
+  | { readonly kind: "jobs"; readonly prefix: string }
   | { readonly kind: "positions"; readonly positions: readonly JobPosition[] };
 
 type PositionKey = (position: JobPosition) => Key;
@@ -62,56 +64,54 @@ export class JobListPlanner {
   }
 
   /** The list that has the order; otherwise one whose length is the total, or the shortest. */
-  async plan(tx: ReadTransaction, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
-    if (order === "since" || order === "tries") return this.#ofFailing(tx, filter, order);
-    if (order === "shown-id") return this.#ofActive(tx);
-    if (order === "lag") return this.#byLag(tx, filter);
+  async plan(view: IndexView, filter: JobFilter, order: JobOrder): Promise<JobListPlan> {
+    if (order === "since" || order === "tries") return this.#ofFailing(view, filter, order);
+    if (order === "shown-id") return this.#ofActive(view);
+    if (order === "lag") return this.#byLag(view, filter);
     const candidates = await Promise.all([
-      this.#ofStates(tx, filter),
-      ...rowsAskedFor(filter).map((rows) => this.#ofRows(tx, filter, rows)),
-      ...(isOnlyFailing(filter) ? [this.#ofErrors(tx, filter)] : []),
-      ...(isOfCause(filter) ? [this.#ofCauses(tx, filter)] : []),
-      ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(tx, filter)]),
+      this.#ofStates(view, filter),
+      ...rowsAskedFor(filter).map((rows) => this.#ofRows(view, filter, rows)),
+      ...(isOnlyFailing(filter) ? [this.#ofErrors(view, filter)] : []),
+      ...(isOfCause(filter) ? [this.#ofCauses(view, filter)] : []),
+      ...(filter.behindSinceMs === undefined ? [] : [this.#ofBehind(view, filter)]),
     ]);
     const whole = candidates.find(({ plan }) => plan.total !== undefined);
     if (whole !== undefined) return whole.plan;
     const { plan } = candidates.reduce((best, one) => (one.count < best.count ? one : best));
-    return { ...plan, total: await this.#countWithout(tx, filter) };
+    return { ...plan, total: await this.#countWithout(view, filter) };
   }
 
   async #ofFailing(
-    tx: ReadTransaction,
+    view: IndexView,
     { failing: _, ...others }: JobFilter,
     list: "since" | "tries",
   ): Promise<JobListPlan> {
     const isTested = Object.keys(others).length > 0;
-    const total = isTested ? undefined : sum((await this.#counts.errors(tx)).values());
+    const total = isTested ? undefined : sum((await this.#counts.errors(view)).values());
     return { ...this.#ordered(list, []), isTested, total };
   }
 
-  async #byLag(tx: ReadTransaction, filter: JobFilter): Promise<JobListPlan> {
+  async #byLag(view: IndexView, filter: JobFilter): Promise<JobListPlan> {
     const { behindSinceMs } = filter;
     const isTested = Object.keys(filter).length > 0;
-    const total = isTested ? undefined : await this.#counts.rows(tx, ["behind", null]);
+    const total = isTested ? undefined : await this.#counts.rows(view, ["behind", null]);
     const keyOf: PositionKey = ([value, id]) => this.#keys.statusRow("behind", value, id);
     const source = { kind: "range", range: this.#behindSince(behindSinceMs), keyOf } as const;
     return { sources: [source], orderKey: keyOf, isTested, total };
   }
 
   /** Those that are behind for as long as is asked, sorted by id; where they are too many, all jobs are looked through. */
-  async #ofBehind(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+  async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { behindSinceMs, ...others } = filter;
     const range = this.#behindSince(behindSinceMs);
     const isTested = Object.keys(others).length > 0;
-    const ids: string[] = [];
-    for await (const { key } of tx.snapshot.getRange(range, { limit: SORTED_ROWS_MAX + 1 })) {
-      ids.push(this.#keys.statusOf(key).jobId);
-    }
+    const rows = await view.rows(range, { limit: SORTED_ROWS_MAX + 1 });
+    const ids = rows.map(({ jobId }) => jobId);
     if (ids.length > SORTED_ROWS_MAX) {
-      const count = await this.#counts.all(tx, undefined);
+      const count = await this.#counts.all(view, undefined);
       return {
         count,
-        plan: { ...this.#byId([this.#all(undefined)]), isTested: true, total: undefined },
+        plan: { ...this.#byId([allJobs(undefined)]), isTested: true, total: undefined },
       };
     }
     const total = isTested ? undefined : ids.length;
@@ -119,54 +119,54 @@ export class JobListPlanner {
   }
 
   /** The rows of jobs that are behind since this time or longer; of all that are behind. */
-  #behindSince(sinceMs: number | undefined): KeyRange {
+  #behindSince(sinceMs: number | undefined): KeyBounds {
     const { begin, end } = this.#keys.statusRows("behind");
     if (sinceMs === undefined) return { begin, end };
     return { begin: this.#keys.statusRows("behind", behindValue(sinceMs)).begin, end };
   }
 
   /** A job that has ended, and runs for its failures alone, is among them while it runs. */
-  async #ofActive(tx: ReadTransaction): Promise<JobListPlan> {
-    const running = await this.#counts.running(tx, undefined);
+  async #ofActive(view: IndexView): Promise<JobListPlan> {
+    const running = await this.#counts.running(view, undefined);
     const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
     const positions = again.map(([id, status]): JobPosition => [shownId(id, status), id]);
-    const total = (await this.#counts.active(tx)) + positions.length;
+    const total = (await this.#counts.active(view)) + positions.length;
     return { ...this.#ordered("active", positions), isTested: false, total };
   }
 
-  async #ofStates(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+  async #ofStates(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { states, databaseUuid, ...others } = filter;
     const isWhole = Object.keys(others).length === 0;
     if (states === undefined) {
-      const count = await this.#counts.all(tx, databaseUuid);
+      const count = await this.#counts.all(view, databaseUuid);
       const total = isWhole ? count : undefined;
       return {
         count,
-        plan: { ...this.#byId([this.#all(databaseUuid)]), isTested: !isWhole, total },
+        plan: { ...this.#byId([allJobs(databaseUuid)]), isTested: !isWhole, total },
       };
     }
-    const counts = await this.#counts.states(tx, databaseUuid);
+    const counts = await this.#counts.states(view, databaseUuid);
     const count = sum(states.map((state) => counts[state]));
-    const sources = await this.#sourcesOfStates(tx, states, filter);
+    const sources = await this.#sourcesOfStates(view, states, filter);
     const total = isWhole ? count : undefined;
     return { count, plan: { ...this.#byId(sources), isTested: true, total } };
   }
 
   async #sourcesOfStates(
-    tx: ReadTransaction,
+    view: IndexView,
     states: readonly ReplicationState[],
     filter: JobFilter,
   ): Promise<readonly JobListSource[]> {
     const { databaseUuid } = filter;
     const isPendingAsked = states.includes("pending");
-    if (isPendingAsked && (await this.#counts.active(tx)) > SORTED_ROWS_MAX) {
-      return [this.#all(databaseUuid)];
+    if (isPendingAsked && (await this.#counts.active(view)) > SORTED_ROWS_MAX) {
+      return [allJobs(databaseUuid)];
     }
     const sources = await Promise.all(
       states.map(async (state): Promise<readonly JobListSource[]> => {
-        if (state === "pending") return [positionsOf(await this.#activeIds(tx, databaseUuid))];
+        if (state === "pending") return [positionsOf(await this.#activeIds(view, databaseUuid))];
         if (state !== "running") return [this.#list(["outcome", state], databaseUuid)];
-        const running = positionsOf([...(await this.#counts.running(tx, databaseUuid)).keys()]);
+        const running = positionsOf([...(await this.#counts.running(view, databaseUuid)).keys()]);
         if (filter.parked === false) return [running];
         return [running, this.#list(["outcome", "parked"], databaseUuid)];
       }),
@@ -176,11 +176,11 @@ export class JobListPlanner {
 
   /** The jobs of any of these rows. */
   async #ofRows(
-    tx: ReadTransaction,
+    view: IndexView,
     filter: JobFilter,
     rows: readonly StatusRow[],
   ): Promise<Candidate> {
-    const count = sum(await Promise.all(rows.map((row) => this.#counts.rows(tx, row))));
+    const count = sum(await Promise.all(rows.map((row) => this.#counts.rows(view, row))));
     const isTested = Object.keys(filter).length > 1;
     const sources = rows.map((row) => this.#list(row, filter.databaseUuid));
     return {
@@ -189,8 +189,8 @@ export class JobListPlanner {
     };
   }
 
-  async #ofErrors(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
-    const counts = await this.#counts.errors(tx);
+  async #ofErrors(view: IndexView, filter: JobFilter): Promise<Candidate> {
+    const counts = await this.#counts.errors(view);
     const count = sum(counts.values());
     const isTested = Object.keys(filter).length > 1 || filter.failing !== true;
     const sources = [...counts.keys()].map((error) =>
@@ -203,11 +203,11 @@ export class JobListPlanner {
   }
 
   /** Those that fail at a host or side, from the lists of each cause that fits; where these are too many, of all that fail. */
-  async #ofCauses(tx: ReadTransaction, filter: JobFilter): Promise<Candidate> {
+  async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;
-    const counts = await this.#counts.causes(tx, host);
+    const counts = await this.#counts.causes(view, host);
     const fitting = [...counts].filter(([text]) => matchesCause(filter, parseCauseKey(text)));
-    if (fitting.length > MERGED_LISTS_MAX) return this.#ofErrors(tx, filter);
+    if (fitting.length > MERGED_LISTS_MAX) return this.#ofErrors(view, filter);
     const count = sum(fitting.map(([, of]) => of));
     const isTested = Object.keys(others).length > 0 || failing === false;
     const sources = fitting.map(([text]) => this.#list(["cause", text], filter.databaseUuid));
@@ -218,19 +218,19 @@ export class JobListPlanner {
   }
 
   /** How many jobs are without a flag, if that is all that is asked. */
-  async #countWithout(tx: ReadTransaction, filter: JobFilter): Promise<number | undefined> {
+  async #countWithout(view: IndexView, filter: JobFilter): Promise<number | undefined> {
     const [name, ...others] = Object.keys(filter);
     const flag = STATUS_FLAGS.find((one) => one === name && filter[one] === false);
     if (flag === undefined || others.length > 0) return undefined;
     const count =
       flag === "failing"
-        ? sum((await this.#counts.errors(tx)).values())
-        : await this.#counts.rows(tx, flag === "parked" ? ["outcome", flag] : ["flag", flag]);
-    return (await this.#counts.all(tx, undefined)) - count;
+        ? sum((await this.#counts.errors(view)).values())
+        : await this.#counts.rows(view, flag === "parked" ? ["outcome", flag] : ["flag", flag]);
+    return (await this.#counts.all(view, undefined)) - count;
   }
 
   #byId(sources: readonly JobListSource[]): Pick<JobListPlan, "sources" | "orderKey"> {
-    return { sources, orderKey: ([, id]) => this.#keys.jobStatus(id) };
+    return { sources, orderKey: ([, id]) => packTuple([id]) };
   }
 
   /** A whole list in the order of its values, and positions that belong there, too. */
@@ -244,25 +244,14 @@ export class JobListPlanner {
     return { sources: [rows, { kind: "positions", positions }], orderKey: keyOf };
   }
 
-  #all(databaseUuid: string | undefined): JobListSource {
-    return rangeById(this.#keys.jobStatuses(), databaseUuid, (id) => this.#keys.jobStatus(id));
-  }
-
   #list([list, value]: StatusRow, databaseUuid: string | undefined): JobListSource {
     const all = this.#keys.statusRows(list, value);
     return rangeById(all, databaseUuid, (id) => this.#keys.statusRow(list, value, id));
   }
 
-  async #activeIds(
-    tx: ReadTransaction,
-    databaseUuid: string | undefined,
-  ): Promise<readonly string[]> {
-    const ids: string[] = [];
-    for await (const { key } of tx.snapshot.getRange(this.#keys.statusRows("active"))) {
-      const { jobId } = this.#keys.statusOf(key);
-      if (isOfDatabase(jobId, databaseUuid)) ids.push(jobId);
-    }
-    return ids;
+  async #activeIds(view: IndexView, databaseUuid: string | undefined): Promise<readonly string[]> {
+    const rows = await view.rows(this.#keys.statusRows("active"));
+    return rows.map(({ jobId }) => jobId).filter((id) => isOfDatabase(id, databaseUuid));
   }
 }
 
@@ -295,9 +284,14 @@ function positionsOf(ids: readonly string[]): JobListSource {
   return { kind: "positions", positions: ids.map((id): JobPosition => [null, id]) };
 }
 
+/** Or those of one `_replicator` database. */
+function allJobs(databaseUuid: string | undefined): JobListSource {
+  return { kind: "jobs", prefix: databaseUuid === undefined ? "" : `${databaseUuid}|` };
+}
+
 /** A list in the order of ids, or the jobs of one `_replicator` database, whose ids begin with its uuid and a bar. */
 function rangeById(
-  all: KeyRange,
+  all: KeyBounds,
   databaseUuid: string | undefined,
   keyOfId: (jobId: string) => Key,
 ): JobListSource {

@@ -7,18 +7,19 @@ import { compareBytes } from "../../base/index.ts";
 import type { Job, Jobs, Worker } from "../../jobs/index.ts";
 import {
   type Key,
-  type KeyRange,
   type KeyValueStore,
   keyAfter,
   type ReadTransaction,
   type Subspace,
 } from "../../kv/index.ts";
-import { ReplicatorKeys } from "../replicator-keys.ts";
+import { type KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Backlogs } from "./backlogs.ts";
+import type { IndexView } from "./index-view.ts";
 import { REPLICATION_JOB_TYPE, replicationState, unreadableJobData } from "./job-data.ts";
 import { decodeJob, isReadable } from "./job-data-record.ts";
 import { isOfDatabase, type JobFilter, matchesReason, matchesStatus } from "./job-filter.ts";
+import type { JobIndex } from "./job-index.ts";
 import {
   type JobListPlan,
   JobListPlanner,
@@ -26,7 +27,7 @@ import {
   type JobOrder,
   type JobPosition,
 } from "./job-list-plan.ts";
-import { decodeStatus, type JobStatus } from "./job-status.ts";
+import type { JobStatus } from "./job-status.ts";
 import type { JobEntry } from "./job-views.ts";
 
 /** Rows read in one transaction. */
@@ -74,24 +75,25 @@ export interface JobListsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly backlogs: Backlogs;
+  readonly index: JobIndex;
   readonly subspace: Subspace;
 }
 
 export class JobLists {
   readonly #parts: JobListsParts;
-  readonly #keys: ReplicatorKeys;
   readonly #planner: JobListPlanner;
 
   constructor(parts: JobListsParts) {
     this.#parts = parts;
-    this.#keys = new ReplicatorKeys(parts.subspace);
-    this.#planner = new JobListPlanner(parts.jobs, this.#keys);
+    this.#planner = new JobListPlanner(parts.jobs, new ReplicatorKeys(parts.subspace));
   }
 
   async page(request: JobPageRequest): Promise<JobPage> {
     const { filter, order = "id", after, limit, skip = 0, descending = false } = request;
-    const { kv } = this.#parts;
-    const plan = await kv.read((tx) => this.#planner.plan(tx, filter, order));
+    const { kv, index } = this.#parts;
+    const plan = await kv.read(async (tx) =>
+      this.#planner.plan(await index.view(tx), filter, order),
+    );
     const known = plan.total;
     const entries: JobEntry[] = [];
     let position = after;
@@ -105,12 +107,12 @@ export class JobLists {
       const rowCountMax = isEstimated ? Math.min(CHUNK_ROWS_MAX, wantedCount + 1) : CHUNK_ROWS_MAX;
       const from = { position, descending, limit: rowCountMax };
       const { rows, matching, shown } = await kv.read(async (tx) => {
-        const found = await this.#rows(tx, plan, from);
+        const found = await this.#rows(await index.view(tx), plan, from);
         const passed = plan.isTested ? await this.#matching(tx, found, filter) : found;
         const first = Math.max(0, skip - matchedCount);
         const last = Math.max(first, wantedCount);
         const wanted = passed.slice(first, last);
-        return { rows: found, matching: passed, shown: await this.#entries(tx, wanted) };
+        return { rows: found, matching: passed, shown: await this.#entries(tx, wanted.map(idOf)) };
       });
       const isFull = wantedCount > 0 && matching.length >= wantedCount;
       if (isFull) next = matching[wantedCount - 1]?.position;
@@ -134,17 +136,16 @@ export class JobLists {
   /** Those of these jobs that are there, with what they are found by. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
     return this.#parts.kv.read(async (tx) => {
-      const keys = jobIds.map((id) => this.#keys.jobStatus(id));
-      const statuses = await tx.snapshot.getMany(keys);
-      const rows = jobIds.map(
-        (id, index): Row => ({ position: [null, id], key: keys[index] as Key }),
-      );
-      const entries = new Map((await this.#entries(tx, rows)).map((entry) => [entry.jobId, entry]));
+      const [statuses, found] = await Promise.all([
+        this.#parts.index.statuses.getMany(tx.snapshot, jobIds),
+        this.#entries(tx, jobIds),
+      ]);
+      const entries = new Map(found.map((entry) => [entry.jobId, entry]));
       return new Map(
         jobIds.flatMap((id, index) => {
           const [entry, status] = [entries.get(id), statuses[index]];
           const isThere = entry !== undefined && status !== undefined;
-          return isThere ? [[id, { entry, status: decodeStatus(status) }] as const] : [];
+          return isThere ? [[id, { entry, status }] as const] : [];
         }),
       );
     });
@@ -162,13 +163,13 @@ export class JobLists {
 
   /** The next rows of all sources together, each job once. */
   async #rows(
-    tx: ReadTransaction,
+    view: IndexView,
     { sources, orderKey }: JobListPlan,
     wanted: RowsWanted,
   ): Promise<readonly Row[]> {
     const sign = wanted.descending ? -1 : 1;
     const afterKey = wanted.position && orderKey(wanted.position);
-    const found = await Promise.all(sources.map((source) => this.#positions(tx, source, wanted)));
+    const found = await Promise.all(sources.map((source) => this.#positions(view, source, wanted)));
     return found
       .flat()
       .map((position): Row => ({ position, key: orderKey(position) }))
@@ -181,19 +182,20 @@ export class JobLists {
   }
 
   async #positions(
-    tx: ReadTransaction,
+    view: IndexView,
     source: JobListSource,
-    { position, descending, limit }: RowsWanted,
+    { position, descending: reverse, limit }: RowsWanted,
   ): Promise<readonly JobPosition[]> {
     if (source.kind === "positions") return source.positions;
-    const { range, keyOf } = source;
-    const rest = position === undefined ? range : behind(range, keyOf(position), descending);
-    const found: JobPosition[] = [];
-    for await (const { key } of tx.snapshot.getRange(rest, { limit, reverse: descending })) {
-      const { value, jobId } = this.#keys.statusOf(key);
-      found.push([value, jobId]);
+    if (source.kind === "jobs") {
+      const wanted = { prefix: source.prefix, afterId: position?.[1], reverse, limit };
+      const ids = await this.#parts.jobs.ids(view.tx, REPLICATION_JOB_TYPE, wanted);
+      return ids.map((id): JobPosition => [null, id]);
     }
-    return found;
+    const { range, keyOf } = source;
+    const rest = position === undefined ? range : behind(range, keyOf(position), reverse);
+    const rows = await view.rows(rest, { limit, reverse });
+    return rows.map(({ value, jobId }): JobPosition => [value, jobId]);
   }
 
   async #matching(
@@ -205,28 +207,26 @@ export class JobLists {
     const running = new Set(
       states && (await this.#parts.jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE)),
     );
-    const keys = rows.map(({ position: [, id] }) => this.#keys.jobStatus(id));
-    const statuses = await tx.snapshot.getMany(keys);
+    const statuses = await this.#parts.index.statuses.getMany(tx.snapshot, rows.map(idOf));
     const passed = rows.filter(({ position: [, id] }, index) => {
-      const value = statuses[index];
-      if (value === undefined || !isOfDatabase(id, databaseUuid)) return false;
-      return matchesStatus(filter, decodeStatus(value), running.has(id));
+      const status = statuses[index];
+      if (status === undefined || !isOfDatabase(id, databaseUuid)) return false;
+      return matchesStatus(filter, status, running.has(id));
     });
     if (reason === undefined) return passed;
-    const entries = await this.#entries(tx, passed);
+    const entries = await this.#entries(tx, passed.map(idOf));
     const ids = new Set(
       entries.filter(({ data }) => matchesReason(reason, data)).map(({ jobId }) => jobId),
     );
     return passed.filter(({ position: [, id] }) => ids.has(id));
   }
 
-  async #entries(tx: ReadTransaction, rows: readonly Row[]): Promise<readonly JobEntry[]> {
+  async #entries(tx: ReadTransaction, ids: readonly string[]): Promise<readonly JobEntry[]> {
     const { jobs, backlogs } = this.#parts;
-    if (rows.length === 0) return [];
+    if (ids.length === 0) return [];
     const workers = new Map(
       (await jobs.workers.members(tx.snapshot)).map((worker) => [worker.id, worker]),
     );
-    const ids = rows.map(({ position: [, id] }) => id);
     const found = await Promise.all(
       ids.map((id) => jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id })),
     );
@@ -247,6 +247,10 @@ export function entryOf(
   return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec, backlog };
 }
 
-function behind({ begin, end }: KeyRange, key: Key, descending: boolean): KeyRange {
+function idOf({ position: [, id] }: Row): string {
+  return id;
+}
+
+function behind({ begin, end }: KeyBounds, key: Key, descending: boolean): KeyBounds {
   return descending ? { begin, end: key } : { begin: keyAfter(key), end };
 }

@@ -1,12 +1,14 @@
 /** How many jobs are in a list of the index, from counters. Snapshots: nothing conflicts with them. */
 import type { Jobs } from "../../jobs/index.ts";
-import type { KeyRange, KeyValueStore, ReadTransaction } from "../../kv/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { FailureClass } from "./failing.ts";
 import { causePrefixes, parseCauseKey } from "./failure-cause.ts";
+import { decodeCounter, type IndexView } from "./index-view.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "./job-data.ts";
 import { isOfDatabase } from "./job-filter.ts";
-import { decodeStatus, type JobStatus, type StatusRow } from "./job-status.ts";
+import type { JobStatus, StatusRow } from "./job-status.ts";
+import { JobStatuses } from "./job-statuses.ts";
 import { LOCAL_MARK } from "./listed-name.ts";
 
 /** Counters of zero that are removed in one transaction. */
@@ -21,59 +23,61 @@ export interface FailingCount {
 
 export class StatusCounts {
   readonly #jobs: Jobs;
+  readonly #statuses: JobStatuses;
   readonly #keys: ReplicatorKeys;
 
   constructor(jobs: Jobs, keys: ReplicatorKeys) {
     this.#jobs = jobs;
+    this.#statuses = new JobStatuses(jobs.notes);
     this.#keys = keys;
   }
 
   /** All jobs, or those of one `_replicator` database. */
-  async all(tx: ReadTransaction, databaseUuid: string | undefined): Promise<number> {
-    if (databaseUuid !== undefined) return this.#at(tx, "all", null, databaseUuid);
-    const { pending, running, finished } = await this.#jobs.counts.read(tx, REPLICATION_JOB_TYPE);
+  async all(view: IndexView, databaseUuid: string | undefined): Promise<number> {
+    if (databaseUuid !== undefined) return this.#at(view, "all", null, databaseUuid);
+    const { pending, running, finished } = await this.#jobs.counts.read(
+      view.tx,
+      REPLICATION_JOB_TYPE,
+    );
     return pending + running + finished;
   }
 
   /** The rows of a list with one value. */
-  async rows(tx: ReadTransaction, [list, value]: StatusRow): Promise<number> {
-    return sum((await this.#within(tx, this.#keys.statusCounts(list, value))).values());
+  async rows(view: IndexView, [list, value]: StatusRow): Promise<number> {
+    return sum((await view.counts(this.#keys.statusCounts(list, value))).values());
   }
 
   /** Jobs whose last run ended so, all or those of one `_replicator` database; whether they run or not. */
   outcome(
-    tx: ReadTransaction,
+    view: IndexView,
     outcome: Exclude<RunOutcome, "pending">,
     databaseUuid: string | undefined,
   ): Promise<number> {
-    if (databaseUuid === undefined) return this.rows(tx, ["outcome", outcome]);
-    return this.#at(tx, "outcome", outcome, databaseUuid);
+    if (databaseUuid === undefined) return this.rows(view, ["outcome", outcome]);
+    return this.#at(view, "outcome", outcome, databaseUuid);
   }
 
   /** The rows of the list `active`. */
-  async active(tx: ReadTransaction): Promise<number> {
+  async active(view: IndexView): Promise<number> {
     const ended = [
-      await this.outcome(tx, "completed", undefined),
-      await this.outcome(tx, "failed", undefined),
+      await this.outcome(view, "completed", undefined),
+      await this.outcome(view, "failed", undefined),
     ];
-    return (await this.all(tx, undefined)) - sum(ended);
+    return (await this.all(view, undefined)) - sum(ended);
   }
 
   /** Jobs that fail, by the class of their last failure; only classes that there are. */
-  errors(tx: ReadTransaction): Promise<ReadonlyMap<StatusValue, number>> {
-    return this.#within(tx, this.#keys.statusCounts("error"));
+  errors(view: IndexView): Promise<ReadonlyMap<StatusValue, number>> {
+    return view.counts(this.#keys.statusCounts("error"));
   }
 
   /** Jobs that fail, by the text of the cause; of all hosts, or of one, with or without a port; only causes that there are. */
-  async causes(
-    tx: ReadTransaction,
-    host: string | undefined,
-  ): Promise<ReadonlyMap<string, number>> {
+  async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
     const ranges =
       host === undefined
         ? [this.#keys.statusCounts("cause")]
         : causePrefixes(host).map((prefix) => this.#keys.statusCountsBelow("cause", prefix));
-    const found = await Promise.all(ranges.map((range) => this.#within(tx, range)));
+    const found = await Promise.all(ranges.map((range) => view.counts(range)));
     return new Map(
       found.flatMap((counts) => [...counts].map(([cause, count]) => [String(cause), count])),
     );
@@ -83,17 +87,14 @@ export class StatusCounts {
    * Jobs by the host of their source or target, with a port that is not the scheme's; only hosts that have jobs. A job at a port is
    * in two rows, that of its host and that of host and port.
    */
-  async hosts(
-    tx: ReadTransaction,
-    list: "source" | "target",
-  ): Promise<ReadonlyMap<string, number>> {
+  async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
     const all = this.#keys.statusCounts(list);
     const local = this.#keys.statusCountsBelow(list, LOCAL_MARK);
     const ranges = [
       { begin: all.begin, end: local.begin },
       { begin: local.end, end: all.end },
     ];
-    const found = await Promise.all(ranges.map((range) => this.#within(tx, range)));
+    const found = await Promise.all(ranges.map((range) => view.counts(range)));
     const counts = new Map(
       found.flatMap((part) => [...part].map(([host, count]) => [String(host), count] as const)),
     );
@@ -108,9 +109,9 @@ export class StatusCounts {
   }
 
   /** Jobs that fail, by class and host: most jobs first, and those with as many in the order of their names. */
-  async failing(tx: ReadTransaction): Promise<readonly FailingCount[]> {
+  async failing(view: IndexView): Promise<readonly FailingCount[]> {
     const found = new Map<string, FailingCount>();
-    for (const [text, count] of await this.causes(tx, undefined)) {
+    for (const [text, count] of await this.causes(view, undefined)) {
       const cause = parseCauseKey(text);
       if (cause === undefined) continue;
       const { class: failureClass, host = null } = cause;
@@ -125,7 +126,7 @@ export class StatusCounts {
       .toSorted((left, right) => right.jobCount - left.jobCount);
   }
 
-  /** Removes counters of causes for which no job fails any more. A page each transaction, which conflicts with jobs that begin to. */
+  /** Removes counters of causes for which no job fails any more, in pages, each of which conflicts with a fold that counts for it. */
   async forgetCauses(kv: KeyValueStore): Promise<void> {
     const zeros = await kv.read(async (tx) => {
       const keys = [];
@@ -150,26 +151,24 @@ export class StatusCounts {
 
   /** The jobs that run, of one `_replicator` database or of all. */
   async running(
-    tx: ReadTransaction,
+    view: IndexView,
     databaseUuid: string | undefined,
   ): Promise<ReadonlyMap<string, JobStatus>> {
-    const running = await this.#jobs.runningIds(tx.snapshot, REPLICATION_JOB_TYPE);
+    const running = await this.#jobs.runningIds(view.tx, REPLICATION_JOB_TYPE);
     const ids = running.filter((id) => isOfDatabase(id, databaseUuid));
-    const values = await tx.snapshot.getMany(ids.map((id) => this.#keys.jobStatus(id)));
-    const found = ids.map((id, index) => [id, values[index]] as const);
-    return new Map(
-      found.flatMap(([id, value]) => (value === undefined ? [] : [[id, decodeStatus(value)]])),
-    );
+    const statuses = await this.#statuses.getMany(view.tx, ids);
+    const found = ids.map((id, index) => [id, statuses[index]] as const);
+    return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
   }
 
   /** How many jobs are shown in each state, of one `_replicator` database or of all. */
   async states(
-    tx: ReadTransaction,
+    view: IndexView,
     databaseUuid: string | undefined,
   ): Promise<Readonly<Record<ReplicationState, number>>> {
-    const running = [...(await this.running(tx, databaseUuid)).values()];
+    const running = [...(await this.running(view, databaseUuid)).values()];
     const waiting = async (outcome: Exclude<RunOutcome, "pending">): Promise<number> => {
-      const count = await this.outcome(tx, outcome, databaseUuid);
+      const count = await this.outcome(view, outcome, databaseUuid);
       return count - running.filter((status) => status.outcome === outcome).length;
     };
     const others = {
@@ -178,27 +177,12 @@ export class StatusCounts {
       completed: await waiting("completed"),
       failed: await waiting("failed"),
     };
-    const pending = (await this.all(tx, databaseUuid)) - sum(Object.values(others));
+    const pending = (await this.all(view, databaseUuid)) - sum(Object.values(others));
     return { ...others, pending };
   }
 
-  async #within(tx: ReadTransaction, range: KeyRange): Promise<ReadonlyMap<StatusValue, number>> {
-    const counts = new Map<StatusValue, number>();
-    for await (const { key, value } of tx.snapshot.getRange(range)) {
-      const name = this.#keys.countedValue(key);
-      const count = (counts.get(name) ?? 0) + decodeCounter(value);
-      if (count > 0) counts.set(name, count);
-    }
-    return counts;
-  }
-
-  async #at(
-    tx: ReadTransaction,
-    list: string,
-    value: StatusValue,
-    databaseUuid: string,
-  ): Promise<number> {
-    return decodeCounter(await tx.snapshot.get(this.#keys.statusCount(list, value, databaseUuid)));
+  #at(view: IndexView, list: string, value: StatusValue, databaseUuid: string): Promise<number> {
+    return view.count(this.#keys.statusCount(list, value, databaseUuid));
   }
 }
 
@@ -206,9 +190,4 @@ export function sum(counts: Iterable<number>): number {
   let total = 0;
   for (const count of counts) total += count;
   return total;
-}
-
-function decodeCounter(value: Uint8Array | undefined): number {
-  if (value === undefined) return 0;
-  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }

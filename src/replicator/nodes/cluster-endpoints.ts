@@ -8,6 +8,8 @@ import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 import type { FailureClass } from "../jobs/failing.ts";
 import { parseCauseKey } from "../jobs/failure-cause.ts";
+import type { IndexView } from "../jobs/index-view.ts";
+import type { JobIndex } from "../jobs/job-index.ts";
 import { type KnownOutage, knownOutages } from "../jobs/outages.ts";
 import { StatusCounts, sum } from "../jobs/status-counts.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
@@ -21,6 +23,7 @@ export interface ClusterEndpointsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly index: JobIndex;
   readonly subspace: Subspace;
 }
 
@@ -75,10 +78,11 @@ export class ClusterEndpoints {
   }
 
   async #all(tx: ReadTransaction): Promise<readonly ClusterEndpoint[]> {
+    const view = await this.#parts.index.view(tx);
     const [sources, targets, failing, outages, measures] = [
-      await this.#counts.hosts(tx, "source"),
-      await this.#counts.hosts(tx, "target"),
-      await this.#failing(tx),
+      await this.#counts.hosts(view, "source"),
+      await this.#counts.hosts(view, "target"),
+      await this.#failing(view),
       await this.#outages(tx),
       await this.#measures(tx),
     ];
@@ -95,11 +99,9 @@ export class ClusterEndpoints {
     }));
   }
 
-  async #failing(
-    tx: ReadTransaction,
-  ): Promise<ReadonlyMap<string, ReadonlyMap<FailureClass, number>>> {
+  async #failing(view: IndexView): Promise<ReadonlyMap<string, ReadonlyMap<FailureClass, number>>> {
     const found = new Map<string, Map<FailureClass, number>>();
-    for (const [text, count] of await this.#counts.causes(tx, undefined)) {
+    for (const [text, count] of await this.#counts.causes(view, undefined)) {
       const cause = parseCauseKey(text);
       if (cause?.host === undefined) continue;
       const classes = found.get(cause.host) ?? new Map<FailureClass, number>();

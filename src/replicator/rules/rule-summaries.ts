@@ -2,7 +2,9 @@
 import type { Clock } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { IndexView } from "../jobs/index-view.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
+import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleBehindList, ruleFlagValue } from "../jobs/job-status.ts";
 import { RULE_TYPE } from "../jobs/rule-jobs.ts";
 import { StatusCounts } from "../jobs/status-counts.ts";
@@ -24,6 +26,7 @@ export interface RuleSummary extends RuleProgress {
 export interface RuleSummariesParts {
   readonly runtime: { readonly clock: Clock };
   readonly jobs: Jobs;
+  readonly index: JobIndex;
   readonly subspace: Subspace;
 }
 
@@ -40,27 +43,27 @@ export class RuleSummaries {
 
   /** Snapshots: nothing conflicts with them. */
   async read(tx: ReadTransaction, name: string, uuid: string): Promise<RuleSummary> {
+    const view = await this.#parts.index.view(tx);
     const [job, jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec] =
       await Promise.all([
         this.#parts.jobs.get(tx.snapshot, { type: RULE_TYPE, id: name }),
-        this.#counts.all(tx, uuid),
-        this.#counts.states(tx, uuid),
-        this.#counts.rows(tx, ["rule", ruleFlagValue(uuid, "failing")]),
-        this.#counts.outcome(tx, "parked", uuid),
-        this.#counts.rows(tx, ["rule", ruleFlagValue(uuid, "left_behind")]),
-        this.#lagSec(tx, uuid),
+        this.#counts.all(view, uuid),
+        this.#counts.states(view, uuid),
+        this.#counts.rows(view, ["rule", ruleFlagValue(uuid, "failing")]),
+        this.#counts.outcome(view, "parked", uuid),
+        this.#counts.rows(view, ["rule", ruleFlagValue(uuid, "left_behind")]),
+        this.#lagSec(view, uuid),
       ]);
     const counts = { jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec };
     return { ...decodeRuleProgress(job?.data ?? {}), ...counts };
   }
 
-  async #lagSec(tx: ReadTransaction, uuid: string): Promise<number> {
+  async #lagSec(view: IndexView, uuid: string): Promise<number> {
     const range = this.#keys.statusRows(ruleBehindList(uuid));
-    const { entries } = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
-    const [row] = entries;
+    const [row] = await view.rows(range, { limit: 1, reverse: true });
     if (row === undefined) return 0;
     // The value is the time since when, below zero.
-    const sinceMs = -Number(this.#keys.statusOf(row.key).value);
+    const sinceMs = -Number(row.value);
     return Math.max(0, Math.floor((this.#parts.runtime.clock.nowMs() - sinceMs) / 1000));
   }
 }

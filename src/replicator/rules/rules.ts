@@ -8,6 +8,7 @@ import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import type { JobIndex } from "../jobs/job-index.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
 import { newRuleUuid, RULE_TYPE } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -40,6 +41,7 @@ export interface RulesParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly index: JobIndex;
   readonly subspace: Subspace;
   readonly ruleStore: RuleStore;
   readonly removedDatabases: RemovedDatabases;

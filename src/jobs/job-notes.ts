@@ -1,0 +1,55 @@
+/**
+ * What an observer of jobs keeps about each of them, as bytes. A note lies beside the first row of the job's data, so a transaction that
+ * writes both changes one page of a store that is made of pages. It is the observer's own: the queue neither reads nor removes it.
+ */
+import { keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
+import type { JobName, JobType } from "./job.ts";
+import type { JobKeys } from "./job-keys.ts";
+
+export class JobNotes {
+  readonly #keys: JobKeys;
+
+  constructor(keys: JobKeys) {
+    this.#keys = keys;
+  }
+
+  get(tx: ReadTransaction, job: JobName): Promise<Uint8Array | undefined> {
+    return tx.get(this.#keys.note(job));
+  }
+
+  /** Those of several jobs of a type, in the order of their ids. */
+  getMany(
+    tx: ReadTransaction,
+    type: JobType,
+    ids: readonly string[],
+  ): Promise<(Uint8Array | undefined)[]> {
+    return tx.getMany(ids.map((id) => this.#keys.note({ type, id })));
+  }
+
+  /** Undefined removes it. */
+  set(tx: Transaction, job: JobName, note: Uint8Array | undefined): void {
+    if (note === undefined) tx.clear(this.#keys.note(job));
+    else tx.set(this.#keys.note(job), note);
+  }
+
+  /**
+   * The notes behind `afterId` ("": from the first) up to `lastId` (undefined: to the last), by the ids of their jobs, which may be
+   * gone. It reads the rows of data between them, too.
+   */
+  async between(
+    tx: ReadTransaction,
+    type: JobType,
+    afterId: string,
+    lastId: string | undefined,
+  ): Promise<ReadonlyMap<string, Uint8Array>> {
+    const all = this.#keys.notesOfType(type);
+    const begin = afterId === "" ? all.begin : keyAfter(this.#keys.note({ type, id: afterId }));
+    const end = lastId === undefined ? all.end : keyAfter(this.#keys.note({ type, id: lastId }));
+    const found = new Map<string, Uint8Array>();
+    for await (const { key, value } of tx.getRange({ begin, end })) {
+      const id = this.#keys.notedId(key);
+      if (id !== undefined) found.set(id, value);
+    }
+    return found;
+  }
+}

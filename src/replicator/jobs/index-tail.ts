@@ -1,0 +1,99 @@
+/**
+ * The last events of the log, whose changes the rows and counters of the index do not have yet. Who reads rows adds them
+ * (`IndexView`); a fold writes them. They are kept in memory, so that a reader takes from the store only what is new to it.
+ *
+ * What is kept is a part of the log without gaps, from `#afterId` to `#lastId`. Events are never changed, so a reader of any snapshot
+ * takes those that its snapshot has, and reads the log itself where its snapshot is older than what is kept.
+ */
+import type { ReadTransaction } from "../../kv/index.ts";
+import type { JobEventLog, StatusChange, StatusEvent } from "./job-event-log.ts";
+import { RowChanges, type StatusKeyCache } from "./row-changes.ts";
+
+/** Where a tail begins and ends. */
+interface Bounds {
+  readonly foldedId: string;
+  readonly lastId: string;
+}
+
+export class IndexTail {
+  readonly #log: JobEventLog;
+  readonly #statusKeys: StatusKeyCache;
+  #events: readonly StatusEvent[] = [];
+  #afterId = "";
+  #lastId = "";
+  /** Those of the latest tail that was asked for: most readers come when nothing has changed. */
+  #known: { readonly bounds: Bounds; readonly changes: RowChanges } | undefined;
+
+  constructor(log: JobEventLog, statusKeys: StatusKeyCache) {
+    this.#log = log;
+    this.#statusKeys = statusKeys;
+  }
+
+  /** What the rows and counters lack in this snapshot. */
+  async changes(tx: ReadTransaction): Promise<RowChanges> {
+    const bounds = await this.#bounds(tx);
+    const known = this.#known;
+    if (known !== undefined && areSame(known.bounds, bounds)) return known.changes;
+    const changes = this.changesOf(await this.#between(tx, bounds));
+    this.#known = { bounds, changes };
+    return changes;
+  }
+
+  /** The events that the rows and counters do not have in this snapshot, oldest first. */
+  async events(tx: ReadTransaction): Promise<readonly StatusEvent[]> {
+    return this.#between(tx, await this.#bounds(tx));
+  }
+
+  changesOf(events: readonly StatusEvent[]): RowChanges {
+    const changes = events.flatMap(({ change }): StatusChange[] => (change ? [change] : []));
+    return RowChanges.of(changes, this.#statusKeys);
+  }
+
+  async #bounds(tx: ReadTransaction): Promise<Bounds> {
+    const [foldedId, lastId] = await Promise.all([
+      this.#log.foldedId(tx.snapshot),
+      this.#log.lastId(tx.snapshot),
+    ]);
+    return { foldedId, lastId };
+  }
+
+  async #between(tx: ReadTransaction, bounds: Bounds): Promise<readonly StatusEvent[]> {
+    const { foldedId, lastId } = bounds;
+    if (foldedId >= lastId) return [];
+    if (foldedId < this.#afterId) return this.#log.statusEvents(tx, foldedId, lastId);
+    if (foldedId > this.#lastId) this.#restart(foldedId);
+    if (lastId > this.#lastId) {
+      const read = await this.#log.statusEvents(tx, this.#lastId, lastId);
+      // Another reader may have dropped some meanwhile.
+      if (foldedId < this.#afterId) return this.#log.statusEvents(tx, foldedId, lastId);
+      this.#append(read, lastId);
+    }
+    const found = this.#events.filter(({ id }) => id > foldedId && id <= lastId);
+    this.#drop(foldedId);
+    return found;
+  }
+
+  #restart(afterId: string): void {
+    this.#events = [];
+    this.#afterId = afterId;
+    this.#lastId = afterId;
+  }
+
+  #append(read: readonly StatusEvent[], lastId: string): void {
+    const known = this.#lastId;
+    if (lastId <= known) return;
+    this.#events = [...this.#events, ...read.filter(({ id }) => id > known)];
+    this.#lastId = lastId;
+  }
+
+  /** The rows have these in every snapshot to come. */
+  #drop(foldedId: string): void {
+    if (foldedId <= this.#afterId) return;
+    this.#events = this.#events.filter(({ id }) => id > foldedId);
+    this.#afterId = foldedId;
+  }
+}
+
+function areSame(left: Bounds, right: Bounds): boolean {
+  return left.foldedId === right.foldedId && left.lastId === right.lastId;
+}

@@ -1,0 +1,85 @@
+/**
+ * The rows and counters of the index as they are in one snapshot: what is stored, with the changes that were not folded into it yet
+ * (`IndexTail`).
+ */
+import { compareBytes, hexEncode } from "../../base/index.ts";
+import type { Key, ReadTransaction } from "../../kv/index.ts";
+import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
+import type { RowChanges } from "./row-changes.ts";
+
+/** One row of a list. */
+export interface IndexRow {
+  readonly key: Key;
+  readonly value: StatusValue;
+  readonly jobId: string;
+}
+
+export interface RowOptions {
+  /** At most so many; no limit when absent. */
+  readonly limit?: number;
+  /** From the end downwards. */
+  readonly reverse?: boolean;
+}
+
+export class IndexView {
+  /** The snapshot. */
+  readonly tx: ReadTransaction;
+  readonly #keys: ReplicatorKeys;
+  readonly #changes: RowChanges;
+
+  constructor(tx: ReadTransaction, keys: ReplicatorKeys, changes: RowChanges) {
+    this.tx = tx.snapshot;
+    this.#keys = keys;
+    this.#changes = changes;
+  }
+
+  /** The rows in a range, in its order. */
+  async rows(
+    range: KeyBounds,
+    { limit = Number.POSITIVE_INFINITY, reverse = false }: RowOptions = {},
+  ): Promise<readonly IndexRow[]> {
+    const { gone, come } = this.#changes;
+    const goneCount = gone.within(range).length;
+    const added = come.within(range);
+    const keys = reverse ? added.slice(-limit) : added.slice(0, limit);
+    const readMax = limit + goneCount;
+    const options = Number.isFinite(readMax) ? { limit: readMax, reverse } : { reverse };
+    for await (const { key } of this.tx.getRange(range, options)) {
+      if (goneCount === 0 || !gone.has(key)) keys.push(key);
+    }
+    const sign = reverse ? -1 : 1;
+    return keys
+      .toSorted((left, right) => sign * compareBytes(left, right))
+      .slice(0, limit)
+      .map((key) => ({ key, ...this.#keys.statusOf(key) }));
+  }
+
+  /** The counters in a range: those that are not zero, by the value that they count, of all databases together. */
+  async counts(range: KeyBounds): Promise<ReadonlyMap<StatusValue, number>> {
+    const counts = new Map<StatusValue, number>();
+    const add = (key: Key, count: number): void => {
+      const name = this.#keys.countedValue(key);
+      counts.set(name, (counts.get(name) ?? 0) + count);
+    };
+    for await (const { key, value } of this.tx.getRange(range)) add(key, decodeCounter(value));
+    for (const { key, delta } of this.#changes.counters.values()) {
+      if (isWithin(range, key)) add(key, delta);
+    }
+    return new Map([...counts].filter(([, count]) => count > 0));
+  }
+
+  async count(key: Key): Promise<number> {
+    const { delta = 0 } = this.#changes.counters.get(hexEncode(key)) ?? {};
+    return decodeCounter(await this.tx.get(key)) + delta;
+  }
+}
+
+/** The value of a counter; 0 where there is none. */
+export function decodeCounter(value: Uint8Array | undefined): number {
+  if (value === undefined) return 0;
+  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
+}
+
+function isWithin({ begin, end }: KeyBounds, key: Key): boolean {
+  return compareBytes(key, begin) >= 0 && compareBytes(key, end) < 0;
+}

@@ -1,0 +1,44 @@
+/** The statuses of jobs, stored beside them. */
+import type { JobNotes } from "../../jobs/index.ts";
+import type { ReadTransaction, Transaction } from "../../kv/index.ts";
+import { REPLICATION_JOB_TYPE } from "./job-data.ts";
+import { decodeStatus, encodeStatus, type JobStatus } from "./job-status.ts";
+
+export class JobStatuses {
+  readonly #notes: JobNotes;
+
+  constructor(notes: JobNotes) {
+    this.#notes = notes;
+  }
+
+  /** Undefined: there is no such job. */
+  async get(tx: ReadTransaction, jobId: string): Promise<JobStatus | undefined> {
+    const note = await this.#notes.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
+    return note && decodeStatus(note);
+  }
+
+  /** Those of several jobs, in their order. */
+  async getMany(
+    tx: ReadTransaction,
+    jobIds: readonly string[],
+  ): Promise<readonly (JobStatus | undefined)[]> {
+    const notes = await this.#notes.getMany(tx, REPLICATION_JOB_TYPE, jobIds);
+    return notes.map((note) => note && decodeStatus(note));
+  }
+
+  /** Undefined: the job is gone. */
+  set(tx: Transaction, jobId: string, status: JobStatus | undefined): void {
+    const note = status && encodeStatus(status);
+    this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, note);
+  }
+
+  /** Those behind the job `afterId` ("": from the first) up to `lastId` (undefined: to the last). */
+  async between(
+    tx: ReadTransaction,
+    afterId: string,
+    lastId: string | undefined,
+  ): Promise<ReadonlyMap<string, JobStatus>> {
+    const notes = await this.#notes.between(tx, REPLICATION_JOB_TYPE, afterId, lastId);
+    return new Map([...notes].map(([id, note]) => [id, decodeStatus(note)]));
+  }
+}

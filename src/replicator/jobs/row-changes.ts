@@ -1,0 +1,150 @@
+/**
+ * The rows and counters of the index by which jobs differ between two moments: the sum of what happened to each job. Rows that went and
+ * came back are in neither part.
+ */
+import { compareBytes, EMPTY_BYTES, hexEncode } from "../../base/index.ts";
+import type { Key, Transaction } from "../../kv/index.ts";
+import type { KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
+import type { StatusChange } from "./job-event-log.ts";
+import {
+  askedRows,
+  counterOf,
+  counterOfDatabase,
+  type JobStatus,
+  progressRows,
+  type StatusCounter,
+  type StatusRow,
+} from "./job-status.ts";
+
+/** A key, and the same as text, for maps. */
+interface NamedKey {
+  readonly key: Key;
+  readonly text: string;
+}
+
+/** What the index has of a job with a status. */
+interface StatusKeys {
+  readonly rows: readonly NamedKey[];
+  /** They count it once each. */
+  readonly counters: readonly NamedKey[];
+}
+
+const NO_KEYS: StatusKeys = { rows: [], counters: [] };
+
+export interface CounterChange {
+  readonly key: Key;
+  readonly delta: number;
+}
+
+/** Keys of rows, each once. */
+export class RowSet {
+  readonly #byText = new Map<string, Key>();
+  #sorted: readonly Key[] | undefined;
+
+  add({ key, text }: NamedKey): void {
+    this.#byText.set(text, key);
+    this.#sorted = undefined;
+  }
+
+  get sorted(): readonly Key[] {
+    this.#sorted ??= [...this.#byText.values()].toSorted(compareBytes);
+    return this.#sorted;
+  }
+
+  has(key: Key): boolean {
+    return this.#byText.has(hexEncode(key));
+  }
+
+  /** In their order. */
+  within({ begin, end }: KeyBounds): readonly Key[] {
+    return this.sorted.slice(this.#countBelow(begin), this.#countBelow(end));
+  }
+
+  #countBelow(key: Key): number {
+    let low = 0;
+    let high = this.sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (compareBytes(this.sorted[middle] as Key, key) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+export class RowChanges {
+  readonly gone = new RowSet();
+  readonly come = new RowSet();
+  /** By the text of their key. */
+  readonly counters = new Map<string, CounterChange>();
+
+  /** Those of several changes, in the order in which they happened. */
+  static of(changes: Iterable<StatusChange>, statusKeys: StatusKeyCache): RowChanges {
+    const nets = new Map<string, StatusChange>();
+    for (const change of changes) {
+      const { before } = nets.get(change.jobId) ?? change;
+      nets.set(change.jobId, { ...change, before });
+    }
+    const sum = new RowChanges();
+    for (const { jobId, before, after } of nets.values()) {
+      sum.#add(statusKeys.of(jobId, before), statusKeys.of(jobId, after));
+    }
+    return sum;
+  }
+
+  #add(before: StatusKeys, after: StatusKeys): void {
+    for (const row of before.rows) if (!isAmong(after.rows, row)) this.gone.add(row);
+    for (const row of after.rows) if (!isAmong(before.rows, row)) this.come.add(row);
+    for (const counter of before.counters) this.#count(counter, -1);
+    for (const counter of after.counters) this.#count(counter, 1);
+  }
+
+  #count({ key, text }: NamedKey, by: number): void {
+    const delta = (this.counters.get(text)?.delta ?? 0) + by;
+    if (delta === 0) this.counters.delete(text);
+    else this.counters.set(text, { key, delta });
+  }
+
+  write(tx: Transaction): void {
+    for (const key of this.gone.sorted) tx.clear(key);
+    for (const key of this.come.sorted) tx.set(key, EMPTY_BYTES);
+    for (const { key, delta } of this.counters.values()) tx.add(key, BigInt(delta));
+  }
+}
+
+/** The keys of statuses. Those of a status are made once, as long as it is kept. */
+export class StatusKeyCache {
+  readonly #keys: ReplicatorKeys;
+  readonly #known = new WeakMap<JobStatus, StatusKeys>();
+
+  constructor(keys: ReplicatorKeys) {
+    this.#keys = keys;
+  }
+
+  of(jobId: string, status: JobStatus | undefined): StatusKeys {
+    if (status === undefined) return NO_KEYS;
+    const known = this.#known.get(status);
+    if (known !== undefined) return known;
+    const rows: StatusRow[] = [...askedRows(status), ...progressRows(jobId, status)];
+    const counters = [counterOfDatabase(jobId), ...rows.map((row) => counterOf(row, jobId))];
+    const made = {
+      rows: rows.map((row) => named(this.#keys.statusRow(...row, jobId))),
+      counters: counters.flatMap((counter) => this.#counter(counter)),
+    };
+    this.#known.set(status, made);
+    return made;
+  }
+
+  #counter(counter: StatusCounter | undefined): NamedKey[] {
+    return counter === undefined ? [] : [named(this.#keys.statusCount(...counter))];
+  }
+}
+
+function named(key: Key): NamedKey {
+  return { key, text: hexEncode(key) };
+}
+
+/** A job has few rows. */
+function isAmong(rows: readonly NamedKey[], { text }: NamedKey): boolean {
+  return rows.some((row) => row.text === text);
+}
