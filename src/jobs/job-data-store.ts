@@ -54,6 +54,21 @@ export class JobDataStore {
     return this.#request.get(tx, job);
   }
 
+  /** Data and requests of several jobs, in their order. */
+  async getMany(
+    tx: ReadTransaction,
+    jobs: readonly { readonly name: JobName; readonly facts: Pick<JobFacts, "hasRequest"> }[],
+  ): Promise<readonly Stored[]> {
+    const names = jobs.map(({ name }) => name);
+    const asked = jobs.filter(({ facts }) => facts.hasRequest).map(({ name }) => name);
+    const [data, found] = await Promise.all([
+      this.#data.getMany(tx, names),
+      this.#request.getMany(tx, asked),
+    ]);
+    const requests = new Map(asked.map((name, index) => [name, found[index]]));
+    return names.map((name, index) => ({ data: data[index], request: requests.get(name) }));
+  }
+
   /** Stores the requests of the present and the next run in their current form; whether one of them was in another. */
   async renewRequests(tx: Transaction, job: JobName): Promise<boolean> {
     const areRenewed = [await this.#request.renew(tx, job), await this.#nextRequest.renew(tx, job)];
@@ -122,11 +137,27 @@ class JsonRows {
   }
 
   async get(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
-    // Most objects are one row, and every write of one writes the first.
-    const first = await tx.get(this.#key(job, 0));
+    return this.#decode(tx, job, await tx.get(this.#key(job, 0)));
+  }
+
+  /** Most objects are one row, and every write of one writes the first. */
+  async #decode(
+    tx: ReadTransaction,
+    job: JobName,
+    first: Uint8Array | undefined,
+  ): Promise<JobData | undefined> {
     if (first === undefined) return undefined;
     const rows = first.length < DATA_CHUNK_BYTES ? [first] : await this.#rows(tx, job);
     return this.#form.decode(job, decodeData(rows));
+  }
+
+  /** Those of several jobs, in their order. */
+  async getMany(
+    tx: ReadTransaction,
+    jobs: readonly JobName[],
+  ): Promise<readonly (JobData | undefined)[]> {
+    const first = await tx.getMany(jobs.map((job) => this.#key(job, 0)));
+    return Promise.all(jobs.map((job, index) => this.#decode(tx, job, first[index])));
   }
 
   async has(tx: ReadTransaction, job: JobName, value: JobData): Promise<boolean> {

@@ -217,6 +217,22 @@ export class Jobs {
     return (await this.observe(tx, job))?.job;
   }
 
+  /** Those of these jobs that are there, in the order of their ids: the rows of all at once. */
+  async getMany(
+    tx: ReadTransaction,
+    type: JobType,
+    ids: readonly string[],
+  ): Promise<readonly Job[]> {
+    const names = ids.map((id) => ({ type, id }));
+    const records = await tx.getMany(names.map((name) => this.#keys.job(name)));
+    const found = names.flatMap((name, index) => {
+      const record = records[index];
+      return record === undefined ? [] : [{ name, facts: decodeFacts(record) }];
+    });
+    const stored = await this.#data.getMany(tx, found);
+    return found.map(({ name, facts }, index) => jobOf(name, facts, stored[index] as Stored));
+  }
+
   /** State and due time of a job, without its data; undefined when there is none. */
   async schedule(
     tx: ReadTransaction,

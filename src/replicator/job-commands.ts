@@ -51,9 +51,7 @@ export class JobCommands {
     const found: JobControl[] = [];
     for (let start = 0; start < jobIds.length; start += PAGE_ROWS_MAX) {
       const page = jobIds.slice(start, start + PAGE_ROWS_MAX);
-      found.push(
-        ...(await kv.read((tx) => Promise.all(page.map((jobId) => controls.get(tx, jobId))))),
-      );
+      found.push(...(await kv.read((tx) => controls.getMany(tx, page))));
     }
     return found;
   }

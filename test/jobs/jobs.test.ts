@@ -5,6 +5,7 @@ import {
   type Acceptance,
   ActivityMonitor,
   type HeldJob,
+  type IdsWanted,
   type Job,
   JobHaltedError,
   Jobs,
@@ -253,4 +254,59 @@ test("of the running jobs only those are requeued that showed no life since", as
   expect(requeued).toEqual({ jobCount: 1, isDone: true });
   expect((await get(held[0] as HeldJob))?.state).toBe("running");
   expect((await get(held[1] as HeldJob))?.state).toBe("pending");
+});
+
+test("several jobs are read at once as each of them is alone, long ones and some that are not there", async () => {
+  const names = ["j1", "j2", "j3", "j4"].map((id) => ({ type: TYPE, id }));
+  const [short, asked, long, running] = names as [Job, Job, Job, Job];
+  const text = "long ".repeat(50_000);
+  await transact(async (tx) => {
+    await jobs.add(tx, running, { x: 4 }, { scheduledAtSec: 1 });
+    await jobs.add(tx, short, { x: 1 }, { scheduledAtSec: 2, group: "g" });
+    await jobs.add(tx, asked, { x: 2 }, { scheduledAtSec: 3, request: { asked: text } });
+    await jobs.add(tx, long, { text }, { scheduledAtSec: 4 });
+  });
+  await acceptOne(1);
+  const alone = await Promise.all(names.map(get));
+  expect(alone.map((job) => job?.state)).toEqual(["pending", "pending", "pending", "running"]);
+  const ids = ["j0", "j1", "j2", "j20", "j3", "j4"];
+  expect(await kv.read((tx) => jobs.getMany(tx, TYPE, ids))).toEqual(alone);
+});
+
+test("ids are read in pages from either end, and those that begin with a text", async () => {
+  const all = ["a", "a|1", "a|2", "a|3", "b|1"];
+  await transact(async (tx) => {
+    for (const id of all) await jobs.add(tx, { type: TYPE, id }, {});
+    await jobs.setTypeTimeout(tx, "other", 1);
+    await jobs.add(tx, { type: "other", id: "a|4" }, {});
+  });
+  const ids = (wanted: Partial<IdsWanted>) =>
+    kv.read((tx) =>
+      jobs.ids(tx, TYPE, { prefix: "", afterId: undefined, reverse: false, limit: 9, ...wanted }),
+    );
+  expect(await ids({})).toEqual(all);
+  expect(await ids({ prefix: "a|", limit: 2 })).toEqual(["a|1", "a|2"]);
+  expect(await ids({ prefix: "a|", afterId: "a|2" })).toEqual(["a|3"]);
+  expect(await ids({ prefix: "a|", reverse: true, limit: 2 })).toEqual(["a|3", "a|2"]);
+  expect(await ids({ prefix: "a|", reverse: true, afterId: "a|2" })).toEqual(["a|1"]);
+});
+
+test("a note about a job stays beside its data, whatever happens to that", async () => {
+  const note = new Uint8Array([1, 2]);
+  await transact(async (tx) => {
+    for (const job of [J1, J2]) await jobs.add(tx, job, { x: 1 });
+    jobs.notes.set(tx, J1, note);
+    await jobs.resubmit(tx, J1, 7, { x: 2 });
+  });
+  const read = () => kv.read((tx) => jobs.notes.getMany(tx, TYPE, ["j1", "j2"]));
+  expect(await read()).toEqual([note, undefined]);
+  expect(await get(J1)).toMatchObject({ data: { x: 2 } });
+  await transact((tx) => jobs.remove(tx, J1));
+  const between = (afterId: string, lastId?: string) =>
+    kv.read((tx) => jobs.notes.between(tx, TYPE, afterId, lastId));
+  expect([...(await between("")).keys()]).toEqual(["j1"]);
+  expect([...(await between("j0", "j1")).keys()]).toEqual(["j1"]);
+  expect([...(await between("j1")).keys()]).toEqual([]);
+  await transact(async (tx) => jobs.notes.set(tx, J1, undefined));
+  expect(await read()).toEqual([undefined, undefined]);
 });

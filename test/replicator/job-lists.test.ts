@@ -1,7 +1,8 @@
 /** Pages of jobs: together they are all that match, once, in order; and a page costs as many keys as it has rows. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import type { DocumentFailure } from "../../src/replicator/failures/run-failures.ts";
 import {
   type JobPageRequest,
   type JobPosition,
@@ -132,6 +133,25 @@ test("a first page reads as many keys as it has rows, however many jobs there ar
     expect(entries.length).toBe(10);
     expect(node.counts.readCount - before).toBeLessThan(80);
   }
+});
+
+test("what is shown beside the jobs of a page is read in a transaction for all of them", async () => {
+  const { replicator, kv, failureLists } = node;
+  const left = ids[7] as string;
+  const { entries } = await replicator.lists.page({ filter: {}, limit: 100 });
+  const baseId = entries[7]?.data.replicationId?.replace(/\+.*$/, "") as string;
+  const failure = { id: "d", revision: "1-a", status: 403, error: "e", reason: "", phase: "write" };
+  const change = { failed: [failure as DocumentFailure], arrived: [], nowMs: 1 };
+  await kv.transact((tx) => failureLists.change(tx, baseId, change));
+  await replicator.commands.pause(ids[8] as string, { userName: null });
+  const read = vi.spyOn(kv, "read");
+  const totals = await replicator.failures.totals(entries);
+  const controls = await replicator.commands.controls(entries.map(({ jobId }) => jobId));
+  expect(read).toHaveBeenCalledTimes(2);
+  expect(totals).toEqual(entries.map(({ jobId }) => (jobId === left ? 1 : 0)));
+  expect(controls.map(({ isPaused }) => isPaused)).toEqual(
+    entries.map(({ jobId }) => jobId === ids[8]),
+  );
 });
 
 test("a page reads each change that is not folded once, however many pages follow", async () => {

@@ -78,7 +78,7 @@ async function history(seed: string): Promise<void> {
     }
   }
   await world.time.run(world.time.nowMs + 150_000);
-  const { kv, jobs, failureLists, replicator } = node;
+  const { kv, replicator } = node;
   const { entries } = await run(replicator.lists.page({ filter: {}, limit: 100 }));
   const copies = entries.map(({ data: { replication } }) => {
     if (replication?.source.kind !== "local" || replication.target.kind !== "local") return "?";
@@ -89,10 +89,7 @@ async function history(seed: string): Promise<void> {
     copy === undefined ? [] : [`${name} ${copy}`],
   );
   expect([seed, copies.sort()]).toEqual([seed, wanted.sort()]);
-  expect([seed, await run(kv.read((tx) => indexProblems(tx, jobs, failureLists)))]).toEqual([
-    seed,
-    [],
-  ]);
+  expect([seed, await run(kv.read((tx) => indexProblems(tx, node)))]).toEqual([seed, []]);
   if (rule !== undefined) {
     const shown = await run(replicator.rules.get("r"));
     expect([seed, shown?.summary.jobCount]).toEqual([seed, wanted.length]);

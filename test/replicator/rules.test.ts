@@ -181,9 +181,7 @@ test("the removal of a rule cancels its jobs in pages, and a new rule of that na
     await node.world.time.run(node.world.time.nowMs + 500);
   }
   expect(await node.world.until(node.replicator.rules.remove("absent", ROOT))).toBe(false);
-  expect(
-    await node.world.until(node.kv.read((tx) => indexProblems(tx, node.jobs, node.failureLists))),
-  ).toEqual([]);
+  expect(await node.world.until(node.kv.read((tx) => indexProblems(tx, node)))).toEqual([]);
 });
 
 test("a target without a valid name is told with the rule, and the other databases are copied", async () => {

@@ -4,6 +4,7 @@ import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import type { JobIndex } from "../jobs/job-index.ts";
 import type { JobEntry } from "../jobs/job-views.ts";
 import { stepFor } from "../jobs/job-wish.ts";
 import { baseIdOf } from "../request/replication-id.ts";
@@ -20,6 +21,7 @@ export interface JobFailuresParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly failureLists: FailureLists;
+  readonly index: JobIndex;
   readonly controls: JobControls;
 }
 
@@ -146,8 +148,30 @@ export class JobFailures {
 
   /** How many documents the job has left behind. */
   async total(entry: JobEntry): Promise<number> {
-    let total = 0;
-    for (const { count } of await this.counts(entry)) total += count;
-    return total;
+    return totalOf(await this.counts(entry));
   }
+
+  /** The same of several jobs, in their order. Most have left nothing behind, which their statuses tell. */
+  totals(entries: readonly JobEntry[]): Promise<readonly number[]> {
+    const { kv, index, failureLists } = this.#parts;
+    return kv.read(async (tx) => {
+      const statuses = await index.statuses.getMany(
+        tx,
+        entries.map(({ jobId }) => jobId),
+      );
+      return Promise.all(
+        entries.map(async ({ data }, place) => {
+          const baseId = baseIdOf(data.replicationId);
+          if (baseId === undefined || statuses[place]?.hasLeftBehind !== true) return 0;
+          return totalOf(await failureLists.counts(tx, baseId));
+        }),
+      );
+    });
+  }
+}
+
+function totalOf(counts: readonly FailureCount[]): number {
+  let total = 0;
+  for (const { count } of counts) total += count;
+  return total;
 }

@@ -18,6 +18,12 @@ export class JobControls {
     return value === undefined ? UNTOUCHED : decodeJobControl(value);
   }
 
+  /** Those of several jobs, in their order. */
+  async getMany(tx: ReadTransaction, jobIds: readonly string[]): Promise<readonly JobControl[]> {
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.jobControl(jobId)));
+    return values.map((value) => (value === undefined ? UNTOUCHED : decodeJobControl(value)));
+  }
+
   /** Notes a decision. */
   decide(tx: Transaction, jobId: string, present: JobControl, event: ControlEvent): void {
     const { action, since } = event;

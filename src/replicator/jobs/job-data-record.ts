@@ -107,7 +107,8 @@ export function decodeJob({ data, request }: Pick<Job, "data" | "request">): Rep
   assert(isReadable({ data, request }), "A replication job has a format that this version knows");
   const progress: StoredProgress = data;
   const asked: StoredRequest = request ?? data;
-  return { ...decodeRequest(asked, progress), ...decodeProgress(progress) };
+  // A literal that begins with others takes ten times as long, and a list decodes all its jobs.
+  return Object.assign(decodeRequest(asked, progress), decodeProgress(progress));
 }
 
 function isKnown(format: number = FORMAT_FLAT): boolean {
@@ -164,8 +165,7 @@ function decodeProgress(stored: StoredProgress): JobProgress {
   const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = stored;
   const { lastUpdatedMs = 0, lastStartMs = 0, rates = NO_RATES, waitsFor } = stored;
   const outcome = decodeOutcome(stored);
-  return {
-    ...outcome,
+  const progress = {
     replicationId,
     errorCount,
     failing: stored.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs),
@@ -181,6 +181,7 @@ function decodeProgress(stored: StoredProgress): JobProgress {
     lastUpdatedMs,
     lastStartMs,
   };
+  return Object.assign(progress, outcome);
 }
 
 const NO_EVENTS: readonly JobEvent[] = [];

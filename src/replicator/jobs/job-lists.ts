@@ -227,13 +227,12 @@ export class JobLists {
     const workers = new Map(
       (await jobs.workers.members(tx.snapshot)).map((worker) => [worker.id, worker]),
     );
-    const found = await Promise.all(
-      ids.map((id) => jobs.get(tx.snapshot, { type: REPLICATION_JOB_TYPE, id })),
+    const found = await jobs.getMany(tx.snapshot, REPLICATION_JOB_TYPE, ids);
+    const known = await backlogs.getMany(
+      tx.snapshot,
+      found.map(({ id }) => id),
     );
-    const known = await backlogs.getMany(tx.snapshot, ids);
-    return found.flatMap((job, index) =>
-      job === undefined ? [] : [entryOf(job, workers.get(job.worker ?? ""), known[index])],
-    );
+    return found.map((job, index) => entryOf(job, workers.get(job.worker ?? ""), known[index]));
   }
 }
 
