@@ -187,6 +187,21 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
+  test("changes without an event that those who follow events would see", async () => {
+    await addEnded(0);
+    const fallBehind = (sinceMs: number) =>
+      node.kv.transact((tx) => node.backlogs.set(tx, "job0", { sinceMs, pending: 1, seenMs: 3 }));
+    const { events } = node.replicator;
+    const begin = "0".repeat(24);
+    await fallBehind(1);
+    const seen = async () => (await events.page(begin, {})).events.map(({ changes }) => changes);
+    expect(await seen()).toEqual([["added"], ["behind"]]);
+    await fallBehind(2);
+    expect(await seen()).toEqual([["added"], ["behind"]]);
+    expect((await events.page(begin, {})).next).toBe(await events.lastId());
+    expect(await problems()).toEqual([]);
+  });
+
   test("finds the transient jobs that ended before a time, in pages", async () => {
     for (let n = 0; n < 450; n++) await addEnded(n);
     const found: number[] = [];
