@@ -82,6 +82,7 @@ async function prepare(directory, count) {
     return node.databases.open(tx, "_replicator");
   });
   await fill(kv, node.jobs, count, { databaseUuid: uuid, isAnyDue: false });
+  await node.index.foldAll(kv);
   const { entries } = await node.replicator.lists.page({ filter: {}, limit: BEHIND });
   for (const [index, { jobId }] of entries.entries()) {
     const backlog = { sinceMs: Date.now() - index * 10_000, pending: index, seenMs: Date.now() };
