@@ -95,6 +95,8 @@ class Comparer {
       return false;
     }
     try {
+      // Whether it is there at all, in a sentence.
+      await this.connections.open(database.replication, "target").info(this.signal);
       const { differenceCount } = await this.compare(database.replication);
       return (await this.#isSameSecurity(database.replication)) && differenceCount === 0;
     } catch (error) {

@@ -165,3 +165,47 @@ test("the commands of the page copy, follow, show, change and end what they say"
   );
   expect((await ask(target, "GET", `/${name(last)}`)).status).toBe(200);
 });
+
+test("servers that differ are told database by database, and repaired", async () => {
+  const sides = [withCredentials(source), withCredentials(target)];
+  const chosen = ["--all", ...sides, "--databases", "shop-*", "--except", "shop-old", "--security"];
+  for (const database of ["shop-a", "shop-b", "shop-old"]) await fill(database);
+  await ask(target, "PUT", "/shop-gone");
+  expect(await tandem(["replicate", ...chosen, "--json"])).toMatchObject({ code: 0 });
+  await ask(source, "PUT", "/shop-a/second", {});
+  await ask(source, "PUT", "/shop-b/_security", securityOf("joe"));
+  await fill("shop-c");
+  const { code, output } = await tandem(["verify", ...chosen]);
+  expect([code, output]).toEqual([1, expect.stringContaining("3 databases compared: 3 differ")]);
+  expect(output).toMatch(/shop-a: .*second/);
+  expect(output).toContain("security: the security objects differ");
+  expect(output).toMatch(/shop-c: db_not_found/);
+  expect(output).toContain("shop-gone: only at the target");
+  expect(await tandem(["verify", ...chosen, "--repair"])).toMatchObject({ code: 1 });
+  const copied = await tandem(["replicate", ...chosen, "--json"]);
+  expect(JSON.parse(copied.output)).toEqual({
+    ok: true,
+    databases: 3,
+    docs_written: 1,
+    not_whole: [],
+  });
+  expect(await tandem(["verify", ...chosen])).toMatchObject({ code: 0 });
+});
+
+test("a database that cannot be copied keeps no other from it, and is named", async () => {
+  const sides = [withCredentials(source), `${withCredentials(target)}/{1}`];
+  for (const database of ["odd-7", "odd-x"]) await fill(database);
+  const ran = await tandem(["replicate", "--all", ...sides, "--databases", "odd-*"]);
+  expect(ran.code).toBe(1);
+  expect(ran.output).toContain("2 databases, 1 documents written; 1 are not whole");
+  expect(ran.output).toContain('odd-7: invalid_name: "7" is no name of a database');
+  expect((await ask(target, "GET", "/x/first")).status).toBe(200);
+});
+
+test.each([
+  [["--databases", "a*"], "--databases goes with --all"],
+  [["--all", "--since", "7"], "--since goes with one database, and not with --all"],
+])("replicate %j is wrong use", async (flags, reason) => {
+  const ran = await tandem(["replicate", source.url, target.url, ...flags]);
+  expect([ran.code, ran.output]).toEqual([2, expect.stringContaining(reason)]);
+});
