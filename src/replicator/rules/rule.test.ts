@@ -76,6 +76,23 @@ test("the replication of a database has the endpoints, the credentials and the o
   });
 });
 
+test.each([
+  ["every 1h", false],
+  ["between 22:00 and 06:00", true],
+])(
+  "the jobs of a rule may have a schedule, %s, and leave something behind",
+  (schedule, continuous) => {
+    const options = { schedule, deleted: "skip", documents: { max_bytes: 9 } };
+    const rule = parseRule({ ...USERS, options }, CONFIG);
+    const target = "https://b.example/user-joe";
+    expect(ruleReplication(rule, "user-joe", target, CONFIG)).toMatchObject({
+      continuous,
+      schedule,
+      omissions: { deleted: true, documentBytesMax: 9 },
+    });
+  },
+);
+
 test("a rule for our own databases copies them without a URL", () => {
   const rule = parseRule({ ...USERS, source: { url: "local" }, create_target: false }, CONFIG);
   const replication = ruleReplication(rule, "user-joe", "https://b.example/user-joe", CONFIG);
@@ -107,6 +124,8 @@ test.each<[Members, string]>([
   [{ design_documents: 1 }, "`design_documents` must be a boolean"],
   [{ options: { worker_batch_size: 0 } }, "`worker_batch_size` must be an integer of at least 1"],
   [{ options: { filter: "a/b" } }, "`options.filter` is not known. Choose from: use_checkpoints"],
+  [{ options: { schedule: "daily" } }, "`schedule` must be like"],
+  [{ options: { documents: 1 } }, "`documents` must be an object like"],
   [{ options: [] }, "`options` must be an object, but is []"],
   [{ continuous: true }, "`continuous` is not known. Choose from: source, target"],
 ])("%j is refused with what would be right", (members, reason) => {

@@ -14,6 +14,7 @@ import { parseOption, parseOptions } from "../request/parse-options.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { HttpAddress, Replication } from "../request/replication.ts";
 import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../request/replication-options.ts";
+import { parseSchedule } from "../request/schedule.ts";
 import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
 import { Glob } from "./glob.ts";
 import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
@@ -26,6 +27,9 @@ const PATTERN_LENGTH_MAX = 238;
 const SHOWN_LENGTH_MAX = 100;
 /** Documents that are no design documents: no other id begins with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
+/** Members of a replication beside its options that say when it runs, and what stays behind. */
+const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
+
 /** For the check of what all replications of the rule have in common. */
 const SAMPLE_DATABASE = "a";
 
@@ -175,10 +179,13 @@ function serverAddress(
 /** All that the replications have in common beside their endpoints. */
 function commonMembers(members: Members, config: Config): Members {
   const { create_target_params } = members;
+  const options = optionsOf(members, config);
+  const { schedule } = options;
   return {
     ...proxiesOf(members),
-    ...optionsOf(members, config),
-    continuous: true,
+    ...options,
+    // A schedule says when a job runs again; only one with mere hours goes on within them.
+    continuous: schedule === undefined || parseSchedule(schedule).kind === "window",
     create_target: boolean(members, "create_target", true),
     ...(create_target_params === undefined ? {} : { create_target_params }),
     ...(boolean(members, "design_documents", true) ? {} : { selector: NO_DESIGN_DOCUMENTS }),
@@ -196,11 +203,7 @@ function optionsOf(members: Members, config: Config): Members {
     throw new ReplicationInvalidError(`\`options\` must be an object, but is ${shown(options)}`);
   }
   const known: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
-  refuseUnknown(
-    options,
-    known.map(({ name }) => name),
-    "options.",
-  );
+  refuseUnknown(options, [...known.map(({ name }) => name), ...CHOSEN], "options.");
   parseOptions(options, config.options);
   parseOption(options, WEIGHT, WEIGHT.default);
   return options;
