@@ -104,6 +104,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("no page breaks a rule of accessibility, in light or in dark", async () => {
+    const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
+    await ask("PUT", "/_tandem/rules/users", rule);
     const found: string[] = [];
     const narrow = { width: 390, height: 844 };
     for (const looks of [
@@ -131,6 +133,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/new", "What is sent"],
         ["/nodes", "Lease renewed"],
         ["/servers", `${AWAY_COUNT} unreachable`],
+        ["/rules", "users"],
+        ["/rules/users", "Rule, as it was put"],
+        ["/new-rule", "Rule, JSON"],
         ["/events", "What happened"],
         ["/settings", "checkpoint_interval"],
       ];

@@ -9,7 +9,7 @@ const TOTAL = 100_000;
 const FAILING_TOTAL = 3;
 /** The row of the one job that there is, and of which there are events. */
 const REAL_INDEX = 3;
-const HEAP_BYTES_MAX = 60_000_000;
+const HEAP_BYTES_MAX = 45_000_000;
 
 let processes: Processes;
 let node: TandemProcess;
