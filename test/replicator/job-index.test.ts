@@ -16,6 +16,7 @@ import { encodeProgress, encodeRequest } from "../../src/replicator/jobs/job-dat
 import type { EndedJob } from "../../src/replicator/jobs/job-index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { composeNode, JOBS_SUBSPACE } from "../support/compose-node.ts";
+import { deferred } from "../support/deferred.ts";
 import { indexProblems } from "../support/index-problems.ts";
 import { History, JOB_STEP, repairAll, type Step } from "../support/job-history.ts";
 
@@ -184,6 +185,39 @@ describe("the index of jobs", () => {
     stopping.abort();
     await running;
     expect(await foldedId()).not.toBe(before);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("is folded by a node that starts, where enough changes were left", async () => {
+    for (let n = 0; n < 1000; n++) await addEnded(n);
+    const stopping = new AbortController();
+    const folded = deferred<void>();
+    const fold = node.index.fold.bind(node.index);
+    vi.spyOn(node.index, "fold").mockImplementation(async (...asked) => {
+      const hasMore = await fold(...asked);
+      folded.resolve();
+      return hasMore;
+    });
+    const running = new IndexFolder(node).run(stopping.signal);
+    await folded.promise;
+    stopping.abort();
+    await running;
+    const [foldedId, lastId] = await node.kv.read((tx) =>
+      Promise.all([node.events.foldedId(tx), node.events.lastId(tx)]),
+    );
+    expect(foldedId).toBe(lastId);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("is folded in pieces: each reads one event more than it folds, however many there are", async () => {
+    for (let n = 0; n < 100; n++) await addEnded(n);
+    const read = vi.spyOn(node.events, "statusEvents");
+    const pieces: boolean[] = [];
+    do pieces.push(await node.index.fold(node.kv, 1, 40));
+    while (pieces.at(-1) === true);
+    expect(pieces).toEqual([true, true, false]);
+    const lengths = await Promise.all(read.mock.results.map(({ value }) => value));
+    expect(lengths.map(({ length }) => length)).toEqual([41, 41, 20]);
     expect(await problems()).toEqual([]);
   });
 

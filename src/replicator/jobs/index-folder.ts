@@ -26,8 +26,9 @@ export class IndexFolder {
   async run(signal: AbortSignal): Promise<void> {
     const { kv, index, events } = this.#parts;
     while (!signal.aborted) {
-      await events.written.notified(signal).catch(() => {});
+      // First what those left who ran before.
       while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
+      await events.written.notified(signal).catch(() => {});
     }
   }
 }

@@ -39,11 +39,6 @@ export class IndexTail {
     return changes;
   }
 
-  /** The events that the rows and counters do not have in this snapshot, oldest first. */
-  async events(tx: ReadTransaction): Promise<readonly StatusEvent[]> {
-    return this.#between(tx, await this.#bounds(tx));
-  }
-
   changesOf(events: readonly StatusEvent[]): RowChanges {
     const changes = events.flatMap(({ change }): StatusChange[] => (change ? [change] : []));
     return RowChanges.of(changes, this.#statusKeys);

@@ -187,16 +187,20 @@ export class JobEventLog {
     return { events: events.slice(0, limit), hasOlder: events.length > limit };
   }
 
-  /** What the events behind `afterId` up to `lastId` change in lists, oldest first. */
+  /** What the events behind `afterId` up to `lastId` change in lists, oldest first; the first `limit` of them. */
   async statusEvents(
     tx: ReadTransaction,
     afterId: string,
     lastId: string,
+    limit?: number,
   ): Promise<readonly StatusEvent[]> {
     const begin = keyAfter(this.#keys.event(parseEventId(afterId)));
     const end = keyAfter(this.#keys.event(parseEventId(lastId)));
     const found: StatusEvent[] = [];
-    for await (const { key, value } of tx.snapshot.getRange({ begin, end })) {
+    for await (const { key, value } of tx.snapshot.getRange(
+      { begin, end },
+      limit === undefined ? {} : { limit },
+    )) {
       const id = hexEncode(this.#keys.eventStamp(key).bytes);
       found.push({ id, change: decodeChange(value) });
     }

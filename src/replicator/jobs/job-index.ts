@@ -85,8 +85,12 @@ export class JobIndex implements JobObserver {
     return kv.transact(
       async (tx) => {
         // What others fold meanwhile conflicts with this.
-        await this.#events.foldedId(tx);
-        const events = await this.#tail.events(tx);
+        const foldedId = await this.#events.foldedId(tx);
+        const lastId = await this.#events.lastId(tx.snapshot);
+        if (foldedId >= lastId) return false;
+        // However long the log is: one more than it folds says that there are more.
+        const limit = eventCountMax + 1;
+        const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);
         const last = folded.at(-1);
         if (last === undefined || events.length < eventCountMin) return false;
