@@ -1,6 +1,6 @@
 /** A question in front of the page: the browser's own dialog, which holds the focus and closes with Escape. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 export function Dialog({
   title,
@@ -13,7 +13,8 @@ export function Dialog({
 }) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => {
+  // Before the page is painted, and before what is loaded next can take the focus from what was pressed.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
     // The browser gives the focus back only where the dialog closes itself; and while it is there, nothing behind it takes the focus.

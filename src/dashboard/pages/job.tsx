@@ -115,12 +115,13 @@ function Details({
 function JobCommands({ job, name, reload }: { job: Job; name: string; reload: () => void }) {
   const [command, setCommand] = useState<Command | "start-from">();
   const isDocument = job.doc_id !== null;
+  // What cannot be done now keeps its place, so that no button moves under the hand while the job goes on.
   const offered = COMMANDS.filter((candidate) => {
     if (candidate === "pause") return !job.paused;
     if (candidate === "resume") return job.paused;
-    if (candidate === "retry") return !job.paused && job.state !== "running";
     return candidate !== "retry_failures";
   });
+  const cannotBeRetried = job.paused || job.state === "running";
   const close = (isDone: boolean) => {
     setCommand(undefined);
     if (isDone && command === "cancel") goTo(linkTo(["jobs"]));
@@ -133,6 +134,7 @@ function JobCommands({ job, name, reload }: { job: Job; name: string; reload: ()
           key={candidate}
           type="button"
           class={COMMAND_WORDS[candidate].isFinal ? "danger" : ""}
+          disabled={candidate === "retry" && cannotBeRetried}
           onClick={() => setCommand(candidate)}
         >
           {COMMAND_WORDS[candidate].verb}
