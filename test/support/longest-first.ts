@@ -1,34 +1,32 @@
-/** Long files start first: started last they would run while other cores have nothing left to do. */
+/** Files that take long start first: started last they would run while other cores have nothing left to do. */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { LONG_TESTS } from "./long-tests.ts";
 
-/** Simulations, and tests that wait for processes; those that take longest first. */
-const LONG = [
-  "end-to-end/guilty-documents",
-  "jobs/worker-processes",
-  "simulation/replication",
-  "end-to-end/kill",
-  "end-to-end/faults",
-  "simulation/jobs",
-  "end-to-end/sealed-secrets",
-  "replicator/outages",
-  "kv/lmdb-power-failure",
-  "end-to-end/backup",
-  "kv/lmdb-disk-simulation",
-  "simulation/fair-share",
-  "end-to-end/node-kills",
-  "end-to-end/replication",
-  "end-to-end/command-line",
-  "jobs/accept-cost",
-  "peers/pouchdb-server",
-  "kv/lmdb-failed-disks",
-  "kv/lmdb-conformance",
+/** Of `npm test`, and then all that are long. */
+const FIRST = [
+  "test/dashboard/browser.test.ts",
+  "test/simulation/replication.test.ts",
+  "test/kv/lmdb-conformance.test.ts",
+  "test/end-to-end/sealed-secrets.test.ts",
+  "test/end-to-end/kill.test.ts",
+  "test/end-to-end/failures.test.ts",
+  "test/end-to-end/replication.test.ts",
+  "test/server/route-access.test.ts",
+  "test/end-to-end/shell.test.ts",
+  "test/end-to-end/command-line.test.ts",
+  "test/couchdb-replicator/replication.test.ts",
+  "test/server/alerts.test.ts",
+  "test/couchdb-replicator/documents.test.ts",
+  "test/replicator/schedules.test.ts",
+  "test/simulation/jobs.test.ts",
+  ...LONG_TESTS,
 ];
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const place = ({ moduleId }: TestSpecification): number => {
-      const at = LONG.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
-      return at === -1 ? LONG.length : at;
+      const at = FIRST.findIndex((file) => moduleId.endsWith(`/${file}`));
+      return at === -1 ? FIRST.length : at;
     };
     return (await super.sort(files)).sort((left, right) => place(left) - place(right));
   }

@@ -1,0 +1,29 @@
+/**
+ * Files that `npm run test:long` runs and `npm test` does not: they kill processes and machines, wait for leases and outages to
+ * pass, or run the programs of others, and take a third of the time of all tests. CI runs both. Those that take longest stand first.
+ */
+export const LONG_TESTS: readonly string[] = [
+  "test/jobs/worker-processes.test.ts",
+  "test/end-to-end/guilty-documents.test.ts",
+  "test/end-to-end/night.test.ts",
+  "test/end-to-end/rules.test.ts",
+  "test/end-to-end/faults.test.ts",
+  "test/kv/lmdb-failed-disks.test.ts",
+  "test/peers/pouchdb-server.test.ts",
+  "test/end-to-end/stalls.test.ts",
+  "test/simulation/fair-share.test.ts",
+  "test/kv/lmdb-processes.test.ts",
+  "test/end-to-end/alerts.test.ts",
+  "test/end-to-end/backup.test.ts",
+  "test/end-to-end/drain.test.ts",
+  "test/peers/pouchdb.test.ts",
+  "test/jobs/accept-cost.test.ts",
+  "test/kv/lmdb-power-failure.test.ts",
+  "test/end-to-end/rolling-restart.test.ts",
+  "test/replicator/outages.test.ts",
+  "test/kv/lmdb-disk-copies.test.ts",
+  "test/end-to-end/slow-readers.test.ts",
+  "test/peers/couchbackup.test.ts",
+  "test/kv/lmdb-machine.test.ts",
+  "test/end-to-end/full-disk.test.ts",
+];
