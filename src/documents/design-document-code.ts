@@ -6,16 +6,18 @@ import type { JsonText } from "../base/index.ts";
 import { type Refusal, SandboxError } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 
-interface ViewFunction {
+export interface ViewFunction {
   readonly view: string;
   readonly kind: "map" | "reduce";
 }
 
-/** The functions of a well-formed design document that are code: no names of CouchDB's own, and no other language. */
-export function viewFunctions(body: JsonText): ViewFunction[] {
-  const { language = "javascript", views = {} } = JSON.parse(body);
+/** The functions of a well-formed design document, parsed, that are code: no names of CouchDB's own, and no other language. */
+export function viewFunctions({
+  language = "javascript",
+  views = {},
+}: Readonly<Record<string, unknown>>): ViewFunction[] {
   if (language !== "javascript") return [];
-  const named = Object.entries<{ map: string; reduce?: string }>(views);
+  const named = Object.entries(views as Record<string, { map: string; reduce?: string }>);
   return named.flatMap(([view, { reduce }]): ViewFunction[] => {
     if (view === "lib") return [];
     const isCode = reduce !== undefined && !reduce.startsWith("_");
@@ -24,13 +26,14 @@ export function viewFunctions(body: JsonText): ViewFunction[] {
   });
 }
 
-/** What CouchDB says of the first one that does not; null when all of them do. */
+/** What CouchDB says of the first of these that does not; null when all of them do. */
 export async function compilationFault(
   { sandbox, timeoutMs }: Pick<DesignFunctions, "sandbox" | "timeoutMs">,
   body: JsonText,
+  functions: readonly ViewFunction[],
 ): Promise<Refusal | null> {
   const codeId = `unwritten ${body}`;
-  for (const { view, kind } of viewFunctions(body)) {
+  for (const { view, kind } of functions) {
     const path = ["views", view, kind];
     try {
       // Without a run it is only compiled.

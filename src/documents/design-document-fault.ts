@@ -1,8 +1,6 @@
 /**
  * The form of a design document (`couch_mrview:validate`): the types of its members, and values that are impossible.
  */
-import type { JsonText } from "../base/index.ts";
-
 type Kind = "array" | "boolean" | "object" | "string";
 
 /** Of a member by its path; `*` stands for every name. CouchDB's list, in its order, which decides what is told first. */
@@ -33,9 +31,8 @@ const BUILT_IN_REDUCE =
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** CouchDB's sentence for a document that is none; undefined for one that can be written. */
-export function designDocumentFault(body: JsonText): string | undefined {
-  const members: Members = JSON.parse(body);
+/** CouchDB's sentence for a document, parsed, that is none; undefined for one that can be written. */
+export function designDocumentFault(members: Members): string | undefined {
   for (const [path, ...kinds] of MEMBER_KINDS) {
     const failed = failingPath(members, path.split("."), kinds);
     if (failed !== undefined) return typeFault(failed, kinds);

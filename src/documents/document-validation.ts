@@ -23,7 +23,7 @@ import {
 } from "../databases/index.ts";
 import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts";
 import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
-import { compilationFault, viewFunctions } from "./design-document-code.ts";
+import { compilationFault, type ViewFunction, viewFunctions } from "./design-document-code.ts";
 import { designDocumentFault } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import { replicatedRevision } from "./document-edits.ts";
@@ -54,8 +54,6 @@ async function judgeDesign(
     const rejected = context.userName === null ? "unauthorized" : "forbidden";
     return { rejected, reason: "You are not a db or server admin." };
   }
-  const fault = designDocumentFault(edit.body.text);
-  if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
   return context.validation.judge(tx, database, edit, context);
 }
 
@@ -102,6 +100,13 @@ interface DesignQuestion {
   readonly kind: "design";
   /** Depends on nothing but the text. */
   readonly id: JsonText;
+  readonly functions: readonly ViewFunction[];
+}
+
+/** What the text of a design document says. */
+interface DesignForm {
+  readonly fault: string | undefined;
+  readonly functions: readonly ViewFunction[];
 }
 
 interface Validator {
@@ -127,6 +132,8 @@ class DocumentValidation implements WriteValidation {
     readonly Validator[] | Promise<readonly Validator[]>
   >();
   readonly #missing = new WeakMap<Transaction, Question[]>();
+  /** By their texts: each attempt asks again, and one may be long. */
+  readonly #designs = new Map<JsonText, DesignForm>();
 
   constructor(functions: DesignFunctions) {
     this.#functions = functions;
@@ -138,10 +145,19 @@ class DocumentValidation implements WriteValidation {
     edit: DocumentEdit,
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict> {
-    if (isDesignDocument(edit)) return this.#verdict(tx, edit, designQuestion(edit));
+    if (isDesignDocument(edit)) return this.#judgeDesign(tx, edit);
     const validators = this.#validators.get(tx);
     if (Array.isArray(validators) && validators.length === 0) return { edit };
     return this.#judgeByValidators(tx, database, edit, context);
+  }
+
+  #judgeDesign(tx: Transaction, edit: DocumentEdit): EditVerdict {
+    const id = edit.body.text;
+    const { fault, functions } = this.#designs.get(id) ?? designForm(id);
+    this.#designs.set(id, { fault, functions });
+    if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
+    if (functions.length === 0) return { edit };
+    return this.#verdict(tx, edit, { kind: "design", id, functions });
   }
 
   async #judgeByValidators(
@@ -196,7 +212,10 @@ class DocumentValidation implements WriteValidation {
     const edits: EditQuestion[] = [];
     for (const question of questions) {
       if (question.kind === "edit") edits.push(question);
-      else this.#verdicts.set(question.id, await compilationFault(this.#functions, question.id));
+      else {
+        const { id, functions } = question;
+        this.#verdicts.set(id, await compilationFault(this.#functions, id, functions));
+      }
     }
     await this.#askValidators(edits);
   }
@@ -271,8 +290,10 @@ function isDesignDocument({ id }: DocumentEdit): boolean {
   return id.startsWith("_design/");
 }
 
-function designQuestion({ body }: DocumentEdit): DesignQuestion | undefined {
-  return viewFunctions(body.text).length === 0 ? undefined : { kind: "design", id: body.text };
+function designForm(body: JsonText): DesignForm {
+  const members: Readonly<Record<string, unknown>> = JSON.parse(body);
+  const fault = designDocumentFault(members);
+  return { fault, functions: fault === undefined ? viewFunctions(members) : [] };
 }
 
 async function editQuestion(
