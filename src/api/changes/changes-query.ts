@@ -1,11 +1,10 @@
 /** The query of a changes feed. */
-import { splitObject } from "../../base/index.ts";
 import { type FilterName, type FilterRequest, parseFilterName } from "../../documents/index.ts";
 import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
-import { checkQuestion, readBody, requireJsonType } from "../http/request-body.ts";
+import { outlineMembers, readBody, requireJsonType } from "../http/request-body.ts";
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
@@ -117,9 +116,9 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   requireJsonType(call);
   const bytes = await readBody(call, "question");
   if (bytes.length === 0) return new Map();
-  const text = await checkQuestion(call, bytes);
-  if (!text.trimStart().startsWith("{")) throw badRequest("Request body must be a JSON object");
-  return new Map(splitObject(text).map(({ name, value }) => [name, value]));
+  const members = await outlineMembers(call, bytes, 1, "question");
+  if (call.turns.areDue) await call.turns.give();
+  return new Map([...members].map(([name, { text }]) => [name, text]));
 }
 
 function byIds(value: unknown): ChangesFilter {

@@ -58,12 +58,16 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   const prepared = await prepareAll(parts, call, drafts, mode);
   const edits = prepared.flatMap((entry) => (entry.kind === "edit" ? [entry.edit] : []));
   const results = await writeAll(parts, call, edits);
+  const rows: string[] = [];
   let next = 0;
-  const rows = prepared.flatMap((entry) =>
-    entry.kind === "edit"
-      ? rowOf(results[next++] as EditResult, entry.edit)
-      : refusedRow(entry.document, entry.error),
-  );
+  for (const entry of prepared) {
+    if (call.turns.areDue) await call.turns.give();
+    const row =
+      entry.kind === "edit"
+        ? rowOf(results[next++] as EditResult, entry.edit)
+        : refusedRow(entry.document, entry.error);
+    if (row !== undefined) rows.push(row);
+  }
   return jsonText(201, `[${rows.join(",")}]`);
 }
 
@@ -176,18 +180,18 @@ function documentsOf(docs: JsonValue | undefined): JsonValue[] {
 }
 
 /** CouchDB: of revisions that were made elsewhere only failures are told. */
-function rowOf(result: EditResult, edit: DocumentEdit): string[] {
+function rowOf(result: EditResult, edit: DocumentEdit): string | undefined {
   const { id } = result;
   if (result.kind === "written") {
-    if (edit.mode === "replicated") return [];
-    return [`{"ok":true,"id":${JSON.stringify(id)},"rev":${JSON.stringify(result.revision)}}`];
+    if (edit.mode === "replicated") return undefined;
+    return `{"ok":true,"id":${JSON.stringify(id)},"rev":${JSON.stringify(result.revision)}}`;
   }
   const { error, reason } = result.answer;
-  return [JSON.stringify({ id, rev: replicatedRevision(edit), error, reason })];
+  return JSON.stringify({ id, rev: replicatedRevision(edit), error, reason });
 }
 
-function refusedRow(document: JsonValue, cause: unknown): string[] {
+function refusedRow(document: JsonValue, cause: unknown): string {
   const { _id: id, _rev: rev }: Record<string, unknown> = JSON.parse(document.text);
   const { error, reason } = errorAnswer(cause);
-  return [JSON.stringify({ id, rev, error, reason })];
+  return JSON.stringify({ id, rev, error, reason });
 }

@@ -1,11 +1,11 @@
 /** Request bodies: text that is checked, but never parsed and printed again. */
 import {
-  concatBytes,
   JsonLimitError,
   type JsonText,
   type JsonValue,
   outlineJson,
   outlineJsonInTurns,
+  Utf8Writer,
   utf8Decode,
 } from "../../base/index.ts";
 import { BODY_BYTES_MAX as DOCUMENT_BYTES_MAX } from "../../databases/index.ts";
@@ -116,7 +116,17 @@ export async function readJsonValues(
   content: BodyContent,
 ): Promise<ReadonlyMap<string, JsonValue>> {
   requireJsonType(call);
-  const body = await outlineBody(call, await readBody(call, content), depthMax, content);
+  return outlineMembers(call, await readBody(call, content), depthMax, content);
+}
+
+/** The same, of bytes that were read. */
+export async function outlineMembers(
+  call: Call,
+  bytes: Uint8Array,
+  depthMax: number,
+  content: BodyContent,
+): Promise<ReadonlyMap<string, JsonValue>> {
+  const body = await outlineBody(call, bytes, depthMax, content);
   if (!body.isObject) throw badRequest("Request body must be a JSON object");
   const members = new Map<string, JsonValue>();
   for (const { name, value } of body.values()) {
@@ -211,14 +221,13 @@ export async function readBytes(
   chunks: AsyncIterable<Uint8Array>,
   byteCountMax = BODY_BYTES_MAX,
 ): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  let byteCount = 0;
+  const bytes = new Utf8Writer(0);
   for await (const chunk of chunks) {
-    byteCount += chunk.length;
-    if (byteCount > byteCountMax) {
+    if (bytes.length + chunk.length > byteCountMax) {
       throw new ProtocolError(413, "too_large", "the request entity is too large");
     }
-    parts.push(chunk);
+    // Copied as it comes: to join tens of megabytes at the end would hold all others up.
+    bytes.bytes(chunk);
   }
-  return concatBytes(parts);
+  return bytes.finish();
 }
