@@ -113,11 +113,11 @@ const REQUESTS = [
     () => `{"docs":[${list(49_000, (at) => `{"id":"${at}"}`)}]}`,
   ],
   [
-    "replication document doc_ids 99,000",
+    "replication document doc_ids 19,900",
     "PUT",
     "/_replicator/a",
     () =>
-      `{"source":"http://127.0.0.1:1/a","target":"films","doc_ids":[${list(99_000, (at) => `"document-${at}"`)}]}`,
+      `{"source":"http://127.0.0.1:1/a","target":"films","doc_ids":[${list(19_900, (at) => `"document-${at}"`)}]}`,
   ],
   [
     "replication document doc_ids 700,000",
@@ -127,11 +127,11 @@ const REQUESTS = [
       `{"source":"http://127.0.0.1:1/a","target":"films","doc_ids":[${list(700_000, (at) => `"${at}"`)}]}`,
   ],
   [
-    "_replicate doc_ids 99,000",
+    "_replicate doc_ids 19,900",
     "POST",
     "/_replicate",
     () =>
-      `{"source":"films","target":"copy","create_target":true,"doc_ids":[${list(99_000, (at) => `"document-${at}"`)}]}`,
+      `{"source":"films","target":"copy","create_target":true,"doc_ids":[${list(19_900, (at) => `"document-${at}"`)}]}`,
   ],
 ];
 

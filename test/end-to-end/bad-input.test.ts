@@ -74,10 +74,17 @@ test("_replicate takes no schedule, as its caller waits for the end", async () =
   );
 });
 
-test("a replication document names 100,000 documents at most", async () => {
-  const doc_ids = Array.from({ length: 100_001 }, (_, at) => String(at));
+test("a replication document names 20,000 documents at most", async () => {
+  const doc_ids = Array.from({ length: 20_001 }, (_, at) => String(at));
   const answer = await node.call("PUT", "/_replicator/bad", { source: "a", target: "b", doc_ids });
-  expectRefusal(answer, 403, "forbidden", "`doc_ids` array must not have more than 100000 ids");
+  expectRefusal(answer, 403, "forbidden", "`doc_ids` array must not have more than 20000 ids");
+  const long = { source: "a", target: "b", doc_ids: ["x".repeat(2_000_000)] };
+  expectRefusal(
+    await node.call("PUT", "/_replicator/bad", long),
+    403,
+    "forbidden",
+    "A replication document must not have more than 2000000 characters",
+  );
   const allowed = { source: "a", target: "b", doc_ids: doc_ids.slice(1) };
   expect((await node.call("PUT", "/_replicator/many", allowed)).status).toBe(201);
 });

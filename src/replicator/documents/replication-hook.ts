@@ -44,6 +44,9 @@ export interface ReplicationHookParts extends RemoveJobParts {
   readonly seal?: Seal | undefined;
 }
 
+/** It is parsed, sealed and hashed within one transaction. Room for as many `doc_ids` as there may be. */
+const DOCUMENT_LENGTH_MAX = 2_000_000;
+
 /** Whether documents of the database are replications. */
 export function isReplicatorDatabase(name: string): boolean {
   return name === "_replicator" || name.endsWith("/_replicator");
@@ -88,6 +91,10 @@ export class ReplicationHook implements DatabaseHook {
     const notOwn = await ownershipRefusal(tx, database, edit, context);
     if (notOwn !== undefined) return notOwn;
     if (edit.mode === "replicated" || edit.deleted) return { edit };
+    if (edit.body.text.length > DOCUMENT_LENGTH_MAX) {
+      const reason = `A replication document must not have more than ${DOCUMENT_LENGTH_MAX} characters`;
+      return { rejected: "forbidden", reason };
+    }
     const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
     if (unmasked.kind === "refused") return { rejected: "forbidden", reason: unmasked.reason };
     const members: Members = JSON.parse(unmasked.body.text);

@@ -21,7 +21,7 @@ import { type Option, REPLICATION_OPTIONS, WEIGHT } from "./replication-options.
 import { parseSchedule } from "./schedule.ts";
 
 /** Each run reads, decodes and hashes all of them. CouchDB: has no bound. */
-const DOCUMENT_IDS_MAX = 100_000;
+const DOCUMENT_IDS_MAX = 20_000;
 
 type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
