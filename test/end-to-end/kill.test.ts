@@ -82,7 +82,9 @@ test("a transient job survives kill -9 though its caller's connection drops", as
 test("jobs of a node that was killed run on another, and the list of workers tells", async () => {
   const jobCount = 40;
   const directory = processes.directory();
-  const first = await processes.open({ directory });
+  // However long it takes until all of them run.
+  const ini = "[replicator]\npark_after_sec = 0\n";
+  const first = await processes.open({ directory, ini });
   await first.call("PUT", "/quiet");
   for (let number = 0; number < jobCount; number++) {
     const target = `copy-${number}`;
@@ -94,7 +96,7 @@ test("jobs of a node that was killed run on another, and the list of workers tel
     () => workers(first),
     ({ workers: [only] }) => only?.jobs === jobCount,
   );
-  const second = await processes.open({ directory });
+  const second = await processes.open({ directory, ini });
   await second.events.event("jobs.worker-registered");
   expect((await workers(second)).total_rows).toBe(2);
   await first.kill();

@@ -175,9 +175,7 @@ async function expectAll(server: TandemProcess): Promise<void> {
   expect((await read("/films")).doc_count).toBe(7);
 }
 
-test("a store written by this version holds what was put into it", {
-  timeout: 60_000,
-}, async () => {
+test("a store written by this version holds what was put into it", async () => {
   const directory = processes.directory();
   const writing = await processes.open({
     directory,
@@ -194,14 +192,10 @@ test("a store written by this version holds what was put into it", {
   );
 });
 
-test.each(readdirSync(FIXTURES))(
-  "the store of %s is read, and written to",
-  { timeout: 60_000 },
-  async (name) => {
-    const directory = processes.directory();
-    await restoreStore(readFileSync(new URL(name, FIXTURES), "utf8"), join(directory, "data"));
-    await expectAll(
-      await processes.open({ directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT }),
-    );
-  },
-);
+test.each(readdirSync(FIXTURES))("the store of %s is read, and written to", async (name) => {
+  const directory = processes.directory();
+  await restoreStore(readFileSync(new URL(name, FIXTURES), "utf8"), join(directory, "data"));
+  await expectAll(
+    await processes.open({ directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT }),
+  );
+});

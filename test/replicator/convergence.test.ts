@@ -108,9 +108,7 @@ async function replicate(node: Node, models: readonly Model[], from: number, to:
   expect(content).toEqual(leavesOf(models[to] as Model));
 }
 
-test("databases that replicate with each other have the leaves and winners of a naive union", {
-  timeout: 60_000,
-}, async () => {
+test("databases that replicate with each other have the leaves and winners of a naive union", async () => {
   const opened: Node[] = [];
   onTestFinished(async () => {
     for (const node of opened) await node.stop();

@@ -77,9 +77,7 @@ describe("the index of jobs", () => {
 
   const problems = () => node.kv.read((tx) => indexProblems(tx, node));
 
-  test("agrees with the jobs after any history, whoever folds how much of it and when", {
-    timeout: 240_000,
-  }, async () => {
+  test("agrees with the jobs after any history, whoever folds how much of it and when", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(INDEX_STEP, { minLength: 1, maxLength: 60 }), async (steps) => {
         const own = open();

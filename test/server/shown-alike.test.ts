@@ -56,9 +56,7 @@ test("a job that is tried again is shown alike everywhere, and when its node is 
   await world.kv.close();
 });
 
-test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, {
-  timeout: 120_000,
-}, async () => {
+test(`any history of jobs is shown alike everywhere (${RUN_COUNT} runs)`, async () => {
   const steps = fc.array(JOB_STEP, { minLength: 20, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (drawn) => {
