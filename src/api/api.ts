@@ -24,7 +24,7 @@ import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./http/error-responses.ts";
 import type { Api, ApiRequest, ApiResponse } from "./http/exchange.ts";
-import { notImplemented, notImplementedRoutes } from "./http/not-implemented.ts";
+import { notImplementedRoutes, unknownPath } from "./http/not-implemented.ts";
 import { BODY_BYTES_MAX } from "./http/request-body.ts";
 import type { Headers } from "./http/responses.ts";
 import { type Match, type Route, Router, splitPath } from "./http/router.ts";
@@ -42,8 +42,9 @@ export function createApi(parts: ApiParts): Api {
   const { name, version } = parts.server.vendor;
   const serverName = `CouchDB/${parts.server.version} (${name} ${version})`;
 
-  return async (request) => {
-    const requestId = randomHex(runtime.random).slice(0, 10);
+  return async (incoming) => {
+    const request = withMeantMethod(incoming);
+    const requestId = requestIdOf(request) ?? randomHex(runtime.random).slice(0, 10);
     const startMs = runtime.clock.monotonicMs();
     const permission = preflight(own.cors, request);
     const response =
@@ -127,7 +128,7 @@ async function dispatch(
   const match = router.match(request.method, segments);
   if (!isPublic(match)) await authorize(parts, { method: request.method, segments }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
-  if (match.kind === "unknown") throw notImplemented(`/${segments.join("/")}`);
+  if (match.kind === "unknown") throw unknownPath(request.method, segments);
   const bodies = bodyRules(parts, request);
   const turns = new Turns(parts.runtime.clock);
   const call = { request, user, parameters: match.parameters, bodies, turns };
@@ -149,6 +150,22 @@ function bodyRules(
     gunzip: (chunks) => runtime.compression.gunzip(chunks),
     byteCountMax: Math.min(byteCountMax, BODY_BYTES_MAX),
   };
+}
+
+const METHODS: readonly (string | undefined)[] = ["GET", "HEAD", "POST", "PUT", "DELETE", "COPY"];
+
+/** For clients that can send nothing but GET and POST. A header with any other method, or beside any other than POST, says nothing. */
+function withMeantMethod(request: ApiRequest): ApiRequest {
+  const method = request.headers.get("x-http-method-override");
+  if (request.method !== "POST" || method === undefined || !METHODS.includes(method))
+    return request;
+  return { ...request, method };
+}
+
+/** What a client, or a proxy in front, calls its request, where CouchDB would keep it. */
+function requestIdOf({ headers }: ApiRequest): string | undefined {
+  const id = headers.get("x-couch-request-id");
+  return id !== undefined && /^[\w-]{1,36}$/.test(id) ? id : undefined;
 }
 
 function isPublic(match: Match): boolean {

@@ -3,7 +3,7 @@
  * decide, and where its values begin and end, down to some depth. It makes no objects for the values.
  */
 
-import { utf8Encode } from "./bytes.ts";
+import { utf8Encode, utf8Slice } from "./bytes.ts";
 
 /** A value is a row of numbers. The rows of what it holds follow, in order. */
 export const ROW_LENGTH = 5;
@@ -24,8 +24,8 @@ export interface ScanOptions {
   readonly nestingMax: number;
   /** How many values there may be, at whatever depth. */
   readonly valueCountMax: number;
-  /** Whether an escape that is half of a character is an error; `JSON.parse` takes it. */
-  readonly wholeCharacters: boolean;
+  /** Whether what only `JSON.parse` takes is an error: an escape that is half of a character, and a number that no double holds. */
+  readonly isPortable: boolean;
 }
 
 /** A text that may well be JSON, and asks for more than its reader gives. */
@@ -97,7 +97,7 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): Int32Array {
 /** The same, up to where it can go on: the first value, or a place in a string, behind `stopAt`; the rows when it has come to the end. */
 export function scanUntil(
   bytes: Uint8Array,
-  { depthMax, allNames, nestingMax, valueCountMax, wholeCharacters }: ScanOptions,
+  { depthMax, allNames, nestingMax, valueCountMax, isPortable }: ScanOptions,
   stopAt: number,
   pause?: ScanPause,
 ): Int32Array | ScanPause {
@@ -115,7 +115,7 @@ export function scanUntil(
   let row = pause?.row ?? NO_VALUE;
   for (;;) {
     if (row !== NO_VALUE) {
-      at = stringEnd(bytes, at, wholeCharacters, stopAt);
+      at = stringEnd(bytes, at, isPortable, stopAt);
     } else {
       if (at >= stopAt) return { rows, rowsEnd, open, depth, isMember, at, valueCount, row };
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
@@ -128,7 +128,7 @@ export function scanUntil(
       }
       if (isMember) {
         if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
-        const nameEnd = stringEnd(bytes, at + 1, wholeCharacters);
+        const nameEnd = stringEnd(bytes, at + 1, isPortable);
         if (row !== NO_ROW) {
           rows[row + NAME_START] = at;
           rows[row + NAME_END] = nameEnd;
@@ -154,8 +154,8 @@ export function scanUntil(
       } else {
         at =
           first === QUOTE
-            ? stringEnd(bytes, at + 1, wholeCharacters, stopAt)
-            : scalarEnd(bytes, at);
+            ? stringEnd(bytes, at + 1, isPortable, stopAt)
+            : scalarEnd(bytes, at, isPortable);
       }
     }
     if (at < 0) {
@@ -199,7 +199,7 @@ const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
 function stringEnd(
   bytes: Uint8Array,
   from: number,
-  wholeCharacters: boolean,
+  isPortable: boolean,
   stopAt = Number.POSITIVE_INFINITY,
 ): number {
   const end = Math.min(bytes.length, stopAt);
@@ -208,7 +208,7 @@ function stringEnd(
     const byte = bytes[at] as number;
     if (PLAIN[byte] === 1) at++;
     else if (byte === QUOTE) return at + 1;
-    else if (byte === BACKSLASH) at = escapeEnd(bytes, at, wholeCharacters);
+    else if (byte === BACKSLASH) at = escapeEnd(bytes, at, isPortable);
     else if (byte >= 0x80) at = characterEnd(bytes, at, byte);
     else throw unexpected(bytes, at);
   }
@@ -246,10 +246,10 @@ function isSecondOfFour(first: number, second: number): boolean {
 const SIMPLE_ESCAPES = new Set(utf8Encode('"\\/bfnrt'));
 
 /** Behind the escape that begins at `start`, or behind both halves of a character. */
-function escapeEnd(bytes: Uint8Array, start: number, wholeCharacters: boolean): number {
+function escapeEnd(bytes: Uint8Array, start: number, isPortable: boolean): number {
   if (SIMPLE_ESCAPES.has(bytes[start + 1] as number)) return start + 2;
   const unit = codeUnit(bytes, start);
-  if (!wholeCharacters || unit < 0xd800 || unit > 0xdfff) return start + 6;
+  if (!isPortable || unit < 0xd800 || unit > 0xdfff) return start + 6;
   const low = unit < 0xdc00 ? codeUnit(bytes, start + 6) : 0;
   if (low >= 0xdc00 && low <= 0xdfff) return start + 12;
   throw new SyntaxError(`The escape at ${start} of the JSON text is half of a character`);
@@ -268,9 +268,9 @@ const FOUR_HEX_DIGITS = /^[0-9a-fA-F]{4}$/;
 const WORDS = ["true", "false", "null"].map(utf8Encode);
 
 /** Behind a number, `true`, `false` or `null`. */
-function scalarEnd(bytes: Uint8Array, start: number): number {
+function scalarEnd(bytes: Uint8Array, start: number, isPortable: boolean): number {
   const first = bytes[start];
-  if (first === MINUS || isDigit(first)) return numberEnd(bytes, start);
+  if (first === MINUS || isDigit(first)) return numberEnd(bytes, start, isPortable);
   for (const word of WORDS) {
     if (standsAt(bytes, start, word)) return start + word.length;
   }
@@ -284,16 +284,28 @@ function standsAt(bytes: Uint8Array, start: number, word: Uint8Array): boolean {
   return true;
 }
 
-function numberEnd(bytes: Uint8Array, start: number): number {
+function numberEnd(bytes: Uint8Array, start: number, isPortable: boolean): number {
   let at = start;
   if (bytes[at] === MINUS) at++;
   at = bytes[at] === ZERO ? at + 1 : digitsEnd(bytes, at);
   if (bytes[at] === POINT) at = digitsEnd(bytes, at + 1);
+  const fractionEnd = at;
   if (bytes[at] === LOWER_E || bytes[at] === UPPER_E) {
     const sign = bytes[at + 1];
     at = digitsEnd(bytes, sign === PLUS || sign === MINUS ? at + 2 : at + 1);
   }
+  const mayBeTooLarge = at > fractionEnd || at - start > DOUBLE_DIGITS_MAX;
+  if (isPortable && mayBeTooLarge && !isDouble(bytes, start, at)) {
+    throw new SyntaxError(`The number at ${start} of the JSON text is too large`);
+  }
   return at;
+}
+
+/** Before the point of the largest double. */
+const DOUBLE_DIGITS_MAX = 309;
+
+function isDouble(bytes: Uint8Array, start: number, end: number): boolean {
+  return Number.isFinite(Number(utf8Slice(bytes, start, end)));
 }
 
 /** Behind one digit or more. */

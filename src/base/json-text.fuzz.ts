@@ -167,7 +167,7 @@ test("a text that is looked through in pieces has the same values, wherever they
     allNames: true,
     nestingMax: 50,
     valueCountMax: 50,
-    wholeCharacters: true,
+    isPortable: true,
   };
   fc.assert(
     fc.property(fc.oneof(damaged, spaced, quoted), fc.integer({ min: 1, max: 9 }), (text, step) => {
@@ -183,7 +183,7 @@ test("a text that is looked through in pieces has the same values, wherever they
 test("a piece ends inside a long string, too", () => {
   const bytes = utf8Encode(`["${"x".repeat(1_000)}"]`);
   const options = { depthMax: 1, allNames: false, nestingMax: 1, valueCountMax: 2 };
-  const pause = scanUntil(bytes, { ...options, wholeCharacters: true }, 500) as ScanPause;
+  const pause = scanUntil(bytes, { ...options, isPortable: true }, 500) as ScanPause;
   expect(pause.at).toBe(500);
 });
 
@@ -210,8 +210,25 @@ test("an escape that is half of a character is no error unless asked for", () =>
     fc.property(fc.array(unit, { maxLength: 5 }), (units) => {
       const text = `"${units.map((hex) => `\\u${hex}`).join("")}"`;
       const isWhole = !/\p{Surrogate}/u.test(JSON.parse(text));
-      expect(isTaken(() => outlineJson(text, { wholeCharacters: true }))).toBe(isWhole);
+      expect(isTaken(() => outlineJson(text, { isPortable: true }))).toBe(isWhole);
       expect(isTaken(() => outlineJson(text))).toBe(true);
+    }),
+  );
+});
+
+test("a number that no double holds is no error unless asked for", () => {
+  const number = fc.record({
+    sign: fc.constantFrom("", "-"),
+    zeros: fc.integer({ min: 0, max: 320 }),
+    fraction: fc.constantFrom("", ".5"),
+    exponent: fc.constantFrom("", "e0", "E+5", "e307", "e308", "e400", "e-400", "e0005"),
+  });
+  fc.assert(
+    fc.property(number, ({ sign, zeros, fraction, exponent }) => {
+      const text = `${sign}1${"0".repeat(zeros)}${fraction}${exponent}`;
+      const isTakenByAll = Number.isFinite(Number(text));
+      expect(isTaken(() => outlineJson(`[${text}]`, { isPortable: true }))).toBe(isTakenByAll);
+      expect(isTaken(() => outlineJson(`[${text}]`))).toBe(true);
     }),
   );
 });

@@ -106,7 +106,7 @@ const SCAN_OPTIONS: ScanOptions = {
   allNames: false,
   nestingMax: Number.POSITIVE_INFINITY,
   valueCountMax: Number.POSITIVE_INFINITY,
-  wholeCharacters: false,
+  isPortable: false,
 };
 
 /**

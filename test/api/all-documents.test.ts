@@ -207,10 +207,23 @@ describe("_all_docs", () => {
     },
     {
       name: "refuses keys that are no list",
-      differs: "Ours says what the keys must be, too",
       ask: "POST /films/_all_docs",
       body: { keys: "a" },
-      ...refusal(400, "query_parse_error", "`keys` member must be an array of strings."),
+      ...refusal(400, "bad_request", "`keys` body member must be an array."),
+    },
+    {
+      name: "finds nothing by keys that are no ids",
+      ask: "POST /films/_all_docs",
+      body: { keys: [1, "a", null, {}] },
+      status: 200,
+      has: {
+        rows: [
+          { key: 1, error: "not_found" },
+          expect.objectContaining({ id: "a" }),
+          { key: null, error: "not_found" },
+          { key: {}, error: "not_found" },
+        ],
+      },
     },
     {
       name: "refuses a key that is too long",

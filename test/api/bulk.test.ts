@@ -251,6 +251,11 @@ describe("_revs_diff", () => {
   ]);
 });
 
+const badResult = (id: string | null, rev: string | null, reason: string) => ({
+  id,
+  docs: [{ error: { id, rev, error: "bad_request", reason } }],
+});
+
 describe("_bulk_get", () => {
   const c = { _id: "a", _rev: "3-c", n: 3 };
   const x = { _id: "a", _rev: "2-x", n: 2 };
@@ -331,12 +336,42 @@ describe("_bulk_get", () => {
       ...refusal(400, "bad_request", "Missing JSON list of 'docs'."),
     },
     {
-      name: "asks for ids",
-      differs:
-        "CouchDB answers each in its place; a request without ids is a mistake of its sender",
+      name: "tells in its place what is wrong with one request",
       ask: "POST /films/_bulk_get",
-      body: { docs: [{ rev: "1-a" }] },
-      ...refusal(400, "bad_request", "Each of `docs` must have an `id`, a string"),
+      body: { docs: [{ rev: "1-a" }, { id: "nope", rev: "x" }, { id: "nope" }] },
+      status: 200,
+      json: {
+        results: [
+          badResult(null, null, "document id missed"),
+          badResult("nope", "x", "Invalid rev format"),
+          {
+            id: "nope",
+            docs: [
+              { error: { id: "nope", rev: "undefined", error: "not_found", reason: "missing" } },
+            ],
+          },
+        ],
+      },
+    },
+    {
+      name: "tells of requests in which a member has the wrong type",
+      differs: "CouchDB fails",
+      ask: "POST /films/_bulk_get",
+      body: {
+        docs: [
+          { id: 1, rev: "1-a" },
+          { id: "a", rev: 1 },
+          { id: "a", atts_since: [1] },
+        ],
+      },
+      status: 200,
+      json: {
+        results: [
+          badResult(null, null, "Document id must be a string"),
+          badResult("a", null, "Invalid rev format"),
+          badResult("a", null, "`atts_since` must be an array of strings"),
+        ],
+      },
     },
   ]);
 

@@ -69,9 +69,8 @@ describe("a normal feed", () => {
     },
     {
       name: "tells every second sequence",
-      differs: "CouchDB begins with the first",
       ask: "GET /films/_changes?seq_interval=2&limit=2",
-      ...feed([{ ...a, seq: null }, b], 2),
+      ...feed([a, { ...b, seq: null }], 2),
     },
     {
       name: "is filtered by ids",

@@ -74,6 +74,13 @@ describe("databases", () => {
       status: 201,
       has: { ok: true, instance_start_time: expect.any(String) },
     },
+    {
+      name: "a full commit is asked for as JSON",
+      ask: "POST /films/_ensure_full_commit",
+      headers: { "Content-Type": "text/plain" },
+      body: "x",
+      ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
+    },
     { name: "compaction is accepted", ask: "POST /films/_compact", body: "", status: 202 },
     { name: "clean-up is accepted", ask: "POST /films/_view_cleanup", body: "", status: 202 },
     {

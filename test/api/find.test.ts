@@ -47,6 +47,7 @@ async function openThree<Api extends Asked>(open: () => Promise<Api>): Promise<A
     o: { x: n, y: { z: "q" } },
     a: [{ b: 1 }, { b: 2 }],
     "dot.ted": n,
+    $n: n,
   }));
   const body = { docs: [...docs, { _id: "_design/x", _rev: "1-a" }], new_edits: false };
   await api.ask("POST /films/_bulk_docs", { body });
@@ -82,6 +83,16 @@ describe("_find", () => {
       { selector, fields },
       ids("d1", "d2", "d3"),
     ),
+    find(
+      "knows names that begin with a dollar",
+      { selector: { "\\$n": 2 }, fields: ["\\$n"] },
+      docs({ $n: 2 }),
+    ),
+    find(
+      "passes over backslashes in names",
+      { selector: { "\\n": 3, "o.\\x": 3 }, fields },
+      ids("d3"),
+    ),
     find("stops at its limit", { selector, fields, limit: 2 }, ids("d1", "d2")),
     find("skips", { selector, fields, skip: 2 }, ids("d3")),
     find("skips what matches", { selector: { n: { $gt: 1 } }, fields, skip: 1 }, ids("d3")),
@@ -112,6 +123,7 @@ describe("_find", () => {
         o: { x: 1, y: { z: "q" } },
         a: [{ b: 1 }, { b: 2 }],
         "dot.ted": 1,
+        $n: 1,
       }),
     ),
     find(

@@ -64,6 +64,25 @@ describe("bodies", () => {
         ...notJson,
       }),
     ),
+    ...['{"a":1e400}', '{"a":[-1.5E+309]}', `{"a":1${"0".repeat(309)}.0}`].map((body) => ({
+      name: `one with a number that no double holds is refused: ${body.slice(0, 20)}`,
+      ask: "PUT /films/a",
+      body,
+      ...notJson,
+    })),
+    {
+      name: "one with an integer that no double holds is refused",
+      differs: "CouchDB fails",
+      ask: "PUT /films/a",
+      body: `{"a":1${"0".repeat(309)}}`,
+      ...notJson,
+    },
+    ...['{"a":1e308}', '{"a":1e-400}', `{"a":1${"0".repeat(307)}}`].map((body) => ({
+      name: `one with a number that others take is taken: ${body.slice(0, 20)}`,
+      ask: "PUT /films/a",
+      body,
+      status: 201,
+    })),
     ...['{"a":"\\ud83d\\ude00"}', '{"a":"\\\\ud800"}', '{"a":"\\u00e4\\uD83D\\uDE00"}'].map(
       (body) => ({
         name: `one with whole characters is taken: ${body}`,

@@ -193,6 +193,14 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
     SERVER_ADMIN,
     [
+      "ANY /_nouveau_analyze",
+      "ANY /_nouveau_analyze/{rest...}",
+      "ANY /_reshard",
+      "ANY /_reshard/{rest...}",
+      "ANY /_search_analyze",
+      "ANY /_search_analyze/{rest...}",
+      "GET /_cluster_setup",
+      "POST /_cluster_setup",
       "GET /_all_dbs",
       "GET /_db_updates",
       "GET /_dbs_info",

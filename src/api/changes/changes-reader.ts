@@ -217,7 +217,8 @@ export class ChangesReader {
 
   #row({ change: { sequence, id, deleted }, revisions }: Passed): ChangesRow {
     this.#rowCount++;
-    const tellsSequence = this.#rowCount % this.#query.sequenceInterval === 0;
+    // CouchDB: counts the rows from one on.
+    const tellsSequence = (this.#rowCount + 1) % this.#query.sequenceInterval === 0;
     const head = `{"seq":${tellsSequence ? `"${sequence}"` : null},"id":${JSON.stringify(id)}`;
     const changes = revisions.map((revision) => `{"rev":${JSON.stringify(revision)}}`);
     const text = `${head},"changes":[${changes.join(",")}]${deleted ? ',"deleted":true' : ""}}`;

@@ -8,7 +8,7 @@ import {
   writeDatabase,
 } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
-import { writeOne } from "../documents/document-writes.ts";
+import { isBatch, writeInBatch, writeOne } from "../documents/document-writes.ts";
 import { editMode, readDocument, wireEdit } from "../documents/edits.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -64,13 +64,14 @@ async function createDocument(parts: DatabaseParts, call: Call): Promise<ApiResp
   const wire = await readDocument(call, mode);
   const id = wire.id ?? randomHex(parts.runtime.random);
   const edit = await wireEdit(parts, call, { ...wire, id }, mode);
+  if (isBatch(call)) return writeInBatch(id, () => writeOne(parts, call, edit));
   const { revision } = await writeOne(parts, call, edit);
-  const status = call.request.query.get("batch") === "ok" ? 202 : 201;
-  return json(status, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });
+  return json(201, { ok: true, id, rev: revision }, { Location: locationOf(call, id) });
 }
 
 /** What was acknowledged is durable already. */
 async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
+  requireJsonType(call);
   const time = await readDatabase(parts, call, async (_, database) => database.instanceStartTime);
   return json(201, { ok: true, instance_start_time: time });
 }

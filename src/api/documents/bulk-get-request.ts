@@ -1,7 +1,7 @@
 /** The body of a `_bulk_get`. */
 import { type JsonText, jsonKind } from "../../base/index.ts";
 import { checkDocumentId } from "../../databases/index.ts";
-import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { badRequest } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { errorAnswer } from "../http/error-responses.ts";
 import { booleanParameter, isTextList } from "../http/query.ts";
@@ -9,9 +9,19 @@ import { checkRevision, type DocumentOptions, documentOptions } from "./document
 
 /** Revisions of one document that are asked for. */
 export interface BulkGetRequest {
+  readonly kind: "asked";
   readonly id: string;
   readonly revision: string | undefined;
   readonly attachmentsSince: readonly string[] | undefined;
+}
+
+/** A request that says nothing that can be looked up: what is wrong with it is told in its place. */
+export interface BadRequest {
+  readonly kind: "bad";
+  readonly id: string | null;
+  readonly rev: string | null;
+  readonly error: string;
+  readonly reason: string;
 }
 
 /** CouchDB: takes the options from the query; its replicator says them in the body, too. */
@@ -32,34 +42,42 @@ export function bulkGetOptions(
   };
 }
 
-/** The list `docs`. Throws a ProtocolError that says what is wrong with it. */
-export function bulkGetRequests(text: JsonText | undefined): BulkGetRequest[] {
+/** The list `docs`. Throws a ProtocolError that says what is wrong with it as a whole. */
+export function bulkGetRequests(text: JsonText | undefined): (BulkGetRequest | BadRequest)[] {
   if (text === undefined) throw badRequest("Missing JSON list of 'docs'.");
   if (jsonKind(text) !== "array") throw badRequest("`docs` parameter must be an array.");
-  return JSON.parse(text).map((row: unknown): BulkGetRequest => {
+  return JSON.parse(text).map((row: unknown): BulkGetRequest | BadRequest => {
     if (typeof row !== "object" || row === null || Array.isArray(row)) {
       throw badRequest("Each of `docs` must be a JSON object");
     }
-    const { id, rev, atts_since: since } = row as Record<string, unknown>;
-    if (typeof id !== "string") throw badRequest("Each of `docs` must have an `id`, a string");
-    if (rev !== undefined && rev !== null && typeof rev !== "string") {
-      throw badRequest(`The \`rev\` of ${JSON.stringify(id)} must be a string`);
-    }
-    if (since !== undefined && since !== null && !isTextList(since)) {
-      throw badRequest(`The \`atts_since\` of ${JSON.stringify(id)} must be an array of strings`);
-    }
-    return { id, revision: rev ?? undefined, attachmentsSince: since ?? undefined };
+    return parseRequest({ ...row });
   });
 }
 
-/** What is wrong with one of the requests is told in its place. */
-export function requestFault({ id, revision }: BulkGetRequest): ProtocolError | undefined {
+function parseRequest({
+  id,
+  rev,
+  atts_since: since,
+}: Readonly<Record<string, unknown>>): BulkGetRequest | BadRequest {
+  const bad = (reason: string, error = "bad_request"): BadRequest => {
+    const isNamed = typeof id === "string";
+    const asked = isNamed && typeof rev === "string" ? rev : null;
+    return { kind: "bad", id: isNamed ? id : null, rev: asked, error, reason };
+  };
+  if (id === undefined || id === null) return bad("document id missed");
+  if (typeof id !== "string") return bad("Document id must be a string");
+  const revision = rev ?? undefined;
+  if (revision !== undefined && typeof revision !== "string") return bad("Invalid rev format");
+  const attachmentsSince = since ?? undefined;
+  if (attachmentsSince !== undefined && !isTextList(attachmentsSince)) {
+    return bad("`atts_since` must be an array of strings");
+  }
   try {
     checkDocumentId(id);
     if (revision !== undefined) checkRevision(revision);
-    return undefined;
   } catch (error) {
-    const { status, error: name, reason } = errorAnswer(error);
-    return new ProtocolError(status, name, reason);
+    const { error: name, reason } = errorAnswer(error);
+    return bad(reason, name);
   }
+  return { kind: "asked", id, revision, attachmentsSince };
 }

@@ -2,12 +2,7 @@
 import { mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import {
-  acceptsExplicitly,
-  ProtocolError,
-  type WrittenPart,
-  writeMultipart,
-} from "../../protocol/index.ts";
+import { acceptsExplicitly, type WrittenPart, writeMultipart } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -17,10 +12,10 @@ import { readJsonMembers } from "../http/request-body.ts";
 import { begun, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import {
+  type BadRequest,
   type BulkGetRequest,
   bulkGetOptions,
   bulkGetRequests,
-  requestFault,
 } from "./bulk-get-request.ts";
 import type { DocumentOptions } from "./document-options.ts";
 import {
@@ -42,7 +37,7 @@ type Result =
 /** What came of one request, and its own options. */
 interface Answer {
   readonly database: Database;
-  readonly request: BulkGetRequest;
+  readonly request: BulkGetRequest | BadRequest;
   readonly options: DocumentOptions;
   readonly results: readonly Result[];
 }
@@ -76,7 +71,7 @@ async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
 async function* answerPages(
   parts: DatabaseParts,
   call: Call,
-  requests: readonly BulkGetRequest[],
+  requests: readonly (BulkGetRequest | BadRequest)[],
   options: DocumentOptions,
 ): AsyncGenerator<readonly Answer[], void, undefined> {
   const size = new PageSize();
@@ -87,9 +82,9 @@ async function* answerPages(
     const answers = await readDatabase(parts, call, async (tx, database) => {
       const found = await readPage(tx, database, page, options);
       return page.map((request, index): Answer => {
-        const { attachmentsSince } = request;
-        const own = attachmentsSince === undefined ? options : { ...options, attachmentsSince };
-        const results = resultsOf(request, found[index] as OpenRevision[] | ProtocolError);
+        const since = request.kind === "asked" ? request.attachmentsSince : undefined;
+        const own = since === undefined ? options : { ...options, attachmentsSince: since };
+        const results = resultsOf(request, found[index] as readonly OpenRevision[]);
         return { database, request, options: own, results };
       });
     });
@@ -99,38 +94,42 @@ async function* answerPages(
   } while (start < requests.length);
 }
 
-/** What there is of each request, or what is wrong with it. */
+/** What there is of each request; nothing of a bad one. */
 async function readPage(
   tx: ReadTransaction,
   database: Database,
-  page: readonly BulkGetRequest[],
+  page: readonly (BulkGetRequest | BadRequest)[],
   options: DocumentOptions,
-): Promise<(readonly OpenRevision[] | ProtocolError)[]> {
-  const faults = page.map(requestFault);
-  const asked = page.flatMap(({ id, revision }, index) =>
-    faults[index] === undefined && revision !== undefined ? [{ id, revision }] : [],
-  );
+): Promise<(readonly OpenRevision[])[]> {
+  const asked = page.flatMap((request) => {
+    if (request.kind === "bad" || request.revision === undefined) return [];
+    return [{ id: request.id, revision: request.revision }];
+  });
   const found = await readRevisionsAsked(tx, database, asked, options);
   let next = 0;
-  return mapAtOnce(page, ({ id, revision }, index) => {
-    const fault = faults[index];
-    if (fault !== undefined) return fault;
+  return mapAtOnce(page, (request) => {
+    if (request.kind === "bad") return [];
+    const { id, revision } = request;
     if (revision !== undefined) return found[next++] as readonly OpenRevision[];
     return readOpenRevisions(tx, database, { id, revisions: "all", options });
   });
 }
 
 function resultsOf(
-  { id, revision: rev = "undefined" }: BulkGetRequest,
-  found: readonly OpenRevision[] | ProtocolError,
-): Result[] {
-  const failed = (error: string, reason: string): Result => ({
+  request: BulkGetRequest | BadRequest,
+  found: readonly OpenRevision[],
+): readonly Result[] {
+  if (request.kind === "bad") {
+    const { id, rev, error, reason } = request;
+    return [{ kind: "failed", error: { id, rev, error, reason } }];
+  }
+  const { id, revision: rev = "undefined" } = request;
+  const missing: Result = {
     kind: "failed",
-    error: { id, rev, error, reason },
-  });
-  if (found instanceof ProtocolError) return [failed(found.error, found.reason)];
-  if (found.length === 0) return [failed("not_found", "missing")];
-  return found.map((entry) => (entry.kind === "found" ? entry : failed("not_found", "missing")));
+    error: { id, rev, error: "not_found", reason: "missing" },
+  };
+  if (found.length === 0) return [missing];
+  return found.map((entry) => (entry.kind === "found" ? entry : missing));
 }
 
 /** Of the documents' bodies. */
@@ -147,7 +146,7 @@ function lengthOf(answers: readonly Answer[]): number {
 async function* jsonPieces(
   parts: DatabaseParts,
   call: Call,
-  requests: readonly BulkGetRequest[],
+  requests: readonly (BulkGetRequest | BadRequest)[],
   options: DocumentOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let writer = new Utf8Writer(PIECE_BYTES);
@@ -208,7 +207,7 @@ function writeAnswer(
 async function* multipartParts(
   parts: DatabaseParts,
   call: Call,
-  requests: readonly BulkGetRequest[],
+  requests: readonly (BulkGetRequest | BadRequest)[],
   asked: DocumentOptions,
 ): AsyncGenerator<WrittenPart, void, undefined> {
   for await (const answers of answerPages(parts, call, requests, asked)) {

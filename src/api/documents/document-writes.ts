@@ -12,6 +12,8 @@ import { existingDatabaseName, writeContext } from "../access/database-access.ts
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type ErrorAnswer, errorAnswer, isInvalidRequest } from "../http/error-responses.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { json } from "../http/responses.ts";
 
 /** Of what a hook refused; all else that a validation function throws, and one that does not compile, is 500 in CouchDB. */
 const REFUSAL_STATUSES: Readonly<Record<string, number>> = {
@@ -41,6 +43,27 @@ export async function writeOne(
   if (result.kind === "written") return result;
   const { status, error, reason } = result.answer;
   throw new ProtocolError(status, error, reason);
+}
+
+/** `batch=ok`. */
+export function isBatch({ request }: Call): boolean {
+  return request.query.get("batch") === "ok";
+}
+
+/**
+ * The answer to `batch=ok`, which CouchDB gives before it writes: it names no revision, and tells of no conflict. Here the document is
+ * written by then.
+ */
+export async function writeInBatch(
+  id: string,
+  write: () => Promise<unknown>,
+): Promise<ApiResponse> {
+  try {
+    await write();
+  } catch (error) {
+    if (!(error instanceof ProtocolError && error.status === 409)) throw error;
+  }
+  return json(202, { ok: true, id });
 }
 
 /** Writes edits in their order, with a result for each. */

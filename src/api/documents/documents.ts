@@ -9,7 +9,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision, documentOptions } from "./document-options.ts";
 import { documentId, findDocument, requestRevision, withRevision } from "./document-request.ts";
 import { type DocumentView, sentAttachments, viewOf, viewText } from "./document-view.ts";
-import { writeOne } from "./document-writes.ts";
+import { isBatch, writeInBatch, writeOne } from "./document-writes.ts";
 import { editMode, readDocument, wireEdit } from "./edits.ts";
 import { deleteLocal, readLocal, writeLocal } from "./local-documents.ts";
 import { documentMultipart, readMultipartEdit } from "./multipart-documents.ts";
@@ -72,6 +72,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
           mode,
         })
       : await wireEdit(parts, call, withRevision(call, id, await readDocument(call, mode)), mode);
+  if (isBatch(call)) return writeInBatch(id, () => writeOne(parts, call, edit));
   const { revision } = await writeOne(parts, call, edit);
   // CouchDB: says 201 for what is new, and 200 for a deletion.
   return written(call, { id, revision, status: edit.deleted ? 200 : 201 });
@@ -143,7 +144,6 @@ interface Written {
 }
 
 export function written(call: Call, { id, revision, status }: Written): ApiResponse {
-  const accepted = call.request.query.get("batch") === "ok" ? 202 : status;
   const headers = { ETag: `"${revision}"`, Location: locationOf(call, id) };
-  return json(accepted, { ok: true, id, rev: revision }, headers);
+  return json(status, { ok: true, id, rev: revision }, headers);
 }

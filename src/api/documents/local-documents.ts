@@ -1,6 +1,6 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
 import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
-import { badRequest, renderWireDocument } from "../../protocol/index.ts";
+import { renderWireDocument } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
@@ -43,8 +43,8 @@ export async function writeLocal(
   id: string,
 ): Promise<ApiResponse> {
   const wire = await readDocumentBody(call, "unique");
-  if (wire.attachments.length > 0) throw badRequest("Local documents have no attachments");
-  checkWire(parts, { ...wire, id });
+  // Local documents have no attachments: what is sent of some is left out, as in CouchDB.
+  checkWire(parts, { ...wire, attachments: [], id });
   const parent = call.request.query.get("rev") || wire.revision;
   const outcome = await writeDatabase(
     parts,

@@ -2,7 +2,7 @@
 import { mapAtOnce, randomHex } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import { acceptsExplicitly, writeMultipart } from "../../protocol/index.ts";
+import { accepts, writeMultipart } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -33,7 +33,7 @@ export async function openRevisions(
     found: await readOpenRevisions(tx, opened, wanted),
   }));
   if (wanted.revisions === "all" && found.length === 0) throw notFound("missing");
-  if (acceptsExplicitly(call.request.headers.get("accept"), "multipart/mixed")) {
+  if (accepts(call.request.headers.get("accept"), "multipart/mixed")) {
     return mixed(parts, call, database, found, wanted.options);
   }
   const texts = jsonTexts(parts, call, database, found, wanted.options);

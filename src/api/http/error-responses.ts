@@ -149,14 +149,17 @@ export function methodNotAllowed(allowed: readonly string[]): ApiResponse {
   return json(405, body, { Allow: methods });
 }
 
+/** CouchDB's sentence for a name that no database can have. */
+export function databaseNameFault(name: string): string {
+  return (
+    `Name: '${name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters ` +
+    "_, $, (, ), +, -, and / are allowed. Must begin with a letter."
+  );
+}
+
 function reasonOf(error: OperationalError): string {
   const { reason, database, id } = error.details;
-  if (error.code === "STORE_DATABASE_NAME_INVALID") {
-    return (
-      `Name: '${String(database)}'. Only lowercase characters (a-z), digits (0-9), and any of the characters ` +
-      "_, $, (, ), +, -, and / are allowed. Must begin with a letter."
-    );
-  }
+  if (error.code === "STORE_DATABASE_NAME_INVALID") return databaseNameFault(String(database));
   if (error.code === "STORE_DOCUMENT_TOO_LARGE" && typeof id === "string") return id;
   return typeof reason === "string" ? reason : error.message;
 }

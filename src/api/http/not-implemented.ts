@@ -4,6 +4,7 @@
  */
 import { ProtocolError } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
+import { databaseNameFault } from "./error-responses.ts";
 import { defineRoute, type Route } from "./router.ts";
 
 const ALL_METHODS = ["GET", "PUT", "POST", "DELETE", "COPY"];
@@ -31,9 +32,20 @@ const DESIGN_SENTENCES: Readonly<Record<string, string>> = {
   _geo: "Geographic indexes are not part of Tandem.",
 };
 
-/** The error for a resource that is not there yet. */
-export function notImplemented(path: string): ProtocolError {
-  return refusal(`${path} is not part of Tandem.`);
+/** Resources of the server. */
+const SERVER_SENTENCES: Readonly<Record<string, string>> = {
+  _reshard: "Databases of Tandem have no shards.",
+  _nouveau_analyze: "Search is not part of Tandem.",
+  _search_analyze: "Search is not part of Tandem.",
+};
+
+/** The error for a path that has no route: as CouchDB, which takes the first segment for a database. */
+export function unknownPath(method: string, segments: readonly string[]): ProtocolError {
+  const [first = ""] = segments;
+  if (method === "PUT" && segments.length === 1) {
+    return new ProtocolError(400, "illegal_database_name", databaseNameFault(first));
+  }
+  return new ProtocolError(404, "not_found", "Database does not exist.");
 }
 
 export function notImplementedRoutes(): Route[] {
@@ -45,7 +57,12 @@ export function notImplementedRoutes(): Route[] {
       (path) => defineRoute(ALL_METHODS, path, refuse(sentence)),
     ),
   );
-  return [...resources, ...design];
+  const server = Object.entries(SERVER_SENTENCES).flatMap(([name, sentence]) =>
+    [`/${name}`, `/${name}/{rest...}`].map((path) =>
+      defineRoute(ALL_METHODS, path, refuse(sentence)),
+    ),
+  );
+  return [...resources, ...design, ...server];
 }
 
 function refuse(sentence: string): Handler {

@@ -197,7 +197,7 @@ function asJson(outline: () => JsonValue): JsonValue {
 
 /** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
 function scanOptions(depthMax: number, content: BodyContent) {
-  const options = { depthMax, allNames: true, wholeCharacters: true };
+  const options = { depthMax, allNames: true, isPortable: true };
   if (content === "question") {
     return { ...options, nestingMax: QUESTION_NESTING_MAX, valueCountMax: QUESTION_VALUES_MAX };
   }

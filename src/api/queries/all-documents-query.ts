@@ -1,8 +1,9 @@
 /** The query of `_all_docs`, from the URL and from the body of a POST; the URL wins. */
 import { compareBytes, type JsonText, splitObject, utf8Encode } from "../../base/index.ts";
+import { badRequest } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
-import { isTextList, queryError } from "../http/query.ts";
+import { queryError } from "../http/query.ts";
 
 /** The ids that a resource is about: they begin with `prefix`, and are from `low` to before `high`, in byte order. */
 export interface IdRange {
@@ -12,7 +13,8 @@ export interface IdRange {
 }
 
 export interface AllDocumentsQuery {
-  readonly keys: readonly string[] | undefined;
+  /** Those that are no ids find nothing. */
+  readonly keys: readonly unknown[] | undefined;
   /** The larger end when descending; undefined is open. */
   readonly startId: string | undefined;
   readonly endId: string | undefined;
@@ -63,8 +65,8 @@ function parseQuery(
 
   const key = value("key");
   const keys = value("keys");
-  if (keys !== undefined && !isTextList(keys)) {
-    throw queryError("`keys` member must be an array of strings.");
+  if (keys !== undefined && !Array.isArray(keys)) {
+    throw badRequest("`keys` body member must be an array.");
   }
   if (flag("reduce")) throw queryError("Reduce is invalid for map-only views.");
   if (flag("group") || (count("group_level") ?? 0) > 0) {
@@ -77,7 +79,7 @@ function parseQuery(
   const start = given(key, value("startkey"), value("start_key"), textOf(word("startkey_docid")));
   const end = given(key, value("endkey"), value("end_key"), textOf(word("endkey_docid")));
   return {
-    keys: keys?.filter((id) => id.startsWith(scope.prefix)),
+    keys: keys?.filter((id) => typeof id !== "string" || id.startsWith(scope.prefix)),
     ...range({ start, end, descending, inclusiveEnd: inclusiveEnd || key !== undefined }, scope),
     limit: count("limit") ?? Number.MAX_SAFE_INTEGER,
     skip: count("skip") ?? 0,

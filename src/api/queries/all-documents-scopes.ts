@@ -42,6 +42,12 @@ export type Row =
   | { readonly kind: "text"; readonly id: string; readonly rev: string; readonly text: string }
   | { readonly kind: "missing"; readonly id: string };
 
+/** A key that is no id. */
+export interface NoRow {
+  readonly kind: "missing";
+  readonly id: unknown;
+}
+
 const DESIGN_RANGE = { prefix: "_design/", low: "_design/", high: "_design0" };
 
 export const ALL: Scope = {

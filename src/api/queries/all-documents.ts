@@ -12,7 +12,7 @@ import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-
 import { inPieces, oneLine, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type AllDocumentsQuery, allDocumentsQuery, oneOfSeveral } from "./all-documents-query.ts";
-import { ALL, DESIGN, LOCAL, type Row, type Scope } from "./all-documents-scopes.ts";
+import { ALL, DESIGN, LOCAL, type NoRow, type Row, type Scope } from "./all-documents-scopes.ts";
 
 /** Rows of one read, when they come without their documents. */
 const PAGE_COUNT_MAX = 1_000;
@@ -113,7 +113,7 @@ async function* texts(
 
 interface RowPage {
   readonly database: Database;
-  readonly rows: readonly Row[];
+  readonly rows: readonly (Row | NoRow)[];
 }
 
 function pages(
@@ -166,7 +166,7 @@ async function* keyPages(
   parts: DatabaseParts,
   call: Call,
   scope: Scope,
-  query: AllDocumentsQuery & { readonly keys: readonly string[] },
+  query: AllDocumentsQuery & { readonly keys: readonly unknown[] },
 ): AsyncGenerator<RowPage, void, undefined> {
   const inOrder = query.descending ? [...query.keys].reverse() : query.keys;
   const keys = inOrder.slice(query.skip, query.skip + query.limit);
@@ -177,7 +177,13 @@ async function* keyPages(
     const page = keys.slice(start, start + countMax);
     const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
       database: opened,
-      rows: await Promise.all(page.map((id) => scope.byId(tx, opened, id, query))),
+      rows: await Promise.all(
+        page.map((id) =>
+          typeof id === "string"
+            ? scope.byId(tx, opened, id, query)
+            : Promise.resolve<NoRow>({ kind: "missing", id }),
+        ),
+      ),
     }));
     size.learn(rows.length, lengthOf(rows));
     start += page.length;
@@ -186,7 +192,7 @@ async function* keyPages(
 }
 
 /** Of the documents that the rows hold. */
-function lengthOf(rows: readonly Row[]): number {
+function lengthOf(rows: readonly (Row | NoRow)[]): number {
   let length = 0;
   for (const row of rows) {
     if (row.kind === "text") length += row.text.length;
@@ -195,7 +201,7 @@ function lengthOf(rows: readonly Row[]): number {
   return length;
 }
 
-function rowText(row: Row, document: string | undefined): string {
+function rowText(row: Row | NoRow, document: string | undefined): string {
   const key = JSON.stringify(row.id);
   if (row.kind === "missing") return `{"key":${key},"error":"not_found"}`;
   const deleted = row.kind === "deleted" ? ',"deleted":true' : "";
@@ -209,7 +215,7 @@ function documentText(
   parts: DatabaseParts,
   call: Call,
   database: Database,
-  row: Row,
+  row: Row | NoRow,
   query: AllDocumentsQuery,
 ): string | Promise<string> {
   if (row.kind === "text") return row.text;

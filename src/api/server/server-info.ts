@@ -1,12 +1,18 @@
 /** Resources of the server itself. */
 import { randomHex } from "../../base/index.ts";
-import { ProtocolError } from "../../protocol/index.ts";
+import { badRequest } from "../../protocol/index.ts";
 import type { ServerInfoParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { integerParameter } from "../http/query.ts";
 import { json, jsonText } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
+
+/** For caches of every age. */
+const NOT_CACHED = {
+  "Cache-Control": "no-cache",
+  Expires: "Mon, 01 Jan 1990 00:00:00 GMT",
+  Pragma: "no-cache",
+};
 
 /** CouchDB's `[uuids] max_count`. */
 const UUID_COUNT_MAX = 1_000;
@@ -17,6 +23,10 @@ export function serverInfoRoutes(parts: ServerInfoParts): Route[] {
     defineRoute("GET", "/_up", async () => up(parts)),
     defineRoute("GET", "/_uuids", async (call) => uuids(parts, call)),
     defineRoute("GET", "/_membership", async () => membership(parts)),
+    defineRoute("GET", "/_cluster_setup", async () => json(200, { state: "single_node_enabled" })),
+    defineRoute("POST", "/_cluster_setup", async () => {
+      throw badRequest("Cluster is already finished");
+    }),
   ];
 }
 
@@ -51,10 +61,9 @@ function membership({ server: { nodeName } }: ServerInfoParts): ApiResponse {
 }
 
 function uuids({ runtime }: ServerInfoParts, call: Call): ApiResponse {
-  const count = integerParameter(call, "count") ?? 1;
-  if (count > UUID_COUNT_MAX) {
-    throw new ProtocolError(400, "bad_request", "count parameter too large");
-  }
-  const list = Array.from({ length: count }, () => randomHex(runtime.random));
-  return json(200, { uuids: list }, { "Cache-Control": "no-cache", Pragma: "no-cache" });
+  const text = call.request.query.get("count") ?? "1";
+  if (!/^\d+$/.test(text)) throw badRequest("count must be a positive integer");
+  if (Number(text) > UUID_COUNT_MAX) throw badRequest("count parameter too large");
+  const list = Array.from({ length: Number(text) }, () => randomHex(runtime.random));
+  return json(200, { uuids: list }, NOT_CACHED);
 }
