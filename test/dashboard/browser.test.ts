@@ -419,6 +419,59 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await ask("GET", "/_replicator/by-form")).toMatchObject({ error: "not_found" });
   });
 
+  test("when it runs and what stays behind is chosen, checked as it is typed, and kept by an edit and a clone", async () => {
+    onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fnightly/_cancel").then(() => {}));
+    const { page, show, violations: look } = await visit(browser, node.url, "root");
+    await show("/new");
+    await page.getByLabel("Id", { exact: true }).fill("nightly");
+    await page.getByLabel("Source address").fill("films");
+    await page.getByLabel("Target address").fill("nightly");
+    await page.getByLabel("create_target").check();
+    await page.getByLabel(/^Runs/).selectOption("at times of a clock (cron)");
+    const schedule = page.getByLabel(/^schedule/);
+    expect(await schedule.inputValue()).toMatch(/^0 3 \* \* \* \S+$/);
+    expect(await page.getByRole("checkbox", { name: /^continuous/ }).isChecked()).toBe(false);
+    await schedule.fill("0 3 * * 1-5 Europe/Atlantis");
+    await page.getByText('"Europe/Atlantis" is no time zone').waitFor();
+    expect(await look()).toEqual([]);
+    await schedule.fill("0 3 * * 1-5 Europe/Berlin");
+    await page.getByText("is no time zone").waitFor({ state: "hidden" });
+    await page.getByLabel("deleted: skip").check();
+    await page.getByLabel(/^documents\.max_bytes/).fill("a lot");
+    await page.getByText("documents.max_bytes: expected 0 or more").waitFor();
+    await page.getByLabel(/^documents\.max_bytes/).fill("1000000");
+    await page.getByLabel(/^attachments\.max_bytes/).fill("0");
+    const chosen = {
+      schedule: "0 3 * * 1-5 Europe/Berlin",
+      deleted: "skip",
+      documents: { max_bytes: 1_000_000 },
+      attachments: { max_bytes: 0 },
+    };
+    const sent = page.locator(".outcome pre");
+    await sent.first().getByText('"max_bytes": 1000000').waitFor();
+    const shown = JSON.parse((await sent.first().textContent()) ?? "");
+    expect(shown).toMatchObject(chosen);
+    expect(await sent.nth(1).textContent()).toContain(JSON.stringify(shown, null, 2));
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "_replicator/nightly" }).waitFor();
+    expect(await ask("GET", "/_replicator/nightly")).toMatchObject(chosen);
+
+    for (const way of ["clone", "edit"] as const) {
+      await show(`/new?${way}=_replicator%2Fnightly`);
+      await page.getByLabel("deleted: skip").waitFor();
+      expect(await schedule.inputValue()).toBe(chosen.schedule);
+      expect(JSON.parse((await sent.first().textContent()) ?? "")).toMatchObject(chosen);
+    }
+    await page.getByLabel(/^Runs/).selectOption("at once");
+    await page.getByLabel(/^attachments\.max_bytes/).fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("heading", { name: "_replicator/nightly" }).waitFor();
+    const edited = await ask("GET", "/_replicator/nightly");
+    expect(edited).toMatchObject({ deleted: "skip", documents: chosen.documents });
+    expect(Object.keys(edited)).not.toContain("schedule");
+    expect(Object.keys(edited)).not.toContain("attachments");
+  });
+
   test("a replication is checked as it is typed, beside the fields, and can be made nevertheless", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));

@@ -34,6 +34,7 @@ import {
 } from "../../src/dashboard/base/replication-form.ts";
 import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replication-options.ts";
 import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
+import { SCHEDULE_KINDS, SCHEDULES } from "../../src/dashboard/base/schedules.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
@@ -187,6 +188,10 @@ describe("the form of a replication", () => {
     selector: { type: "film" },
     since_seq: "5-xyz",
     winning_revs_only: true,
+    deleted: "skip",
+    documents: { max_bytes: 1_000_000 },
+    attachments: { max_bytes: 0 },
+    schedule: "between 22:00 and 06:00 Europe/Berlin",
     worker_batch_size: 100,
     use_bulk_get: false,
     failure_policy: "hold",
@@ -210,6 +215,19 @@ describe("the form of a replication", () => {
     expect(() => parseReplication(made)).not.toThrow();
   });
 
+  test.each(SCHEDULE_KINDS.filter((kind) => kind !== "none"))(
+    "offers a schedule of the form %s that the replicator takes, and knows its form again",
+    (kind) => {
+      const schedule = SCHEDULES[kind].example("Europe/Berlin");
+      const continuous = kind === "window";
+      const made = { source: "films", target: "copy", continuous, schedule };
+      expect(parseReplication(made).schedule).toBe(schedule);
+      const fields = fieldsOf(made, "_replicator", "copy");
+      expect(fields).toMatchObject({ scheduleKind: kind, schedule });
+      expect(documentOf({ ...fields, scheduleKind: "none" })).not.toHaveProperty("schedule");
+    },
+  );
+
   test("can be checked as soon as one side is there, and not before", () => {
     expect(draftOf(EMPTY_FORM)).toBeUndefined();
     const source = { ...EMPTY_FORM.source, address: "films" };
@@ -232,6 +250,10 @@ describe("the form of a replication", () => {
     const fields = fieldsOf(document, "_replicator", "copy");
     const wrong = { ...fields, options: { weight: "1001" } };
     expect(() => documentOf(wrong, document)).toThrow(new FieldError("weight: expected 1 to 1000"));
+    const negative = { ...fields, attachmentBytesMax: "-1" };
+    expect(() => documentOf(negative, document)).toThrow(
+      new FieldError("attachments.max_bytes: expected 0 or more"),
+    );
     const moved = { ...fields.target, address: "https://ann:*****@evil.example/b" };
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });

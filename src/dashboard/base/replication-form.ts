@@ -1,6 +1,7 @@
 /** From the fields of the form to the document of a replication, and back. Pure. */
 import { MASK, masked } from "./masked.ts";
 import { REPLICATION_OPTIONS, type ReplicationOption } from "./replication-options.ts";
+import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
 
 export const LOGINS = ["none", "kept", "basic", "bearer", "iam"] as const;
 export type Login = (typeof LOGINS)[number];
@@ -31,7 +32,13 @@ export interface FormFields {
   /** JSON; of a filter function. */
   readonly queryParameters: string;
   readonly winningRevisionsOnly: boolean;
+  readonly skipsDeleted: boolean;
+  /** As they were typed; an empty text is no limit. */
+  readonly documentBytesMax: string;
+  readonly attachmentBytesMax: string;
   readonly sinceSequence: string;
+  readonly scheduleKind: ScheduleKind;
+  readonly schedule: string;
   /** As they were typed, by name; an empty text is the default. */
   readonly options: Readonly<Record<string, string>>;
 }
@@ -49,7 +56,12 @@ export const EMPTY_FORM: FormFields = {
   selected: "",
   queryParameters: "",
   winningRevisionsOnly: false,
+  skipsDeleted: false,
+  documentBytesMax: "",
+  attachmentBytesMax: "",
   sinceSequence: "",
+  scheduleKind: "none",
+  schedule: "",
   options: {},
 };
 
@@ -83,7 +95,11 @@ export function documentOf(fields: FormFields, original: Document = {}): Documen
       ? { query_params: parsed("Parameters of the filter", fields.queryParameters) }
       : {}),
     ...(fields.winningRevisionsOnly ? { winning_revs_only: true } : {}),
+    ...(fields.skipsDeleted ? { deleted: "skip" } : {}),
+    ...bytesMaxMember("documents", fields.documentBytesMax),
+    ...bytesMaxMember("attachments", fields.attachmentBytesMax),
     ...(fields.sinceSequence.trim() === "" ? {} : { since_seq: sequenceOf(fields.sinceSequence) }),
+    ...(fields.scheduleKind === "none" ? {} : { schedule: fields.schedule.trim() }),
     ...Object.fromEntries(options),
   };
 }
@@ -114,6 +130,7 @@ export function draftOf(fields: FormFields, original: Document = {}): Document |
 
 /** The fields that make the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
+  const { schedule } = document;
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
   const option = ({ name }: ReplicationOption) =>
     document[name] === undefined ? [] : [[name, String(document[name])] as const];
@@ -129,7 +146,12 @@ export function fieldsOf(document: Document, database: string, id: string): Form
     queryParameters:
       document.query_params === undefined ? "" : JSON.stringify(document.query_params, null, 2),
     winningRevisionsOnly: document.winning_revs_only === true,
+    skipsDeleted: document.deleted === "skip",
+    documentBytesMax: bytesMaxText(document.documents),
+    attachmentBytesMax: bytesMaxText(document.attachments),
     sinceSequence: document.since_seq === undefined ? "" : String(document.since_seq),
+    scheduleKind: typeof schedule === "string" ? scheduleKindOf(schedule) : "none",
+    schedule: typeof schedule === "string" ? schedule : "",
     options: Object.fromEntries(REPLICATION_OPTIONS.flatMap(option)),
   };
 }
@@ -159,7 +181,11 @@ const KNOWN_MEMBERS = new Set([
   "filter",
   "query_params",
   "winning_revs_only",
+  "deleted",
+  "documents",
+  "attachments",
   "since_seq",
+  "schedule",
   ...REPLICATION_OPTIONS.map(({ name }) => name),
 ]);
 
@@ -230,11 +256,25 @@ export function sequenceOf(text: string): unknown {
 function optionValue(option: ReplicationOption, text: string): unknown {
   if (option.kind === "boolean") return text === "true";
   if (option.kind === "choice") return text;
+  return integer(option, text);
+}
+
+/** Revisions with more bytes stay behind. */
+function bytesMaxMember(name: "documents" | "attachments", text: string): Document {
+  if (text.trim() === "") return {};
+  return { [name]: { max_bytes: integer({ name: `${name}.max_bytes`, min: 0 }, text) } };
+}
+
+function bytesMaxText(value: unknown): string {
+  return isObject(value) && value.max_bytes !== undefined ? String(value.max_bytes) : "";
+}
+
+function integer(
+  { name, min, max }: { readonly name: string; readonly min: number; readonly max?: number },
+  text: string,
+): number {
   const value = Number(text);
-  const { min, max = Number.MAX_SAFE_INTEGER } = option;
-  if (!Number.isInteger(value) || value < min || value > max) {
-    const range = option.max === undefined ? `${min} or more` : `${min} to ${max}`;
-    throw new FieldError(`${option.name}: expected ${range}`);
-  }
-  return value;
+  if (Number.isSafeInteger(value) && value >= min && value <= (max ?? value)) return value;
+  const range = max === undefined ? `${min} or more` : `${min} to ${max}`;
+  throw new FieldError(`${name}: expected ${range}`);
 }

@@ -24,12 +24,13 @@ import {
   type FormFields,
   fieldsOf,
   type Login,
-  type SelectionKind,
 } from "../base/replication-form.ts";
 import { REPLICATION_OPTIONS, type ReplicationOption } from "../base/replication-options.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { linkTo } from "../base/view.ts";
+import { Part, TextField } from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
+import { CopiedFields, TimeFields } from "./copied-fields.tsx";
 import { DocumentFinding, EndpointFinding, OtherFindings } from "./findings.tsx";
 import { type Checked, useCheck } from "./use-check.ts";
 
@@ -150,34 +151,8 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
         >
           <EndpointFinding side="target" checked={checked} />
         </Endpoint>
-        <Part title="What is copied">
-          <Check
-            label="continuous"
-            note="goes on after it has caught up"
-            value={fields.continuous}
-            onChange={(continuous) => change({ continuous })}
-          />
-          <Check
-            label="create_target"
-            note="makes the target when it is not there"
-            value={fields.createTarget}
-            onChange={(createTarget) => change({ createTarget })}
-          />
-          <Selected fields={fields} onChange={change} />
-          <Check
-            label="winning_revs_only"
-            note="no conflicts: the winning revision of each document alone"
-            value={fields.winningRevisionsOnly}
-            onChange={(winningRevisionsOnly) => change({ winningRevisionsOnly })}
-          />
-          <TextField
-            label="since_seq"
-            value={fields.sinceSequence}
-            isOptional
-            onChange={(sinceSequence) => change({ sinceSequence })}
-            note="where to begin in the changes of the source"
-          />
-        </Part>
+        <CopiedFields fields={fields} onChange={change} />
+        <TimeFields fields={fields} onChange={change} />
         <Part title="Options">
           {REPLICATION_OPTIONS.map((option) => (
             <OptionField
@@ -248,15 +223,6 @@ function Outcome({
         </>
       )}
     </section>
-  );
-}
-
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
-  return (
-    <fieldset class="panel">
-      <legend>{title}</legend>
-      {children}
-    </fieldset>
   );
 }
 
@@ -340,53 +306,6 @@ function Endpoint({
   );
 }
 
-function Selected({
-  fields: { selection, selected, queryParameters },
-  onChange,
-}: {
-  fields: FormFields;
-  onChange: (changed: Partial<FormFields>) => void;
-}) {
-  const label = {
-    doc_ids: "Ids, one a line",
-    selector: "Selector, JSON",
-    filter: "design/filter",
-    all: "",
-  };
-  return (
-    <>
-      <label class="field">
-        Documents
-        <select
-          value={selection}
-          onChange={({ currentTarget }) =>
-            onChange({ selection: currentTarget.value as SelectionKind, selected: "" })
-          }
-        >
-          <option value="all">all</option>
-          <option value="doc_ids">by id (doc_ids)</option>
-          <option value="selector">that a selector matches (selector)</option>
-          <option value="filter">that a function of the source lets through (filter)</option>
-        </select>
-      </label>
-      {selection !== "all" && (
-        <AreaField
-          label={label[selection]}
-          value={selected}
-          onChange={(text) => onChange({ selected: text })}
-        />
-      )}
-      {selection === "filter" && (
-        <AreaField
-          label="query_params, JSON"
-          value={queryParameters}
-          onChange={(text) => onChange({ queryParameters: text })}
-        />
-      )}
-    </>
-  );
-}
-
 function OptionField({
   option,
   value,
@@ -439,86 +358,5 @@ function OptionField({
         {option.meaning.replaceAll("`", "")}
       </span>
     </div>
-  );
-}
-
-function TextField({
-  label,
-  value,
-  note,
-  isFixed = false,
-  isOptional = false,
-  isOfLogin: isLogin = false,
-  onChange,
-}: {
-  label: string;
-  value: string;
-  note?: string;
-  isFixed?: boolean;
-  isOptional?: boolean;
-  isOfLogin?: boolean;
-  onChange: (value: string) => void;
-}) {
-  return (
-    <label class="field">
-      {label}
-      <input
-        value={value}
-        data-login={isLogin ? "" : undefined}
-        required={!isOptional}
-        readOnly={isFixed}
-        autoComplete="off"
-        spellcheck={false}
-        onInput={({ currentTarget }) => onChange(currentTarget.value)}
-      />
-      {note !== undefined && <span class="section-note">{note}</span>}
-    </label>
-  );
-}
-
-function AreaField({
-  label,
-  value,
-  onChange,
-}: {
-  label: string;
-  value: string;
-  onChange: (value: string) => void;
-}) {
-  return (
-    <label class="field">
-      {label}
-      <textarea
-        rows={4}
-        spellcheck={false}
-        value={value}
-        onInput={({ currentTarget }) => onChange(currentTarget.value)}
-      />
-    </label>
-  );
-}
-
-function Check({
-  label,
-  note,
-  value,
-  onChange,
-}: {
-  label: string;
-  note: string;
-  value: boolean;
-  onChange: (value: boolean) => void;
-}) {
-  return (
-    <label class="check">
-      <input
-        type="checkbox"
-        checked={value}
-        onChange={({ currentTarget }) => onChange(currentTarget.checked)}
-      />
-      <span>
-        {label} <span class="section-note">{note}</span>
-      </span>
-    </label>
   );
 }

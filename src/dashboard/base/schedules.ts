@@ -1,0 +1,44 @@
+/** The forms of a schedule, for people who choose one. The node says what is wrong with the text of one. Pure. */
+
+export const SCHEDULE_KINDS = ["none", "every", "cron", "changes", "window"] as const;
+export type ScheduleKind = (typeof SCHEDULE_KINDS)[number];
+
+interface ScheduleForm {
+  /** When a replication with it runs. */
+  readonly words: string;
+  /** How it is written, and for which replications it is. */
+  readonly note: string;
+  /** One to begin with, in the time zone of the user. */
+  example(timeZone: string): string;
+}
+
+export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
+  none: { words: "at once", note: "", example: () => "" },
+  every: {
+    words: "at intervals",
+    note: "From the start of one run to the next: every 30s, every 15m, every 2h or every 1d. Within hours: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
+    example: () => "every 15m",
+  },
+  cron: {
+    words: "at times of a clock (cron)",
+    note: "Minute, hour, day, month, weekday (* is any), and the time zone; without one it is UTC. Not for continuous replications.",
+    example: (timeZone) => `0 3 * * * ${timeZone}`,
+  },
+  changes: {
+    words: "after a number of changes",
+    note: "When the source has so many changes that have not arrived. Not for continuous replications.",
+    example: () => "after 100 changes",
+  },
+  window: {
+    words: "within hours of the day",
+    note: "The time zone is the last; without one it is UTC. For continuous replications.",
+    example: (timeZone) => `between 22:00 and 06:00 ${timeZone}`,
+  },
+};
+
+/** The form that a schedule of a document has. */
+export function scheduleKindOf(schedule: string): ScheduleKind {
+  if (schedule.startsWith("every ")) return "every";
+  if (schedule.startsWith("after ")) return "changes";
+  return schedule.startsWith("between ") ? "window" : "cron";
+}

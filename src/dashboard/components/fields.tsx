@@ -1,0 +1,97 @@
+/** The fields of long forms: each with its label, and a line that explains it. */
+import type { ComponentChildren } from "preact";
+
+/** Fields that belong together. */
+export function Part({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <fieldset class="panel">
+      <legend>{title}</legend>
+      {children}
+    </fieldset>
+  );
+}
+
+export function TextField({
+  label,
+  value,
+  note,
+  isFixed = false,
+  isOptional = false,
+  isNumber = false,
+  isOfLogin: isLogin = false,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  note?: string;
+  isFixed?: boolean;
+  isOptional?: boolean;
+  isNumber?: boolean;
+  /** What is typed counts only when it is typed to its end. */
+  isOfLogin?: boolean;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class="field">
+      {label}
+      <input
+        value={value}
+        data-login={isLogin ? "" : undefined}
+        required={!isOptional}
+        readOnly={isFixed}
+        inputMode={isNumber ? "numeric" : "text"}
+        autoComplete="off"
+        spellcheck={false}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+      {note !== undefined && <span class="section-note">{note}</span>}
+    </label>
+  );
+}
+
+export function AreaField({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class="field">
+      {label}
+      <textarea
+        rows={4}
+        spellcheck={false}
+        value={value}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+export function CheckField({
+  label,
+  note,
+  value,
+  onChange,
+}: {
+  label: string;
+  note: string;
+  value: boolean;
+  onChange: (value: boolean) => void;
+}) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={value}
+        onChange={({ currentTarget }) => onChange(currentTarget.checked)}
+      />
+      <span>
+        {label} <span class="section-note">{note}</span>
+      </span>
+    </label>
+  );
+}
