@@ -14,6 +14,7 @@ import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
 import { Dialog } from "./dialog.tsx";
+import { ShortList } from "./short-list.tsx";
 import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
 
@@ -108,13 +109,13 @@ export function CommandDialog({
         title={`${done}: ${result.changed} of ${result.matched}`}
         onClose={() => onClose(true)}
       >
-        <ul class="names">
+        <ShortList label="Refusals">
           {result.refusals.map(([name, reason]) => (
             <li key={name}>
               <Foreign text={name} />: <Foreign text={reason} />
             </li>
           ))}
-        </ul>
+        </ShortList>
         <div class="dialog-buttons">
           <button type="button" onClick={() => onClose(true)}>
             Close
@@ -132,7 +133,7 @@ export function CommandDialog({
       {preview.value === undefined ? (
         <p>Counting…</p>
       ) : (
-        <ul class="names">
+        <ShortList label="Jobs that it touches">
           {preview.value.names.map((name) => (
             <li key={name}>
               <Foreign text={name} />
@@ -141,7 +142,7 @@ export function CommandDialog({
           {preview.value.count > preview.value.names.length && (
             <li>and {formatNumber(preview.value.count - preview.value.names.length)} more</li>
           )}
-        </ul>
+        </ShortList>
       )}
       {OPPOSITES[command] !== undefined && count !== undefined && count > CHANGED_NAMES_MAX && (
         <p class="section-note">

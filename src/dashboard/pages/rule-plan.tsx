@@ -1,6 +1,7 @@
 /** What a change of a rule would do, as the node says before it is made. */
 import type { PlannedDatabases, RulePlan } from "../api/types.ts";
 import { formatNumber } from "../base/format.ts";
+import { ShortList } from "../components/short-list.tsx";
 import { Foreign } from "../components/text.tsx";
 
 const PARTS: readonly (readonly [name: keyof RulePlan, words: string])[] = [
@@ -13,7 +14,7 @@ const PARTS: readonly (readonly [name: keyof RulePlan, words: string])[] = [
 
 export function Plan({ plan }: { plan: RulePlan }) {
   return (
-    <ul class="names" aria-label="What it would do">
+    <ShortList label="What it would do">
       {PARTS.filter(([name]) => name === "databases" || plan[name].count > 0).map(
         ([name, words]) => (
           <li key={name}>
@@ -21,7 +22,7 @@ export function Plan({ plan }: { plan: RulePlan }) {
           </li>
         ),
       )}
-    </ul>
+    </ShortList>
   );
 }
 
