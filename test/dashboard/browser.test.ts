@@ -544,11 +544,20 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fgood/_resume").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fgood");
+    const places = () =>
+      page.evaluate(`[...document.querySelectorAll(".commands > *")].map((button) => {
+        const { x, y } = button.getBoundingClientRect();
+        return [button.textContent, x, y];
+      })`);
+    await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+    const before = await places();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Why, for those who come later").fill("<b>The disk is full</b>");
     await dialog.getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByText("by root: <b>The disk is full</b>").first().waitFor();
+    expect(await places()).toEqual(before);
+    expect(await page.getByRole("button", { name: "Pause", exact: true }).isDisabled()).toBe(true);
     await page.getByRole("img", { name: /^Lag seconds/ }).waitFor();
   });
 

@@ -37,6 +37,7 @@ import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
 import { SCHEDULE_KINDS, SCHEDULES } from "../../src/dashboard/base/schedules.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
+import { steadyRows } from "../../src/dashboard/base/use-steady.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
 import { SHARES_MAX } from "../../src/jobs/index.ts";
 import { VERSIONSTAMP_BYTES } from "../../src/kv/index.ts";
@@ -148,6 +149,18 @@ test("a group with half of the shares of all that have jobs gets half of the slo
   });
   const groups = [group("a", 100, 2), group("b", 300, 1), group("c", 600, 0)];
   expect(["a", "b", "c"].map((name) => partOfSlots(name, groups))).toEqual([0.25, 0.75, 0]);
+});
+
+test("rows under a hand stay where they are, have what is known now, and new ones are the last", () => {
+  const row = (key: string, count: number) => ({ key, count });
+  const before = [row("a", 1), row("b", 2), row("c", 3)];
+  const now = [row("new", 9), row("c", 8), row("a", 7)];
+  expect(steadyRows(before, now, ({ key }) => key)).toEqual([
+    row("a", 7),
+    row("b", 2),
+    row("c", 8),
+    row("new", 9),
+  ]);
 });
 
 test("runs, decisions and the begin of a job are one timeline, the newest first", () => {

@@ -1,6 +1,7 @@
 /** A short table. Where the window is narrow, each row is a card: its title, and cells with their names. */
 import type { ComponentChildren } from "preact";
 import { formatNumber } from "../base/format.ts";
+import type { Hand } from "../base/use-steady.ts";
 
 export interface Column {
   readonly name: string;
@@ -13,17 +14,20 @@ export interface Column {
 export function Table({
   label,
   columns,
+  hand,
   children,
 }: {
   label: string;
   columns: readonly Column[];
+  /** Told of the hand at the rows, where they may change their places by themselves. */
+  hand?: Hand;
   /** The rows: a `th` with the title of the row, and `Cell`s. */
   children: ComponentChildren;
 }) {
   return (
     // It can be scrolled by keys as well.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
-    <section class="wide" tabIndex={0} aria-label={label}>
+    <section class="wide" tabIndex={0} aria-label={label} {...hand?.handlers}>
       <table class="plain">
         <thead>
           <tr>

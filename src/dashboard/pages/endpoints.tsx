@@ -5,6 +5,7 @@ import type { EndpointRow, Query } from "../api/types.ts";
 import { budgetText } from "../base/budget-text.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatNumber } from "../base/format.ts";
+import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Figure, Table } from "../components/table.tsx";
 import { Foreign, Moment } from "../components/text.tsx";
@@ -27,6 +28,8 @@ interface Edited {
   readonly isNew: boolean;
 }
 
+const keyOfRow = ({ host }: EndpointRow) => host;
+
 export function Endpoints({
   rows,
   onChange,
@@ -36,10 +39,12 @@ export function Endpoints({
 }) {
   const { session } = useSurroundings();
   const [edited, setEdited] = useState<Edited>();
+  const hand = useHand();
+  const shown = useSteadyRows(rows, keyOfRow, hand);
   return (
     <>
-      <Table label="Servers" columns={COLUMNS}>
-        {rows.map((endpoint) => (
+      <Table label="Servers" columns={COLUMNS} hand={hand}>
+        {shown.map((endpoint) => (
           <Row
             key={endpoint.host}
             endpoint={endpoint}

@@ -5,6 +5,7 @@ import type { LogEntry } from "../base/event-log.ts";
 import { formatCount, formatDuration } from "../base/format.ts";
 import { goTo } from "../base/location.ts";
 import { useLoaded } from "../base/use-loaded.ts";
+import { useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Table } from "../components/table.tsx";
 import { Clock, ClockOfDay, Foreign, Problem } from "../components/text.tsx";
@@ -47,6 +48,9 @@ function Log({ isDecisions }: { isDecisions: boolean }) {
   const log = useEventLog(isDecisions ? IS_DECISION : IS_EVENT);
   const { entries, end, hasOlder, isReading, error } = log;
   const noun = isDecisions ? "decision" : "event";
+  const hand = useHand();
+  const newest = useSteady(entries[0]?.place, hand);
+  const shown = entries.filter(({ place }) => newest === undefined || place <= newest);
   return (
     <>
       <Problem error={error} />
@@ -54,8 +58,8 @@ function Log({ isDecisions }: { isDecisions: boolean }) {
         {formatCount(entries.length, noun)}, the newest first
       </p>
       {entries.length > 0 && (
-        <Table label="Events" columns={COLUMNS}>
-          {entries.map((entry) => (
+        <Table label="Events" columns={COLUMNS} hand={hand}>
+          {shown.map((entry) => (
             <Row key={entry.place} entry={entry} />
           ))}
         </Table>

@@ -6,6 +6,7 @@ import type { GroupRow } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { partOfSlots } from "../base/shares.ts";
+import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { Cell, type Column, Table } from "../components/table.tsx";
 import { Foreign, Problem } from "../components/text.tsx";
@@ -28,6 +29,8 @@ interface Draft {
   readonly text: string;
 }
 
+const keyOfRow = ({ name }: GroupRow) => name;
+
 export function Groups({
   page: { total, rows },
   onChange,
@@ -39,7 +42,8 @@ export function Groups({
   const [draft, setDraft] = useState<Draft>();
   const [error, setError] = useState<unknown>();
   const wanted = draft === undefined ? undefined : sharesOf(draft.text);
-  const shown = rows.map((group) =>
+  const hand = useHand();
+  const shown = useSteadyRows(rows, keyOfRow, hand).map((group) =>
     group.name === draft?.name && wanted !== undefined ? { ...group, shares: wanted } : group,
   );
   const save = async (name: string, shares: number) => {
@@ -63,7 +67,7 @@ export function Groups({
       </div>
       <Problem error={error} />
       {total > 0 && (
-        <Table label="Groups" columns={COLUMNS}>
+        <Table label="Groups" columns={COLUMNS} hand={hand}>
           {shown.map((group) => (
             <Row
               key={group.name}

@@ -116,12 +116,12 @@ function JobCommands({ job, name, reload }: { job: Job; name: string; reload: ()
   const [command, setCommand] = useState<Command | "start-from">();
   const isDocument = job.doc_id !== null;
   // What cannot be done now keeps its place, so that no button moves under the hand while the job goes on.
-  const offered = COMMANDS.filter((candidate) => {
-    if (candidate === "pause") return !job.paused;
-    if (candidate === "resume") return job.paused;
-    return candidate !== "retry_failures";
-  });
-  const cannotBeRetried = job.paused || job.state === "running";
+  const offered = COMMANDS.filter((candidate) => candidate !== "retry_failures");
+  const refused: Readonly<Partial<Record<Command, boolean>>> = {
+    retry: job.paused || job.state === "running",
+    pause: job.paused,
+    resume: !job.paused,
+  };
   const close = (isDone: boolean) => {
     setCommand(undefined);
     if (isDone && command === "cancel") goTo(linkTo(["jobs"]));
@@ -134,7 +134,7 @@ function JobCommands({ job, name, reload }: { job: Job; name: string; reload: ()
           key={candidate}
           type="button"
           class={COMMAND_WORDS[candidate].isFinal ? "danger" : ""}
-          disabled={candidate === "retry" && cannotBeRetried}
+          disabled={refused[candidate] === true}
           onClick={() => setCommand(candidate)}
         >
           {COMMAND_WORDS[candidate].verb}

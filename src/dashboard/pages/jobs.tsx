@@ -6,6 +6,7 @@ import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { shortAddress } from "../base/job-figures.ts";
 import type { JobLine } from "../base/job-line.ts";
+import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Foreign, JobLink, Moment, Problem, StateBadge } from "../components/text.tsx";
 import { useVirtualRows, type VirtualRow } from "../components/use-virtual-rows.ts";
@@ -55,11 +56,14 @@ export function JobsPage({ query }: { query: Query }) {
         <span class="section-note" role="status">
           {totalText(list)}
         </span>
-        {list.newCount > 0 && (
-          <button type="button" class="quiet" onClick={list.reload}>
-            {formatCount(list.newCount, "change")} to jobs that are not shown: read again
-          </button>
-        )}
+        <button
+          type="button"
+          class={list.newCount > 0 ? "quiet" : "quiet kept-place"}
+          title="to jobs that are not shown"
+          onClick={list.reload}
+        >
+          {formatCount(list.newCount, "change")}: read again
+        </button>
       </div>
       <JobFilters query={query} />
       <Problem error={list.error} />
@@ -72,7 +76,12 @@ export function JobsPage({ query }: { query: Query }) {
           onCommand={setCommand}
         />
       )}
-      <JobTable list={list} selection={selection} onSelect={setSelection} />
+      <JobTable
+        key={JSON.stringify(query)}
+        list={list}
+        selection={selection}
+        onSelect={setSelection}
+      />
       {command !== undefined && (
         <CommandDialog command={command} targets={targetsOf(selection, query)} onClose={close} />
       )}
@@ -153,20 +162,22 @@ function JobTable({
   const { session } = useSurroundings();
   const scroller = useRef<HTMLDivElement>(null);
   const rowHeight = useIsNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
-  const { rows, height } = useVirtualRows(scroller, list.jobs.length, rowHeight);
+  const hand = useHand();
+  const jobs = useSteadyRows(list.jobs, jobName, hand);
+  const { rows, height } = useVirtualRows(scroller, jobs.length, rowHeight);
   const lastIndex = rows.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (list.error === undefined && lastIndex >= list.jobs.length - AHEAD_ROWS) list.more();
+    if (list.error === undefined && lastIndex >= jobs.length - AHEAD_ROWS) list.more();
   });
   const toggle = (name: string, isSelected: boolean) => {
-    const names = new Set(selection === "all" ? list.jobs.map(jobName) : selection);
+    const names = new Set(selection === "all" ? jobs.map(jobName) : selection);
     if (isSelected) names.add(name);
     else names.delete(name);
     onSelect(names);
   };
   return (
-    <section class="table-scroller" ref={scroller} aria-label="Jobs" onKeyDown={moveFocus}>
-      <table class="jobs" aria-rowcount={(list.total ?? list.jobs.length) + 1}>
+    <section class="table-scroller" ref={scroller} aria-label="Jobs" {...hand.handlers}>
+      <table class="jobs" aria-rowcount={(list.total ?? jobs.length) + 1} onKeyDown={moveFocus}>
         <thead>
           <tr class="job-row job-head">
             <th scope="col" class="cell-check">
@@ -181,7 +192,7 @@ function JobTable({
         </thead>
         <tbody style={{ height: `${height}px` }}>
           {rows.map((row) => {
-            const job = list.jobs[row.index];
+            const job = jobs[row.index];
             if (job === undefined) return null;
             const name = jobName(job);
             return (
@@ -196,7 +207,7 @@ function JobTable({
           })}
         </tbody>
       </table>
-      {list.isRead && list.jobs.length === 0 && <p class="empty">No job matches.</p>}
+      {list.isRead && jobs.length === 0 && <p class="empty">No job matches.</p>}
     </section>
   );
 }

@@ -40,7 +40,7 @@ export function ServersPage({ query }: { query: Query }) {
       <Problem error={endpoints.error ?? groups.error} />
       {endpoints.value !== undefined && endpoints.value.total > 0 && (
         <>
-          <Endpoints rows={endpoints.value.rows} onChange={endpoints.reload} />
+          <Endpoints key={skip} rows={endpoints.value.rows} onChange={endpoints.reload} />
           <Pager
             label="servers"
             skip={skip}
@@ -52,7 +52,7 @@ export function ServersPage({ query }: { query: Query }) {
       )}
       {groups.value !== undefined && (
         <>
-          <Groups page={groups.value} onChange={groups.reload} />
+          <Groups key={groupSkip} page={groups.value} onChange={groups.reload} />
           <Pager
             label="groups"
             skip={groupSkip}

@@ -9,6 +9,7 @@ import type { FailingGroup, FailingPage, Query } from "../api/types.ts";
 import { useFeed, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { useHand, useSteadyRows } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { CommandDialog } from "../components/command-dialog.tsx";
 import { CredentialDialog } from "../components/credential-dialog.tsx";
@@ -186,9 +187,14 @@ type Asked =
   | { readonly kind: "command"; readonly command: Command; readonly query: Query }
   | { readonly kind: "credential"; readonly group: FailingGroup; readonly host: string };
 
+const keyOfGroup = ({ class: failureClass, side, host }: FailingGroup) =>
+  `${failureClass} ${side} ${host}`;
+
 function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: () => void }) {
   const [asked, setAsked] = useState<Asked>();
   const { groups, total_rows: groupTotal, jobs: jobTotal } = failing;
+  const hand = useHand();
+  const shown = useSteadyRows(groups, keyOfGroup, hand);
   const close = (isDone: boolean) => {
     setAsked(undefined);
     if (isDone) onChange();
@@ -209,10 +215,10 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
             `; the ${formatCount(groups.length, "largest group")} are shown`}
         </p>
       )}
-      <ul class="groups">
-        {groups.map((group) => (
+      <ul class="groups" {...hand.handlers}>
+        {shown.map((group) => (
           <Group
-            key={`${group.class} ${group.side} ${group.host}`}
+            key={keyOfGroup(group)}
             group={group}
             query={filterOf(group)}
             onCommand={(command, query) => setAsked({ kind: "command", command, query })}

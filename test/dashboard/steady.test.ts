@@ -1,0 +1,98 @@
+/** What the dashboard keeps in its place while a hand is at it. The groups that fail are made up here, and the time of the page. */
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { FailingGroup } from "../../src/dashboard/api/types.ts";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { ask, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+
+/** Longer than a page waits before it reads its figures again. */
+const ROUND_MS = 12_000;
+/** Shorter than a hand may rest. */
+const STEP_MS = 2_000;
+
+let processes: Processes;
+let node: TandemProcess;
+let browser: Browser;
+
+function groupAt(host: string, count: number): FailingGroup {
+  const since = "2026-01-01T00:00:00Z";
+  const told = { error: "no_route", reason: "nobody answers", example: "_replicator/a" };
+  return { class: "unreachable", side: "source", host, count, since, next_try: null, ...told };
+}
+
+/** Answers with the groups that are set last. */
+async function mockFailing(page: Page, first: readonly FailingGroup[]) {
+  let groups = first;
+  await page.route("**/_tandem/failing", (route) => {
+    const jobs = groups.reduce((sum, { count }) => sum + count, 0);
+    return route.fulfill({ json: { total_rows: groups.length, jobs, groups } });
+  });
+  return {
+    set: (now: readonly FailingGroup[]) => {
+      groups = now;
+    },
+  };
+}
+
+describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
+  beforeAll(async () => {
+    processes = new Processes();
+    [node, browser] = await Promise.all([
+      processes.open({ environment: CREDENTIALS }),
+      openBrowser(),
+    ]);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await processes?.close();
+  });
+
+  test("groups keep their places while a hand is at their buttons, with the figures of now", async () => {
+    const { page, show } = await visit(browser, node.url, "root");
+    const failing = await mockFailing(page, [groupAt("a", 5), groupAt("b", 3), groupAt("c", 2)]);
+    await page.clock.install();
+    await show("/nodes");
+    await page.getByText("Last report").waitFor();
+    await show("/");
+    const rows = page.locator(".group");
+    const hosts = () => page.locator(".group-host").allTextContents();
+    await page.getByText("10 jobs in 3 groups").waitFor();
+    // From now on the time of the page stands still, unless it is told to go on.
+    await page.clock.pauseAt(Date.now() + ROUND_MS);
+    failing.set([groupAt("new", 40), groupAt("c", 9), groupAt("a", 1)]);
+    const box = await rows.nth(1).boundingBox();
+    if (box === null) throw new Error("The second group is not drawn");
+    for (let restMs = 0; restMs < 2 * ROUND_MS; restMs += STEP_MS) {
+      await page.mouse.move(box.x + 20 + restMs / STEP_MS, box.y + 20);
+      await page.clock.runFor(STEP_MS);
+    }
+    await page.getByText("50 jobs in 3 groups").waitFor();
+    expect(await hosts()).toEqual(["a (source)", "b (source)", "c (source)", "new (source)"]);
+    expect(await page.locator(".group-count").allTextContents()).toEqual(["1", "3", "9", "40"]);
+    await page.clock.runFor(ROUND_MS);
+    await rows.nth(3).waitFor({ state: "detached" });
+    expect(await hosts()).toEqual(["new (source)", "c (source)", "a (source)"]);
+  });
+
+  test("a line that comes and goes moves nothing", async () => {
+    const own = await processes.open({ environment: CREDENTIALS });
+    const { page, show } = await visit(browser, own.url, "root");
+    await show("/jobs");
+    await page.getByText("No job matches.").waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+    const place = () => page.locator("main").boundingBox();
+    const before = await place();
+    const button = page.getByRole("button", { name: "read again" });
+    expect(await button.count()).toBe(0);
+    const filters = page.getByRole("form", { name: "Filters" });
+    const filtersBefore = await filters.boundingBox();
+    await ask(own, "PUT", "/films");
+    await ask(own, "PUT", "/_replicator/one", { source: "films", target: "films-2" });
+    await button.waitFor();
+    expect(await filters.boundingBox()).toEqual(filtersBefore);
+    await own.kill();
+    await page.getByText("The connection to the server is lost.").waitFor();
+    expect(await place()).toEqual(before);
+  });
+});
