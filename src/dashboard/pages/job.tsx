@@ -234,7 +234,9 @@ function Figures({ job }: { job: Job }) {
             "nothing"
           ) : (
             <span title={HELD_BACK[job.held_back_by]}>
-              <strong>{job.held_back_by}</strong> {HELD_BACK[job.held_back_by]}
+              <strong>{job.held_back_by}</strong>
+              <br />
+              {HELD_BACK[job.held_back_by]}
             </span>
           )}
         </Fact>

@@ -63,7 +63,7 @@ export function RuleForm({
     }
   };
   return (
-    <form class="form-parts" onSubmit={(event) => void submit(event)}>
+    <form class="form-parts rule-form" onSubmit={(event) => void submit(event)}>
       <label class="field">
         Name
         <input
