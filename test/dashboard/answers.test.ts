@@ -20,7 +20,12 @@ import type {
   NodeRow,
   NodeSettings,
   PastPage,
+  PlannedDatabases,
   RateMinute,
+  Rule,
+  RulePlan,
+  RuleStatus,
+  RulesPage,
   SettingRow,
 } from "../../src/dashboard/api/types.ts";
 import { closedPort } from "../support/closed-port.ts";
@@ -33,6 +38,9 @@ type Members<Type> = Readonly<
 
 let processes: Processes;
 let node: TandemProcess;
+
+/** A rule that matches none. */
+const NO_DATABASE = { source: "local", target: "copy-{db}", databases: ["nothing-*"] };
 
 beforeAll(async () => {
   processes = new Processes();
@@ -59,6 +67,7 @@ beforeAll(async () => {
     );
   }
   await node.call("POST", "/_tandem/jobs/_replicator%2Faway/_pause", {});
+  await node.call("PUT", "/_tandem/rules/none", NO_DATABASE);
 });
 
 afterAll(() => processes.close());
@@ -226,12 +235,53 @@ const CHECKED_ENDPOINT: Members<CheckedEndpoint> = {
   reason: true,
 };
 
+const TWIN: Members<NonNullable<CheckedReplication["job"]>> = {
+  id: true,
+  database: true,
+  doc_id: true,
+  state: true,
+};
+const RULES: Members<RulesPage> = { total_rows: true, bookmark: true, rules: true };
+const RULE: Members<Pick<Rule, "name" | "status">> = { name: true, status: true };
+const RULE_STATUS: Members<RuleStatus> = {
+  owner: true,
+  changed: true,
+  databases: true,
+  jobs: true,
+  states: true,
+  failing: true,
+  parked: true,
+  left_behind: true,
+  lag_sec: true,
+  listed: true,
+  followed_by: true,
+  last_error: true,
+  cannot_copy: true,
+  faults: true,
+};
+const RULE_STATES: Members<RuleStatus["states"]> = {
+  running: true,
+  pending: true,
+  crashing: true,
+  completed: true,
+  failed: true,
+};
+const PLAN: Members<RulePlan> = {
+  databases: true,
+  create: true,
+  replace: true,
+  cancel: true,
+  cannot_copy: true,
+};
+const PLANNED: Members<PlannedDatabases> = { count: true, first: true };
+
 const AWAY = "/_tandem/jobs/_replicator%2Faway";
 const STRICT = "/_tandem/jobs/_replicator%2Fstrict";
 
 /** `place`: the members and indexes that lead to an object within the answer. */
 test.each<readonly [path: string, place: readonly (string | number)[], members: object]>([
   ["/_tandem/jobs", [], PAGE],
+  ["/_tandem/jobs", ["jobs", 0], JOB],
   [AWAY, [], JOB],
   [AWAY, ["last_failure"], LAST_FAILURE],
   [AWAY, ["control", 0], CONTROL],
@@ -251,6 +301,12 @@ test.each<readonly [path: string, place: readonly (string | number)[], members: 
   ["/_tandem/settings", ["settings", 0], SETTING],
   ["/_tandem/events/_past", [], PAST],
   ["/_tandem/events/_past", ["events", 0], EVENT],
+  ["/_tandem/events/_past", ["events", 0, "job"], JOB],
+  ["/_tandem/rules", [], RULES],
+  ["/_tandem/rules", ["rules", 0], RULE],
+  ["/_tandem/rules/none", [], RULE],
+  ["/_tandem/rules/none", ["status"], RULE_STATUS],
+  ["/_tandem/rules/none", ["status", "states"], RULE_STATES],
 ])("GET %s has at %j what the dashboard reads", async (path, place, members) => {
   const { body } = await node.call("GET", path);
   expectMembers(body, place, members);
@@ -258,9 +314,16 @@ test.each<readonly [path: string, place: readonly (string | number)[], members: 
 
 test("the check of a replication has what the form reads", async () => {
   const path = "/_tandem/replications/_check?database=_replicator";
-  const { body } = await node.call("POST", path, { source: "films", target: "nowhere" });
+  const { body } = await node.call("POST", path, { source: "films", target: "strict" });
   expectMembers(body, [], CHECK);
   expectMembers(body, ["source"], CHECKED_ENDPOINT);
+  expectMembers(body, ["job"], TWIN);
+});
+
+test("the plan of a rule has what its form reads", async () => {
+  const { body } = await node.call("PUT", "/_tandem/rules/all?dry_run=true", NO_DATABASE);
+  expectMembers(body, [], PLAN);
+  expectMembers(body, ["create"], PLANNED);
 });
 
 function expectMembers(

@@ -2,15 +2,22 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard", import.meta.url));
 const BYTES_MAX = 150_000;
+/** Names of formats, which nobody asks for, and the servers of examples. */
+const NO_PLACES = /^https?:\/\/(?:www\.w3\.org|\w\.example)\//;
 
 function files(): readonly string[] {
   return readdirSync(BUILT, { recursive: true, encoding: "utf8" }).filter((name) =>
     statSync(join(BUILT, name)).isFile(),
   );
+}
+
+function read(name: string): Buffer {
+  return readFileSync(join(BUILT, name));
 }
 
 test("all of it, compressed with gzip, has less than 150 kB", () => {
@@ -22,10 +29,31 @@ test("all of it, compressed with gzip, has less than 150 kB", () => {
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(BYTES_MAX);
 });
 
+test("what is compressed has the content of what is not", () => {
+  const compressed = files().filter((name) => /\.(gz|br)$/.test(name));
+  expect(compressed.length).toBeGreaterThan(3);
+  for (const name of compressed) {
+    const unpack = name.endsWith(".gz") ? gunzipSync : brotliDecompressSync;
+    expect([name, unpack(read(name)).equals(read(name.slice(0, -3)))]).toEqual([name, true]);
+  }
+});
+
 test("the page has nothing inline, and names nothing elsewhere", () => {
-  const page = readFileSync(join(BUILT, "index.html"), "utf8");
+  const page = read("index.html").toString();
   expect(page).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=/);
-  const addresses = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1]);
+  const addresses = [...page.matchAll(/(?:src|href)=["']?([^"'\s>]*)/g)].map((match) => match[1]);
   expect(addresses.length).toBeGreaterThan(2);
-  for (const address of addresses) expect(address).toMatch(/^\.\/assets\/[\w-]+\.\w+$/);
+  // Names have a hash of the content, for browsers keep the files for good.
+  for (const address of addresses) expect(address).toMatch(/^\.\/assets\/\w+-[\w-]{8}\.\w+$/);
+});
+
+test("scripts and styles name no other server, and hold no data in place of a file", () => {
+  const sources = files().filter((name) => /\.(js|css)$/.test(name));
+  expect(sources.length).toBeGreaterThan(3);
+  for (const name of sources) {
+    const text = read(name).toString();
+    const addresses = text.match(/(?:https?:)?\/\/[a-z][\w.-]*\/[^"'`\s]*/gi) ?? [];
+    expect([name, addresses.filter((address) => !NO_PLACES.test(address))]).toEqual([name, []]);
+    expect(text).not.toMatch(/url\(["']?data:/);
+  }
 });
