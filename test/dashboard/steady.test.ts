@@ -7,6 +7,8 @@ import { ask, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixtur
 
 /** Longer than a page waits before it reads its figures again. */
 const ROUND_MS = 12_000;
+/** Later than it can be by itself when the time of a page is told to stand still. */
+const LATER_MS = 600_000;
 /** Shorter than a hand may rest. */
 const STEP_MS = 2_000;
 
@@ -34,6 +36,14 @@ async function mockFailing(page: Page, first: readonly FailingGroup[]) {
   };
 }
 
+/** A pointer that moves there, in a time in which a page reads its figures again twice. */
+async function handAt(page: Page, { x, y }: { readonly x: number; readonly y: number }) {
+  for (let step = 0; step < (2 * ROUND_MS) / STEP_MS; step++) {
+    await page.mouse.move(x + 10 + step, y + 10);
+    await page.clock.runFor(STEP_MS);
+  }
+}
+
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
@@ -59,20 +69,54 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const hosts = () => page.locator(".group-host").allTextContents();
     await page.getByText("10 jobs in 3 groups").waitFor();
     // From now on the time of the page stands still, unless it is told to go on.
-    await page.clock.pauseAt(Date.now() + ROUND_MS);
+    await page.clock.pauseAt(Date.now() + LATER_MS);
     failing.set([groupAt("new", 40), groupAt("c", 9), groupAt("a", 1)]);
     const box = await rows.nth(1).boundingBox();
     if (box === null) throw new Error("The second group is not drawn");
-    for (let restMs = 0; restMs < 2 * ROUND_MS; restMs += STEP_MS) {
-      await page.mouse.move(box.x + 20 + restMs / STEP_MS, box.y + 20);
-      await page.clock.runFor(STEP_MS);
-    }
+    await handAt(page, box);
     await page.getByText("50 jobs in 3 groups").waitFor();
     expect(await hosts()).toEqual(["a (source)", "b (source)", "c (source)", "new (source)"]);
     expect(await page.locator(".group-count").allTextContents()).toEqual(["1", "3", "9", "40"]);
     await page.clock.runFor(ROUND_MS);
     await rows.nth(3).waitFor({ state: "detached" });
     expect(await hosts()).toEqual(["new (source)", "c (source)", "a (source)"]);
+  });
+
+  test("what a job left behind keeps its place while a hand is at it, and moves when it rests", async () => {
+    const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
+    await ask(node, "PUT", "/mixed");
+    await ask(node, "PUT", "/mixed/a", { odd: true });
+    await ask(node, "PUT", "/strict");
+    await ask(node, "PUT", "/strict/_design/v", { validate_doc_update: validate });
+    await ask(node, "PUT", "/_replicator/strict", { source: "mixed", target: "strict" });
+    const job = await node.onceAnswered(
+      () => ask(node, "GET", "/_tandem/jobs/_replicator%2Fstrict"),
+      ({ left_behind: count }) => count === 1,
+    );
+    const { page, show } = await visit(browser, node.url, "root");
+    let isFailing = false;
+    const { class: word, side, host, since, error, reason } = groupAt("a", 1);
+    const place = { phase: null, side, host, time: since, tries: 1, next_try: null };
+    const failure = { class: word, error, reason, ...place };
+    await page.route(/\/_tandem\/jobs\/_replicator%2Fstrict$/, (route) =>
+      route.fulfill({ json: { ...job, last_failure: isFailing ? failure : null } }),
+    );
+    await page.clock.install();
+    await show("/jobs/_replicator%2Fstrict");
+    const button = page.getByRole("button", { name: "Retry all documents" });
+    await button.waitFor();
+    await page.getByRole("img", { name: /^Lag seconds/ }).waitFor();
+    await page.clock.pauseAt(Date.now() + LATER_MS);
+    const before = await button.boundingBox();
+    if (before === null) throw new Error("The button is not drawn");
+    isFailing = true;
+    const isRead = page.waitForResponse(/\/_tandem\/jobs\/_replicator%2Fstrict$/);
+    await handAt(page, before);
+    await isRead;
+    expect(await button.boundingBox()).toEqual(before);
+    await page.clock.runFor(ROUND_MS);
+    await page.getByText("nobody answers").waitFor();
+    expect(await button.boundingBox()).not.toEqual(before);
   });
 
   test("a line that comes and goes moves nothing", async () => {

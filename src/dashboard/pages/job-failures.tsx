@@ -5,6 +5,7 @@ import type { DocumentFailure, FailureCount } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
+import type { Hand } from "../base/use-steady.ts";
 import { Pager } from "../components/pager.tsx";
 import { Cell, type Column, Table } from "../components/table.tsx";
 import { Foreign, Moment, Problem } from "../components/text.tsx";
@@ -21,11 +22,14 @@ export function JobFailures({
   name,
   total,
   counts,
+  hand,
   reload,
 }: {
   name: string;
   total: number;
   counts: readonly FailureCount[];
+  /** Told of the hand at the list. */
+  hand: Hand;
   reload: () => void;
 }) {
   const { session, announce } = useSurroundings();
@@ -65,7 +69,7 @@ export function JobFailures({
   };
   const rows = page.value ?? [];
   return (
-    <section class="panel" aria-labelledby="failures-title">
+    <section class="panel" aria-labelledby="failures-title" {...hand.handlers}>
       <div class="page-head">
         <h2 id="failures-title">{formatCount(total, "document")} did not arrive</h2>
         {session.changes && (

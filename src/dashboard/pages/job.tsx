@@ -14,6 +14,7 @@ import { masked } from "../base/masked.ts";
 import { lagsOf } from "../base/run-series.ts";
 import { timelineOf } from "../base/timeline.ts";
 import { useInterval, useLoaded, useSoon } from "../base/use-loaded.ts";
+import { type Hand, useHand, useSteady } from "../base/use-steady.ts";
 import { linkTo } from "../base/view.ts";
 import { COMMAND_WORDS, CommandDialog } from "../components/command-dialog.tsx";
 import { Clock, Fact, Foreign, Moment, Problem, StateBadge } from "../components/text.tsx";
@@ -42,6 +43,8 @@ export function JobPage({ name }: { name: string }) {
   const details = useLoaded((signal) => readDetails(name, signal), name);
   const soon = useSoon(details.reload, EVENTS_WAIT_MS);
   const { value, error } = details;
+  const hand = useHand();
+  const shown = useSteady(value, hand);
   const database = value?.job.database;
   useFeed(database == null ? {} : { database }, {
     event: ({ id, job }) => {
@@ -64,7 +67,9 @@ export function JobPage({ name }: { name: string }) {
       ) : (
         <Problem error={error} />
       )}
-      {value !== undefined && <Details name={name} details={value} reload={details.reload} />}
+      {shown !== undefined && (
+        <Details name={name} details={shown} hand={hand} reload={details.reload} />
+      )}
     </>
   );
 }
@@ -72,10 +77,13 @@ export function JobPage({ name }: { name: string }) {
 function Details({
   name,
   details: { job, runs, failureTotal, failureCounts },
+  hand,
   reload,
 }: {
   name: string;
   details: JobDetails;
+  /** At the documents that did not arrive: what stands above them comes and goes with the state of the job. */
+  hand: Hand;
   reload: () => void;
 }) {
   const { session } = useSurroundings();
@@ -97,7 +105,13 @@ function Details({
       <LastFailure job={job} />
       <Figures job={job} />
       {failureTotal > 0 && (
-        <JobFailures name={name} total={failureTotal} counts={failureCounts} reload={reload} />
+        <JobFailures
+          name={name}
+          total={failureTotal}
+          counts={failureCounts}
+          hand={hand}
+          reload={reload}
+        />
       )}
       {hasCharts && (
         <Suspense fallback={<p>Loading…</p>}>
