@@ -11,27 +11,14 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
-import { KeyValueStore } from "../../dist/kv/index.js";
-import { REPLICATOR_CONFIG_DEFAULT } from "../../dist/replicator/index.js";
-import { JobEventLog } from "../../dist/replicator/jobs/job-event-log.js";
 import { openServer, readConfig } from "../../dist/server/index.js";
-import { SUBSPACES } from "../../dist/server/layout.js";
-import { joinNodeParts } from "../../dist/server/node-parts.js";
-import { print, runtime, withDirectory } from "../kv/bench-store.mjs";
-import { fill, ids } from "./sample-jobs.mjs";
+import { print, withDirectory } from "../kv/bench-store.mjs";
+import { CONFIGURATION, prepareStore } from "./prepared-store.mjs";
 
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
-const BEHIND = 100;
 const RUNNING = 20;
 const SHOWN = "copy0";
-
-/** Nobody asks the sources of jobs that wait: there are none. The jobs that run go on when they have nothing to do. */
-const CONFIGURATION = `[replicator]
-lag_interval_sec = 1000000
-park_after_sec = 0
-`;
 
 function resources(lastEventId) {
   // The events of the last transaction: 200 jobs.
@@ -73,28 +60,6 @@ function resources(lastEventId) {
   ];
 }
 
-/** A store with the jobs, before a node opens it. Returns where its events end. */
-async function prepare(directory, count) {
-  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
-  const node = joinNodeParts({ runtime, kv, ids, config: REPLICATOR_CONFIG_DEFAULT });
-  await node.replicator.prepare();
-  const { uuid } = await kv.transact(async (tx) => {
-    await node.databases.create(tx, "_replicator");
-    return node.databases.open(tx, "_replicator");
-  });
-  await fill(kv, node.jobs, count, { databaseUuid: uuid, isAnyDue: false });
-  await node.index.foldAll(kv);
-  const { entries } = await node.replicator.lists.page({ filter: {}, limit: BEHIND });
-  for (const [index, { jobId }] of entries.entries()) {
-    const backlog = { sinceMs: Date.now() - index * 10_000, pending: index, seenMs: Date.now() };
-    await kv.transact((tx) => node.backlogs.set(tx, jobId, backlog));
-  }
-  const events = new JobEventLog(runtime.clock, SUBSPACES.replicator);
-  const lastEventId = await kv.read((tx) => events.lastId(tx));
-  await kv.close();
-  return lastEventId;
-}
-
 /** Twenty jobs that copy. */
 async function startJobs(ask) {
   await ask("PUT", "/films");
@@ -134,7 +99,7 @@ function percentiles(times) {
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {
     const dataDirectory = join(directory, "data");
-    const lastEventId = await prepare(dataDirectory, count);
+    const lastEventId = await prepareStore(dataDirectory, count);
     const configFile = join(directory, "tandem.ini");
     writeFileSync(configFile, CONFIGURATION);
     const config = readConfig({ port: 0, store: "lmdb", dataDirectory, configFile }, {});

@@ -1,0 +1,39 @@
+/** Stores with many jobs, as a node would have written them. */
+import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
+import { KeyValueStore } from "../../dist/kv/index.js";
+import { REPLICATOR_CONFIG_DEFAULT } from "../../dist/replicator/index.js";
+import { JobEventLog } from "../../dist/replicator/jobs/job-event-log.js";
+import { SUBSPACES } from "../../dist/server/layout.js";
+import { joinNodeParts } from "../../dist/server/node-parts.js";
+import { runtime } from "../kv/bench-store.mjs";
+import { fill, ids } from "./sample-jobs.mjs";
+
+const BEHIND = 100;
+
+/** Nobody asks the sources of jobs that wait: there are none. The jobs that run go on when they have nothing to do. */
+export const CONFIGURATION = `[replicator]
+lag_interval_sec = 1000000
+park_after_sec = 0
+`;
+
+/** Of so many jobs three fail, and a hundred are behind. Nobody runs them. Returns where the events of the store end. */
+export async function prepareStore(directory, count) {
+  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  const node = joinNodeParts({ runtime, kv, ids, config: REPLICATOR_CONFIG_DEFAULT });
+  await node.replicator.prepare();
+  const { uuid } = await kv.transact(async (tx) => {
+    await node.databases.create(tx, "_replicator");
+    return node.databases.open(tx, "_replicator");
+  });
+  await fill(kv, node.jobs, count, { databaseUuid: uuid, isAnyDue: false });
+  await node.index.foldAll(kv);
+  const { entries } = await node.replicator.lists.page({ filter: {}, limit: BEHIND });
+  for (const [index, { jobId }] of entries.entries()) {
+    const backlog = { sinceMs: Date.now() - index * 10_000, pending: index, seenMs: Date.now() };
+    await kv.transact((tx) => node.backlogs.set(tx, jobId, backlog));
+  }
+  const events = new JobEventLog(runtime.clock, SUBSPACES.replicator);
+  const lastEventId = await kv.read((tx) => events.lastId(tx));
+  await kv.close();
+  return lastEventId;
+}
