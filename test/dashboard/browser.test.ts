@@ -309,13 +309,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: new RegExp(`^Failing\\s*${FAILING_COUNT}`) }).waitFor();
     await page.getByText(`${FAILING_COUNT} jobs in 3 groups`).waitFor();
 
-    // The databases are there again.
+    await page.getByRole("button", { name: /^Retry not_found/ }).click();
+    await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
+    // The databases are there again; from now on jobs may be tried by themselves as well.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
     }
-    await page.getByRole("button", { name: /^Retry not_found/ }).click();
-    await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Retry", exact: true }).click();
     await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
