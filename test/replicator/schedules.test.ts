@@ -176,3 +176,28 @@ test.each([
     expect(await hasArrived(node, "four")).toBe(false);
   },
 );
+
+test("a job that waits for a slot until its hours are over begins when they begin again", async () => {
+  const world = new World("late");
+  const frontend = openVirtualNode({ world });
+  nodes.push(frontend);
+  await frontend.start({ runsJobs: false });
+  await frontend.createDatabase("a");
+  const opensMs = Math.ceil(world.time.nowMs / MINUTE_MS) * MINUTE_MS + 5 * MINUTE_MS;
+  const clock = (ms: number): string => new Date(ms).toISOString().slice(11, 16);
+  const hours = `between ${clock(opensMs)} and ${clock(opensMs + 10 * MINUTE_MS)}`;
+  const id = await startJob(frontend, hours, { continuous: true });
+  await pass(frontend, 20 * MINUTE_MS);
+  const node = await open(world);
+  const began = beginnings(node);
+  await pass(node, MINUTE_MS);
+  const entry = await find(node, id);
+  expect(entry).toMatchObject({ state: "pending", data: { errorCount: 0 } });
+  expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
+  expect(began).toEqual([]);
+  // An operator may run it all the same.
+  const { commands } = node.replicator;
+  expect(await world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
+  await pass(node, MINUTE_MS);
+  expect(began).toHaveLength(1);
+});

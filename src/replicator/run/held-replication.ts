@@ -387,7 +387,7 @@ export class HeldReplication {
   /** Undefined for one that was over before it did anything. */
   #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
-    const isNothing = cause === "stopped" || cause.startsWith("list-");
+    const isNothing = ["stopped", "not-now"].includes(cause) || cause.startsWith("list-");
     if (isNothing && !this.#hasBegun) return undefined;
     // It only looked how many changes there are.
     if (ending.kind === "quiet" && ending.pending > 0) return undefined;

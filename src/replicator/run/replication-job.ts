@@ -36,7 +36,7 @@ import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
-import { onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
+import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
 import { copiersAfter, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet } from "./when-quiet.ts";
 
@@ -56,6 +56,7 @@ export class ReplicationJob {
   readonly #parts: ReplicationJobParts;
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
+  readonly #dueAtSec: number;
   readonly #places = new FailurePlaces();
   /** Set when the run ends itself: nothing is to be done, or not now. */
   #ownEnding: Extract<RunEnding, { kind: "quiet" | "not-now" }> | undefined;
@@ -64,12 +65,13 @@ export class ReplicationJob {
   constructor(
     parts: ReplicationJobParts,
     held: HeldJob,
-    job: Pick<Job, "data" | "request">,
+    job: Pick<Job, "data" | "request" | "scheduledAtSec">,
     runningCount: () => number,
   ) {
     this.#parts = parts;
     this.#job = new HeldReplication(parts.held, held, job);
     this.#runningCount = runningCount;
+    this.#dueAtSec = job.scheduledAtSec;
   }
 
   /** Undefined for a document that is malformed. */
@@ -113,6 +115,8 @@ export class ReplicationJob {
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
+    const missed = hasEnded(before.state) ? undefined : this.#missedHours(replication);
+    if (missed !== undefined) return missed;
     try {
       const ids = await this.#prepare(replication, delayMs, signal);
       const request = await this.#retryOnly(ids);
@@ -138,6 +142,12 @@ export class ReplicationJob {
       if (isStop(error)) return this.#ownEnding ?? stopped;
       return endingOf(error, replication, this.#places.of(error));
     }
+  }
+
+  /** How a job ends that waited for a slot until its hours were over; undefined: it may run. */
+  #missedHours(replication: Replication): RunEnding | undefined {
+    const nowSec = Math.floor(this.#job.parts.runtime.clock.nowMs() / 1000);
+    return missedHours(replication, this.#dueAtSec, nowSec);
   }
 
   /** Says what an operator wants to be told of. */

@@ -22,6 +22,21 @@ export function scheduledEnding(
   return { kind: "round-completed", nextSec };
 }
 
+/**
+ * How a job ends at once whose hours were open when it was due, and are not now; undefined: it may run. An operator's command makes a
+ * job due outside of its hours: then it runs.
+ */
+export function missedHours(
+  replication: Replication,
+  dueAtSec: number,
+  nowSec: number,
+): Extract<RunEnding, { kind: "not-now" }> | undefined {
+  const schedule = scheduleOf(replication);
+  const wasOpen = intoWindow(schedule, dueAtSec) === dueAtSec;
+  const nextSec = intoWindow(schedule, nowSec);
+  return wasOpen && nextSec > nowSec ? { kind: "not-now", nextSec } : undefined;
+}
+
 /** Settles when the hours are over in which the job may run; undefined: the run has ended before, or may go on. */
 export async function onceWindowCloses(
   clock: Clock,
