@@ -83,6 +83,8 @@ export interface ReplicatorConfig {
   readonly lagIntervalSec: number;
   /** `park_after_sec`: a continuous job that has caught up and is quiet for so long gives up its slot; 0: never. */
   readonly parkAfterSec: number;
+  /** `audit_interval_sec`: how long a job stays parked at most, a tenth less or more; then it looks at both databases. */
+  readonly auditIntervalSec: number;
   /** `valid_endpoint_protocols_log` and `verify_ssl_certificates_log`: say it when a job does not use TLS, or does not verify. */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
@@ -131,6 +133,7 @@ export const REPLICATOR_CONFIG_DEFAULT: ReplicatorConfig = {
   statisticsIntervalSec: 1,
   lagIntervalSec: 60,
   parkAfterSec: 10,
+  auditIntervalSec: 4 * 3600,
   warnsOf: { plainHttp: false, unverifiedTls: false },
   client: CLIENT_SETTINGS_DEFAULT,
   copyLimits: COPY_LIMITS_DEFAULT,

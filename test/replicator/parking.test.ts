@@ -1,5 +1,6 @@
 /** Continuous jobs that have caught up give up their slots, and run again when their sources change. In virtual time. */
 import { afterEach, expect, test } from "vitest";
+import type { DatabaseHook } from "../../src/databases/index.ts";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
@@ -183,4 +184,24 @@ test("jobs whose source cannot be reached for minutes are listed as failing", as
   await world.time.run(world.time.nowMs + 240_000);
   const entry = await world.until(node.replicator.find(id));
   expect(entry?.data.failing).toMatchObject({ class: "unreachable", side: "source" });
+});
+
+test("a parked job tries its failures again after `failure_retry_sec`", async () => {
+  let isRefusing = true;
+  const refusing: DatabaseHook = {
+    appliesTo: (database) => database === "a-copy",
+    beforeWrite: async (_tx, _database, edit) =>
+      isRefusing ? { rejected: "forbidden", reason: "not now" } : { edit },
+  };
+  const node = await open({ config: { parkAfterSec: 2 }, hooks: [refusing] });
+  await node.createDatabase("a");
+  await node.put("a", "one", {});
+  const options = { create_target: true, continuous: true, failure_retry_sec: 600 };
+  const asked = { source: "a", target: "a-copy", ...options };
+  await node.world.until(node.replicator.start(parseReplication(asked), JOE));
+  await onceParked(node, 1);
+  isRefusing = false;
+  const parkedAtMs = node.world.time.nowMs;
+  await onceCopied(node, "a-copy", "one");
+  expect(node.world.time.nowMs - parkedAtMs).toBeLessThanOrEqual(610_000);
 });

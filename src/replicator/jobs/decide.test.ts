@@ -111,7 +111,7 @@ describe.each(KINDS)("a %s job", (kind) => {
   const job = dataOf(kind);
   const before = { ...job, ...jobOutcome("completed", undefined, { session_id: "s" }) };
   const pauseSec = (errorCount: number): number => 100 * errorCount;
-  const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5 };
+  const facts = { nowSec: NOW_SEC, pauseSec, chance: 0.5, auditIntervalSec: 14_400 };
 
   test("is what it is", () => {
     expect(kindOf(job)).toBe(kind);
@@ -151,7 +151,7 @@ describe.each(KINDS)("a %s job", (kind) => {
         expect([types, fate.due]).toEqual([["stopped"], "list"]);
         break;
       case "parked":
-        expect(fate).toMatchObject({ errorCount: 0, stallCount: 0, due: NOW_SEC + 4 * 3600 });
+        expect(fate).toMatchObject({ errorCount: 0, stallCount: 0, due: NOW_SEC + 14_400 });
         expect(types).toEqual(["parked"]);
         break;
       case "pending": {

@@ -20,11 +20,7 @@ import {
 /** When a paused job is due: never; CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/**
- * How long a job stays parked at most: then it looks whether both databases are still what they were. A tenth less or more, so that
- * jobs that parked together do not come back together.
- */
-const AUDIT_SEC = 4 * 3600;
+/** The share by which a job stays parked for less or more than it may: jobs that parked together do not come back together. */
 const AUDIT_JITTER = 0.1;
 
 /** When a job that has ended looks again whether the owner of its replication has tried their failures. */
@@ -117,6 +113,8 @@ export interface RunFacts {
   readonly pauseSec: (errorCount: number) => number;
   /** A random number from 0 to 1. */
   readonly chance: number;
+  /** How long a job stays parked at most: then it looks whether both databases are still what they were. */
+  readonly auditIntervalSec: number;
 }
 
 export function kindOf({
@@ -134,7 +132,7 @@ export function decideRun(
   ending: RunEnding,
   job: ReplicationJobData,
   before: ReplicationJobData,
-  { nowSec, pauseSec, chance }: RunFacts,
+  { nowSec, pauseSec, chance, auditIntervalSec }: RunFacts,
 ): Fate {
   const outcome = OUTCOMES[ending.kind][kindOf(job)];
   const { stallCount } = job;
@@ -176,7 +174,7 @@ export function decideRun(
     case "parked": {
       const events = [{ type: "parked" }] as const;
       const parked = { ...jobOutcome(outcome), errorCount: 0, stallCount: 0, succeeds: true };
-      const auditSec = AUDIT_SEC * (1 + (2 * chance - 1) * AUDIT_JITTER);
+      const auditSec = auditIntervalSec * (1 + (2 * chance - 1) * AUDIT_JITTER);
       return { ...base, ...parked, events, due: nowSec + Math.round(auditSec) };
     }
     case "crashing": {
@@ -275,6 +273,16 @@ export function decideList(
     state === "completed" && list.isPersistent && list.retrySec > 0 && !list.isEmpty;
   if (!isScheduled) return { dueAtSec: undefined, request: "keep" };
   return { dueAtSec: nowSec + list.retrySec, request: "ask" };
+}
+
+/** When a parked job is due: to look at both databases, or sooner, to try the failures of its list again. */
+export function decideParked(
+  auditAtSec: number,
+  { isEmpty, retrySec }: { readonly isEmpty: boolean; readonly retrySec: number },
+  nowSec: number,
+): number {
+  const retries = retrySec > 0 && !isEmpty;
+  return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
 }
 
 /** When a job is due that would be due then, after what operators decided while it ran. */

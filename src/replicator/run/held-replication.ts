@@ -16,7 +16,14 @@ import type { FailureLists } from "../failures/failure-lists.ts";
 import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../jobs/backlog.ts";
 import type { Backlogs } from "../jobs/backlogs.ts";
-import { decideDue, decideList, decideRun, type Fate, type RunEnding } from "../jobs/decide.ts";
+import {
+  decideDue,
+  decideList,
+  decideParked,
+  decideRun,
+  type Fate,
+  type RunEnding,
+} from "../jobs/decide.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import {
@@ -321,7 +328,9 @@ export class HeldReplication {
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
     const pauseSec = (errorCount: number): number => penaltySec(errorCount, limits, runtime.random);
     const chance = runtime.random.ratio();
-    const fate = decideRun(ending, this.#data, before, { nowSec, pauseSec, chance });
+    const { auditIntervalSec } = config;
+    const facts = { nowSec, pauseSec, chance, auditIntervalSec };
+    const fate = decideRun(ending, this.#data, before, facts);
     this.#announce(ending, fate, nowSec);
     const { state, unreachable } = fate;
     // The feed has ended: what came later is another run's.
@@ -430,17 +439,20 @@ export class HeldReplication {
     { due }: Fate,
     data: ReplicationJobData,
   ): Promise<number | undefined> {
-    if (typeof due === "number") return due;
+    if (typeof due === "number" && data.state !== "parked") return due;
     const baseId = baseIdOf(data.replicationId);
     if (due === "ended" || baseId === undefined) return undefined;
     const { failureLists } = this.parts;
+    const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
+    // A malformed document asks for nothing.
+    const retrySec = data.replication?.options.failureRetrySec ?? 0;
+    if (typeof due === "number") return decideParked(due, { isEmpty, retrySec }, this.#nowSec());
     const request = await failureLists.retryRequest(tx, baseId);
     const list = {
       isAsked: request !== undefined,
-      isEmpty: (await failureLists.counts(tx, baseId)).length === 0,
+      isEmpty,
       isPersistent: data.document !== undefined,
-      // A malformed document asks for nothing.
-      retrySec: data.replication?.options.failureRetrySec ?? 0,
+      retrySec,
       keepSec: data.replication?.options.keepFinishedSec ?? 0,
     };
     const fate = decideList(data.state, list, this.#nowSec());

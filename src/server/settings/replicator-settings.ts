@@ -58,6 +58,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec),
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec),
   parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, 0),
+  auditIntervalSec: integer("audit_interval_sec", DEFAULT.auditIntervalSec),
 };
 
 const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
