@@ -69,6 +69,17 @@ async function replace(server: Server, flags: ReplaceFlags): Promise<unknown> {
   return server.ask("POST", `/_tandem/credentials/_replace${query}`, body);
 }
 
+/** What came of it; without `changed`: nothing, as it only counted. */
+interface Replaced {
+  readonly matched: number;
+  readonly documents: number;
+  readonly transient: number;
+  readonly changed?: number;
+  readonly refused?: number;
+  /** Names of rules that have the new credentials, too. */
+  readonly rules: readonly string[];
+}
+
 /** Without the line break at its end. */
 function readPassword(file: string): string {
   try {
@@ -79,8 +90,9 @@ function readPassword(file: string): string {
 }
 
 function printReplaced(answer: unknown): string {
-  const { matched, documents, transient, changed, refused } = answer as Record<string, number>;
-  const found = `${matched} jobs found: ${documents} of documents, ${transient} without`;
+  const { matched, documents, transient, changed, refused, rules } = answer as Replaced;
+  const named = rules.length === 0 ? "" : `, and the rules ${rules.join(", ")}`;
+  const found = `${matched} jobs found: ${documents} of documents, ${transient} without${named}`;
   if (changed === undefined) return `${found}; nothing was changed\n`;
   return `${found}; ${changed} changed, ${refused} refused\n`;
 }

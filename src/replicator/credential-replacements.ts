@@ -1,7 +1,8 @@
 /**
  * Gives jobs other credentials for a server: those that log in there with a user's password, from documents and without. It is an
  * operator's decision about each of them: one that runs writes a checkpoint and begins anew with the new credentials, one that waits
- * after a failure is due at once, and one that is paused stays so. The document of a job gets the credentials in a new revision.
+ * after a failure is due at once, and one that is paused stays so. The document of a job gets the credentials in a new revision, and a
+ * rule gets them, too, so that its next jobs have them.
  */
 import { type JsonText, joinObject, type Runtime, splitObject } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
@@ -17,6 +18,7 @@ import { endpointUrl, parseUrl } from "./request/endpoint-url.ts";
 import { type Side, withAuth } from "./request/parse-endpoint.ts";
 import { isObject, type Members, ReplicationInvalidError } from "./request/parse-fields.ts";
 import type { HttpAddress, Replication } from "./request/replication.ts";
+import type { Rules } from "./rules/rules.ts";
 
 const SIDES: readonly Side[] = ["source", "target"];
 
@@ -68,9 +70,11 @@ export interface CredentialReplacementsParts {
 
 export class CredentialReplacements {
   readonly #parts: CredentialReplacementsParts;
+  readonly #rules: Rules;
 
-  constructor(parts: CredentialReplacementsParts) {
+  constructor(parts: CredentialReplacementsParts, rules: Rules) {
     this.#parts = parts;
+    this.#rules = rules;
   }
 
   /** Whether the replacement concerns the job: a transient one that has ended has no use for credentials. */
@@ -109,6 +113,29 @@ export class CredentialReplacements {
       },
       { whenUnknown: "check" },
     );
+  }
+
+  /**
+   * Gives a rule the credentials, in the sides that log in as the user; false: it has others. `isDryRun`: only says whether it would. Its
+   * jobs are compared with it afterwards: those that have them already go on.
+   */
+  async replaceInRule(
+    name: string,
+    replacement: CredentialReplacement,
+    { isDryRun }: { readonly isDryRun: boolean },
+  ): Promise<boolean> {
+    let concernsRule = false;
+    const isChanged = await this.#rules.amend(name, (members, sample) => {
+      const sides = sidesOf(replacement, sample);
+      concernsRule = sides.length > 0;
+      if (isDryRun || !concernsRule) return undefined;
+      const changed = sides.map((side) => [
+        side,
+        endpointWithAuth(members[side], replacement.auth),
+      ]);
+      return { ...members, ...Object.fromEntries(changed) };
+    });
+    return isDryRun ? concernsRule : isChanged;
   }
 
   /** True for a job without a document. */

@@ -120,7 +120,7 @@ export class Replicator {
     this.nodes = new Nodes(parts);
     this.figures = new JobFiguresReader({ ...parts, clock: parts.runtime.clock });
     this.rules = new Rules(parts);
-    this.credentials = new CredentialReplacements(parts);
+    this.credentials = new CredentialReplacements(parts, this.rules);
   }
 
   get config(): ReplicatorConfig {

@@ -258,7 +258,7 @@ test("a command gives the jobs of a user another password, which is no argument"
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
   // Jobs of two forms, in documents and without, and one document more.
-  const found = { ok: true, matched: 5, documents: 3, transient: 2 };
+  const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
   expect(await replace("--side", "target")).toMatchObject({ matched: 0 });

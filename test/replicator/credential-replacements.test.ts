@@ -180,3 +180,49 @@ test.each([
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
+
+test("a rule has it, too: jobs that have it already go on, and the next ones have it", async () => {
+  const lines: (string | undefined)[] = [];
+  const node = await open(async ({ headers, signal }) => {
+    lines.push(headers?.authorization);
+    return new Promise<never>((_, reject) => {
+      signal?.addEventListener("abort", () => reject(signal.reason));
+    });
+  });
+  const { world, replicator } = node;
+  const { rules, credentials } = replicator;
+  const owner = { userName: "sue" };
+  await node.createDatabase("user-one");
+  await world.until(rules.put("users", { source: "local", target: `${OLD}/{db}` }, owner));
+  await world.until(
+    rules.put("others", { source: "local", target: "copy-{db}", except: ["*"] }, owner),
+  );
+  const jobOf = async (database: string) => {
+    for (;;) {
+      const found = (await node.entries()).find(({ jobId }) => jobId.endsWith(`|${database}`));
+      if (found !== undefined) return found;
+      await world.time.run(world.time.nowMs + 1000);
+    }
+  };
+  const { jobId, data } = await jobOf("user-one");
+  const inRule = (name: string, isDryRun: boolean) =>
+    world.until(credentials.replaceInRule(name, REPLACEMENT, { isDryRun }));
+  expect([await inRule("users", true), await inRule("others", true)]).toEqual([true, false]);
+  expect(await node.replace(jobId)).toBe("replaced");
+  expect([await inRule("users", false), await inRule("others", false)]).toEqual([true, false]);
+  lines.splice(0);
+  await node.createDatabase("user-two");
+  await jobOf("user-two");
+  await world.time.run(world.time.nowMs + 60_000);
+  expect(new Set(lines)).toEqual(new Set([NEW_LINE]));
+  const after = await jobOf("user-one");
+  expect(after.data.addedTimeMs).toBe(data.addedTimeMs);
+  const rule = await world.until(rules.get("users"));
+  expect(rule).toMatchObject({
+    generation: 2,
+    content: { owner, members: { target: { url: "http://far.example/{db}", auth: NEW } } },
+  });
+  // Whoever asks again finds it again, as the user is the same.
+  expect(await inRule("users", true)).toBe(true);
+  await node.stop();
+});

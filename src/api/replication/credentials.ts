@@ -1,7 +1,11 @@
 /** `/_tandem/credentials/_replace`: gives many jobs other credentials. CouchDB has no counterpart. */
 import { forEachConcurrent } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
-import { parseReplacement, type Replicator } from "../../replicator/index.ts";
+import {
+  type CredentialReplacement,
+  parseReplacement,
+  type Replicator,
+} from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { booleanParameter } from "../http/query.ts";
@@ -40,11 +44,29 @@ async function replaceCredentials(replicator: Replicator, call: Call): Promise<A
     if (data.document !== undefined) documents++;
   }
   const found = { matched: ids.length, documents, transient: ids.length - documents };
-  if (isDryRun) return json(200, { ok: true, dry_run: true, ...found });
+  if (isDryRun) {
+    const rules = await replaceInRules(replicator, replacement, isDryRun);
+    return json(200, { ok: true, dry_run: true, ...found, rules });
+  }
   const counts = { replaced: 0, unmatched: 0, refused: 0 };
   await forEachConcurrent(ids, AT_ONCE_MAX, async (id) => {
     counts[await replicator.credentials.replace(id, replacement, decider)]++;
   });
   const { replaced: changed, refused } = counts;
-  return json(200, { ok: refused === 0, ...found, changed, refused });
+  // After the jobs: those that have the new credentials then are as the rule says, and go on.
+  const rules = await replaceInRules(replicator, replacement, isDryRun);
+  return json(200, { ok: refused === 0, ...found, changed, refused, rules });
+}
+
+/** In rules, of which the next jobs would have the former credentials. Returns the names of those that changed, or would. */
+async function replaceInRules(
+  { rules, credentials }: Replicator,
+  replacement: CredentialReplacement,
+  isDryRun: boolean,
+): Promise<readonly string[]> {
+  const changed: string[] = [];
+  for (const name of await rules.names()) {
+    if (await credentials.replaceInRule(name, replacement, { isDryRun })) changed.push(name);
+  }
+  return changed;
 }

@@ -101,7 +101,7 @@ export function parseRule(members: Members, config: Config): Rule {
     copiesSecurity: boolean(members, "security", false),
     common: { ...commonMembers(members, config), source: source.others, target: target.others },
   };
-  refuseCircle(rule, checkSample(rule, config));
+  refuseCircle(rule, sampleReplication(rule, config));
   return rule;
 }
 
@@ -268,8 +268,8 @@ function refuseMissingCaptures({ captureMax }: TargetTemplate, patterns: readonl
   }
 }
 
-/** The replication of some database: what is wrong with it is wrong with all. */
-function checkSample(rule: Rule, config: Config): Replication {
+/** The replication of some database: what all of the rule have in common, and what is wrong with it is wrong with all. */
+export function sampleReplication(rule: Rule, config: Config): Replication {
   const { serverUrl: targetServer } = rule.target;
   const targetUrl =
     targetServer === undefined ? SAMPLE_DATABASE : at(targetServer, SAMPLE_DATABASE);

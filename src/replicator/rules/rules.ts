@@ -4,7 +4,7 @@
  */
 import { OperationalError, type Runtime, Utf8Text, utf8Encode } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore, Subspace } from "../../kv/index.ts";
+import type { KeyValueStore, Subspace, Transaction } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
@@ -14,8 +14,9 @@ import { newRuleUuid, RULE_TYPE } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import type { JobOwner } from "../request/job-owner.ts";
 import { type Members, ReplicationInvalidError } from "../request/parse-fields.ts";
-import { parseRule, type Rule } from "./rule.ts";
-import type { NamedRule, RuleStore } from "./rule-store.ts";
+import type { Replication } from "../request/replication.ts";
+import { parseRule, type Rule, sampleReplication } from "./rule.ts";
+import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
 import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 
 /** Each holds a job of its own on some node. */
@@ -87,11 +88,16 @@ export class Rules {
   }
 
   async count(): Promise<number> {
+    return (await this.names()).length;
+  }
+
+  /** Of all of them. */
+  async names(): Promise<readonly string[]> {
     const { kv, ruleStore: store } = this.#parts;
     const all = await kv.read((tx) =>
       store.page(tx.snapshot, { after: undefined, limit: RULES_MAX }),
     );
-    return all.length;
+    return all.map(({ name }) => name);
   }
 
   /** The uuid that the ids of its jobs begin with; undefined: there is no such rule. */
@@ -113,7 +119,6 @@ export class Rules {
   /** Makes the rule, or changes it. Its jobs follow later. Throws as `check`, and when there are too many rules. */
   async put(name: string, members: Members, owner: JobOwner): Promise<PutOutcome> {
     const { runtime, kv, jobs, ruleStore: store } = this.#parts;
-    const job = { type: RULE_TYPE, id: name };
     return kv.transact(
       async (tx): Promise<PutOutcome> => {
         const stored = await store.get(tx, name);
@@ -124,20 +129,56 @@ export class Rules {
           const all = await store.page(tx.snapshot, { after: undefined, limit: RULES_MAX });
           if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
         }
-        const uuid = stored?.uuid ?? newRuleUuid(runtime.random);
-        const generation = (stored?.generation ?? 0) + 1;
-        const nowMs = runtime.clock.nowMs();
-        store.set(tx, name, { uuid, generation }, { members: whole, owner, changedMs: nowMs });
+        await this.#write(tx, name, stored, whole, owner);
         await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), rule.concurrency);
-        const nowSec = Math.floor(nowMs / 1000);
-        const isFollowed = await jobs.resubmit(tx, job, nowSec);
-        if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
         const { userName } = owner;
         tx.afterCommit(() => runtime.trace.event("replication.rule-put", { rule: name, userName }));
         return stored === undefined ? "created" : "changed";
       },
       { whenUnknown: "check" },
     );
+  }
+
+  /**
+   * Changes the members of a rule to what `change` makes of them, and of a replication as the rule asks for it; undefined: they stay. The
+   * rule stays its owner's. False: it stays as it is, is gone, or this node cannot read it.
+   */
+  async amend(
+    name: string,
+    change: (members: Members, sample: Replication) => Members | undefined,
+  ): Promise<boolean> {
+    const { kv, ruleStore: store, config } = this.#parts;
+    return kv.transact(
+      async (tx) => {
+        const stored = await store.get(tx, name);
+        if (stored?.content === undefined) return false;
+        const { members, owner } = stored.content;
+        const changed = change(members, sampleReplication(parseRule(members, config), config));
+        if (changed === undefined) return false;
+        await this.#write(tx, name, stored, this.#checked(name, changed, members).whole, owner);
+        return true;
+      },
+      { whenUnknown: "check" },
+    );
+  }
+
+  /** Stores the rule, as another generation of the one that is there, and has it followed anew. */
+  async #write(
+    tx: Transaction,
+    name: string,
+    stored: RuleIdentity | undefined,
+    members: Members,
+    owner: JobOwner,
+  ): Promise<void> {
+    const { runtime, jobs, ruleStore: store } = this.#parts;
+    const uuid = stored?.uuid ?? newRuleUuid(runtime.random);
+    const generation = (stored?.generation ?? 0) + 1;
+    const nowMs = runtime.clock.nowMs();
+    store.set(tx, name, { uuid, generation }, { members, owner, changedMs: nowMs });
+    const job = { type: RULE_TYPE, id: name };
+    const nowSec = Math.floor(nowMs / 1000);
+    const isFollowed = await jobs.resubmit(tx, job, nowSec);
+    if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
   }
 
   /** Removes the rule; its jobs are cancelled after that, in pages. False when there is none. */
