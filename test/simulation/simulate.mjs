@@ -2,7 +2,7 @@
  * Runs the simulations from many seeds, in processes beside each other, and prints the seeds in which something was found, with the
  * command that repeats each.
  *
- *   npm run simulate -- [--seeds 1000] [--hours 1] [--workers 2] [--first 0] [--of jobs|replication]
+ *   npm run simulate -- [--seeds 1000] [--hours 1] [--workers 2] [--first 0] [--of jobs|replication|watching]
  */
 import { fork } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -27,7 +27,7 @@ async function direct() {
       of: { type: "string" },
     },
   });
-  const kinds = values.of === undefined ? ["jobs", "replication"] : [values.of];
+  const kinds = values.of === undefined ? ["jobs", "replication", "watching"] : [values.of];
   const first = Number(values.first);
   const seedCount = Number(values.seeds);
   const startedAtMs = performance.now();
@@ -91,7 +91,12 @@ async function serve() {
     (await runnerImport(path, { root: ROOT, configFile: false, logLevel: "error" })).module;
   const { runJobsCluster } = await load(`${ROOT}/test/simulation/jobs/cluster.ts`);
   const { runReplicationCluster } = await load(`${ROOT}/test/simulation/replication/cluster.ts`);
-  const simulations = { jobs: runJobsCluster, replication: runReplicationCluster };
+  const { runWatchingCluster } = await load(`${ROOT}/test/simulation/watching/cluster.ts`);
+  const simulations = {
+    jobs: runJobsCluster,
+    replication: runReplicationCluster,
+    watching: runWatchingCluster,
+  };
   process.on("message", async ({ kind, seed }) => {
     const problems = await simulations[kind](seed).then(
       (outcome) => outcome.problems,

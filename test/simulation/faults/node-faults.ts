@@ -26,6 +26,18 @@ export function pauses(nodes: Nodes): Fault {
   };
 }
 
+/** Sets its wall clock by up to so much, forward or back, and right again. */
+export function clockSteps(nodes: Nodes, stepMsMax: number): Fault {
+  return {
+    name: "clock step",
+    durationMsMax: 20_000,
+    strike(random) {
+      const stepMs = random.between(-stepMsMax, stepMsMax);
+      return alive(random, nodes)?.stepClock(stepMs) ?? (() => {});
+    },
+  };
+}
+
 function alive(random: SeededRandom, nodes: Nodes): SimulatedNode | undefined {
   const living = nodes().filter(({ isCrashed }) => !isCrashed);
   return living.length === 0 ? undefined : random.pick(living);

@@ -5,7 +5,7 @@
  *   cut off    its requests do not reach the store or a server, or the answers do not reach it, until that is healed
  *   crashed    it never goes on, and nobody tells it so
  *
- * and its clocks run fast or slow and show the wrong time.
+ * and its clocks run fast or slow and show the wrong time, and its wall clock is set.
  */
 import type { Clock, Runtime } from "../../../src/base/index.ts";
 import {
@@ -65,6 +65,8 @@ export class SimulatedNode {
   #announceCrash: () => void = () => {};
   #strikeCount = 0;
   #struckAtMs = Number.NEGATIVE_INFINITY;
+  /** Added to its wall clock, beside its skew. */
+  #steppedMs = 0;
   readonly #awake = new Gate();
   /** The engine sleeps before it commits, too; the way of a commit is `#commit`. */
   #isCommitting = false;
@@ -124,6 +126,14 @@ export class SimulatedNode {
     return this.#struck(this.#awake.close());
   }
 
+  /** Sets its wall clock, forward or back; the function that is returned sets it right. */
+  stepClock(stepMs: number): () => void {
+    this.#steppedMs += stepMs;
+    return () => {
+      this.#steppedMs -= stepMs;
+    };
+  }
+
   /** Cuts it off from the store; the function that is returned heals that. */
   cutOff(cut: Cut): () => void {
     return this.#struck(this.store.cut(cut));
@@ -149,7 +159,7 @@ export class SimulatedNode {
     const { time } = this.#world;
     const { skewMs, clockRate } = this.#traits;
     return {
-      nowMs: () => EPOCH_MS + skewMs + time.nowMs * clockRate,
+      nowMs: () => EPOCH_MS + skewMs + this.#steppedMs + time.nowMs * clockRate,
       monotonicMs: () => time.nowMs * clockRate,
       sleep: (durationMs, signal) => this.whenAwake(time.sleep(durationMs / clockRate, signal)),
     };

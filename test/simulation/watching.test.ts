@@ -1,0 +1,125 @@
+/**
+ * No change waits longer than the audit interval for a watcher that died, or for a server that does not announce it, and only as long
+ * where the server lies. `SEEDS=1000-2999 npx vitest run test/simulation/watching.test.ts` runs other seeds.
+ */
+import { expect, test, vi } from "vitest";
+import { ParkedJobs } from "../../src/replicator/index.ts";
+import { ParkedJobsWaking } from "../../src/replicator/parking/parked-jobs-waking.ts";
+import {
+  WatchedHttpServer,
+  type WatchedServer,
+  WatchedStore,
+} from "../../src/replicator/parking/watched-server.ts";
+import { runWatchingCluster, type WatchingClusterOptions } from "./watching/cluster.ts";
+
+const [firstSeed = 8, lastSeed = 9] = (process.env.SEEDS ?? "8-9").split("-").map(Number);
+
+/** What the seeds together have to come across. */
+const SEEN = [
+  "replication.parked",
+  "replication.woken",
+  "replication.source-lost",
+  "jobs.worker-expelled",
+  "fault: crash",
+  "fault: clock step",
+  "repeated",
+  "reordered",
+  "ended early",
+  "place forgotten",
+  "broken",
+  "late",
+  "rows lost",
+  "rows skipped",
+  "old places",
+];
+
+test("a change that a watcher can hear of arrives at once, and any other within the audit interval", async () => {
+  const seen = new Set<string>();
+  for (let seed = firstSeed; seed <= lastSeed; seed++) {
+    const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/watching.test.ts`;
+    const outcome = await runWatchingCluster(seed).catch((cause: unknown) => {
+      throw new Error(again, { cause });
+    });
+    for (const name of outcome.counts.keys()) seen.add(name);
+    expect(outcome.problems, again).toEqual([]);
+  }
+  if (lastSeed - firstSeed > 10) expect([...seen]).toEqual(expect.arrayContaining(SEEN));
+}, 3_600_000);
+
+test("a seed gives the same run each time", async () => {
+  const first = await runWatchingCluster(3);
+  const second = await runWatchingCluster(3);
+  expect(second.fingerprint).toBe(first.fingerprint);
+});
+
+/** Compares nothing between the look at the end of a feed and the first question for what came after it. */
+function skipFirstComparison(prototype: WatchedServer): void {
+  const { lastUpdate, updates, sequences } = prototype;
+  const beginning = new WeakSet<WatchedServer>();
+  vi.spyOn(prototype, "lastUpdate").mockImplementation(async function (
+    this: WatchedServer,
+    signal,
+  ) {
+    const last = await lastUpdate.call(this, signal);
+    if (last !== undefined) beginning.add(this);
+    return last;
+  });
+  vi.spyOn(prototype, "updates").mockImplementation(function (this: WatchedServer, since, signal) {
+    beginning.delete(this);
+    return updates.call(this, since, signal);
+  });
+  vi.spyOn(prototype, "sequences").mockImplementation(async function (
+    this: WatchedServer,
+    names,
+    signal,
+  ) {
+    return beginning.has(this) ? new Map() : sequences.call(this, names, signal);
+  });
+}
+
+/** A part of the program that does not do its work, and how it is broken; `firstSeed` finds it soon. */
+const IDLE: [
+  name: string,
+  options: WatchingClusterOptions,
+  sabotage: () => void,
+  firstSeed: number,
+][] = [
+  [
+    "a watcher that does not compare when it begins",
+    { lies: false },
+    () => {
+      skipFirstComparison(WatchedHttpServer.prototype);
+      skipFirstComparison(WatchedStore.prototype);
+    },
+    1,
+  ],
+  [
+    "a watcher that does not compare jobs that park",
+    { lies: false },
+    () => vi.spyOn(ParkedJobs.prototype, "takeNew").mockResolvedValue([]),
+    7,
+  ],
+  [
+    "a watcher that does not wake whom the feed names",
+    { lies: false },
+    () => vi.spyOn(ParkedJobsWaking.prototype, "wakeAll").mockResolvedValue(),
+    0,
+  ],
+  ["a parked job that never looks for itself", { lies: true, neverAudits: true }, () => {}, 2],
+];
+
+const SABOTAGED_SEEDS = 40;
+
+test.each(IDLE)("%s is found out", async (_, options, sabotage, firstSeed) => {
+  sabotage();
+  try {
+    const problems: string[] = [];
+    const endSeed = firstSeed + SABOTAGED_SEEDS;
+    for (let seed = firstSeed; seed < endSeed && problems.length === 0; seed++) {
+      problems.push(...(await runWatchingCluster(seed, options)).problems);
+    }
+    expect(problems.join("\n")).toMatch(/ waits for \d+ s, and is not in /);
+  } finally {
+    vi.restoreAllMocks();
+  }
+});

@@ -1,0 +1,105 @@
+/** Which documents have to arrive where, and by when. */
+import type { Database, DatabaseRegistry } from "../../../src/databases/index.ts";
+import type { ReadTransaction } from "../../../src/kv/index.ts";
+import { openIfThere } from "../replication/scene.ts";
+import type { Pair } from "../replication/topology.ts";
+
+/** How long documents may be on their way, in milliseconds. */
+export interface Patience {
+  /** Of those that were written while nodes or network had faults, from when these were healed. */
+  readonly healedMs: number;
+  /** Of all others. */
+  readonly calmMs: number;
+}
+
+interface Expected extends Pair {
+  readonly id: string;
+  readonly sinceMs: number;
+}
+
+export class Arrivals {
+  readonly #pairs: readonly Pair[];
+  readonly #patience: Patience;
+  /** What each source has. */
+  readonly #documents = new Map<string, Set<string>>();
+  #expected: readonly Expected[] = [];
+  #healedAtMs = Number.POSITIVE_INFINITY;
+  readonly problems: string[] = [];
+  arrivedCount = 0;
+  /** The longest that a document was on its way that was written after all was healed. */
+  longestMs = 0;
+
+  constructor(pairs: readonly Pair[], patience: Patience) {
+    this.#pairs = pairs;
+    this.#patience = patience;
+  }
+
+  /** Whether nothing is on its way, or something was for too long. */
+  get isOver(): boolean {
+    return this.#expected.length === 0 || this.problems.length > 0;
+  }
+
+  healed(nowMs: number): void {
+    this.#healedAtMs = nowMs;
+  }
+
+  written(source: string, id: string, nowMs: number): void {
+    const documents = this.#documents.get(source) ?? new Set();
+    this.#documents.set(source, documents.add(id));
+    const more = this.#pairs
+      .filter((pair) => pair.source === source)
+      .map((pair) => ({ ...pair, id, sinceMs: nowMs }));
+    this.#expected = [...this.#expected, ...more];
+  }
+
+  /** What had not arrived never will. */
+  sourceRemoved(source: string): void {
+    this.#documents.delete(source);
+    this.#expected = this.#expected.filter((expected) => expected.source !== source);
+  }
+
+  /** All has to arrive anew. */
+  targetRemoved(target: string, nowMs: number): void {
+    const others = this.#expected.filter((expected) => expected.target !== target);
+    const anew = this.#pairs
+      .filter((pair) => pair.target === target)
+      .flatMap((pair) =>
+        [...(this.#documents.get(pair.source) ?? [])].map((id) => ({
+          ...pair,
+          id,
+          sinceMs: nowMs,
+        })),
+      );
+    this.#expected = [...others, ...anew];
+  }
+
+  /** Looks what has arrived, and notes what should have. */
+  async look(tx: ReadTransaction, databases: DatabaseRegistry, nowMs: number): Promise<void> {
+    const left: Expected[] = [];
+    const targets = new Set(this.#expected.map(({ target }) => target));
+    const opened = new Map<string, Database | undefined>();
+    for (const name of targets) opened.set(name, await openIfThere(tx, databases, name));
+    for (const expected of this.#expected) {
+      const { target, id, sinceMs } = expected;
+      const database = opened.get(target);
+      if (database !== undefined && (await database.read(tx, id)) !== undefined) {
+        this.arrivedCount++;
+        if (sinceMs >= this.#healedAtMs) {
+          this.longestMs = Math.max(this.longestMs, nowMs - sinceMs);
+        }
+      } else if (nowMs <= this.#deadlineMs(sinceMs)) left.push(expected);
+      else this.#note(expected, nowMs);
+    }
+    this.#expected = left;
+  }
+
+  #deadlineMs(sinceMs: number): number {
+    const { healedMs, calmMs } = this.#patience;
+    return Math.max(this.#healedAtMs + healedMs, sinceMs + calmMs);
+  }
+
+  #note({ source, target, id, sinceMs }: Expected, nowMs: number): void {
+    const waitedSec = Math.round((nowMs - sinceMs) / 1000);
+    this.problems.push(`${id} of ${source} waits for ${waitedSec} s, and is not in ${target}`);
+  }
+}
