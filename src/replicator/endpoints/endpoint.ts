@@ -24,6 +24,12 @@ export interface EndpointInfo {
   readonly instanceStartTime: string;
 }
 
+/** When the databases of both sides were made, as their `instanceStartTime` says. */
+export interface StartTimes {
+  readonly source: string;
+  readonly target: string;
+}
+
 /** One row of the changes feed. */
 export interface ChangedDocument {
   readonly id: string;

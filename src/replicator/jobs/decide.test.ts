@@ -47,7 +47,7 @@ const ENDINGS: { readonly [Kind in RunEnding["kind"]]: Extract<RunEnding, { kind
   completed: { kind: "completed", result: { ok: true } },
   "round-completed": { kind: "round-completed", nextSec: 150 },
   "not-now": { kind: "not-now", nextSec: 150 },
-  quiet: { kind: "quiet", updateSequence: "7-x", pending: 0 },
+  quiet: { kind: "quiet", updateSequence: "7-x", pending: 0, startTimes: undefined },
   stopped: { kind: "stopped" },
   stalled: { kind: "stalled", reason: "nothing moved" },
   crashed: { kind: "crashed", failure: FAILURE, cause: CAUSE, unreachable: "http://host" },

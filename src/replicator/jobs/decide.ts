@@ -5,7 +5,7 @@
  */
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
-import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
 import { intoWindow, scheduleOf } from "../request/schedule.ts";
 import type { ReplicationFailure } from "./failing.ts";
 import { type FailureCause, NO_PLACE } from "./failing.ts";
@@ -42,6 +42,8 @@ export type RunEnding =
       readonly kind: "quiet";
       readonly updateSequence: SourceSequence;
       readonly pending: number;
+      /** Undefined for a run that has not asked both sides. */
+      readonly startTimes: StartTimes | undefined;
     }
   /** It had its turn, its node stops, or an operator decided something. */
   | { readonly kind: "stopped" }
@@ -142,6 +144,7 @@ export function decideRun(
     stallCount,
     cause: causeOf(ending),
     succeeds: false,
+    startTimes: "startTimes" in ending ? ending.startTimes : undefined,
     unreachable: undefined,
   };
   switch (outcome) {

@@ -41,7 +41,7 @@ export function encodeRequest(data: ReplicationJobData): JobData {
 export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
-  const { history, lastUpdatedMs, lastStartMs, failing, rates, waitsFor } = data;
+  const { history, lastUpdatedMs, lastStartMs, failing, startTimes, rates, waitsFor } = data;
   return {
     format: FORMAT,
     replicationId,
@@ -58,6 +58,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     throughSequence,
     sourceSequence,
     changesPending,
+    startTimes,
     // Of most jobs there is none.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
@@ -160,7 +161,7 @@ function decodeAsked(
 }
 
 function decodeProgress(stored: StoredProgress): JobProgress {
-  const { replicationId, changesPending } = stored;
+  const { replicationId, changesPending, startTimes } = stored;
   const { errorCount = 0, stallCount = 0, statistics, history = NO_EVENTS } = stored;
   const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = stored;
   const { lastUpdatedMs = 0, lastStartMs = 0, rates = NO_RATES, waitsFor } = stored;
@@ -175,6 +176,7 @@ function decodeProgress(stored: StoredProgress): JobProgress {
     throughSequence,
     sourceSequence,
     changesPending,
+    startTimes,
     rates,
     waitsFor,
     history,

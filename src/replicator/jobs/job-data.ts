@@ -6,7 +6,7 @@
  */
 import type { WaitReason } from "../../http-client/index.ts";
 import type { Job } from "../../jobs/index.ts";
-import type { SourceSequence } from "../endpoints/endpoint.ts";
+import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
 import type { JobOwner } from "../request/job-owner.ts";
 import type { Replication } from "../request/replication.ts";
 import {
@@ -152,6 +152,8 @@ export type JobProgress = JobOutcome & {
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
   readonly changesPending: number | undefined;
+  /** As the last run knew them, when it parked the job; undefined: the next run asks both sides. */
+  readonly startTimes: StartTimes | undefined;
   /** Of the run that goes on; of none, they are 0. */
   readonly rates: CopyRates;
   /** For what its requests wait most of the time; undefined: for nothing, or it does not run. */
@@ -189,6 +191,7 @@ export function newJobData(
     throughSequence: 0,
     sourceSequence: 0,
     changesPending: undefined,
+    startTimes: undefined,
     ...STANDING_STILL,
     history: [{ type: "added", timeMs: nowMs }],
     addedTimeMs: nowMs,
@@ -229,6 +232,7 @@ export function started(
     ...data,
     ...(hasEnded(data.state) ? {} : PENDING),
     ...STANDING_STILL,
+    startTimes: undefined,
     replicationId,
     statistics: isMoved ? NO_STATISTICS : data.statistics,
     history: withEvents(isMoved ? [] : data.history, [event], historyLengthMax),
@@ -291,7 +295,7 @@ export function withChangesPending(
 
 /** How a run ended, as `decide.ts` has decided. */
 export type Ended = JobOutcome &
-  Pick<JobProgress, "errorCount" | "stallCount"> & {
+  Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
     /** Whether everything has arrived. */
     readonly succeeds: boolean;
     /** Why this run failed; undefined when it did not. */
@@ -303,10 +307,11 @@ export type Ended = JobOutcome &
 /** A run has ended. */
 export function ended(
   data: ReplicationJobData,
-  { state, failure, result, errorCount, stallCount, succeeds, cause, events }: Ended,
+  fate: Ended,
   { nowMs, historyLengthMax }: Noted,
 ): ReplicationJobData {
-  const timed = events.map((event) => ({ ...event, timeMs: nowMs }));
+  const { state, failure, result, errorCount, stallCount, startTimes, succeeds, cause } = fate;
+  const timed = fate.events.map((event) => ({ ...event, timeMs: nowMs }));
   const hasFailed = failure !== undefined && cause !== undefined;
   const failing = hasFailed ? failingAfter(data.failing, failure, cause, nowMs) : data.failing;
   return {
@@ -316,14 +321,20 @@ export function ended(
     errorCount,
     failing: succeeds ? undefined : failing,
     stallCount,
+    startTimes,
     history: withEvents(data.history, timed, historyLengthMax),
     lastUpdatedMs: nowMs,
   };
 }
 
+/** The source of a parked job has changed. */
+export function woken(data: ReplicationJobData): ReplicationJobData {
+  return { ...data, ...PENDING };
+}
+
 /** The job is to run once more: how it ended last is forgotten, and not that it fails. */
 export function restarted(data: ReplicationJobData): ReplicationJobData {
-  return { ...data, ...PENDING };
+  return { ...woken(data), startTimes: undefined };
 }
 
 /** The same, and its figures and errors begin at zero. */

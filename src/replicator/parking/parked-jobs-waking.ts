@@ -3,7 +3,7 @@ import type { Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
-import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
+import { REPLICATION_JOB_TYPE, woken } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-wish.ts";
 import type { ParkedJob, ParkedJobs } from "../jobs/parked-jobs.ts";
@@ -73,7 +73,7 @@ export class ParkedJobsWaking {
     if (job === undefined || !isReadable(job)) return false;
     if ((await stepFor(tx, controls, job, "changed")) !== "again") return false;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
-    await jobs.resubmit(tx, name, nowSec, encodeProgress(restarted(decodeJob(job))));
+    await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(decodeJob(job))));
     return true;
   }
 }

@@ -1,6 +1,12 @@
 /** The two replication logs of a run: found at its start, and written during the run. */
 import { errorCode, type JsonText } from "../../base/index.ts";
-import { type Endpoint, EndpointError, type EndpointInfo } from "../endpoints/endpoint.ts";
+import {
+  type Endpoint,
+  EndpointError,
+  type EndpointInfo,
+  type SourceSequence,
+  type StartTimes,
+} from "../endpoints/endpoint.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import {
@@ -19,10 +25,10 @@ interface Side {
   revision: string | undefined;
 }
 
-/** A database that is there. */
+/** A database, and when it was made. */
 interface OpenSide {
   readonly endpoint: Endpoint;
-  readonly info: EndpointInfo;
+  readonly info: Pick<EndpointInfo, "instanceStartTime">;
 }
 
 interface FoundRecord {
@@ -92,6 +98,18 @@ export class Checkpoints {
       sameStartTime(ownCopy.sourceStartTime, source.info.instanceStartTime);
     const sourceLog = isCurrent ? ownCopy.log : parseLog(sourceRecord);
     return new Checkpoints(ids.baseId, sides, sourceLog, targetLog, own);
+  }
+
+  /** Whether both sides have the log of a run that came as far as `sequence`, and no further. */
+  isAt(sequence: SourceSequence): boolean {
+    const isStored = this.#sides.every(({ revision }) => revision !== undefined);
+    const found = this.ancestry.sequence;
+    return isStored && found !== 0 && JSON.stringify(found) === JSON.stringify(sequence);
+  }
+
+  get startTimes(): StartTimes {
+    const [source, target] = this.#sides.map(({ instanceStartTime }) => instanceStartTime);
+    return { source: source ?? UNKNOWN_START_TIME, target: target ?? UNKNOWN_START_TIME };
   }
 
   /**

@@ -34,7 +34,12 @@ import { HeldReplication, type HeldReplicationParts } from "./held-replication.t
 import { askPending, MeasuredRun, showLife } from "./job-life.ts";
 import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpoints } from "./own-checkpoint.ts";
-import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
+import {
+  type ParkedPlace,
+  type ReplicationEnding,
+  ReplicationRun,
+  StopRequest,
+} from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
 import { copiersAfter, watchRun } from "./watchdog.ts";
@@ -131,7 +136,8 @@ export class ReplicationJob {
       const early = await this.#tooEarly(replication, signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
-      const ending = await this.#copy(isPutOff ? gently(replication) : replication, ids, signal);
+      const paced = isPutOff ? gently(replication) : replication;
+      const ending = await this.#copy(paced, ids, parkedPlace(before), signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (error) {
@@ -232,6 +238,7 @@ export class ReplicationJob {
   async #copy(
     replication: Replication,
     ids: ReplicationId,
+    parkedAt: ParkedPlace | undefined,
     signal: AbortSignal,
   ): Promise<ReplicationEnding> {
     const { runtime, config } = this.#job.parts;
@@ -251,6 +258,7 @@ export class ReplicationJob {
       failures: await this.#openFailures(ids.baseId),
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
+      parkedAt,
       copyLimits: config.copyLimits,
       lag,
     });
@@ -331,7 +339,7 @@ export class ReplicationJob {
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
     const updateSequence = await onceQuiet(runtime.clock, run, source, config, ended);
     if (updateSequence === undefined) return;
-    this.#ownEnding = { kind: "quiet", updateSequence, pending: 0 };
+    this.#ownEnding = { kind: "quiet", updateSequence, pending: 0, startTimes: run.startTimes };
     throw new StopRequest();
   }
 
@@ -406,6 +414,15 @@ export class ReplicationJob {
     const endpoint = this.#parts.endpoints.open(address, options, this.#job.data, connections);
     return this.#places.watch(endpoint, side, address);
   }
+}
+
+/** Where the job was parked that its watcher has woken. One that is still parked has come to look at both databases. */
+function parkedPlace({
+  state,
+  startTimes,
+  checkpointedSequence: sequence,
+}: ReplicationJobData): ParkedPlace | undefined {
+  return state === "parked" || startTimes === undefined ? undefined : { sequence, startTimes };
 }
 
 /** How a run ended that an error ended. */

@@ -23,6 +23,7 @@ import {
   EndpointError,
   type EndpointInfo,
   type SourceSequence,
+  type StartTimes,
 } from "../endpoints/endpoint.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
@@ -62,6 +63,12 @@ export class StopRequest extends OperationalError {
   }
 }
 
+/** Where a run parked: its last checkpoint, and the databases that it was between. */
+export interface ParkedPlace {
+  readonly sequence: SourceSequence;
+  readonly startTimes: StartTimes;
+}
+
 export interface ReplicationRunParts {
   readonly runtime: Runtime;
   readonly source: Endpoint;
@@ -75,6 +82,8 @@ export interface ReplicationRunParts {
   readonly copyLimits: CopyLimits;
   /** Where the run begins, if not at the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
+  /** Where the run before parked the job; absent: it did not, or both sides are to be asked anew. */
+  readonly parkedAt?: ParkedPlace | undefined;
   /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
   readonly lag?: LagMeter;
 }
@@ -106,6 +115,7 @@ export class ReplicationRun {
   #changed = false;
   #log: ReplicationLog | undefined;
   #quietSinceMs: number | undefined;
+  #startTimes: StartTimes | undefined;
 
   constructor(parts: ReplicationRunParts) {
     this.#parts = parts;
@@ -132,6 +142,11 @@ export class ReplicationRun {
   /** When the feed delivered something last, or began, on the monotonic clock; undefined: it has not begun. */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
+  }
+
+  /** When both databases were made; undefined: they are not found yet. */
+  get startTimes(): StartTimes | undefined {
+    return this.#startTimes;
   }
 
   /** What this run alone has done. */
@@ -163,17 +178,12 @@ export class ReplicationRun {
   }
 
   async #run(signal: AbortSignal): Promise<ReplicationEnding> {
-    const { source, target, ids, ownCheckpoint } = this.#parts;
     let checkpoints: Checkpoints | undefined;
     try {
-      const sides = {
-        source: { endpoint: source, info: await source.info(signal) },
-        target: { endpoint: target, info: await this.#openTarget(signal) },
-      };
-      await this.copySecurity(signal);
-      checkpoints = await Checkpoints.find(sides, ids, ownCheckpoint, signal);
-      this.#begin(checkpoints);
-      const found = checkpoints;
+      const found = (await this.#resume(signal)) ?? (await this.#open(signal));
+      checkpoints = found;
+      this.#startTimes = found.startTimes;
+      this.#begin(found);
       const copied = new AbortController();
       const batchCopier = this.#openBatchCopier();
       await runTogether(signal, [
@@ -195,6 +205,41 @@ export class ReplicationRun {
   }
 
   /**
+   * Goes on where the run before parked, if both sides still have its checkpoint: one that was made anew has none, so they are the
+   * databases that they were. Undefined: they have to be asked.
+   */
+  async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
+    const { source, target, ids, ownCheckpoint, parkedAt } = this.#parts;
+    if (parkedAt === undefined) return undefined;
+    const { sequence, startTimes } = parkedAt;
+    const sides = {
+      source: { endpoint: source, info: { instanceStartTime: startTimes.source } },
+      target: { endpoint: target, info: { instanceStartTime: startTimes.target } },
+    };
+    const present = { ...ids, olderBaseIds: [] };
+    const found = await Checkpoints.find(sides, present, ownCheckpoint, signal).catch(
+      (error: unknown) => {
+        if (isMissing(error)) return undefined;
+        throw error;
+      },
+    );
+    if (found?.isAt(sequence) !== true) return undefined;
+    await this.copySecurity(signal);
+    return found;
+  }
+
+  /** Asks both sides what they are, and what they remember of the replication. */
+  async #open(signal: AbortSignal): Promise<Checkpoints> {
+    const { source, target, ids, ownCheckpoint } = this.#parts;
+    const sides = {
+      source: { endpoint: source, info: await source.info(signal) },
+      target: { endpoint: target, info: await this.#openTarget(signal) },
+    };
+    await this.copySecurity(signal);
+    return Checkpoints.find(sides, ids, ownCheckpoint, signal);
+  }
+
+  /**
    * Gives the target the security object of the source, where the replication asks for that and it has another one. Before the first
    * document, so that nobody reads at the target what they may not read at the source.
    */
@@ -213,8 +258,7 @@ export class ReplicationRun {
     try {
       return await target.info(signal);
     } catch (error) {
-      const isMissing = error instanceof EndpointError && error.error === "db_not_found";
-      if (!isMissing || !replication.createTarget) throw error;
+      if (!isMissing(error) || !replication.createTarget) throw error;
     }
     await target.create(replication.createTargetParameters, signal);
     return target.info(signal);
@@ -430,6 +474,10 @@ export class ReplicationRun {
     }
     return { ...this.#log };
   }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof EndpointError && error.error === "db_not_found";
 }
 
 function isStopRequest(error: unknown): boolean {

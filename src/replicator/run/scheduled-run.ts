@@ -69,6 +69,6 @@ export async function tooFewChanges(
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;
-  if (isWatched) return { kind: "quiet", updateSequence, pending };
+  if (isWatched) return { kind: "quiet", updateSequence, pending, startTimes: undefined };
   return { kind: "not-now", nextSec: Math.floor(nowMs / 1000) + LOOK_SEC };
 }

@@ -1,0 +1,119 @@
+/** What a watcher's wake costs the servers of a job: it goes on where it parked, unless a database is another. In virtual time. */
+import { afterEach, expect, test } from "vitest";
+import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
+import { parseReplication } from "../../src/replicator/index.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { plainAnswer, responseOf } from "../simulation/network/simulated-network.ts";
+import { SERVER_HOST, SimulatedServer } from "../simulation/network/simulated-server.ts";
+import { composeNode } from "../support/compose-node.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const JOE = { userName: "joe", isAdmin: true };
+const AT_SERVER = `http://jan:secret@${SERVER_HOST}`;
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+/** A node with a parked job between two databases of a server that counts what it is asked. */
+async function openParked() {
+  const world = new World("short-wakes");
+  const server = new SimulatedServer(composeNode(world.openNode()));
+  const asked: string[] = [];
+  const serve = (request: FetchRequest) => {
+    const { pathname } = new URL(request.url);
+    if (pathname !== "/_session") return server.serve(request);
+    const headers = { "set-cookie": "AuthSession=jan; Max-Age=600" };
+    return Promise.resolve({ ...plainAnswer(200, '{"ok":true}'), headers });
+  };
+  const fetch: Fetch = async (request) => {
+    const { pathname } = new URL(request.url);
+    // The watcher asks the whole time.
+    if (pathname !== "/_db_updates") {
+      asked.push(`${request.method} ${pathname.replace(/_local\/.*/, "_local/ID")}`);
+    }
+    await world.time.sleep(1, request.signal);
+    return responseOf(await serve(request));
+  };
+  const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 10 } });
+  stops.push(() => node.stop());
+  await node.start();
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  await node.put("a", "first", {});
+  const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/b`, continuous: true };
+  const id = await world.until(node.replicator.start(parseReplication(body), JOE));
+  const onceParked = async (): Promise<void> => {
+    node.names.splice(0);
+    const isParked = () => node.names.includes("replication.parked");
+    expect(await world.time.run(world.time.nowMs + 600_000, isParked)).toBe(true);
+  };
+  await onceParked();
+  return {
+    ...node,
+    id,
+    asked,
+    /** What the servers are asked for a change, until the job is parked again. */
+    async wake(name: string): Promise<readonly string[]> {
+      // Sessions are renewed after nine tenths of their life, by the watcher as by anybody.
+      await world.time.run(world.time.nowMs + 60_000);
+      asked.splice(0);
+      await node.put("a", name, {});
+      await onceParked();
+      return [...asked];
+    },
+    async remake(name: string): Promise<void> {
+      const { kv, databases } = node;
+      await world.until(kv.transact((tx) => databases.remove(tx, name)));
+      await node.createDatabase(name);
+    },
+    has: (database: string, name: string): Promise<boolean> =>
+      world.until(
+        node.kv.read(async (tx) => {
+          const opened = await node.databases.open(tx, database);
+          return (await opened.read(tx, name)) !== undefined;
+        }),
+      ),
+  };
+}
+
+const count = (asked: readonly string[], request: string): number =>
+  asked.filter((each) => each === request).length;
+
+test("a woken job asks neither side what it is, and logs in nowhere", async () => {
+  const node = await openParked();
+  const asked = await node.wake("second");
+  expect(await node.has("b", "second")).toBe(true);
+  // Once more when the source is quiet, to park at its end.
+  expect(count(asked, "GET /a/")).toBe(1);
+  expect(count(asked, "GET /b/")).toBe(0);
+  expect(count(asked, "POST /_session")).toBe(0);
+  expect(asked).toHaveLength(15);
+  expect(await node.wake("third")).toEqual(asked);
+});
+
+test.each(["a", "b"])(
+  "it notices that %s was deleted and made anew, and copies all",
+  async (name) => {
+    const node = await openParked();
+    await node.remake(name);
+    const asked = await node.wake("second");
+    expect(count(asked, "GET /b/")).toBe(1);
+    expect(await node.has("b", "first")).toBe(true);
+    expect(await node.has("b", "second")).toBe(true);
+    const entry = await node.world.until(node.replicator.find(node.id));
+    expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
+  },
+);
+
+test("a job that comes to look, or is run by an operator, asks both sides", async () => {
+  const node = await openParked();
+  const { world, replicator } = node;
+  node.asked.splice(0);
+  await world.until(replicator.commands.retry(node.id, { userName: "joe" }));
+  await world.time.run(world.time.nowMs + 60_000);
+  expect(count(node.asked, "GET /b/")).toBe(1);
+  node.asked.splice(0);
+  await world.time.run(world.time.nowMs + 5 * 3_600_000);
+  expect(count(node.asked, "GET /b/")).toBeGreaterThanOrEqual(1);
+});
