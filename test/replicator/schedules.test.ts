@@ -69,7 +69,8 @@ test(`${HOURS} hours of schedules: each run begins on time, and none is left out
   expect(Math.max(...pauses)).toBeLessThanOrEqual(15 * MINUTE_MS + LATE_MS_MAX);
   const onTheHour = times.get(hourly) ?? [];
   expect(onTheHour).toHaveLength(HOURS);
-  for (const time of onTheHour) expect(time % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
+  // Virtual time is a sum of many pauses, and the clock of a node shows it less finely.
+  for (const time of onTheHour) expect(Math.round(time) % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
 
