@@ -13,6 +13,7 @@ import {
   Processes,
   type TandemProcess,
 } from "../support/open-process.ts";
+import { pageCommands, pageJson } from "../support/page-commands.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const PAGE = readFileSync(new URL("../../docs/whole-servers.md", import.meta.url), "utf8");
@@ -95,22 +96,14 @@ function commands(): readonly (readonly (readonly string[])[])[] {
   const withSecrets = page()
     .replaceAll(`--all ${source.url}/`, `--all ${withCredentials(source)}/`)
     .replaceAll(` ${target.url}/ `, ` ${withCredentials(target)}/ `);
-  return [...withSecrets.matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
-    block
-      .trim()
-      .split("\n")
-      .map((line) => {
-        const words = line.replace(/ +#.*/, "").match(/'[^']*'|\S+/g) ?? [];
-        return words.map((word) => word.replaceAll("'", "")).slice(1);
-      }),
-  );
+  return pageCommands(withSecrets);
 }
 
 const name = (number: number) => `user-${number}x`;
 const securityOf = (member: string) => ({ members: { names: [member], roles: [] } });
 
 test("the commands of the page copy, follow, show, change and end what they say", async () => {
-  const rule = /```json\n(.*?)```/s.exec(page())?.[1] ?? "";
+  const [rule = ""] = pageJson(page());
   writeFileSync(join(folder, "users.json"), rule);
   for (let number = 0; number < COUNT; number++) await fill(name(number));
   await fill("user-test7");
