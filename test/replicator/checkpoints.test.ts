@@ -251,3 +251,27 @@ describe("a batch of which something did not arrive", () => {
     expect(await readCheckpoint()).toBeUndefined();
   });
 });
+
+test("a target that is made anew while a checkpoint is written does not get it", async () => {
+  const node: { current?: Node } = {};
+  const { far, node: opened } = await open([], async (request, pass) => {
+    const { kv, databases } = node.current as Node;
+    // The source gets the checkpoint first, when both sides have said what they are.
+    if (isCheckpoint(request)) {
+      await kv.transact((tx) => databases.remove(tx, "a"));
+      await kv.transact((tx) => databases.create(tx, "a"));
+    }
+    return pass();
+  });
+  node.current = opened;
+  await far.ask("PUT /b/one", { body: "{}" });
+  opened.start();
+  const members = { source: `${FAR_URL}/b`, target: "a", checkpoint_interval: 3_600_000 };
+  await opened.replicator.start(parseReplication(members), USER);
+  await opened.event("replication.failed", ({ error }) => error === "checkpoint_commit_failure");
+  const { entries } = await opened.kv.read(async (tx) => {
+    const database = await opened.databases.open(tx, "a");
+    return database.localDocuments(tx, {});
+  });
+  expect(entries).toEqual([]);
+});

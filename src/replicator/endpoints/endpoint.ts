@@ -193,12 +193,16 @@ export interface Endpoint {
   setSecurity(text: JsonText, signal: AbortSignal): Promise<void>;
 
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
-  /** Writes a `_local` document over `parent`; the new revision, or undefined on a conflict. */
+  /**
+   * Writes a `_local` document over `parent`; the new revision, or undefined on a conflict. `instanceStartTime`: of the database that it
+   * is meant for. Our own store refuses it for another one; a server cannot be asked to.
+   */
   writeLocal(
     id: string,
     body: JsonText,
     parent: string | undefined,
     signal: AbortSignal,
+    instanceStartTime?: string,
   ): Promise<string | undefined>;
   /** Makes what was written durable; the instance start time, to notice a re-created database. */
   commit(signal: AbortSignal): Promise<string>;

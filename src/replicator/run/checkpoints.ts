@@ -140,7 +140,8 @@ export class Checkpoints {
   }
 
   async #writeSide(side: Side, body: JsonText, signal: AbortSignal): Promise<void> {
-    const written = await side.endpoint.writeLocal(this.#id, body, side.revision, signal);
+    const { endpoint, revision, instanceStartTime } = side;
+    const written = await endpoint.writeLocal(this.#id, body, revision, signal, instanceStartTime);
     if (written !== undefined) {
       side.revision = written;
       return;

@@ -136,11 +136,19 @@ export class LocalEndpoint implements Endpoint {
     id: string,
     body: string,
     parent: string | undefined,
+    _signal: AbortSignal,
+    instanceStartTime?: string,
   ): Promise<string | undefined> {
     const { kv } = this.#access.parts;
     const user = await this.#access.user();
     const outcome = await kv.transact(async (tx) => {
       const database = await this.#access.open(tx, user);
+      // The checkpoint of a database that was deleted meanwhile says nothing of the one in its place.
+      const isMeant =
+        (instanceStartTime ?? database.instanceStartTime) === database.instanceStartTime;
+      if (!isMeant) {
+        throw new EndpointError("checkpoint_commit_failure", "The database was made anew.");
+      }
       return database.writeLocal(tx, { id: `_local/${id}`, parent, body });
     });
     return outcome.kind === "written" ? outcome.revision : undefined;
