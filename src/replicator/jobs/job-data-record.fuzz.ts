@@ -88,6 +88,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       throughSequence: sequence,
       sourceSequence: sequence,
       changesPending: maybe(count),
+      startTimes: maybe(fc.record({ source: text, target: text })),
       rates: fc.record({ docsPerSec: count, bytesPerSec: count }),
       waitsFor: maybe(fc.constantFrom("budget", "limiter")),
       history: fc.array(event),
