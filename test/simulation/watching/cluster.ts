@@ -27,7 +27,7 @@ import { JOBS_DATABASE } from "../replication/scene.ts";
 import { place } from "../replication/topology.ts";
 import { Arrivals } from "./arrivals.ts";
 
-const FAULTY_MS = 40_000;
+const FAULTY_MS = 50_000;
 const POLL_MS = 2000;
 const PAIRS = Array.from({ length: 4 }, (_, number) => ({
   // Two jobs wait for the same database.
@@ -42,7 +42,7 @@ const HEALED_MS = 100_000;
 /** What is written when all is well is noticed and copied by then. */
 const PROMPT_MS = 20_000;
 /** For how long databases are edited when all is well. */
-const CALM_EDITS_MS = 20_000;
+const CALM_EDITS_MS = 40_000;
 const AUDIT_SEC_NEVER = 1_000_000;
 
 export interface WatchingClusterOptions {
@@ -91,7 +91,7 @@ class WatchingCluster {
     this.#world = world;
     this.#random = world.random.fork("watching");
     this.#lies = options.lies ?? this.#random.chance(0.5);
-    const expectedSec = this.#random.pick([20, 60]);
+    const expectedSec = this.#random.pick([30, 120]);
     const audits = this.#lies && options.neverAudits !== true;
     const auditIntervalSec = audits ? expectedSec : AUDIT_SEC_NEVER;
     this.#knobs = drawKnobs(this.#random.fork("knobs"), auditIntervalSec);
@@ -160,11 +160,12 @@ class WatchingCluster {
     const random = this.#random.fork("jobs");
     for (const [number, { source, target }] of PAIRS.entries()) {
       await client.createDatabases([source, target]);
-      const placed = place(random, target);
-      if (placed === target) this.#ownTargets.add(target);
+      const from = place(random, source);
+      const to = place(random, target);
+      if (to === target) this.#ownTargets.add(target);
       const body = {
-        source: place(random, source),
-        target: placed,
+        source: from,
+        target: to,
         continuous: true,
         create_target: true,
         retries_per_request: 2,
@@ -307,7 +308,7 @@ function drawKnobs(random: World["random"], auditIntervalSec: number): Replicati
       runSecMin: 2,
       penaltySecMin: 1,
       penaltySecMax: 4,
-      workerLeaseSec: random.pick([4, 10]),
+      workerLeaseSec: random.pick([2, 10]),
       activityTimeoutSec: random.pick([10, 30]),
       stallTimeoutSec: 20,
     },
