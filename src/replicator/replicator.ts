@@ -243,6 +243,16 @@ export class Replicator {
     return this.#parts.kv.read((tx) => this.#entry(tx, jobId));
   }
 
+  /** The jobs of those of these replication documents that have one, in the order of the documents as given. */
+  async findDocuments(
+    databaseUuid: string,
+    documentIds: readonly string[],
+  ): Promise<readonly JobEntry[]> {
+    const jobIds = documentIds.map((id) => persistentJobId(databaseUuid, id));
+    const found = await this.lists.entries(jobIds);
+    return jobIds.flatMap((id) => found.get(id) ?? []);
+  }
+
   /** Every job in order of its id; those of one `_replicator` database if its uuid is given. */
   async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
     const { kv, jobs, backlogs } = this.#parts;

@@ -154,6 +154,15 @@ test("what is shown beside the jobs of a page is read in a transaction for all o
   );
 });
 
+test("jobs that are named are read in pages, each once", async () => {
+  const named = ["nobody", ...ids.slice(0, 450), ids[0] as string];
+  const read = vi.spyOn(node.kv, "read");
+  const found = await node.replicator.lists.entries(named);
+  expect(read).toHaveBeenCalledTimes(3);
+  expect([...found.keys()]).toEqual(ids.slice(0, 450));
+  for (const [id, { jobId }] of found) expect(jobId).toBe(id);
+});
+
 test("a page reads each change that is not folded once, however many pages follow", async () => {
   await node.index.foldAll(node.kv);
   const id = ids[0] as string;

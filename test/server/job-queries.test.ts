@@ -160,4 +160,7 @@ test("documents of _scheduler/docs are chosen by keys, and in either direction",
   expect(await shown("descending=true&limit=2")).toEqual([3, ["two", "one"]]);
   const keys = encodeURIComponent(JSON.stringify(["two", "nobody", "broken"]));
   expect(await shown(`keys=${keys}`)).toEqual([2, ["two", "broken"]]);
+  const twice = encodeURIComponent(JSON.stringify(["two", "one", "two", "broken"]));
+  expect(await shown(`keys=${twice}&skip=1&limit=2`)).toEqual([4, ["one", "two"]]);
+  expect(await shown(`keys=${twice}&states=crashing`)).toEqual([1, ["broken"]]);
 });

@@ -148,12 +148,9 @@ async function named(
     readonly limit: number;
   },
 ): Promise<Listed> {
-  const found: JobEntry[] = [];
-  for (const key of keys) {
-    const entry = await replicator.findDocument(databaseUuid, key);
-    if (entry !== undefined && (states ?? STATES).includes(entry.state)) found.push(entry);
-  }
-  return { entries: found.slice(skip, skip + limit), total: found.length };
+  const found = await replicator.findDocuments(databaseUuid, keys);
+  const shown = found.filter(({ state }) => (states ?? STATES).includes(state));
+  return { entries: shown.slice(skip, skip + limit), total: shown.length };
 }
 
 /** Of all nodes, or of one. */

@@ -132,6 +132,18 @@ export class JobLists {
       }
     }
   }
+  /** Those of these jobs that are there, by their ids. */
+  async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
+    const ids = [...new Set(jobIds)];
+    const found = new Map<string, JobEntry>();
+    for (let first = 0; first < ids.length; first += CHUNK_ROWS_MAX) {
+      const chunk = ids.slice(first, first + CHUNK_ROWS_MAX);
+      const entries = await this.#parts.kv.read((tx) => this.#entries(tx, chunk));
+      for (const entry of entries) found.set(entry.jobId, entry);
+    }
+    return found;
+  }
+
 
   /** Those of these jobs that are there, with what they are found by. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
