@@ -331,8 +331,7 @@ export class Replicator {
     const endMs = Math.floor(runtime.clock.nowMs() - ageMs) + 1;
     let after: EndedJob | undefined;
     do {
-      const from = after;
-      const page = await kv.read((tx) => index.endedTransients(tx.snapshot, endMs, from));
+      const page: readonly EndedJob[] = await index.endedTransients(kv, endMs, after);
       for (const { jobId } of page) await this.#removeOld(jobId);
       after = page.at(-1);
     } while (after !== undefined);

@@ -219,6 +219,33 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
+  test("is folded before it is read where more waits for that than a reader should hold", async () => {
+    for (let n = 0; n < 100; n++) await addEnded(n);
+    const reader = composeNode({ runtime: node.runtime, kv: node.kv });
+    const read = vi.spyOn(reader.events, "statusEvents");
+    const all = SUBSPACES.replicator.range([51, "ended"]);
+    const rowCount = () =>
+      reader.index.read(node.kv, async (view) => (await view.rows(all)).length, 40);
+    expect(await Promise.all([rowCount(), rowCount()])).toEqual([100, 100]);
+    const [first, second] = await Promise.all(read.mock.results.map(({ value }) => value));
+    expect([first.length, second.length]).toEqual([41, 41]);
+    const [foldedId, lastId] = await node.kv.read((tx) =>
+      Promise.all([node.events.foldedId(tx), node.events.lastId(tx)]),
+    );
+    expect(foldedId).toBe(lastId);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("is read with all that waits for a fold while the store is full", async () => {
+    for (let n = 0; n < 100; n++) await addEnded(n);
+    vi.spyOn(node.kv, "isFull").mockReturnValue(true);
+    const fold = vi.spyOn(node.index, "fold");
+    const all = SUBSPACES.replicator.range([51, "ended"]);
+    const rows = await node.index.read(node.kv, (view) => view.rows(all), 40);
+    expect(rows).toHaveLength(100);
+    expect(fold).not.toHaveBeenCalled();
+  });
+
   test("changes without an event that those who follow events would see", async () => {
     await addEnded(0);
     const fallBehind = (sinceMs: number) =>
@@ -237,8 +264,7 @@ describe("the index of jobs", () => {
   test("finds the transient jobs that ended before a time, in pages", async () => {
     for (let n = 0; n < 450; n++) await addEnded(n);
     const found: number[] = [];
-    const find = (after?: EndedJob) =>
-      node.kv.read((tx) => node.index.endedTransients(tx, 440, after));
+    const find = (after?: EndedJob) => node.index.endedTransients(node.kv, 440, after);
     for (let page = await find(); page.length > 0; page = await find(page.at(-1))) {
       expect(page.length).toBeLessThanOrEqual(200);
       found.push(...page.map(({ endedMs }) => endedMs));

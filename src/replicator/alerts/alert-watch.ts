@@ -180,7 +180,8 @@ export class AlertWatch {
   }
 
   async #openListed(kind: BreachKind, nowMs: number): Promise<void> {
-    const { index } = this.#parts;
+    const { kv, index } = this.#parts;
+    await index.shorten(kv);
     let { begin, end } = this.#listOf(kind, nowMs);
     for (let isLast = false; !isLast; ) {
       const count = await this.#inTurn(async (tx) => {

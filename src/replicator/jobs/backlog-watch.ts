@@ -102,8 +102,9 @@ export class BacklogWatch {
   }
 
   /** Takes the next jobs of the round, which no other node takes then. */
-  #takeTurn(nowMs: number): Promise<Turn> {
-    const { kv } = this.#parts;
+  async #takeTurn(nowMs: number): Promise<Turn> {
+    const { kv, index } = this.#parts;
+    await index.shorten(kv);
     return kv.transact(async (tx): Promise<Turn> => {
       const key = this.#keys.backlogRound();
       const value = await tx.get(key);

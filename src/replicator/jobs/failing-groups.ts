@@ -3,7 +3,7 @@
  * thousand jobs costs as much as one of ten. Of each group that is shown, the jobs that fail longest are looked at.
  */
 import type { JobName, Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import { NEVER_SEC } from "./decide.ts";
 import type { Failing } from "./failing.ts";
@@ -58,35 +58,30 @@ export class FailingGroups {
   /** The largest group first; groups of one size by the names of their hosts. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<FailingGroupsPage> {
     const { kv, index } = this.#parts;
-    const counts = await kv.read(async (tx) =>
-      this.#counts.causes(await index.view(tx), undefined),
-    );
+    const counts = await index.read(kv, (view) => this.#counts.causes(view, undefined));
     const ordered = [...counts].toSorted(
       ([left, leftCount], [right, rightCount]) => rightCount - leftCount || (left < right ? -1 : 1),
     );
     const groups: FailingGroup[] = [];
     for (const [cause, count] of ordered.slice(skip, skip + limit)) {
-      const group = await kv.read((tx) => this.#group(tx, cause, count));
+      const group = await index.read(kv, (view) => this.#group(view, cause, count));
       if (group !== undefined) groups.push(group);
     }
     return { groups, total: ordered.length, jobCount: sum(counts.values()) };
   }
 
   /** Undefined when none of its jobs fails any more. */
-  async #group(
-    tx: ReadTransaction,
-    cause: string,
-    count: number,
-  ): Promise<FailingGroup | undefined> {
-    const { jobs, index } = this.#parts;
+  async #group(view: IndexView, cause: string, count: number): Promise<FailingGroup | undefined> {
+    const { jobs } = this.#parts;
+    const { tx } = view;
     const key = parseCauseKey(cause);
-    const names = await this.#longestFailing(await index.view(tx), cause);
+    const names = await this.#longestFailing(view, cause);
     const [first] = names;
-    const job = first && (await jobs.get(tx.snapshot, first));
+    const job = first && (await jobs.get(tx, first));
     const example = job && entryOf(job, undefined, undefined);
     const failing = example?.data.failing;
     if (key === undefined || example === undefined || failing === undefined) return undefined;
-    const schedules = await Promise.all(names.map((name) => jobs.schedule(tx.snapshot, name)));
+    const schedules = await Promise.all(names.map((name) => jobs.schedule(tx, name)));
     const triesMs = schedules.flatMap((schedule) => {
       const isWaiting = schedule?.state === "pending" && schedule.scheduledAtSec < NEVER_SEC;
       return isWaiting ? [schedule.scheduledAtSec * 1000] : [];

@@ -2,6 +2,8 @@
  * The last events of the log, whose changes the rows and counters of the index do not have yet. Who reads rows adds them
  * (`IndexView`); a fold writes them. They are kept in memory, so that a reader takes from the store only what is new to it.
  *
+ * A tail that is too long for memory is not read: its changes are to be folded first.
+ *
  * What is kept is a part of the log without gaps, from `#afterId` to `#lastId`. Events are never changed, so a reader of any snapshot
  * takes those that its snapshot has, and reads the log itself where its snapshot is older than what is kept.
  */
@@ -29,12 +31,14 @@ export class IndexTail {
     this.#statusKeys = statusKeys;
   }
 
-  /** What the rows and counters lack in this snapshot. */
-  async changes(tx: ReadTransaction): Promise<RowChanges> {
+  /** What the rows and counters lack in this snapshot; undefined when that are more than `eventCountMax` events. */
+  async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);
     const known = this.#known;
     if (known !== undefined && areSame(known.bounds, bounds)) return known.changes;
-    const changes = this.changesOf(await this.#between(tx, bounds));
+    const events = await this.#between(tx, bounds, eventCountMax);
+    if (events === undefined) return undefined;
+    const changes = this.changesOf(events);
     this.#known = { bounds, changes };
     return changes;
   }
@@ -52,20 +56,41 @@ export class IndexTail {
     return { foldedId, lastId };
   }
 
-  async #between(tx: ReadTransaction, bounds: Bounds): Promise<readonly StatusEvent[]> {
-    const { foldedId, lastId } = bounds;
+  async #between(
+    tx: ReadTransaction,
+    { foldedId, lastId }: Bounds,
+    eventCountMax: number,
+  ): Promise<readonly StatusEvent[] | undefined> {
     if (foldedId >= lastId) return [];
-    if (foldedId < this.#afterId) return this.#log.statusEvents(tx, foldedId, lastId);
+    if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
     if (foldedId > this.#lastId) this.#restart(foldedId);
     if (lastId > this.#lastId) {
-      const read = await this.#log.statusEvents(tx, this.#lastId, lastId);
+      const room = eventCountMax - this.#within(foldedId, lastId).length;
+      const read = await this.#read(tx, this.#lastId, lastId, room);
+      if (read === undefined) return undefined;
       // Another reader may have dropped some meanwhile.
-      if (foldedId < this.#afterId) return this.#log.statusEvents(tx, foldedId, lastId);
+      if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
       this.#append(read, lastId);
     }
-    const found = this.#events.filter(({ id }) => id > foldedId && id <= lastId);
+    const found = this.#within(foldedId, lastId);
     this.#drop(foldedId);
     return found;
+  }
+
+  /** Undefined when these are more events. */
+  async #read(
+    tx: ReadTransaction,
+    afterId: string,
+    lastId: string,
+    eventCountMax: number,
+  ): Promise<readonly StatusEvent[] | undefined> {
+    const limit = eventCountMax + 1;
+    const events = await this.#log.statusEvents(tx, afterId, lastId, limit);
+    return events.length < limit ? events : undefined;
+  }
+
+  #within(afterId: string, lastId: string): readonly StatusEvent[] {
+    return this.#events.filter(({ id }) => id > afterId && id <= lastId);
   }
 
   #restart(afterId: string): void {

@@ -73,8 +73,9 @@ export class JobFiguresReader {
   }
 
   read(): Promise<JobFigures> {
-    return this.#parts.kv.read(async (tx) => {
-      const view = await this.#parts.index.view(tx);
+    const { kv, index } = this.#parts;
+    return index.read(kv, async (view) => {
+      const { tx } = view;
       const behind = await this.#furthestBehind(view);
       return {
         states: await this.#counts.states(view, undefined),

@@ -35,6 +35,8 @@ import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 const PAGE_ROWS_MAX = 200;
 /** Events whose changes are folded in one transaction. */
 const FOLDED_EVENTS_MAX = 1000;
+/** Events that a reader takes into memory, some ten megabytes: nodes fold before there are so many, unless they all wrote at once. */
+const TAIL_EVENTS_MAX = 5000;
 /** Rows of an older index that are removed in one transaction. */
 const REMOVED_ROWS_MAX = 2000;
 
@@ -58,6 +60,7 @@ export class JobIndex implements JobObserver {
   readonly #events: JobEventLog;
   readonly #statusKeys: StatusKeyCache;
   readonly #tail: IndexTail;
+  #folding: Promise<void> | undefined;
 
   constructor(jobs: Jobs, subspace: Subspace, events: JobEventLog) {
     this.#jobs = jobs;
@@ -68,9 +71,45 @@ export class JobIndex implements JobObserver {
     this.statuses = new JobStatuses(jobs.notes);
   }
 
-  /** The lists and counters as they are in this snapshot. */
+  /**
+   * Runs `body` on the lists and counters as they are in one snapshot, which is the view's. Where more changes wait for a fold than a
+   * reader should hold in memory, they are folded first.
+   */
+  async read<T>(
+    kv: KeyValueStore,
+    body: (view: IndexView) => Promise<T>,
+    eventCountMax = TAIL_EVENTS_MAX,
+  ): Promise<T> {
+    for (;;) {
+      // Nothing can be folded in a store that is full, and its jobs are to be seen.
+      const limit = kv.isFull() ? Number.POSITIVE_INFINITY : eventCountMax;
+      const read = await kv.read(async (tx) => {
+        const view = await this.#view(tx, limit);
+        return view && { value: await body(view) };
+      });
+      if (read !== undefined) return read.value;
+      // Once for all readers of this node.
+      this.#folding ??= this.foldAll(kv).finally(() => {
+        this.#folding = undefined;
+      });
+      await this.#folding;
+    }
+  }
+
+  /** Folds what a reader should not hold in memory: before a transaction that has a `view`. */
+  async shorten(kv: KeyValueStore): Promise<void> {
+    await this.read(kv, async () => {});
+  }
+
+  /** The lists and counters as they are in this snapshot, however much is not folded (`shorten`). */
   async view(tx: ReadTransaction): Promise<IndexView> {
-    return new IndexView(tx, this.#keys, await this.#tail.changes(tx));
+    return (await this.#view(tx, Number.POSITIVE_INFINITY)) as IndexView;
+  }
+
+  /** Undefined when more than so many events are not folded. */
+  async #view(tx: ReadTransaction, eventCountMax: number): Promise<IndexView | undefined> {
+    const changes = await this.#tail.changes(tx, eventCountMax);
+    return changes && new IndexView(tx, this.#keys, changes);
   }
 
   /**
@@ -161,7 +200,7 @@ export class JobIndex implements JobObserver {
 
   /** The next transient jobs that ended before `endMs`, the earliest first, behind `after`. */
   async endedTransients(
-    tx: ReadTransaction,
+    kv: KeyValueStore,
     endMs: number,
     after: EndedJob | undefined,
   ): Promise<readonly EndedJob[]> {
@@ -171,8 +210,8 @@ export class JobIndex implements JobObserver {
       after === undefined
         ? begin
         : keyAfter(this.#keys.statusRow("ended", after.endedMs, after.jobId));
-    const view = await this.view(tx);
-    const rows = await view.rows({ begin: from, end }, { limit: PAGE_ROWS_MAX });
+    const range = { begin: from, end };
+    const rows = await this.read(kv, (view) => view.rows(range, { limit: PAGE_ROWS_MAX }));
     return rows.map(({ value, jobId }) => ({ endedMs: Number(value), jobId }));
   }
 

@@ -91,9 +91,7 @@ export class JobLists {
   async page(request: JobPageRequest): Promise<JobPage> {
     const { filter, order = "id", after, limit, skip = 0, descending = false } = request;
     const { kv, index } = this.#parts;
-    const plan = await kv.read(async (tx) =>
-      this.#planner.plan(await index.view(tx), filter, order),
-    );
+    const plan = await index.read(kv, (view) => this.#planner.plan(view, filter, order));
     const known = plan.total;
     const entries: JobEntry[] = [];
     let position = after;
@@ -106,8 +104,9 @@ export class JobLists {
       const isEstimated = !plan.isTested || testedCount === 0;
       const rowCountMax = isEstimated ? Math.min(CHUNK_ROWS_MAX, wantedCount + 1) : CHUNK_ROWS_MAX;
       const from = { position, descending, limit: rowCountMax };
-      const { rows, matching, shown } = await kv.read(async (tx) => {
-        const found = await this.#rows(await index.view(tx), plan, from);
+      const { rows, matching, shown } = await index.read(kv, async (view) => {
+        const { tx } = view;
+        const found = await this.#rows(view, plan, from);
         const passed = plan.isTested ? await this.#matching(tx, found, filter) : found;
         const first = Math.max(0, skip - matchedCount);
         const last = Math.max(first, wantedCount);
@@ -132,6 +131,7 @@ export class JobLists {
       }
     }
   }
+
   /** Those of these jobs that are there, by their ids. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];
@@ -143,7 +143,6 @@ export class JobLists {
     }
     return found;
   }
-
 
   /** Those of these jobs that are there, with what they are found by. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {

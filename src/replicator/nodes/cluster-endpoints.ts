@@ -64,7 +64,8 @@ export class ClusterEndpoints {
 
   /** Where most jobs fail first; then those with most jobs, and by name. */
   async page({ skip, limit }: { skip: number; limit: number }): Promise<ClusterEndpointsPage> {
-    const all = await this.#parts.kv.read((tx) => this.#all(tx.snapshot));
+    const { kv, index } = this.#parts;
+    const all = await index.read(kv, (view) => this.#all(view));
     const ordered = all
       .map((endpoint) => ({ endpoint, failingCount: sum(endpoint.failing.values()) }))
       .toSorted(
@@ -77,14 +78,13 @@ export class ClusterEndpoints {
     return { endpoints: page.map(({ endpoint }) => endpoint), total: all.length };
   }
 
-  async #all(tx: ReadTransaction): Promise<readonly ClusterEndpoint[]> {
-    const view = await this.#parts.index.view(tx);
+  async #all(view: IndexView): Promise<readonly ClusterEndpoint[]> {
     const [sources, targets, failing, outages, measures] = [
       await this.#counts.hosts(view, "source"),
       await this.#counts.hosts(view, "target"),
       await this.#failing(view),
-      await this.#outages(tx),
-      await this.#measures(tx),
+      await this.#outages(view.tx),
+      await this.#measures(view.tx),
     ];
     const hosts = new Set(
       [sources, targets, failing, outages].flatMap((known) => [...known.keys()]),

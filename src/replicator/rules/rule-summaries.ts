@@ -1,7 +1,7 @@
 /** What is known of a rule and its jobs, from counters: it costs the same for a hundred thousand jobs as for one. */
 import type { Clock } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
-import type { ReadTransaction, Subspace } from "../../kv/index.ts";
+import type { Subspace } from "../../kv/index.ts";
 import type { IndexView } from "../jobs/index-view.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import type { JobIndex } from "../jobs/job-index.ts";
@@ -41,12 +41,10 @@ export class RuleSummaries {
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
-  /** Snapshots: nothing conflicts with them. */
-  async read(tx: ReadTransaction, name: string, uuid: string): Promise<RuleSummary> {
-    const view = await this.#parts.index.view(tx);
+  async read(view: IndexView, name: string, uuid: string): Promise<RuleSummary> {
     const [job, jobCount, states, failingCount, parkedCount, leftBehindCount, lagSec] =
       await Promise.all([
-        this.#parts.jobs.get(tx.snapshot, { type: RULE_TYPE, id: name }),
+        this.#parts.jobs.get(view.tx, { type: RULE_TYPE, id: name }),
         this.#counts.all(view, uuid),
         this.#counts.states(view, uuid),
         this.#counts.rows(view, ["rule", ruleFlagValue(uuid, "failing")]),

@@ -67,21 +67,22 @@ export class Rules {
   }
 
   async get(name: string): Promise<ShownRule | undefined> {
-    const { kv, ruleStore: store } = this.#parts;
-    return kv.read(async (tx) => {
-      const stored = await store.get(tx, name);
+    const { kv, index, ruleStore: store } = this.#parts;
+    return index.read(kv, async (view) => {
+      const stored = await store.get(view.tx, name);
       if (stored === undefined) return undefined;
-      return { name, ...stored, summary: await this.#summaries.read(tx, name, stored.uuid) };
+      return { name, ...stored, summary: await this.#summaries.read(view, name, stored.uuid) };
     });
   }
 
   /** In the order of their names, behind `after`. */
   async page(after: string | undefined, limit: number): Promise<readonly ShownRule[]> {
-    const { kv, ruleStore: store } = this.#parts;
+    const { kv, index, ruleStore: store } = this.#parts;
     const found = await kv.read((tx) => store.page(tx.snapshot, { after, limit }));
     const shown: ShownRule[] = [];
     for (const rule of found) {
-      const summary = await kv.read((tx) => this.#summaries.read(tx, rule.name, rule.uuid));
+      const { name, uuid } = rule;
+      const summary = await index.read(kv, (view) => this.#summaries.read(view, name, uuid));
       shown.push({ ...rule, summary });
     }
     return shown;
