@@ -21,7 +21,7 @@ import {
 } from "../../kv/index.ts";
 import { ReplicatorKeys } from "../replicator-keys.ts";
 import type { JobEvent } from "./job-data.ts";
-import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "./job-status.ts";
+import { decodeStatus, hasFlag, type JobStatus } from "./job-status.ts";
 
 /**
  * What an event may tell of a job: it was added or removed; a run began, ended in one of five ways, or nobody knows how;
@@ -74,6 +74,12 @@ export interface StatusChange {
   readonly after: JobStatus | undefined;
 }
 
+/** The same with both statuses in their stored form: who writes a change needs that several times. */
+export interface EncodedChange extends StatusChange {
+  readonly encodedBefore: Uint8Array | undefined;
+  readonly encodedAfter: Uint8Array | undefined;
+}
+
 /** An event as the index sees it. */
 export interface StatusEvent {
   readonly id: string;
@@ -118,12 +124,12 @@ export class JobEventLog {
   }
 
   /** Lists find the job by other facts from now on. Equal statuses are no event. */
-  noteStatus(tx: Transaction, change: StatusChange): void {
+  noteStatus(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, changesBetween(change), change);
   }
 
   /** The same of facts that are no news for those who follow events: they are told of no change. */
-  noteSilently(tx: Transaction, change: StatusChange): void {
+  noteSilently(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, [], change);
   }
 
@@ -142,11 +148,12 @@ export class JobEventLog {
     tx: Transaction,
     jobId: string,
     changes: readonly JobChangeName[],
-    change?: StatusChange,
+    change?: EncodedChange,
   ): void {
     const userVersion = tx.nextUserVersion();
     const timeMs = Math.floor(this.#clock.nowMs());
-    const statuses = change === undefined ? [] : [stored(change.before), stored(change.after)];
+    const statuses =
+      change === undefined ? [] : [change.encodedBefore ?? null, change.encodedAfter ?? null];
     const value = packTuple([FORMAT, timeMs, jobId, changes.join(), ...statuses]);
     tx.setVersionstampedKey(this.#keys.newEvent(userVersion), value);
     const last = Versionstamp.incomplete(userVersion);
@@ -244,10 +251,6 @@ export class JobEventLog {
     tx.set(this.#keys.forgottenEvent(), this.#keys.eventStamp(last.key).bytes);
     return firstKept < 0 && entries.length === FORGOTTEN_COUNT_MAX;
   }
-}
-
-function stored(status: JobStatus | undefined): Uint8Array | null {
-  return status === undefined ? null : encodeStatus(status);
 }
 
 function changesBetween({ before, after }: StatusChange): readonly JobChangeName[] {

@@ -26,7 +26,7 @@ import { IndexTail } from "./index-tail.ts";
 import { IndexView } from "./index-view.ts";
 import { REPLICATION_JOB_TYPE, unreadableJobData } from "./job-data.ts";
 import { decodeIndexed, type IndexedJob, isReadable } from "./job-data-record.ts";
-import type { JobEventLog } from "./job-event-log.ts";
+import type { EncodedChange, JobEventLog, StatusChange } from "./job-event-log.ts";
 import { askedStatus, encodeStatus, type JobStatus, jobStatus, withFacts } from "./job-status.ts";
 import { JobStatuses } from "./job-statuses.ts";
 import { RowChanges, StatusKeyCache } from "./row-changes.ts";
@@ -249,7 +249,7 @@ export class JobIndex implements JobObserver {
     for (const job of page) {
       if ((await this.statuses.get(tx, job.id)) !== undefined) continue;
       const after = await this.#statusOf(tx, job.id, job, readable(job));
-      this.statuses.set(tx, job.id, after);
+      this.statuses.set(tx, job.id, encodeStatus(after));
       changes.push({ jobId: job.id, before: undefined, after });
     }
     RowChanges.of(changes, this.#statusKeys).write(tx);
@@ -288,7 +288,7 @@ export class JobIndex implements JobObserver {
     for (const id of new Set([...byId.keys(), ...known.keys()])) {
       const seen = byId.get(id);
       const expected = seen && (await this.#statusOf(tx.snapshot, id, seen, readable(seen)));
-      if (areSame(known.get(id), expected)) continue;
+      if (areSame(encoded(known.get(id)), encoded(expected))) continue;
       const job = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
       const after = job && (await this.#statusOf(tx, id, job, readable(job)));
       this.#adjust(tx, id, await this.statuses.get(tx, id), after);
@@ -335,9 +335,8 @@ export class JobIndex implements JobObserver {
     before: JobStatus | undefined,
     after: JobStatus | undefined,
   ): void {
-    if (areSame(before, after)) return;
-    this.statuses.set(tx, jobId, after);
-    this.#events.noteStatus(tx, { jobId, before, after });
+    const change = this.#store(tx, { jobId, before, after });
+    if (change !== undefined) this.#events.noteStatus(tx, change);
   }
 
   /** Lists find the job in another way, and nothing happened to it. */
@@ -347,9 +346,18 @@ export class JobIndex implements JobObserver {
     before: JobStatus | undefined,
     after: JobStatus | undefined,
   ): void {
-    if (areSame(before, after)) return;
-    this.statuses.set(tx, jobId, after);
-    this.#events.noteSilently(tx, { jobId, before, after });
+    const change = this.#store(tx, { jobId, before, after });
+    if (change !== undefined) this.#events.noteSilently(tx, change);
+  }
+
+  /** Undefined when nothing has changed. */
+  #store(tx: Transaction, change: StatusChange): EncodedChange | undefined {
+    const { jobId, before, after } = change;
+    const encodedBefore = encoded(before);
+    const encodedAfter = encoded(after);
+    if (areSame(encodedBefore, encodedAfter)) return undefined;
+    this.statuses.set(tx, jobId, encodedAfter);
+    return { ...change, encodedBefore, encodedAfter };
   }
 }
 
@@ -371,8 +379,12 @@ function readable(job: Pick<Job, "data" | "request">): IndexedJob {
   return isReadable(job) ? decodeIndexed(job) : unreadableJobData();
 }
 
+function encoded(status: JobStatus | undefined): Uint8Array | undefined {
+  return status && encodeStatus(status);
+}
+
 /** Equal statuses are equal in their stored form. */
-function areSame(left: JobStatus | undefined, right: JobStatus | undefined): boolean {
+function areSame(left: Uint8Array | undefined, right: Uint8Array | undefined): boolean {
   if (left === undefined || right === undefined) return left === right;
-  return equalBytes(encodeStatus(left), encodeStatus(right));
+  return equalBytes(left, right);
 }

@@ -2,7 +2,7 @@
 import type { JobNotes } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "./job-data.ts";
-import { decodeStatus, encodeStatus, type JobStatus } from "./job-status.ts";
+import { decodeStatus, type JobStatus } from "./job-status.ts";
 
 export class JobStatuses {
   readonly #notes: JobNotes;
@@ -26,10 +26,9 @@ export class JobStatuses {
     return notes.map((note) => note && decodeStatus(note));
   }
 
-  /** Undefined: the job is gone. */
-  set(tx: Transaction, jobId: string, status: JobStatus | undefined): void {
-    const note = status && encodeStatus(status);
-    this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, note);
+  /** A status as `encodeStatus` encodes it; undefined: the job is gone. */
+  set(tx: Transaction, jobId: string, encoded: Uint8Array | undefined): void {
+    this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encoded);
   }
 
   /** Those behind the job `afterId` ("": from the first) up to `lastId` (undefined: to the last). */
