@@ -48,6 +48,8 @@ export interface GzipOptions {
 
 /** gzip, both ways, as streams: attachments are stored compressed and may be asked for plain. */
 export interface Compression {
+  /** What is there as a whole, faster than as a stream. */
+  gzipWhole(bytes: Uint8Array, options: Pick<GzipOptions, "level">): Promise<Uint8Array>;
   gzip(chunks: AsyncIterable<Uint8Array>, options: GzipOptions): AsyncIterable<Uint8Array>;
   gunzip(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
 }

@@ -1,7 +1,6 @@
 /** Compresses answers with gzip for clients that accept it. CouchDB: compresses only attachments. */
 import { type Compression, utf8Encode } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";
-import { readBytes } from "./request-body.ts";
 
 /** What is smaller fits into one packet anyway. */
 const BYTES_MIN = 1_400;
@@ -37,7 +36,7 @@ export async function compressed(
   }
   const bytes = typeof body === "string" ? utf8Encode(body) : body;
   if (bytes.length < BYTES_MIN) return response;
-  const whole = await readBytes(compression.gzip(bytesOf([bytes]), { level: LEVEL }), Infinity);
+  const whole = await compression.gzipWhole(bytes, { level: LEVEL });
   return { status, headers: packed, body: whole };
 }
 
@@ -56,7 +55,7 @@ export function acceptsEncoding(header = "", encoding: string): boolean {
 }
 
 async function* bytesOf(
-  pieces: AsyncIterable<Uint8Array | string> | Iterable<Uint8Array>,
+  pieces: AsyncIterable<Uint8Array | string>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const piece of pieces) yield typeof piece === "string" ? utf8Encode(piece) : piece;
 }

@@ -1,10 +1,14 @@
-/** gzip by Node.js, as streams from iterable to iterable. */
+/** gzip by Node.js, as streams from iterable to iterable, and of bytes that are there. */
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { constants, createGunzip, createGzip, type Gunzip, type Gzip } from "node:zlib";
+import { promisify } from "node:util";
+import { constants, createGunzip, createGzip, type Gunzip, type Gzip, gzip } from "node:zlib";
 import type { Compression } from "../../base/index.ts";
 
+const gzipAtOnce = promisify(gzip);
+
 export const systemCompression: Compression = {
+  gzipWhole: (bytes, { level }) => gzipAtOnce(bytes, { level }),
   gzip: (chunks, { level, flushesEach = false }) => {
     const flush = flushesEach ? constants.Z_SYNC_FLUSH : constants.Z_NO_FLUSH;
     return through(chunks, () => createGzip({ level, flush }));

@@ -3,6 +3,9 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import type { Compression } from "../../../src/base/index.ts";
 
 export const SYNCHRONOUS_COMPRESSION: Compression = {
+  async gzipWhole(bytes, { level }) {
+    return gzipSync(bytes, { level });
+  },
   async *gzip(chunks, { level }) {
     yield gzipSync(await whole(chunks), { level });
   },
