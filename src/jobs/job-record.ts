@@ -132,5 +132,7 @@ export function encodeData(data: JobData): Uint8Array[] {
 }
 
 export function decodeData(chunks: readonly Uint8Array[]): JobData {
-  return JSON.parse(utf8Decode(concatBytes(chunks)));
+  const [first, ...others] = chunks;
+  const bytes = others.length === 0 && first !== undefined ? first : concatBytes(chunks);
+  return JSON.parse(utf8Decode(bytes));
 }

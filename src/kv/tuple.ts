@@ -2,7 +2,15 @@
  * The tuple encoding of FoundationDB: packed tuples sort bytewise as the tuples do item by item, and a tuple's bytes begin
  * the bytes of every longer tuple that starts with its items. Specification: FoundationDB's `design/tuple.md`.
  */
-import { assert, cutBytes, EMPTY_BYTES, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import {
+  assert,
+  cutBytes,
+  EMPTY_BYTES,
+  hexEncode,
+  utf8Decode,
+  utf8Encode,
+  utf8Slice,
+} from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import { PackBuffer } from "./pack-buffer.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
@@ -270,7 +278,7 @@ class TupleReader {
 
   readText(): string {
     assert(this.#bytes[this.#at++] === STRING, "The item of a packed tuple is a text");
-    return utf8Decode(this.#readEscaped());
+    return this.#readString();
   }
 
   #readItem(): TupleItem {
@@ -281,7 +289,7 @@ class TupleReader {
       case BYTES:
         return this.#readEscaped();
       case STRING:
-        return utf8Decode(this.#readEscaped());
+        return this.#readString();
       case NESTED:
         return this.#readNested();
       case FALSE:
@@ -312,6 +320,15 @@ class TupleReader {
     const taken = this.#bytes.subarray(this.#at, end);
     this.#at = end;
     return taken;
+  }
+
+  /** Most have no zero byte, and are not copied first. */
+  #readString(): string {
+    const start = this.#at;
+    const end = this.#bytes.indexOf(NULL, start);
+    if (end < 0 || this.#bytes[end + 1] === ESCAPE) return utf8Decode(this.#readEscaped());
+    this.#at = end + 1;
+    return utf8Slice(this.#bytes, start, end);
   }
 
   /** Up to the zero byte that is no escaped one. Always a copy: what is returned must not share the key's bytes. */

@@ -43,8 +43,8 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     docs_written: statistics.docsWritten,
     changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
-    // Only where something is left out: the copy is partial on purpose.
-    ...(isPartial ? { docs_left_out: statistics.docsLeftOut } : {}),
+    // Only where something is left out, and so in no other text: the copy is partial on purpose.
+    docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
     checkpointed_source_seq: sequenceText(checkpointedSequence),
@@ -69,7 +69,7 @@ export function jobView(entry: JobEntry, serverUrl: string): Json {
     history: data.history.map(({ type, timeMs, reason }) => ({
       timestamp: isoTime(timeMs),
       type,
-      ...(reason === undefined ? {} : { reason }),
+      reason,
     })),
     node: worker?.node ?? null,
     start_time: isoTime(data.addedTimeMs),

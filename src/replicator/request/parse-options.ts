@@ -2,6 +2,7 @@
 import { type Members, ReplicationInvalidError, shown } from "./parse-fields.ts";
 import {
   eachOption,
+  OPTION_NAMES,
   type Option,
   type OptionValue,
   type ReplicationOptions,
@@ -26,7 +27,13 @@ export function parseOption<O extends Option>(
 
 /** The options of a stored job: what an older version did not know has its default. */
 export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
-  return eachOption((option, name) => stored[name] ?? option.default);
+  return isWhole(stored) ? stored : eachOption((option, name) => stored[name] ?? option.default);
+}
+
+/** Whether another version would have stored the same: most jobs are of this one, and lists read many of them. */
+function isWhole(stored: Partial<ReplicationOptions>): stored is ReplicationOptions {
+  if (Object.keys(stored).length !== OPTION_NAMES.length) return false;
+  return OPTION_NAMES.every((name) => stored[name] !== undefined && stored[name] !== null);
 }
 
 /** Throws a ReplicationInvalidError for a value that only a newer version knows: it must not act as another. */

@@ -150,12 +150,15 @@ export type ReplicationOptions = {
   >;
 };
 
+export const OPTION_NAMES = Object.keys(
+  REPLICATION_OPTIONS,
+) as readonly (keyof ReplicationOptions)[];
+
 /** The options whose values `pick` finds, one by one. */
 export function eachOption(
   pick: (option: Option, name: keyof ReplicationOptions) => unknown,
 ): ReplicationOptions {
-  const names = Object.keys(REPLICATION_OPTIONS) as (keyof ReplicationOptions)[];
-  const values = names.map((name) => [name, pick(REPLICATION_OPTIONS[name], name)]);
+  const values = OPTION_NAMES.map((name) => [name, pick(REPLICATION_OPTIONS[name], name)]);
   return Object.fromEntries(values) as ReplicationOptions;
 }
 
