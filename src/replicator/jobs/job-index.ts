@@ -158,20 +158,17 @@ export class JobIndex implements JobObserver {
       this.#change(tx, id, before, withFacts(before, facts));
       return;
     }
-    if (before === undefined || request !== undefined) {
-      const job = readable(await change.load());
-      this.#change(tx, id, before, await this.#statusOf(tx, id, facts, job));
-      return;
-    }
-    // A sign of life: what was asked for is what it was.
-    const job = readable({ data: data ?? {}, request: undefined });
-    const isMoved = before.replicationId !== job.replicationId;
+    // In a sign of life what was asked for is what it was.
+    const isAsked = before === undefined || request !== undefined;
+    const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
+    const isMoved = before === undefined || before.replicationId !== job.replicationId;
     const hasLeftBehind = isMoved
       ? await this.#hasLeftBehind(tx, job.replicationId)
       : before.hasLeftBehind;
-    const { behindSinceMs } = before;
-    const after = jobStatus(id, facts, job, before, { hasLeftBehind, behindSinceMs });
-    this.#change(tx, id, before, after);
+    // A job that is added has no backlog: that of an earlier one went with it.
+    const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs };
+    const asked = isAsked ? askedStatus(job) : before;
+    this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
 
   /** The list of failures of this base id has become empty, or is empty no more. */
