@@ -2,7 +2,7 @@
  * The rows and counters of the index as they are in one snapshot: what is stored, with the changes that were not folded into it yet
  * (`IndexTail`).
  */
-import { compareBytes, hexEncode } from "../../base/index.ts";
+import { byteText, compareBytes } from "../../base/index.ts";
 import type { Key, ReadTransaction } from "../../kv/index.ts";
 import type { KeyBounds, ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { RowChanges } from "./row-changes.ts";
@@ -69,7 +69,7 @@ export class IndexView {
   }
 
   async count(key: Key): Promise<number> {
-    const { delta = 0 } = this.#changes.counters.get(hexEncode(key)) ?? {};
+    const { delta = 0 } = this.#changes.counters.get(byteText(key)) ?? {};
     return decodeCounter(await this.tx.get(key)) + delta;
   }
 }

@@ -2,7 +2,7 @@
  * The rows and counters of the index by which jobs differ between two moments: the sum of what happened to each job. Rows that went and
  * came back are in neither part.
  */
-import { compareBytes, EMPTY_BYTES, hexEncode } from "../../base/index.ts";
+import { byteText, compareBytes, EMPTY_BYTES } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { KeyBounds, ReplicatorKeys } from "../replicator-keys.ts";
 import type { StatusChange } from "./job-event-log.ts";
@@ -16,7 +16,7 @@ import {
   type StatusRow,
 } from "./job-status.ts";
 
-/** A key, and the same as text, for maps. */
+/** A key, and the same as text (`byteText`), for maps; texts sort as the keys do. */
 interface NamedKey {
   readonly key: Key;
   readonly text: string;
@@ -47,12 +47,15 @@ export class RowSet {
   }
 
   get sorted(): readonly Key[] {
-    this.#sorted ??= [...this.#byText.values()].toSorted(compareBytes);
+    // Texts are compared several times as fast as arrays of bytes.
+    this.#sorted ??= [...this.#byText.keys()]
+      .toSorted()
+      .map((text) => this.#byText.get(text) as Key);
     return this.#sorted;
   }
 
   has(key: Key): boolean {
-    return this.#byText.has(hexEncode(key));
+    return this.#byText.has(byteText(key));
   }
 
   /** In their order. */
@@ -141,7 +144,7 @@ export class StatusKeyCache {
 }
 
 function named(key: Key): NamedKey {
-  return { key, text: hexEncode(key) };
+  return { key, text: byteText(key) };
 }
 
 /** A job has few rows. */
