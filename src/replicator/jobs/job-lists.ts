@@ -32,6 +32,8 @@ import type { JobEntry } from "./job-views.ts";
 
 /** Rows read in one transaction. */
 const CHUNK_ROWS_MAX = 200;
+/** So many times the rows are tested that have as many matches as are wanted, if they are like those before. */
+const LIKELY_RATIO = 1.5;
 /** Rows that one page tests at most, where only tests tell how many jobs match. */
 const TESTED_ROWS_MAX = 1000;
 
@@ -100,9 +102,7 @@ export class JobLists {
     let testedCount = 0;
     for (;;) {
       const wantedCount = skip + limit - matchedCount;
-      // One more than wanted tells whether there is a next page.
-      const isEstimated = !plan.isTested || testedCount === 0;
-      const rowCountMax = isEstimated ? Math.min(CHUNK_ROWS_MAX, wantedCount + 1) : CHUNK_ROWS_MAX;
+      const rowCountMax = nextRowCount(plan, { wantedCount, testedCount, matchedCount });
       const from = { position, descending, limit: rowCountMax };
       const { rows, matching, shown } = await index.read(kv, async (view) => {
         const { tx } = view;
@@ -255,6 +255,27 @@ export function entryOf(
   const { id: jobId, scheduledAtSec } = job;
   const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
   return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec, backlog };
+}
+
+/** How many rows to read of a list, of which so many were tested, and matched. */
+function nextRowCount(
+  { isTested, total }: JobListPlan,
+  {
+    wantedCount,
+    testedCount,
+    matchedCount,
+  }: {
+    readonly wantedCount: number;
+    readonly testedCount: number;
+    readonly matchedCount: number;
+  },
+): number {
+  // One more than wanted tells whether there is a next page.
+  if (!isTested || testedCount === 0) return Math.min(CHUNK_ROWS_MAX, wantedCount + 1);
+  // Those that match are counted, too.
+  if (total === undefined) return CHUNK_ROWS_MAX;
+  const likelyCount = (wantedCount + 1) * (testedCount / matchedCount) * LIKELY_RATIO;
+  return Math.min(CHUNK_ROWS_MAX, Math.ceil(likelyCount));
 }
 
 function idOf({ position: [, id] }: Row): string {
