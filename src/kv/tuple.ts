@@ -336,16 +336,12 @@ class TupleReader {
     const bytes = this.#bytes;
     const start = this.#at;
     let zeroCount = 0;
-    let end = start;
-    for (;;) {
-      assert(end < bytes.length, "A packed tuple does not end inside an item");
-      if (bytes[end] === NULL) {
-        if (bytes[end + 1] !== ESCAPE) break;
-        zeroCount++;
-        end++;
-      }
-      end++;
+    let end = bytes.indexOf(NULL, start);
+    while (end >= 0 && bytes[end + 1] === ESCAPE) {
+      zeroCount++;
+      end = bytes.indexOf(NULL, end + 2);
     }
+    assert(end >= 0, "A packed tuple does not end inside an item");
     this.#at = end + 1;
     if (zeroCount === 0) return Uint8Array.prototype.slice.call(bytes, start, end);
     const plain = new Uint8Array(end - start - zeroCount);

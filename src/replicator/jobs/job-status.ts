@@ -3,7 +3,7 @@
  * rows of a change are the difference between two statuses. Whether a job runs is no part of it: the queue knows the few that do,
  * and an acceptance changes no status. Nor is there a row for a job that only waits: those are all jobs but the others. Pure.
  */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { StatusValue } from "../replicator-keys.ts";
@@ -313,7 +313,7 @@ export function encodeStatus(status: JobStatus): Uint8Array {
 export function decodeStatus(value: Uint8Array): JobStatus {
   const [format, text] = unpackTuple(value);
   assert(text instanceof Uint8Array, "A status is text");
-  const stored: unknown = JSON.parse(utf8Decode(text));
+  const stored: unknown = JSON.parse(utf8Slice(text, 0, text.length));
   if (format === FORMAT_OBJECT) {
     const status = stored as JobStatus;
     const { failing, replicationId } = status;
