@@ -10,9 +10,12 @@ import { fill, ids } from "./sample-jobs.mjs";
 
 const BEHIND = 100;
 
-/** Nobody asks the sources of jobs that wait: there are none. The jobs that run go on when they have nothing to do. */
+/**
+ * Nobody asks the sources of jobs that wait: there are none. The interval is longer than since 1970, when a store without a round began
+ * its first one. The jobs that run go on when they have nothing to do.
+ */
 export const CONFIGURATION = `[replicator]
-lag_interval_sec = 1000000
+lag_interval_sec = 10000000000
 park_after_sec = 0
 `;
 

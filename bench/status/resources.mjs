@@ -11,6 +11,7 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
+import { collectBetweenTurns } from "../../dist/host/index.js";
 import { openServer, readConfig } from "../../dist/server/index.js";
 import { print, withDirectory } from "../kv/bench-store.mjs";
 import { CONFIGURATION, prepareStore } from "./prepared-store.mjs";
@@ -96,6 +97,8 @@ function percentiles(times) {
   return `p50 ${at(0.5)} p99 ${at(0.99)}`;
 }
 
+// As the program does.
+collectBetweenTurns();
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {
     const dataDirectory = join(directory, "data");
