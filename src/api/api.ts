@@ -104,7 +104,7 @@ async function answer(
   requestId: string,
 ): Promise<ApiResponse> {
   try {
-    const work = (): Promise<ApiResponse> => dispatch(router, parts, request);
+    const work = (): Promise<ApiResponse> => dispatch(router, parts, request, requestId);
     const isCounted = needsPlace(request);
     const response = isCounted ? await admission.answer(request.signal, work) : await work();
     return request.method === "HEAD" ? await withoutBody(response) : response;
@@ -120,6 +120,7 @@ async function dispatch(
   router: Router,
   parts: ApiParts,
   request: ApiRequest,
+  requestId: string,
 ): Promise<ApiResponse> {
   const segments = splitPath(request.path);
   // Who has no business here does not even learn what there is.
@@ -131,7 +132,7 @@ async function dispatch(
   if (match.kind === "unknown") throw unknownPath(request.method, segments);
   const bodies = bodyRules(parts, request);
   const turns = new Turns(parts.runtime.clock);
-  const call = { request, user, parameters: match.parameters, bodies, turns };
+  const call = { request, requestId, user, parameters: match.parameters, bodies, turns };
   const response = await match.route.handle(call);
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };

@@ -5,11 +5,12 @@
  */
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
-/** `why`: what who decided gave as a reason. */
+/** `why`: what who decided gave as a reason. `requestId`: of the request of the API, if it came with one. */
 type Decision = {
   readonly jobId: string;
   readonly userName: string | null;
   readonly why: string | undefined;
+  readonly requestId: string | undefined;
 };
 
 export interface Events {
@@ -94,7 +95,7 @@ export interface Events {
   /** The store failed a run: the queue finds its job by its silence. */
   "replication.abandoned": { readonly jobId: string; readonly error: string };
   /** A transient job was put into the queue. */
-  "replication.added": { readonly jobId: string };
+  "replication.added": { readonly jobId: string; readonly requestId: string | undefined };
   "replication.accepted": { readonly jobId: string };
   /** The source of a job that waits was asked how much is to come; `pending` is undefined when it did not say. */
   "replication.backlog-asked": { readonly jobId: string; readonly pending: number | undefined };

@@ -163,7 +163,8 @@ export class CredentialReplacements {
     const action = "replace-credentials";
     const control = await controls.get(tx, job.id);
     const nowMs = runtime.clock.nowMs();
-    controls.decide(tx, job.id, control, { ...decider, action, timeMs: nowMs });
+    const { requestId, ...decision } = decider;
+    controls.decide(tx, job.id, control, { ...decision, action, timeMs: nowMs });
     const nowSec = Math.floor(nowMs / 1000);
     const request = encodeRequest(data);
     const isWaiting = job.state === "pending" && !control.isPaused && !hasEnded(data.state);
@@ -174,7 +175,7 @@ export class CredentialReplacements {
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));
     const { userName, why } = decider;
     tx.afterCommit(() =>
-      trace.event("replication.controlled", { jobId: job.id, action, userName, why }),
+      trace.event("replication.controlled", { jobId: job.id, action, userName, why, requestId }),
     );
   }
 }

@@ -147,23 +147,29 @@ export class JobCommands {
   #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
     const { controls, runtime } = this.#parts;
     const { id } = job;
-    const { action, ...decision } = command;
+    const { action, requestId, ...decision } = command;
     if (action === "cancel") return;
     const event: ControlEvent = { action, ...decision, timeMs: runtime.clock.nowMs() };
     controls.decide(tx, id, control, event);
     const trace = jobTrace(runtime.trace, describeJob(id, decodeJob(job)));
     const { userName, why } = command;
     tx.afterCommit(() =>
-      trace.event("replication.controlled", { jobId: id, action, userName, why }),
+      trace.event("replication.controlled", { jobId: id, action, userName, why, requestId }),
     );
   }
 
-  async #remove(tx: Transaction, job: Job, { userName, why }: Decider): Promise<CommandOutcome> {
+  async #remove(
+    tx: Transaction,
+    job: Job,
+    { userName, why, requestId }: Decider,
+  ): Promise<CommandOutcome> {
     const { databases, runtime } = this.#parts;
     const data = decodeJob(job);
     const { document } = data;
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));
-    tx.afterCommit(() => trace.event("replication.cancelled", { jobId: job.id, userName, why }));
+    tx.afterCommit(() =>
+      trace.event("replication.cancelled", { jobId: job.id, userName, why, requestId }),
+    );
     // The hook of the database removes the job with its document.
     const isRemoved =
       document !== undefined && (await removeReplicationDocument(tx, databases, document));

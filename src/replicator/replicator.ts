@@ -52,6 +52,8 @@ export class JobNotYoursError extends OperationalError {
 /** Who starts or cancels a transient job: a user's own jobs have ids of their own, and an admin may cancel any. */
 export interface Requester extends JobOwner {
   readonly isAdmin: boolean;
+  /** Of the request of the API, for the log; absent: there was none. */
+  readonly requestId?: string;
 }
 
 /** How a transient job ended. `removed`: it was cancelled meanwhile. */
@@ -163,7 +165,7 @@ export class Replicator {
   /** Accepts a transient job; the same one, asked for again by the same user, is the one that is there. Returns its id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
     const { kv, jobs, controls, runtime } = this.#parts;
-    const { userName, vouched } = requester;
+    const { userName, vouched, requestId } = requester;
     const id = this.transientId(replication, requester);
     await kv.transact(async (tx) => {
       const existing = await jobs.get(tx, jobName(id));
@@ -179,7 +181,7 @@ export class Replicator {
       const origin = { ...asked, document: undefined, userName, vouched };
       const data = await addJob(this.#parts, tx, id, origin);
       const trace = jobTrace(runtime.trace, describeJob(id, data));
-      tx.afterCommit(() => trace.event("replication.added", { jobId: id }));
+      tx.afterCommit(() => trace.event("replication.added", { jobId: id, requestId }));
     });
     return id;
   }

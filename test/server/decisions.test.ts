@@ -1,7 +1,8 @@
 /** What operators decide about jobs is kept with who and why, whichever resource they decide by. */
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../api/api.fixture.ts";
 import { ADMIN } from "../api/api.fixture.ts";
+import { deferred } from "../support/deferred.ts";
 import { openWholeApi } from "./whole-api.fixture.ts";
 
 const JOB = "/_tandem/jobs/_replicator%2Fcopy";
@@ -54,6 +55,35 @@ test("a reason is kept with the decision, for one job and for many", async () =>
     ["resume", "root", "x".repeat(200)],
     ["pause", "root", "the disk is full"],
   ]);
+});
+
+test("what is announced of a decision names its request as the answer does, and that is not kept", async () => {
+  const announced = vi.spyOn(world.parts.runtime.trace, "event");
+  for (const [command, name] of [
+    ["_pause", "replication.controlled"],
+    ["_cancel", "replication.cancelled"],
+  ] as const) {
+    const { headers } = await world.ask(`POST ${JOB}/${command}`);
+    const requestId = headers["X-Couch-Request-ID"];
+    expect(requestId).toMatch(/^[0-9a-f]{10}$/);
+    expect(announced).toHaveBeenCalledWith(name, expect.objectContaining({ requestId }));
+    const { text } = await world.ask("GET /_tandem/jobs");
+    expect(text).not.toContain(requestId);
+  }
+});
+
+test("what is announced of a job that _replicate adds names its request as the answer does", async () => {
+  const stopping = new AbortController();
+  const added = deferred<unknown>();
+  vi.spyOn(world.parts.runtime.trace, "event").mockImplementation((name, fields) => {
+    if (name === "replication.added") added.resolve(fields);
+  });
+  const body = { source: SOURCE, target: "elsewhere", continuous: true };
+  const asked = world.ask("POST /_replicate", { body, signal: stopping.signal });
+  const fields = await added.promise;
+  stopping.abort(new Error("The client has gone"));
+  const requestId = (await asked).headers["X-Couch-Request-ID"];
+  expect(fields).toMatchObject({ requestId });
 });
 
 test.each([

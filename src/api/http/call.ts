@@ -4,6 +4,8 @@ import type { ApiRequest, ApiResponse, User } from "./exchange.ts";
 
 export interface Call {
   readonly request: ApiRequest;
+  /** As the answer tells it: `X-Couch-Request-ID`. */
+  readonly requestId: string;
   readonly user: User;
   /** What the placeholders of the route's path stand for, decoded. */
   readonly parameters: ReadonlyMap<string, string>;

@@ -18,12 +18,15 @@ export async function readDecider(call: Call): Promise<Decider> {
 }
 
 /** `why` is what the body has; undefined, null and blanks say nothing. Throws a ProtocolError 400. */
-export function deciderOf({ user }: Pick<Call, "user">, why: unknown): Decider {
-  const userName = user.name;
-  if (why === undefined || why === null) return { userName };
+export function deciderOf(
+  { user, requestId }: Pick<Call, "user" | "requestId">,
+  why: unknown,
+): Decider {
+  const decider = { userName: user.name, requestId };
+  if (why === undefined || why === null) return decider;
   const text = typeof why === "string" ? why.trim() : undefined;
   if (text === undefined || text.length > WHY_LENGTH_MAX) {
     throw badRequest(`\`why\` must be a text of at most ${WHY_LENGTH_MAX} characters`);
   }
-  return text === "" ? { userName } : { userName, why: text };
+  return text === "" ? decider : { ...decider, why: text };
 }

@@ -34,7 +34,8 @@ async function replicate(replicator: Replicator, call: Call): Promise<ApiRespons
     throw badRequest("Request body must be a JSON object");
   }
   const body = members as Readonly<Record<string, unknown>>;
-  const requester = { ...ownerOf(securitySubject(call.user)), isAdmin: call.user.isAdmin };
+  const { user, requestId } = call;
+  const requester = { ...ownerOf(securitySubject(user)), isAdmin: user.isAdmin, requestId };
   const { cancel = false } = body;
   if (typeof cancel !== "boolean") throw badRequest("parameter `cancel` must be a boolean");
   if (cancel) return cancelJob(replicator, body, requester);

@@ -21,11 +21,13 @@ export interface Decider {
   readonly userName: string | null;
   /** In characters, `WHY_LENGTH_MAX` at most; absent: nothing was said. */
   readonly why?: string;
+  /** Of the request of the API that brings the decision; absent: it came in another way. It is announced, and not kept. */
+  readonly requestId?: string;
 }
 
 export const WHY_LENGTH_MAX = 200;
 
-export interface ControlEvent extends Decider {
+export interface ControlEvent extends Omit<Decider, "requestId"> {
   readonly action: ControlAction;
   readonly timeMs: number;
   /** Where the job was to begin. */
