@@ -36,8 +36,8 @@ import { REPLICATION_OPTIONS as SHOWN } from "../../src/dashboard/base/replicati
 import { lagsOf, seriesOf } from "../../src/dashboard/base/run-series.ts";
 import { SCHEDULE_KINDS, SCHEDULES } from "../../src/dashboard/base/schedules.ts";
 import { partOfSlots } from "../../src/dashboard/base/shares.ts";
+import { steadyRows } from "../../src/dashboard/base/steady-rows.ts";
 import { timelineOf } from "../../src/dashboard/base/timeline.ts";
-import { steadyRows } from "../../src/dashboard/base/use-steady.ts";
 import { linkTo, parseView } from "../../src/dashboard/base/view.ts";
 import { SHARES_MAX } from "../../src/jobs/index.ts";
 import { VERSIONSTAMP_BYTES } from "../../src/kv/index.ts";

@@ -1,5 +1,6 @@
 /** Rows that stay where they are while a hand is at them: else a click could meet the row that has come into the place of another. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { steadyRows } from "./steady-rows.ts";
 
 /** A hand that has rested for so long is at work no more. */
 const REST_MS = 3_000;
@@ -40,18 +41,6 @@ export function useSteadyRows<Row>(
   );
   before.current = shown;
   return shown;
-}
-
-/** The rows `before` with what is known `now`: those that are gone stay, and new ones are the last. Pure. */
-export function steadyRows<Row>(
-  before: readonly Row[],
-  now: readonly Row[],
-  keyOf: (row: Row) => string,
-): readonly Row[] {
-  const fresh = new Map(now.map((row) => [keyOf(row), row]));
-  const kept = before.map((row) => fresh.get(keyOf(row)) ?? row);
-  const known = new Set(before.map(keyOf));
-  return [...kept, ...now.filter((row) => !known.has(keyOf(row)))];
 }
 
 /** The value; while a hand is at work, as it was before. */

@@ -1,0 +1,13 @@
+/** The order of rows that stay where they are. */
+
+/** The rows `before` with what is known `now`: those that are gone stay, and new ones are the last. Pure. */
+export function steadyRows<Row>(
+  before: readonly Row[],
+  now: readonly Row[],
+  keyOf: (row: Row) => string,
+): readonly Row[] {
+  const fresh = new Map(now.map((row) => [keyOf(row), row]));
+  const kept = before.map((row) => fresh.get(keyOf(row)) ?? row);
+  const known = new Set(before.map(keyOf));
+  return [...kept, ...now.filter((row) => !known.has(keyOf(row)))];
+}
