@@ -1,5 +1,5 @@
 /**
- * Fair shares at scale. `npm test` runs a small cluster; an operator's nightmare takes minutes:
+ * Fair shares at scale. CI runs a small cluster; an operator's nightmare takes minutes:
  *
  *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 npx vitest run test/simulation/scale.test.ts
  *

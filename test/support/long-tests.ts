@@ -1,21 +1,28 @@
 /**
- * Files that `npm run test:long` runs and `npm test` does not: they kill processes and machines, wait for leases and outages to
- * pass, or run the programs of others, and take a third of the time of all tests. CI runs both. Those that take longest stand first.
+ * Files that `npm run test:long` runs and `npm test` does not: they simulate clusters, kill processes and machines, wait for leases and
+ * outages to pass, or run the programs of others, and take nearly half of the time of all tests. CI runs both. Those that take longest
+ * stand first.
  */
 export const LONG_TESTS: readonly string[] = [
+  "test/simulation/replication.test.ts",
   "test/jobs/worker-processes.test.ts",
   "test/end-to-end/guilty-documents.test.ts",
   "test/end-to-end/night.test.ts",
   "test/end-to-end/rules.test.ts",
+  "test/simulation/jobs.test.ts",
   "test/end-to-end/faults.test.ts",
   "test/kv/lmdb-failed-disks.test.ts",
   "test/peers/pouchdb-server.test.ts",
   "test/end-to-end/stalls.test.ts",
   "test/simulation/fair-share.test.ts",
   "test/kv/lmdb-processes.test.ts",
+  "test/end-to-end/node-kills.test.ts",
+  "test/end-to-end/per-user-databases.test.ts",
+  "test/end-to-end/node-types.test.ts",
   "test/end-to-end/alerts.test.ts",
   "test/end-to-end/backup.test.ts",
   "test/end-to-end/drain.test.ts",
+  "test/simulation/scale.test.ts",
   "test/peers/pouchdb.test.ts",
   "test/jobs/accept-cost.test.ts",
   "test/kv/lmdb-power-failure.test.ts",

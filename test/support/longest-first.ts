@@ -5,7 +5,6 @@ import { LONG_TESTS } from "./long-tests.ts";
 /** Of `npm test`, and then all that are long. */
 const FIRST = [
   "test/dashboard/browser.test.ts",
-  "test/simulation/replication.test.ts",
   "test/kv/lmdb-conformance.test.ts",
   "test/end-to-end/sealed-secrets.test.ts",
   "test/end-to-end/kill.test.ts",
@@ -15,10 +14,14 @@ const FIRST = [
   "test/end-to-end/shell.test.ts",
   "test/end-to-end/command-line.test.ts",
   "test/couchdb-replicator/replication.test.ts",
-  "test/server/alerts.test.ts",
-  "test/couchdb-replicator/documents.test.ts",
   "test/replicator/schedules.test.ts",
-  "test/simulation/jobs.test.ts",
+  "test/server/alerts.test.ts",
+  "test/kv/lmdb-disk-simulation.test.ts",
+  "test/end-to-end/jobs-command.test.ts",
+  "test/dashboard/many-jobs.test.ts",
+  "test/couchdb-replicator/documents.test.ts",
+  "test/end-to-end/parking.test.ts",
+  "test/end-to-end/stored-formats.test.ts",
   ...LONG_TESTS,
 ];
 
