@@ -36,7 +36,7 @@ const EXCEPT = ["--except <pattern...>", "with --all: but not those that match t
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
-  .showHelpAfterError()
+  .showHelpAfterError("Try it with --help for a list of options.")
   // Wrong use ends with 2, help and version with 0; the commands that follow inherit it.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
