@@ -153,7 +153,7 @@ function bodyRules(
   };
 }
 
-const METHODS: readonly (string | undefined)[] = ["GET", "HEAD", "POST", "PUT", "DELETE", "COPY"];
+const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE", "COPY"];
 
 /** For clients that can send nothing but GET and POST. A header with any other method, or beside any other than POST, says nothing. */
 function withMeantMethod(request: ApiRequest): ApiRequest {
