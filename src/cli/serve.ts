@@ -2,6 +2,7 @@
 import {
   boundHeap,
   createLogWriter,
+  notifierOf,
   onParentGone,
   openSpans,
   parentListener,
@@ -32,6 +33,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
     ...(configFile === undefined ? {} : { configFile }),
   };
   try {
+    const notify = notifierOf(process.env);
     const config = readConfig(options, process.env);
     if (!config.nodeTypes.has("api_frontend")) boundHeap();
     const collected = await openSpans(process.env, VERSION);
@@ -49,20 +51,11 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    if (server.url !== undefined) {
-      if (!server.administrators) {
-        process.stdout.write(
-          "no administrator is configured: every user is one, so the server listens on the loopback address only\n",
-        );
-      }
-      process.stdout.write(`listening on ${server.url}\n`);
-      process.stdout.write(`dashboard at ${server.url}/_dashboard/\n`);
-      if (server.tlsUrl !== undefined) process.stdout.write(`listening on ${server.tlsUrl}\n`);
-    }
     // Its jobs and its clients are taken over by other nodes, or by this one when it has been started again.
     void server.failed.then(fail);
     const stop = (): void => {
       setTimeout(() => process.exit(1), STOP_MS_MAX).unref();
+      notify("STOPPING=1", tellUnnotified);
       server
         .stop()
         // A collector that is away is no reason to stop with an error.
@@ -75,6 +68,17 @@ export async function serve(flags: ServeFlags): Promise<void> {
     process.once("SIGTERM", stop);
     process.once("SIGINT", stop);
     onParentGone(stop);
+    if (server.url !== undefined) {
+      if (!server.administrators) {
+        process.stdout.write(
+          "no administrator is configured: every user is one, so the server listens on the loopback address only\n",
+        );
+      }
+      process.stdout.write(`listening on ${server.url}\n`);
+      process.stdout.write(`dashboard at ${server.url}/_dashboard/\n`);
+      if (server.tlsUrl !== undefined) process.stdout.write(`listening on ${server.tlsUrl}\n`);
+    }
+    notify("READY=1", tellUnnotified);
   } catch (error) {
     fail(error);
   }
@@ -87,6 +91,10 @@ function replicationFlags(flags: ServeFlags): string[] {
     const option = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     return `--${option}=${value}`;
   });
+}
+
+function tellUnnotified({ message }: Error): void {
+  process.stderr.write(`the service manager could not be told: ${message}\n`);
 }
 
 function fail(error: unknown): never {

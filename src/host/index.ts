@@ -53,3 +53,4 @@ export { openSpans } from "./system/open-telemetry.ts";
 export { processMeter } from "./system/process-meter.ts";
 export { SystemRandom } from "./system/random.ts";
 export { createSystemRuntime } from "./system/runtime.ts";
+export { notifierOf } from "./system/service-manager.ts";

