@@ -1,5 +1,5 @@
 /** What the built program loads before it knows what it is asked for. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -26,4 +26,19 @@ test.each([
   ["thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
 ])("%s loads no packages but %j", (file, packages) => {
   expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
+});
+
+test("what a program takes of the machine, such as the store alone, comes without the API and the replicator", () => {
+  const host = fileURLToPath(new URL("../dist/host", import.meta.url));
+  const files = readdirSync(host, { recursive: true, encoding: "utf8" });
+  const loaded = files
+    .filter((file) => file.endsWith(".js"))
+    .flatMap(
+      (file) =>
+        readFileSync(join(host, file), "utf8").match(/"(\.\.\/)+[a-z-]+\/index\.js"/g) ?? [],
+    );
+  const layers = loaded.map((specifier) => specifier.split("/").at(-2));
+  expect(layers).toContain("kv");
+  expect(layers).not.toContain("api");
+  expect(layers).not.toContain("replicator");
 });

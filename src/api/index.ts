@@ -28,7 +28,6 @@ export { CORS_EXPOSED_HEADERS, CORS_HEADERS, CORS_METHODS } from "./http/cors.ts
 export type { ErrorAnswer } from "./http/error-responses.ts";
 export { errorAnswer, errorResponse } from "./http/error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./http/exchange.ts";
-export { ServerStoppingError } from "./http/exchange.ts";
 export {
   booleanParameter,
   integerParameter,

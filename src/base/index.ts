@@ -47,6 +47,7 @@ export type {
 } from "./runtime.ts";
 export { randomHex } from "./runtime.ts";
 export type { Seal } from "./seal.ts";
+export { ServerStoppingError } from "./server-stopping-error.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
 export { inSpan } from "./spans.ts";
 export { Turns } from "./turns.ts";

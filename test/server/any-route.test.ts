@@ -6,7 +6,7 @@
  */
 import { expect, test } from "vitest";
 import { apiRoutes } from "../../src/api/api.ts";
-import { ServerStoppingError } from "../../src/api/index.ts";
+import { ServerStoppingError } from "../../src/base/index.ts";
 import { ADMIN, type Answer, type OpenApi } from "../api/api.fixture.ts";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { openWholeApi } from "./whole-api.fixture.ts";

@@ -2,7 +2,6 @@
  * The API as a function from request to response. It uses no socket: `host/http/node-server.ts` serves it, and tests
  * call it.
  */
-import { OperationalError } from "../../base/index.ts";
 
 export interface ApiRequest {
   readonly method: string;
@@ -29,15 +28,6 @@ export interface ApiResponse {
    * breaks the connection, so that a client never takes half an answer for a whole one.
    */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array | string> | undefined;
-}
-
-/** The node stops before it could answer: another one, or the same after its restart, may. */
-export class ServerStoppingError extends OperationalError {
-  override readonly name = "ServerStoppingError";
-
-  constructor() {
-    super("API_SERVER_STOPPING", "The node is stopping");
-  }
 }
 
 /** Never rejects: what goes wrong is a response, too. */

@@ -3,13 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
-import {
-  type Api,
-  type ApiRequest,
-  type ApiResponse,
-  ServerStoppingError,
-} from "../../api/index.ts";
-import type { Trace } from "../../base/index.ts";
+import type { Api, ApiRequest, ApiResponse } from "../../api/index.ts";
+import { ServerStoppingError, type Trace } from "../../base/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 
 /** Long `startkey`, `open_revs` and `atts_since` are in request lines; Node's own limit is 16 KiB. */
