@@ -116,9 +116,11 @@ const SECRET_REFERENCES = listSetting("secrets", "references", [
 /** Throws a ConfigError for a path that leads to or through a file. A folder that is not there is made later. */
 function checkFolder(dataDirectory: string): void {
   try {
-    if (statSync(dataDirectory, { throwIfNoEntry: false })?.isDirectory() !== false) return;
+    if (statSync(dataDirectory).isDirectory()) return;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOTDIR") throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return;
+    if (code !== "ENOTDIR") throw error;
   }
   throw new ConfigError(`data folder ${dataDirectory}: a file is in its place, or above it`);
 }
