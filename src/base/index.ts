@@ -22,7 +22,7 @@ export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { JsonElements } from "./json-elements.ts";
 export { JsonLimitError } from "./json-scan.ts";
-export type { JsonMember, JsonText, JsonValue } from "./json-text.ts";
+export type { JsonKind, JsonMember, JsonText, JsonValue, NamedValue } from "./json-text.ts";
 export {
   joinObject,
   jsonKind,

@@ -130,6 +130,24 @@ test("many names are looked at in turns, with the same answer", async () => {
   expect(await repeatedIn([...members, '"x":{"b":1,"b":2}'])).toBe("b");
 });
 
+test("names that were chosen to meet in one place of a table are looked at all the same", async () => {
+  // FNV-1a, of which the table takes the last bits.
+  const hashOf = (text: string) => {
+    let hash = 0x811c9dc5;
+    for (const char of text) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
+    return hash ^ (hash >>> 15);
+  };
+  const meeting: string[] = [];
+  for (let number = 0; meeting.length < 500; number++) {
+    if ((hashOf(`n${number}`) & 0x3ff) === 7) meeting.push(`n${number}`);
+  }
+  const repeatedIn = (names: readonly string[]) =>
+    outlineJson(`{${names.map((name) => `${JSON.stringify(name)}:0`).join(",")}}`).repeatedName();
+  expect(repeatedIn(meeting)).toBeUndefined();
+  expect(repeatedIn([...meeting, "other"])).toBeUndefined();
+  expect(repeatedIn([...meeting, meeting[3] as string])).toBe(meeting[3]);
+});
+
 /** As JSON may spell any character. */
 function spell(char: string): string {
   return [...Array(char.length).keys()]

@@ -18,6 +18,7 @@ import {
   VALUE_END,
   VALUE_START,
 } from "./json-scan.ts";
+import { NameSets, NameTable } from "./name-table.ts";
 import type { Turns } from "./turns.ts";
 
 /** A JSON text, known to be valid. */
@@ -42,11 +43,15 @@ const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
+export type JsonKind = "object" | "array" | "string" | "number" | "boolean" | "null";
+
 /** The kind of the value that a valid JSON text holds. */
-export function jsonKind(
-  text: JsonText,
-): "object" | "array" | "string" | "number" | "boolean" | "null" {
-  const code = text.charCodeAt(text.search(/\S/));
+export function jsonKind(text: JsonText): JsonKind {
+  return kindFrom(text.charCodeAt(text.search(/\S/)));
+}
+
+/** The kind of a value that begins with a character of that code. */
+function kindFrom(code: number): JsonKind {
   if (code === OPEN_BRACE) return "object";
   if (code === OPEN_BRACKET) return "array";
   if (code === QUOTE) return "string";
@@ -138,6 +143,10 @@ export class JsonValue {
     return this.#at(VALUE_END) - this.#at(VALUE_START);
   }
 
+  get kind(): JsonKind {
+    return kindFrom(this.#whole[this.#at(VALUE_START)] as number);
+  }
+
   get isObject(): boolean {
     return this.#whole[this.#at(VALUE_START)] === OPEN_BRACE;
   }
@@ -169,14 +178,17 @@ export class JsonValue {
 
   /** As `members`, to be cut further. */
   values(): NamedValue[] {
+    return [...this.eachValue()];
+  }
+
+  /** The same, each when it is asked for: of any number of members. */
+  *eachValue(): Generator<NamedValue, void> {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const rows = this.#rows;
     const end = this.#at(NEXT);
-    const members: NamedValue[] = [];
     for (let row = this.#row + ROW_LENGTH; row < end; row = rows[row + NEXT] as number) {
-      members.push({ name: this.#name(row), value: new JsonValue(this.#whole, rows, row) });
+      yield { name: this.#name(row), value: new JsonValue(this.#whole, rows, row) };
     }
-    return members;
   }
 
   /** The last member of that name, as `JSON.parse` has it; undefined when there is none, or when it is no object. */
@@ -283,21 +295,40 @@ export class JsonValue {
       return undefined;
     }
     const isLarge = end - first > COMPARED_ROWS_MAX * ROW_LENGTH;
-    return { row: first, first, end, names: isLarge ? new Set() : undefined };
+    return { row: first, first, end, names: isLarge ? this.#nameTable(first, end) : undefined };
+  }
+
+  #nameTable(first: number, end: number): NameTable {
+    const rows = this.#rows;
+    let count = 0;
+    for (let row = first; row < end; row = rows[row + NEXT] as number) count++;
+    const names = {
+      bytes: this.#whole,
+      start: (row: number) => rows[row + NAME_START] as number,
+      end: (row: number) => rows[row + NAME_END] as number,
+      name: (row: number) => this.#name(row),
+    };
+    return new NameTable(names, count);
   }
 
   /** Goes on with a search, through so many members at most. */
   #repeatedIn(search: NameSearch, countMax: number): string | undefined {
-    const { first, end, names } = search;
     const rows = this.#rows;
-    for (let count = 0; count < countMax && search.row < end; count++) {
+    for (let count = 0; count < countMax && search.row < search.end; count++) {
       const { row } = search;
-      const name = this.#name(row);
-      if (names?.has(name) ?? this.#isNamed(name, first, row)) return name;
-      names?.add(name);
-      search.row = rows[row + NEXT] as number;
+      const isRepeated = this.#isRepeated(search);
+      if (isRepeated === true) return this.#name(row);
+      if (isRepeated === undefined) beginAgain(search);
+      else search.row = rows[row + NEXT] as number;
     }
     return undefined;
+  }
+
+  /** Whether a member before has the name of the next one; undefined when the table gave up. */
+  #isRepeated({ names, first, row }: NameSearch): boolean | undefined {
+    if (names instanceof NameTable) return names.repeats(row);
+    const name = this.#name(row);
+    return names === undefined ? this.#isNamed(name, first, row) : names.repeats(name);
   }
 
   /** Whether one of the members from the row `first` to before `end` has that name. */
@@ -362,7 +393,7 @@ export class JsonValue {
   }
 }
 
-/** Members of so few rows are compared with each other: a set costs more. */
+/** Members of so few rows are compared with each other: a table costs more. */
 const COMPARED_ROWS_MAX = 8;
 
 /** Rows that are looked at between two looks at the clock: less than a millisecond. */
@@ -375,7 +406,12 @@ interface NameSearch {
   readonly first: number;
   readonly end: number;
   /** Of the members before; undefined where the few of them are compared one by one. */
-  readonly names: Set<string> | undefined;
+  names: NameTable | NameSets | undefined;
+}
+
+function beginAgain(search: NameSearch): void {
+  search.row = search.first;
+  search.names = new NameSets();
 }
 
 /** The list with one more at its end. Most stay with one, and have room for no more. */
