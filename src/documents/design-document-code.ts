@@ -2,38 +2,36 @@
  * Checks whether the functions of a design document's views compile (`couch_mrview:validate`). Here only `filter=_view`
  * runs them.
  */
-import type { JsonText } from "../base/index.ts";
+import { type JsonText, type JsonValue, randomHex } from "../base/index.ts";
 import { type Refusal, SandboxError } from "../databases/index.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 
-export interface ViewFunction {
+interface ViewFunction {
   readonly view: string;
   readonly kind: "map" | "reduce";
 }
 
-/** The functions of a well-formed design document, parsed, that are code: no names of CouchDB's own, and no other language. */
-export function viewFunctions({
-  language = "javascript",
-  views = {},
-}: Readonly<Record<string, unknown>>): ViewFunction[] {
-  if (language !== "javascript") return [];
-  const named = Object.entries(views as Record<string, { map: string; reduce?: string }>);
-  return named.flatMap(([view, { reduce }]): ViewFunction[] => {
-    if (view === "lib") return [];
-    const isCode = reduce !== undefined && !reduce.startsWith("_");
-    const map = { view, kind: "map" } as const;
-    return isCode ? [map, { view, kind: "reduce" }] : [map];
-  });
+/** The functions of a well-formed design document that are code: no names of CouchDB's own, and no other language. */
+function* viewFunctions(design: JsonValue): Generator<ViewFunction, void> {
+  const isJavascript = design.member("language")?.isString("javascript") ?? true;
+  const views = design.member("views");
+  if (!isJavascript || views === undefined) return;
+  for (const { name: view, value } of views.eachValue()) {
+    if (view === "lib") continue;
+    yield { view, kind: "map" };
+    const reduce = value.member("reduce")?.string;
+    if (reduce !== undefined && !reduce.startsWith("_")) yield { view, kind: "reduce" };
+  }
 }
 
-/** What CouchDB says of the first of these that does not; null when all of them do. */
+/** What CouchDB says of the first function of a well-formed design document that does not; null when all of them do. */
 export async function compilationFault(
-  { sandbox, timeoutMs }: Pick<DesignFunctions, "sandbox" | "timeoutMs">,
+  { runtime, sandbox, timeoutMs }: DesignFunctions,
   body: JsonText,
-  functions: readonly ViewFunction[],
+  design: JsonValue,
 ): Promise<Refusal | null> {
-  const codeId = `unwritten ${body}`;
-  for (const { view, kind } of functions) {
+  const codeId = `unwritten ${randomHex(runtime.random)}`;
+  for (const { view, kind } of viewFunctions(design)) {
     const path = ["views", view, kind];
     try {
       // Without a run it is only compiled.

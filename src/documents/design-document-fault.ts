@@ -1,10 +1,18 @@
 /**
- * The form of a design document (`couch_mrview:validate`): the types of its members, and values that are impossible.
+ * The form of a design document (`couch_mrview:validate`): the types of its members, and values that are impossible. It may be long, so
+ * others have their turns meanwhile.
  */
-type Kind = "array" | "boolean" | "object" | "string";
+import {
+  type JsonKind,
+  type JsonValue,
+  type NamedValue,
+  outlineJsonInTurns,
+  type Turns,
+  type Utf8Text,
+} from "../base/index.ts";
 
-/** Of a member by its path; `*` stands for every name. CouchDB's list, in its order, which decides what is told first. */
-const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: Kind[]])[] = [
+/** Of a member by its path of one or two names; `*` stands for every name. CouchDB's list, in its order, which decides what is told first. */
+const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: JsonKind[]])[] = [
   ["filters", "object"],
   ["filters.*", "string", "object"],
   ["language", "string"],
@@ -29,67 +37,88 @@ const MEMBER_KINDS: readonly (readonly [path: string, ...kinds: Kind[]])[] = [
 const BUILT_IN_REDUCE =
   /^_(sum|count|stats|approx_count_distinct|first|last|(top|bottom)_([1-9]\d?|100)$)/;
 
-type Members = Readonly<Record<string, unknown>>;
+/** Members that are looked at between two looks at the clock. */
+const TURN_MEMBERS = 1_000;
 
-/** CouchDB's sentence for a document, parsed, that is none; undefined for one that can be written. */
-export function designDocumentFault(members: Members): string | undefined {
+/** The body of a design document, to be looked into as far as the functions of its views. */
+export function outlineDesign(body: Utf8Text, turns: Turns): Promise<JsonValue> {
+  return outlineJsonInTurns(body.bytes, { depthMax: 3 }, turns);
+}
+
+/** CouchDB's sentence for a document, from `outlineDesign`, that is none; undefined for one that can be written. */
+export async function designDocumentFault(
+  design: JsonValue,
+  turns: Turns,
+): Promise<string | undefined> {
   for (const [path, ...kinds] of MEMBER_KINDS) {
-    const failed = failingPath(members, path.split("."), kinds);
+    if (turns.areDue) await turns.give();
+    const failed = await failingPath(design, path, kinds, turns);
     if (failed !== undefined) return typeFault(failed, kinds);
   }
-  return viewsFault(members) ?? optionsFault(members);
+  return (await viewsFault(design, turns)) ?? optionsFault(design);
 }
 
-function typeFault(path: readonly string[], kinds: readonly Kind[]): string {
-  return `\`${path.join(".")}\` field must have ${kinds.join(" or ")} type`;
-}
-
-/** The path of the first member that is there and is of none of the kinds. */
-function failingPath(
-  value: unknown,
-  [name = "", ...rest]: readonly string[],
-  kinds: readonly Kind[],
-): string[] | undefined {
-  if (!isMembers(value)) return undefined;
-  const names = name === "*" ? Object.keys(value) : [name];
-  for (const each of names) {
-    const member = value[each];
-    if (member === undefined) continue;
-    if (rest.length > 0) {
-      const failed = failingPath(member, rest, kinds);
-      if (failed !== undefined) return [each, ...failed];
-    } else if (!kinds.some((kind) => kind === kindOf(member))) return [each];
+/** The first of the members of an object that is as asked for. */
+async function firstMember(
+  object: JsonValue,
+  turns: Turns,
+  isAsked: (value: JsonValue, name: string) => boolean,
+): Promise<NamedValue | undefined> {
+  let count = 0;
+  for (const member of object.eachValue()) {
+    if (++count % TURN_MEMBERS === 0 && turns.areDue) await turns.give();
+    if (isAsked(member.value, member.name)) return member;
   }
   return undefined;
 }
 
-function viewsFault({ views, language }: Members): string | undefined {
-  if (!isMembers(views)) return undefined;
-  const all = Object.entries(views).filter(([name]) => name !== "lib") as [string, Members][];
-  const kinds = { map: language === "query" ? "object" : "string", reduce: "string" } as const;
+function typeFault(path: string, kinds: readonly JsonKind[]): string {
+  return `\`${path}\` field must have ${kinds.join(" or ")} type`;
+}
+
+/** The path of the first member that is there and is of none of the kinds. */
+async function failingPath(
+  design: JsonValue,
+  path: string,
+  kinds: readonly JsonKind[],
+  turns: Turns,
+): Promise<string | undefined> {
+  const isBad = ({ kind }: JsonValue): boolean => !kinds.includes(kind);
+  const [group = "", name] = path.split(".");
+  const value = design.member(group);
+  if (value === undefined) return undefined;
+  if (name === "*") {
+    const bad = value.isObject ? await firstMember(value, turns, isBad) : undefined;
+    return bad && `${group}.${bad.name}`;
+  }
+  const member = name === undefined ? value : value.member(name);
+  return member !== undefined && isBad(member) ? path : undefined;
+}
+
+async function viewsFault(design: JsonValue, turns: Turns): Promise<string | undefined> {
+  const views = design.member("views");
+  if (views === undefined) return undefined;
+  const isQuery = design.member("language")?.isString("query") === true;
+  const kinds = { map: isQuery ? "object" : "string", reduce: "string" } as const;
+  const firstView = (isAsked: (view: JsonValue) => boolean) =>
+    firstMember(views, turns, (view, name) => name !== "lib" && isAsked(view));
   for (const member of ["map", "reduce"] as const) {
     const kind = kinds[member];
-    const bad = all.find(([, { [member]: it }]) => it !== undefined && kindOf(it) !== kind);
-    if (bad !== undefined) return typeFault(["views", bad[0], member], [kind]);
+    const bad = await firstView((view) => (view.member(member)?.kind ?? kind) !== kind);
+    if (bad !== undefined) return typeFault(`views.${bad.name}.${member}`, [kind]);
   }
-  const empty = all.find(([, { map }]) => map === undefined);
-  if (empty !== undefined) return `View \`${empty[0]}\` must contain map function`;
-  const reduces = all.map(([, { reduce }]) => reduce as string | undefined);
-  const unknown = reduces.find((name) => name?.startsWith("_") && !BUILT_IN_REDUCE.test(name));
+  const empty = await firstView((view) => view.member("map") === undefined);
+  if (empty !== undefined) return `View \`${empty.name}\` must contain map function`;
+  const unknown = await firstView((view) => isUnknownReduce(view.member("reduce")?.string));
   if (unknown === undefined) return undefined;
-  return `\`${unknown}\` is not a supported reduce function.`;
+  return `\`${unknown.value.member("reduce")?.string}\` is not a supported reduce function.`;
 }
 
-function optionsFault({ options }: Members): string | undefined {
-  if (!isMembers(options) || options.partitioned !== true) return undefined;
+function isUnknownReduce(reduce = ""): boolean {
+  return reduce.startsWith("_") && !BUILT_IN_REDUCE.test(reduce);
+}
+
+function optionsFault(design: JsonValue): string | undefined {
+  if (design.member("options")?.member("partitioned")?.text !== "true") return undefined;
   return "partitioned option cannot be true in a non-partitioned database.";
-}
-
-function isMembers(value: unknown): value is Members {
-  return kindOf(value) === "object";
-}
-
-function kindOf(value: unknown): string {
-  if (value === null) return "null";
-  return Array.isArray(value) ? "array" : typeof value;
 }

@@ -1,9 +1,10 @@
 /** Filters that are functions of design documents (`couch_changes`, `couch_query_servers`). */
-import { type JsonText, type Runtime, randomHex } from "../base/index.ts";
+import { type JsonText, type JsonValue, type Runtime, randomHex, Turns } from "../base/index.ts";
 import type { Database, DatabaseInfo } from "../databases/index.ts";
 import type { ReadTransaction } from "../kv/index.ts";
 import { badRequest, ProtocolError } from "../protocol/index.ts";
 import { type BatchSizes, batchesOf } from "./batches.ts";
+import { outlineDesign } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import type { DocumentFilter } from "./document-filter.ts";
 import { renderStoredDocument } from "./stored-document.ts";
@@ -59,7 +60,7 @@ export async function openDesignFilter(
   if (document.deleted) throw notFound("deleted");
   const code = renderStoredDocument(document);
   const path = kind === "filter" ? ["filters", name] : ["views", name, "map"];
-  requireMember(JSON.parse(code), path);
+  requireMember(await outlineDesign(document.body, new Turns(runtime.clock)), path);
   const shared =
     kind === "view"
       ? "[]"
@@ -86,12 +87,12 @@ function notFound(reason: string): ProtocolError {
   return new ProtocolError(404, "not_found", reason);
 }
 
-function requireMember(design: unknown, path: readonly string[]): void {
+function requireMember(design: JsonValue, path: readonly string[]): void {
   let value = design;
   for (const key of path) {
-    const isObject = typeof value === "object" && value !== null && Object.hasOwn(value, key);
-    if (!isObject) throw notFound(`missing json key: ${key}`);
-    value = (value as Record<string, unknown>)[key];
+    const member = value.member(key);
+    if (member === undefined) throw notFound(`missing json key: ${key}`);
+    value = member;
   }
 }
 

@@ -7,7 +7,7 @@
  * again. A verdict holds for these design documents, this security object and this old revision. The writing
  * transaction has read all of them, so each edit was judged against the revision that it replaces.
  */
-import { type JsonText, OperationalError } from "../base/index.ts";
+import { type JsonText, OperationalError, Turns, type Utf8Text } from "../base/index.ts";
 import {
   type Attachment,
   type DatabaseHook,
@@ -23,12 +23,11 @@ import {
 } from "../databases/index.ts";
 import type { KeyValueStore, Transaction, TransactOptions } from "../kv/index.ts";
 import { formatRevision, parseRevision, renderWireDocument } from "../protocol/index.ts";
-import { compilationFault, type ViewFunction, viewFunctions } from "./design-document-code.ts";
-import { designDocumentFault } from "./design-document-fault.ts";
+import { compilationFault } from "./design-document-code.ts";
+import { designDocumentFault, outlineDesign } from "./design-document-fault.ts";
 import type { DesignFunctions } from "./design-functions.ts";
 import { replicatedRevision } from "./document-edits.ts";
 import { renderStoredDocument } from "./stored-document.ts";
-import type { ValidationCodes } from "./validation-codes.ts";
 
 /** Attempts until all that a transaction met had been judged. More are needed only while others write the same documents. */
 const ATTEMPT_COUNT_MAX = 20;
@@ -95,18 +94,12 @@ interface EditQuestion {
   readonly shared: JsonText;
 }
 
-/** Whether the functions of a design document compile. */
+/** Whether a design document has the form of one, and its functions compile. */
 interface DesignQuestion {
   readonly kind: "design";
   /** Depends on nothing but the text. */
   readonly id: JsonText;
-  readonly functions: readonly ViewFunction[];
-}
-
-/** What the text of a design document says. */
-interface DesignForm {
-  readonly fault: string | undefined;
-  readonly functions: readonly ViewFunction[];
+  readonly body: Utf8Text;
 }
 
 interface Validator {
@@ -132,8 +125,6 @@ class DocumentValidation implements WriteValidation {
     readonly Validator[] | Promise<readonly Validator[]>
   >();
   readonly #missing = new WeakMap<Transaction, Question[]>();
-  /** By their texts: each attempt asks again, and one may be long. */
-  readonly #designs = new Map<JsonText, DesignForm>();
 
   constructor(functions: DesignFunctions) {
     this.#functions = functions;
@@ -145,19 +136,13 @@ class DocumentValidation implements WriteValidation {
     edit: DocumentEdit,
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict> {
-    if (isDesignDocument(edit)) return this.#judgeDesign(tx, edit);
+    const { body } = edit;
+    if (isDesignDocument(edit)) {
+      return this.#verdict(tx, edit, { kind: "design", id: body.text, body });
+    }
     const validators = this.#validators.get(tx);
     if (Array.isArray(validators) && validators.length === 0) return { edit };
     return this.#judgeByValidators(tx, database, edit, context);
-  }
-
-  #judgeDesign(tx: Transaction, edit: DocumentEdit): EditVerdict {
-    const id = edit.body.text;
-    const { fault, functions } = this.#designs.get(id) ?? designForm(id);
-    this.#designs.set(id, { fault, functions });
-    if (fault !== undefined) return { rejected: "invalid_design_doc", reason: fault };
-    if (functions.length === 0) return { edit };
-    return this.#verdict(tx, edit, { kind: "design", id, functions });
   }
 
   async #judgeByValidators(
@@ -195,7 +180,7 @@ class DocumentValidation implements WriteValidation {
   async #validatorsOf(tx: Transaction, database: HookedDatabase): Promise<readonly Validator[]> {
     const known = this.#validators.get(tx);
     if (known !== undefined) return known;
-    const reading = readValidators(tx, database, this.#functions.validationCodes);
+    const reading = readValidators(tx, database, this.#functions);
     this.#validators.set(tx, reading);
     const validators = await reading;
     this.#validators.set(tx, validators);
@@ -212,12 +197,17 @@ class DocumentValidation implements WriteValidation {
     const edits: EditQuestion[] = [];
     for (const question of questions) {
       if (question.kind === "edit") edits.push(question);
-      else {
-        const { id, functions } = question;
-        this.#verdicts.set(id, await compilationFault(this.#functions, id, functions));
-      }
+      else this.#verdicts.set(question.id, await this.#judgeDesign(question));
     }
     await this.#askValidators(edits);
+  }
+
+  async #judgeDesign({ id, body }: DesignQuestion): Promise<Refusal | null> {
+    const turns = new Turns(this.#functions.runtime.clock);
+    const design = await outlineDesign(body, turns);
+    const reason = await designDocumentFault(design, turns);
+    if (reason !== undefined) return { error: "invalid_design_doc", reason };
+    return compilationFault(this.#functions, id, design);
   }
 
   /** One design document after the other, each for all documents that none has refused yet. */
@@ -270,17 +260,18 @@ class DocumentValidation implements WriteValidation {
 async function readValidators(
   tx: Transaction,
   database: HookedDatabase,
-  codes: ValidationCodes,
+  { runtime, validationCodes }: DesignFunctions,
 ): Promise<Validator[]> {
   const page = await database.allDocuments(tx, {
     startId: "_design/",
     endId: "_design0",
     inclusiveEnd: false,
   });
+  const turns = new Turns(runtime.clock);
   const validators: Validator[] = [];
   for (const { id, revision } of page.entries) {
     const codeId = `${database.uuid}/${id}/${revision}`;
-    const code = await codes.read(tx, database, { id, codeId });
+    const code = await validationCodes.read(tx, database, { id, codeId, turns });
     if (code !== undefined) validators.push({ codeId, code });
   }
   return validators;
@@ -288,12 +279,6 @@ async function readValidators(
 
 function isDesignDocument({ id }: DocumentEdit): boolean {
   return id.startsWith("_design/");
-}
-
-function designForm(body: JsonText): DesignForm {
-  const members: Readonly<Record<string, unknown>> = JSON.parse(body);
-  const fault = designDocumentFault(members);
-  return { fault, functions: fault === undefined ? viewFunctions(members) : [] };
 }
 
 async function editQuestion(

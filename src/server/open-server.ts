@@ -209,7 +209,7 @@ async function assembleNode(
     counts,
     parts,
     sandbox,
-    functions: designFunctions(sandbox, configuration),
+    functions: designFunctions(runtime, sandbox, configuration),
     accounts: await openAccounts(runtime, kv, config, parts.databases),
     /** Where others find the node's API; known for certain when it listens. */
     shown: { url: config.publicUrl ?? ids.serverUrl },

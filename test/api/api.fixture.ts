@@ -79,6 +79,7 @@ export async function openApi({
     attachments,
     parseMultipart,
     functions: {
+      runtime: parts.runtime ?? runtime,
       sandbox: sandboxes(runtime),
       timeoutMs: 1_000,
       validationCodes: new ValidationCodes(),

@@ -55,6 +55,15 @@ describe("refused is", () => {
     expect(await api.ask("POST /films/_find", { body, headers })).toMatchObject(TOO_LARGE);
   });
 
+  test("a security object of more than one megabyte, which every request of a user has to read", async () => {
+    const bodyOf = (length: number) => `{"admins":{"names":["${"x".repeat(length)}"]}}`;
+    const spare = bodyOf(0).length;
+    const put = (length: number) =>
+      api.ask("PUT /films/_security", { body: bodyOf(length - spare), headers });
+    expect((await put(1024 * 1024)).status).toBe(200);
+    expect(await put(1024 * 1024 + 1)).toMatchObject(TOO_LARGE);
+  });
+
   test.each([
     ["conditions", { $or: Array.from({ length: 1_001 }, (_, at) => ({ a: at })) }],
     ["lists", { a: { $in: Array.from({ length: 10_001 }, (_, at) => at) } }],
@@ -109,6 +118,30 @@ describe("others have their turns while", () => {
     ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
   ])("a long document is looked through: %s", async (_, body) => {
     expect((await api.ask("POST /films", { body, headers })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["text", `{"a":"${"x".repeat(3_000_000)}"}`],
+    ["filters", `{"filters":{${list(20_000, (at) => `"${at}":""`)}}}`],
+    ["views", `{"language":"query","views":{${list(9_000, (at) => `"${at}":{"map":{}}`)}}}`],
+  ])("a design document is looked through once more: %s", async (_, body) => {
+    await api.ask("PUT /films/a", { body, headers });
+    const turnCountOfOthers = turnCount;
+    turnCount = 0;
+    expect((await api.ask("PUT /films/_design/a", { body, headers })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(turnCountOfOthers);
+  });
+
+  test("a long design document is looked through for who filters by it, and for what it says of others", async () => {
+    const code = { filters: { all: "function () { return true; }" } };
+    const long = `${JSON.stringify(code).slice(0, -1)},"a":"${"x".repeat(3_000_000)}"}`;
+    await api.ask("PUT /films/_design/a", { body: long, headers });
+    turnCount = 0;
+    expect((await api.ask("PUT /films/b", { body: {} })).status).toBe(201);
+    expect(turnCount).toBeGreaterThan(0);
+    turnCount = 0;
+    expect((await api.ask("GET /films/_changes?filter=a/all")).json.results).toHaveLength(2);
     expect(turnCount).toBeGreaterThan(0);
   });
 

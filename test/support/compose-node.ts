@@ -74,7 +74,7 @@ export function composeNode({
   const parts = joinNodeParts(options);
   const replication = joinReplication(parts, {
     reach: {
-      functions: { sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },
+      functions: { runtime, sandbox, timeoutMs: 1_000, validationCodes: new ValidationCodes() },
       resolveUser: async (userName) => ({ userName, roles: [], isAdmin: true }),
       documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
       serverUrl,

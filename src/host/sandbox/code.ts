@@ -5,8 +5,7 @@ import type {
   QuickJSRuntime,
   QuickJSWASMModule,
 } from "quickjs-emscripten-core";
-import type { SandboxCall } from "../../databases/index.ts";
-import type { SandboxAnswer } from "./messages.ts";
+import type { SandboxAnswer, SandboxRequest } from "./messages.ts";
 import { SANDBOX_PRELUDE } from "./prelude.ts";
 
 /** Enough for the largest document and its parsed form. */
@@ -47,7 +46,7 @@ export class SandboxCode {
     for (const handle of [prelude, design, startRun, writeLog]) handle.dispose();
   }
 
-  call({ kind, path, runs, shared, timeoutMs }: SandboxCall): SandboxAnswer {
+  call({ kind, path, runs, shared, timeoutMs }: SandboxRequest): SandboxAnswer {
     const context = this.#context;
     this.#logged.length = 0;
     this.#timeoutMs = timeoutMs;

@@ -1,7 +1,10 @@
 /** The messages between the pool and the threads in which functions of design documents run. */
 import type { Refusal, SandboxCall } from "../../databases/index.ts";
 
-export type SandboxRequest = SandboxCall;
+export interface SandboxRequest extends Omit<SandboxCall, "code"> {
+  /** Absent when it is that of the thread's last call: it may be long. */
+  readonly code: SandboxCall["code"] | undefined;
+}
 
 export type SandboxAnswer =
   | { readonly kind: "ready" }

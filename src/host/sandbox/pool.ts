@@ -11,7 +11,7 @@ import {
   SandboxError,
 } from "../../databases/index.ts";
 import { builtFile } from "../system/built-file.ts";
-import type { SandboxAnswer } from "./messages.ts";
+import type { SandboxAnswer, SandboxRequest } from "./messages.ts";
 
 const THREAD_FILE = builtFile(import.meta.url, "thread.js");
 
@@ -28,6 +28,8 @@ interface Thread {
   readonly handle: Worker;
   /** Undefined: it is free. */
   current: Waiting | undefined;
+  /** Of its last call. */
+  codeId: string | undefined;
 }
 
 export class SandboxPool implements Sandbox {
@@ -93,12 +95,16 @@ export class SandboxPool implements Sandbox {
       },
     };
     thread.handle.ref();
-    thread.handle.postMessage(waiting.call);
+    const { code, ...call } = waiting.call;
+    const isKnown = thread.codeId === call.codeId;
+    thread.codeId = call.codeId;
+    const request: SandboxRequest = { ...call, code: isKnown ? undefined : code };
+    thread.handle.postMessage(request);
   }
 
   #start(): Thread {
     const handle = new Worker(THREAD_FILE);
-    const thread: Thread = { handle, current: undefined };
+    const thread: Thread = { handle, current: undefined, codeId: undefined };
     this.#threads.add(thread);
     let reason = "The process of the function ended.";
     handle.on("message", (answer: SandboxAnswer) => this.#answered(thread, answer));

@@ -22,7 +22,7 @@ port.postMessage({ kind: "ready" } satisfies SandboxAnswer);
 
 /** The one that was used last is at the end. */
 function codeOf({ codeId, code }: SandboxRequest): SandboxCode {
-  const found = codes.get(codeId) ?? new SandboxCode(module, code);
+  const found = codes.get(codeId) ?? new SandboxCode(module, code as string);
   codes.delete(codeId);
   codes.set(codeId, found);
   const [oldestId] = codes.keys();

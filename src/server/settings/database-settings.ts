@@ -1,4 +1,5 @@
 /** `[couchdb]`: settings of databases and of the functions in them, read live. */
+import type { Runtime } from "../../base/index.ts";
 import { type Sandbox, SECURITY_ADMIN_ONLY } from "../../databases/index.ts";
 import { type DesignFunctions, ValidationCodes } from "../../documents/index.ts";
 import {
@@ -34,9 +35,14 @@ export function securityDefault(texts: SettingTexts): () => string {
   return () => (settings.defaultSecurity === "admin_only" ? SECURITY_ADMIN_ONLY : "{}");
 }
 
-export function designFunctions(sandbox: Sandbox, texts: SettingTexts): DesignFunctions {
+export function designFunctions(
+  runtime: Runtime,
+  sandbox: Sandbox,
+  texts: SettingTexts,
+): DesignFunctions {
   const settings = liveSettings(texts, SETTINGS);
   return {
+    runtime,
     sandbox,
     validationCodes: new ValidationCodes(),
     get timeoutMs() {

@@ -29,6 +29,7 @@ export class SimulatedServer {
       attachments,
       parseMultipart,
       functions: {
+        runtime,
         sandbox: SYNCHRONOUS_SANDBOX,
         timeoutMs: 1000,
         validationCodes: new ValidationCodes(),
