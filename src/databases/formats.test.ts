@@ -111,7 +111,7 @@ const ROWS = [
   row(
     "SecurityRecord",
     '{"admins":{}}',
-    (text) => one(encodeSecurity(text)),
+    (text) => one(encodeSecurity(utf8Encode(text))),
     (bytes) => decodeSecurity([bytes]),
     "01017b2261646d696e73223a7b7d7d",
   ),

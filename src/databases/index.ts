@@ -75,6 +75,6 @@ export { isRevision } from "./revisions/revision.ts";
 export type { MissingRevisions, RevisionStatus } from "./revisions/revision-questions.ts";
 export type { Refusal, Sandbox, SandboxCall } from "./sandbox.ts";
 export { SandboxError } from "./sandbox.ts";
-export { SECURITY_ADMIN_ONLY } from "./security/security.ts";
+export { SECURITY_ADMIN_ONLY, SECURITY_BYTES_MAX } from "./security/security.ts";
 export type { SecuritySubject } from "./security/security-object.ts";
 export { isDatabaseAdmin, isDatabaseMember } from "./security/security-object.ts";

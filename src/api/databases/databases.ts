@@ -1,5 +1,6 @@
 /** Databases: creates, describes and removes them, and changes their settings. */
 import { type JsonText, jsonKind, randomHex } from "../../base/index.ts";
+import { SECURITY_BYTES_MAX } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
   databaseName,
@@ -92,7 +93,7 @@ async function writeSecurity(parts: DatabaseParts, call: Call): Promise<ApiRespo
     const reason = "You can't edit the security object of the user database.";
     throw new ProtocolError(403, "forbidden", reason);
   }
-  const text = await readJsonBody(call);
+  const text = await readJsonBody(call, SECURITY_BYTES_MAX);
   checkSecurity(text);
   await writeDatabase(parts, call, (tx, database) => database.setSecurity(tx, text), {
     whenUnknown: "retry",

@@ -35,6 +35,7 @@ export const ERROR_RESPONSES: Readonly<Record<string, ErrorResponse>> = {
   STORE_DATABASE_NAME_INVALID: { status: 400, error: "illegal_database_name" },
   STORE_DOCUMENT_ID_INVALID: { status: 400, error: "illegal_docid" },
   STORE_DOCUMENT_TOO_LARGE: { status: 413, error: "document_too_large" },
+  STORE_SECURITY_TOO_LARGE: { status: 413, error: "too_large" },
   STORE_REVISION_INVALID: { status: 400, error: "bad_request", reason: "Invalid rev format" },
   STORE_REVISION_LIMIT_INVALID: {
     status: 400,

@@ -45,8 +45,11 @@ export type MemberNames = "unique" | "any";
 /**
  * The body of a question, as JSON. Throws a ProtocolError when it is not JSON, or when an object has two members of one name.
  */
-export async function readJsonBody(call: Call): Promise<JsonText> {
-  return checkQuestion(call, await readBody(call, "question"), "unique");
+export async function readJsonBody(
+  call: Call,
+  byteCountMax = QUESTION_BYTES_MAX,
+): Promise<JsonText> {
+  return checkQuestion(call, await readBody(call, "question", byteCountMax), "unique");
 }
 
 /** A document in the body. Throws a ProtocolError when it is none, or as `readJsonBody`. */
@@ -77,12 +80,16 @@ export function repeatedMember(name: string): ProtocolError {
 }
 
 /** The body's bytes, which may come compressed. */
-export async function readBody(call: Call, content: BodyContent): Promise<Uint8Array> {
+export async function readBody(
+  call: Call,
+  content: BodyContent,
+  questionBytesMax = QUESTION_BYTES_MAX,
+): Promise<Uint8Array> {
   const { headers, body } = call.request;
   const { gunzip } = call.bodies;
   const byteCountMax =
     content === "question"
-      ? Math.min(call.bodies.byteCountMax, QUESTION_BYTES_MAX)
+      ? Math.min(call.bodies.byteCountMax, questionBytesMax)
       : call.bodies.byteCountMax;
   const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();
   if (encoding === "identity") return readBytes(body, byteCountMax);

@@ -120,8 +120,9 @@ export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
   return { revisionNumber: reader.integer(), body: utf8Decode(reader.rest()) };
 }
 
-export function encodeSecurity(text: JsonText): Uint8Array[] {
-  return withChunkCount(utf8Encode(text));
+/** Of the text in UTF-8. */
+export function encodeSecurity(text: Uint8Array): Uint8Array[] {
+  return withChunkCount(text);
 }
 
 export function decodeSecurity(chunks: readonly Uint8Array[]): JsonText {

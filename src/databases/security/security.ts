@@ -1,5 +1,5 @@
 /** The security object of a database: a text that the layer above judges by. */
-import type { JsonText } from "../../base/index.ts";
+import { type JsonText, OperationalError, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { readRest } from "../documents/document-reader.ts";
 import { chunkCountOf, decodeSecurity, encodeSecurity } from "../records/body-record.ts";
@@ -8,6 +8,9 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 /** CouchDB's `admin_only`: only server admins come in. */
 export const SECURITY_ADMIN_ONLY: JsonText =
   '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}';
+
+/** Of a security object in UTF-8: some ten thousand names. Every request of a user who is no server admin reads all of it. */
+export const SECURITY_BYTES_MAX = 1024 * 1024;
 
 /** Undefined until one is set. */
 export async function readSecurity(
@@ -20,7 +23,13 @@ export async function readSecurity(
   return decodeSecurity(await readRest(tx, first, chunkCountOf(first), keyOf));
 }
 
+/** Throws STORE_SECURITY_TOO_LARGE. */
 export function writeSecurity(tx: Transaction, keys: DatabaseKeys, text: JsonText): void {
+  const bytes = utf8Encode(text);
+  if (bytes.length > SECURITY_BYTES_MAX) {
+    const reason = `A security object may have ${SECURITY_BYTES_MAX} bytes`;
+    throw new OperationalError("STORE_SECURITY_TOO_LARGE", reason);
+  }
   tx.clearRange(keys.securityChunks());
-  for (const [chunk, bytes] of encodeSecurity(text).entries()) tx.set(keys.security(chunk), bytes);
+  for (const [chunk, part] of encodeSecurity(bytes).entries()) tx.set(keys.security(chunk), part);
 }
