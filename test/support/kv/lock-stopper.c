@@ -1,0 +1,33 @@
+/*
+ * Loaded before the C library, it stops a thread for ever when it has taken one of LMDB's locks between processes: the one of the table
+ * of readers ("readers"), or the one of who writes ("writer"), as STOP_WITH says. It prints a line before.
+ *
+ * Both are robust mutexes that processes share, at the beginning of a file that is mapped. The one of the readers lies in the first 64
+ * bytes of the file, which are a line of the processor's cache.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROBUST 0x10
+#define SHARED 0x80
+#define PAGE_BYTES 4096
+#define FIRST_LINE_BYTES 64
+
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    static int (*lock)(pthread_mutex_t *);
+    if (lock == NULL) lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    int result = lock(mutex);
+    int kind = mutex->__data.__kind;
+    const char *name = getenv("STOP_WITH");
+    if (result != 0 || name == NULL || (kind & ROBUST) == 0 || (kind & SHARED) == 0) return result;
+    int isReaders = (uintptr_t)mutex % PAGE_BYTES < FIRST_LINE_BYTES;
+    if (strcmp(name, isReaders ? "readers" : "writer") != 0) return result;
+    if (write(STDOUT_FILENO, "stopped\n", 8) < 0) abort();
+    for (;;) pause();
+}
