@@ -7,15 +7,19 @@
  * samples the writers rest, so that no request is under way. Then all garbage is collected, and each process is asked what is alive:
  * objects and buffers of V8's main thread, and what malloc has given out (only where there is a C compiler); and the system how much
  * anonymous memory the process has, with all of its threads. What leaks never comes back, so the lowest samples rise with it, while single
- * ones are higher for what happens to be under way. Each is flat when the lowest sample of the last quarter is at most 5 % above the
- * lowest of the quarter before. Connections are kept for a while, so handles are counted after two long rests, before and behind
- * the second half, and must not be more at the end. Exit code 1 when something is not flat.
+ * ones are higher for what happens to be under way. What is alive is flat when the lowest sample of the last quarter is at most 5 % above
+ * the lowest of the quarter before.
+ *
+ * Under load the anonymous memory follows the garbage of the moment, and what V8 and malloc keep for the next requests, so it is judged
+ * by what is left when nothing happens: after a long rest at the end of each quarter, when V8 has given memory back, connections that
+ * nobody uses are closed, and malloc was told to give back what is free. It is flat when the last rest has at most 5 % more than
+ * the one before. Handles must not be more. Exit code 1 when something is not flat.
  *
  * Shown beside them are the anonymous memory without V8's and malloc's (`rest`), the same as it was just before the writers rested
  * (`loaded`), V8's heap before the collection and what it has of the system, and what malloc keeps free. Linux only.
  */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -29,15 +33,25 @@ const DATABASE_COUNT = 4;
 const BATCH_COUNT = 50;
 /** Documents are written again and again, so that the databases do not grow without end. */
 const ROUND_BATCHES = 40;
-const SAMPLE_COUNT = 40;
+const QUARTER_SAMPLES = 10;
+const SAMPLE_COUNT = 4 * QUARTER_SAMPLES;
 /** Copies arrive, and feeds wait again. */
 const REST_MS = 3_000;
 /** Connections that nobody uses are closed after 90 s. */
 const LONG_REST_MS = 100_000;
 const GROWTH_MAX = 0.05;
 const MIB = 2 ** 20;
-const COLUMNS = ["live", "malloc", "anonymous"];
-const SHOWN = [...COLUMNS, "handles", "rest", "loaded", "heap", "heapTotal", "mallocFree"];
+const SHOWN = [
+  "live",
+  "malloc",
+  "anonymous",
+  "handles",
+  "rest",
+  "loaded",
+  "heap",
+  "heapTotal",
+  "mallocFree",
+];
 
 const directories = [1, 2].map(() => mkdtempSync(join(tmpdir(), "tandem-bench-")));
 const nodes = [];
@@ -62,14 +76,15 @@ try {
   printRow(["second", "node", "changes", ...SHOWN]);
   for (let number = 1; number <= SAMPLE_COUNT; number++) {
     await pause((MINUTES * 60_000) / SAMPLE_COUNT - REST_MS);
-    const isLong = number === SAMPLE_COUNT / 2 || number === SAMPLE_COUNT;
-    await sampleAll(number, isLong ? LONG_REST_MS : REST_MS);
+    await sampleAll(number, number % QUARTER_SAMPLES === 0);
   }
   isOver = true;
   await Promise.all(writers);
   const areFlat = nodes.flatMap((_, index) => [
-    ...COLUMNS.map((key) => isFlat(index, key)),
-    areHandlesFlat(index),
+    isAliveFlat(index, "live"),
+    isAliveFlat(index, "malloc"),
+    isRestFlat(index, "anonymous", GROWTH_MAX),
+    isRestFlat(index, "handles", 0),
   ]);
   process.exitCode = areFlat.every(Boolean) ? 0 : 1;
 } finally {
@@ -103,16 +118,16 @@ async function write(url, writer) {
   }
 }
 
-async function sampleAll(number, restMs) {
+async function sampleAll(number, isLong) {
   const loaded = nodes.map((node) => usage(node).memoryMib);
   let goOn;
   rest = new Promise((resolve) => {
     goOn = resolve;
   });
-  await pause(restMs);
+  await pause(isLong ? LONG_REST_MS : REST_MS);
   const second = (number * MINUTES * 60) / SAMPLE_COUNT;
   for (const [index, node] of nodes.entries()) {
-    const sample = { second, loaded: loaded[index], ...(await sampleOf(node)) };
+    const sample = { second, loaded: loaded[index], ...(await sampleOf(node, isLong)) };
     samples[index].push(sample);
     printRow([second.toFixed(0), index + 1, writtenCount, ...SHOWN.map((key) => sample[key])]);
   }
@@ -121,11 +136,12 @@ async function sampleAll(number, restMs) {
 }
 
 /** Memory in MiB. */
-async function sampleOf(node) {
+async function sampleOf(node, isTrimmed) {
   const before = await measure(node, true);
   // What was collected is given back by finalizers.
   await pause(500);
   const after = await measure(node, true);
+  if (isTrimmed) await trim(node);
   const [malloc, mallocFree] = mallocMib(node);
   const { memoryMib: anonymous, handles } = usage(node);
   const heapTotal = after.heapTotalBytes / MIB;
@@ -153,6 +169,14 @@ function mallocMeter() {
   return { LD_PRELOAD: library, MALLOC_METER: join(directories[0], "malloc") };
 }
 
+/** Lets malloc give back what is free. */
+async function trim({ child }) {
+  if (environment === undefined) return;
+  const asked = `${environment.MALLOC_METER}.${child.pid}.trim`;
+  writeFileSync(asked, "");
+  while (existsSync(asked)) await pause(100);
+}
+
 /** In use, and free but kept; zeros without a C compiler. */
 function mallocMib({ child }) {
   if (environment === undefined) return [0, 0];
@@ -168,24 +192,32 @@ function printRow(values) {
   process.stdout.write(`${texts.map((value) => String(value).padStart(10)).join("")}\n`);
 }
 
-function isFlat(index, key) {
-  const lowest = (from, to) => Math.min(...samples[index].slice(from, to).map((one) => one[key]));
-  const before = lowest(SAMPLE_COUNT / 2, (SAMPLE_COUNT * 3) / 4);
-  // The last one follows a long rest, in which V8 gives memory back.
-  const last = lowest((SAMPLE_COUNT * 3) / 4, SAMPLE_COUNT - 1);
-  return verdict(index, key, before, last, last <= before * (1 + GROWTH_MAX));
+/** By the lowest samples of the last two quarters, without those behind a long rest. */
+function isAliveFlat(index, key) {
+  const lowest = (quarter) => {
+    const end = (quarter + 1) * QUARTER_SAMPLES - 1;
+    const some = samples[index].slice(end - QUARTER_SAMPLES + 1, end);
+    return Math.min(...some.map((one) => one[key]));
+  };
+  return verdict(index, key, [0, 1, 2, 3].map(lowest), GROWTH_MAX);
 }
 
-function areHandlesFlat(index) {
-  const before = samples[index][SAMPLE_COUNT / 2 - 1].handles;
-  const last = samples[index][SAMPLE_COUNT - 1].handles;
-  return verdict(index, "handles", before, last, last <= before);
-}
-
-function verdict(index, key, before, last, isGood) {
-  const words = isGood ? "flat" : "not flat";
-  process.stdout.write(
-    `node ${index + 1}: ${key} ${before.toFixed(1)}, then ${last.toFixed(1)}: ${words}\n`,
+/** By the long rests. */
+function isRestFlat(index, key, growthMax) {
+  const rests = samples[index].filter((_, at) => (at + 1) % QUARTER_SAMPLES === 0);
+  return verdict(
+    index,
+    key,
+    rests.map((one) => one[key]),
+    growthMax,
   );
+}
+
+/** Of the values of the four quarters. */
+function verdict(index, key, values, growthMax) {
+  const [, , before, last] = values;
+  const isGood = last <= before * (1 + growthMax);
+  const shown = values.map((value) => value.toFixed(1)).join(", ");
+  process.stdout.write(`node ${index + 1}: ${key} ${shown}: ${isGood ? "flat" : "not flat"}\n`);
   return isGood;
 }
