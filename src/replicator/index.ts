@@ -67,6 +67,7 @@ export { JobCommands } from "./job-commands.ts";
 export { AbandonedReplications } from "./jobs/abandoned-replications.ts";
 export { BacklogWatch } from "./jobs/backlog-watch.ts";
 export { Backlogs } from "./jobs/backlogs.ts";
+export { ClockSteps, dueAfterStep } from "./jobs/clock-steps.ts";
 export { NEVER_SEC } from "./jobs/decide.ts";
 export type { Failing, FailureClass, ReplicationFailure } from "./jobs/failing.ts";
 export { FAILURE_CLASSES } from "./jobs/failing.ts";

@@ -13,6 +13,7 @@ import {
   BacklogWatch,
   Budgets,
   CleanUp,
+  ClockSteps,
   Companions,
   Endpoints,
   type EndpointsParts,
@@ -175,6 +176,7 @@ export function joinReplication(
     leaseMs: config.workerLeaseSec * 1000,
   });
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
+  const clockSteps = new ClockSteps({ runtime, kv, jobs });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
   const running = { held: { ...parts, outages }, endpoints, ownCheckpoints, ids: parts.ids };
   const watching = {
@@ -203,5 +205,5 @@ export function joinReplication(
     ...measures,
     measureHosts: () => endpoints.hostMeasures(),
   });
-  return { endpoints, outages, scheduler, backlogWatch, nodeReporter };
+  return { endpoints, outages, clockSteps, scheduler, backlogWatch, nodeReporter };
 }

@@ -388,7 +388,7 @@ function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): 
     return [new WorkerWatch(parts, parts.config.workerLeaseSec * 1000)];
   }
   const { configuration, nodeName } = config;
-  const { outages, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
+  const { outages, clockSteps, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
     reach: reachOf(node, fetch),
     renewer,
     nodeName,
@@ -398,7 +398,7 @@ function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): 
     measureRuns: () => counts.runs.totals,
   });
   configuration.watch(REPLICATOR_SECTION, () => scheduler.settingsChanged());
-  return [outages, scheduler, backlogWatch, nodeReporter];
+  return [outages, clockSteps, scheduler, backlogWatch, nodeReporter];
 }
 
 /** On every node: those that know of a receiver take turns. */

@@ -85,7 +85,9 @@ export class Outages {
       const value = await tx.get(key);
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
-      if (nowMs - current.probedAtMs < PROBE_INTERVAL_MS / 2) return undefined;
+      const sinceMs = nowMs - current.probedAtMs;
+      // A time in the future is from a clock that was ahead.
+      if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
     });

@@ -1,0 +1,117 @@
+/**
+ * Due times are wall time. When a clock goes back, what was to run in a minute would wait for as much longer as it went.
+ *
+ * Who put a job into the queue noted when, by the same clock. A time in the future tells that this clock was ahead, and by how much at least,
+ * so the job is due as long after now as it was to be due after then. Every node looks at its own clock, and at all jobs that wait when
+ * it went back, when another process is gone, whose clock may have been ahead, and when it starts itself.
+ *
+ * docs/decisions/0190-due-times-are-wall-time.md
+ */
+import type { Runtime } from "../../base/index.ts";
+import type { Job, Jobs, WorkerId } from "../../jobs/index.ts";
+import type { KeyValueStore } from "../../kv/index.ts";
+import { intoWindow, nextRunSec, scheduleOf } from "../request/schedule.ts";
+import { NEVER_SEC } from "./decide.ts";
+import { REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
+import { decodeJob, encodeProgress, isReadable } from "./job-data-record.ts";
+
+/** Clocks of nodes differ, and are corrected, by less. */
+const STEP_MS_MIN = 10_000;
+/** How often a node looks at its clock. */
+const LOOK_MS = 10_000;
+/** Jobs that are looked at in one transaction, and the pause behind them: all jobs are looked at, and hardly one has to be moved. */
+const PAGE_JOBS = 100;
+const PAGE_PAUSE_MS = 100;
+
+export interface ClockStepsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+}
+
+export class ClockSteps {
+  readonly name = "replicator.clock-steps";
+  readonly #parts: ClockStepsParts;
+
+  constructor(parts: ClockStepsParts) {
+    this.#parts = parts;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    let offsetMs = Number.POSITIVE_INFINITY;
+    let members: readonly WorkerId[] = [];
+    while (!signal.aborted) {
+      const nowOffsetMs = clock.nowMs() - clock.monotonicMs();
+      const nowMembers = new Set(await this.#members());
+      const isBack = nowOffsetMs < offsetMs - STEP_MS_MIN;
+      if (isBack || members.some((id) => !nowMembers.has(id))) await this.#lookAtAll(signal);
+      offsetMs = nowOffsetMs;
+      members = [...nowMembers];
+      await clock.sleep(LOOK_MS, signal).catch(() => {});
+    }
+  }
+
+  async #members(): Promise<readonly WorkerId[]> {
+    const { kv, jobs } = this.#parts;
+    const members = await kv.read((tx) => jobs.workers.members(tx.snapshot));
+    return members.map(({ id }) => id);
+  }
+
+  async #lookAtAll(signal: AbortSignal): Promise<void> {
+    const { runtime, kv, jobs } = this.#parts;
+    let afterId: string | undefined;
+    while (!signal.aborted) {
+      const from = { ...(afterId === undefined ? {} : { afterId }), limit: PAGE_JOBS };
+      const page = await kv.read((tx) => jobs.list(tx, REPLICATION_JOB_TYPE, from));
+      for (const job of page.entries) {
+        if (this.#newDueSec(job) !== undefined) await this.#move(job.id);
+      }
+      afterId = page.entries.at(-1)?.id;
+      if (page.stoppedBy === "exhausted" || afterId === undefined) return;
+      await runtime.clock.sleep(PAGE_PAUSE_MS, signal).catch(() => {});
+    }
+  }
+
+  async #move(id: string): Promise<void> {
+    const { runtime, kv, jobs } = this.#parts;
+    const name = { type: REPLICATION_JOB_TYPE, id };
+    await kv.transact(
+      async (tx) => {
+        const job = await jobs.get(tx, name);
+        const dueSec = job && this.#newDueSec(job);
+        if (job === undefined || dueSec === undefined) return;
+        // Noted as of now, it is not found again.
+        const data = { ...decodeJob(job), lastUpdatedMs: runtime.clock.nowMs() };
+        await jobs.resubmit(tx, name, dueSec, encodeProgress(data));
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  #newDueSec(job: Job): number | undefined {
+    if (job.state !== "pending" || !isReadable(job)) return undefined;
+    return dueAfterStep(job.scheduledAtSec, decodeJob(job), this.#parts.runtime.clock.nowMs());
+  }
+}
+
+/** When a job is due that waits until `dueSec`, if a clock that was ahead put it there; undefined: it stays. */
+export function dueAfterStep(
+  dueSec: number,
+  {
+    lastUpdatedMs,
+    state,
+    replication,
+  }: Pick<ReplicationJobData, "lastUpdatedMs" | "state" | "replication">,
+  nowMs: number,
+): number | undefined {
+  const nowSec = Math.floor(nowMs / 1000);
+  if (lastUpdatedMs < nowMs + STEP_MS_MIN || dueSec <= nowSec || dueSec >= NEVER_SEC) {
+    return undefined;
+  }
+  const schedule = scheduleOf(replication);
+  // It waits for a time of the day, by whichever clock.
+  if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
+  const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
+  return intoWindow(schedule, nowSec + waitSec);
+}

@@ -1,0 +1,134 @@
+/** A clock that was ahead by an hour, and is set right while jobs wait. docs/decisions/0190-due-times-are-wall-time.md */
+import { afterEach, describe, expect, test } from "vitest";
+import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
+import { ClockSteps, dueAfterStep } from "../../src/replicator/index.ts";
+import { VirtualTime } from "../simulation/kernel/virtual-time.ts";
+import { type Node, openNode } from "../support/open-node.ts";
+
+const RIGHT_MS = Date.UTC(2026, 0, 1);
+const HOUR_MS = 3_600_000;
+const PAUSE_SEC = 300;
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+/** A node whose clock is an hour ahead, with a job that its source's server makes crash, over and over. */
+async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
+  const time = new VirtualTime();
+  let aheadMs = HOUR_MS;
+  const node: Node = await openNode({
+    runtimeOver: (system) => ({
+      ...system,
+      clock: {
+        nowMs: () => RIGHT_MS + aheadMs + time.nowMs,
+        monotonicMs: () => time.nowMs,
+        sleep: (durationMs, signal) => time.sleep(durationMs, signal),
+      },
+    }),
+    fetch: answer,
+    config: { penaltySecMin: pauseSec, penaltySecMax: 2 * pauseSec },
+  });
+  const stopping = new AbortController();
+  stops.push(() => {
+    stopping.abort(new Error("The test is over"));
+    void node.stop();
+  });
+  let isThere = false;
+  const document = { source: "http://far/db", target: "here", retries_per_request: 0, owner: null };
+  const adding = (async () => {
+    await node.createDatabase("_replicator");
+    await node.createDatabase("here");
+    await node.put("_replicator", "job", JSON.stringify(document));
+    isThere = true;
+  })();
+  await time.run(60_000, () => isThere);
+  await adding;
+  node.start();
+  const crashCount = () => node.events.filter(({ name }) => name === "replication.crashed").length;
+  await time.run(time.nowMs + 60_000, () => crashCount() > 0);
+  expect(crashCount()).toBe(1);
+  return {
+    time,
+    crashCount,
+    watchClock: () => void new ClockSteps(node).run(stopping.signal),
+    setRight: () => {
+      aheadMs = 0;
+    },
+    /** After how many seconds it runs again, of those that it may take. */
+    async runsAgain(withinSec: number): Promise<boolean> {
+      const before = crashCount();
+      await time.run(time.nowMs + withinSec * 1000, () => crashCount() > before);
+      return crashCount() > before;
+    },
+  };
+}
+
+const failing: Fetch = async ({ method, url }) => ({
+  status: 500,
+  headers: new Map(),
+  body: (async function* () {
+    yield new TextEncoder().encode(`{"error":"broken","reason":"${method} ${url}"}`);
+  })(),
+  discard: () => {},
+});
+
+describe("a job that waits to be tried again", () => {
+  test("waits no longer when the node's clock is set right", async () => {
+    const node = await openAhead(failing);
+    node.watchClock();
+    await node.time.run(node.time.nowMs + 30_000, () => false);
+    node.setRight();
+    // It waits for the rest of its pause.
+    expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
+  });
+
+  test("waits no longer when a node starts behind the clock that put it there", async () => {
+    const node = await openAhead(failing);
+    node.setRight();
+    node.watchClock();
+    expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
+  });
+
+  test("is tried when its server is back, though the last look at that was in the future", async () => {
+    let isAway = true;
+    const answer: Fetch = async (request) => {
+      if (!isAway) return failing(request);
+      throw new RequestFailedError({ ...request, cause: "ECONNREFUSED" });
+    };
+    const node = await openAhead(answer, 20_000);
+    // Until the server is known to be away.
+    await node.time.run(node.time.nowMs + 30_000, () => false);
+    node.setRight();
+    isAway = false;
+    expect(await node.runsAgain(60)).toBe(true);
+  });
+});
+
+describe("a time at which a job is due", () => {
+  const now = RIGHT_MS;
+  const nowSec = now / 1000;
+  const due = (dueInSec: number, aheadSec: number, schedule?: string, state = "crashing") => {
+    const lastUpdatedMs = now + aheadSec * 1000;
+    const replication = schedule === undefined ? undefined : { schedule };
+    const job = { lastUpdatedMs, state, replication } as Parameters<typeof dueAfterStep>[1];
+    const found = dueAfterStep(nowSec + dueInSec, job, now);
+    return found === undefined ? undefined : found - nowSec;
+  };
+
+  test.each([
+    ["moves as far as the clock that it is from was ahead", due(3_700, 3_600), 100],
+    ["of the past of that clock is now", due(3_500, 3_600), 0],
+    ["stays when clocks differ by little", due(3_700, 9), undefined],
+    ["stays when it is from the past", due(3_700, -60), undefined],
+    ["stays when it is over", due(-1, 3_600), undefined],
+    ["stays when it never comes", due(2 ** 36 - nowSec, 3_600), undefined],
+    ["moves for every so many minutes", due(3_600 + 900, 3_600, "every 15m", "pending"), 900],
+    ["is that of the line of cron", due(7_200, 3_600, "30 * * * * UTC", "pending"), 1_800],
+    ["of a pause moves, whatever the schedule", due(3_660, 3_600, "30 * * * * UTC"), 60],
+    ["stays in its hours", due(3_660, 3_600, "between 04:00 and 05:00 UTC"), 4 * 3_600],
+  ])("%s", (_, found, expected) => {
+    expect(found).toBe(expected);
+  });
+});
