@@ -26,7 +26,7 @@ import {
   type DocumentRow,
 } from "./documents/all-documents.ts";
 import { BatchWriter } from "./documents/batch-writer.ts";
-import { BodyRenewal } from "./documents/body-renewal.ts";
+import { BodyRenewal, type RenewedBodies } from "./documents/body-renewal.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
@@ -337,12 +337,12 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Stores those bodies of a document again that are not sealed as they would be now; how many. Nobody sees a difference. Not for a
-   * document that this transaction wrote.
+   * Stores those bodies of a document again that are not sealed as they would be now, from the leaf of that number on, as many as one
+   * transaction should. Nobody sees a difference. Not for a document that this transaction wrote.
    */
-  async renewBodies(tx: Transaction, id: string): Promise<number> {
+  async renewBodies(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     await this.#state(tx);
-    return this.#bodyRenewal.renew(tx, id);
+    return this.#bodyRenewal.renew(tx, id, firstLeaf);
   }
 
   async #noteUpdate(tx: Transaction, outcomes: readonly WriteOutcome[]): Promise<void> {

@@ -223,6 +223,26 @@ test("what a node seals with the old key while a rotation runs is sealed anew be
     expect([late.ring.sealingId, changes]).toEqual([sealingId, 1]);
   }));
 
+test("a document with more in its leaves than a transaction holds is sealed anew, leaf by leaf", () =>
+  withDirectory(async (directory) => {
+    const node = await openNode({ storage: new MemoryStorage(), directory });
+    await node.kv.transact((tx) => node.databases.create(tx, "_replicator"));
+    const body = Utf8Text.of(bodyOf({ note: "x".repeat(1_900_000) }));
+    for (const hash of ["a", "b", "c", "d", "e", "f"]) {
+      const revisions = { start: 1, hashes: [hash.repeat(32)] };
+      const edit = { mode: "replicated", id: "a", deleted: false, body, attachments: [] } as const;
+      await node.kv.transact(async (tx) => {
+        const database = await node.databases.open(tx, "_replicator");
+        await database.write(tx, { ...edit, revisions }, ADMIN);
+      });
+    }
+    await node.rotate();
+    const { rotation, record } = await node.rotation.status();
+    expect(rotation).toMatchObject({ state: "done", error: undefined });
+    expect(rotation.renewedCount).toBeGreaterThanOrEqual(6);
+    expect((await stored(node)).named).toEqual([record.sealingId]);
+  }));
+
 test("keys of the environment are changed by giving the new one behind the old one", () =>
   withDirectory(async (directory) => {
     const next = Buffer.alloc(KEY_BYTES, 2);

@@ -6,10 +6,20 @@ import { assert } from "../../base/index.ts";
 import type { Transaction, Versionstamp } from "../../kv/index.ts";
 import { decodeBody, encodeBody, isCurrentBody } from "../records/body-record.ts";
 import type { BodySealOf } from "../records/body-seals.ts";
+import { CHUNK_BYTES } from "../records/chunks.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { encodePlacedDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { DocumentReader } from "./document-reader.ts";
+
+/** Of one transaction, read and written: a document may have a thousand leaves, and a transaction of FoundationDB 10 MB and 5 s. */
+const RENEWED_BYTES_MAX = 2_000_000;
+
+export interface RenewedBodies {
+  readonly renewedCount: number;
+  /** The number of the leaf where to go on in another transaction; undefined when it was the last. */
+  readonly nextLeaf: number | undefined;
+}
 
 export class BodyRenewal {
   readonly #keys: DatabaseKeys;
@@ -22,14 +32,21 @@ export class BodyRenewal {
     this.#sealOf = sealOf;
   }
 
-  /** Renews the bodies of all leaves; how many needed it. Not for a document that this transaction wrote. */
-  async renew(tx: Transaction, id: string): Promise<number> {
+  /**
+   * Renews the bodies of the leaves from that number on, as many as one transaction should. Not for a document that this transaction
+   * wrote. Leaves that somebody else adds meanwhile may change the numbers: who needs all of them looks again.
+   */
+  async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     const { tree, place, chunkCount } = await this.#reader.load(tx, id);
-    if (tree.isEmpty) return 0;
+    if (tree.isEmpty) return { renewedCount: 0, nextLeaf: undefined };
     assert(place.kind === "stored", "The bodies of a stored document are renewed");
     let renewedCount = 0;
     let isLonger = false;
-    for (const leaf of tree.leaves) {
+    let leafNumber = firstLeaf;
+    for (let bytesLeft = RENEWED_BYTES_MAX; bytesLeft > 0; leafNumber++) {
+      const leaf = tree.leaves[leafNumber];
+      if (leaf === undefined) break;
+      bytesLeft -= leaf.leaf.bodyChunkCount * CHUNK_BYTES;
       const bodyChunkCount = await this.#renewLeaf(tx, id, leaf);
       if (bodyChunkCount === undefined) continue;
       renewedCount++;
@@ -38,7 +55,8 @@ export class BodyRenewal {
       isLonger = true;
     }
     if (isLonger) this.#rewriteTree(tx, id, { tree, chunkCount, versionstamp: place.versionstamp });
-    return renewedCount;
+    const isLast = leafNumber >= tree.leaves.length;
+    return { renewedCount, nextLeaf: isLast ? undefined : leafNumber };
   }
 
   /** The number of chunks that the body has now; undefined when it stays as it was. */

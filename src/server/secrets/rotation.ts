@@ -25,7 +25,7 @@ import { addKey, describeSource, type KeySource, keepKeys } from "./key-source.t
 
 /** Names of databases, changes and jobs read in one transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Documents and jobs that are sealed at once, each in a transaction of its own. */
+/** Documents and jobs that are sealed at once, each in transactions of its own. */
 const AT_ONCE_MAX = 16;
 /** Longer than a node takes to follow, and its last transaction with the former key to end. */
 const NODES_FOLLOW_MS = 2 * FOLLOW_INTERVAL_MS + 5_000;
@@ -192,17 +192,16 @@ export class Rotation {
   async #passJobs(signal: AbortSignal): Promise<number> {
     const { kv, jobs } = this.#parts;
     let renewedCount = 0;
-    let from: { readonly afterId?: string } = {};
+    let afterId: string | undefined;
     for (;;) {
-      const page = await kv.read((tx) =>
-        jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX }),
-      );
-      renewedCount += await this.#renewEach(page.entries, signal, async (tx, { type, id }) =>
-        Number(await jobs.renewRequest(tx, { type, id }, splitJobData)),
-      );
-      const last = page.entries.at(-1);
-      if (page.stoppedBy === "exhausted" || last === undefined) return renewedCount;
-      from = { afterId: last.id };
+      const wanted = { prefix: "", afterId, reverse: false, limit: PAGE_ROWS_MAX };
+      const ids = await kv.read((tx) => jobs.ids(tx, REPLICATION_JOB_TYPE, wanted));
+      renewedCount += await this.#renewEach(ids, signal, async (id) => {
+        const name = { type: REPLICATION_JOB_TYPE, id };
+        return this.#renew(async (tx) => Number(await jobs.renewRequest(tx, name, splitJobData)));
+      });
+      if (ids.length < PAGE_ROWS_MAX) return renewedCount;
+      afterId = ids.at(-1);
     }
   }
 
@@ -228,28 +227,46 @@ export class Rotation {
         return database?.changes(tx, { since, limit: PAGE_ROWS_MAX });
       });
       if (page === undefined) return renewedCount;
-      renewedCount += await this.#renewEach(page.entries, signal, async (tx, { id }) => {
-        const database = await databases.find(tx, name);
-        return (await database?.renewBodies(tx, id)) ?? 0;
-      });
+      renewedCount += await this.#renewEach(page.entries, signal, ({ id }) =>
+        this.#renewDocument(name, id, signal),
+      );
       const last = page.entries.at(-1);
       if (page.stoppedBy === "exhausted" || last === undefined) return renewedCount;
       since = last.sequence;
     }
   }
 
-  /** Renews each item in a transaction of its own. */
+  /** All leaves of a document, in as many transactions as they need. */
+  async #renewDocument(name: string, id: string, signal: AbortSignal): Promise<number> {
+    const { databases } = this.#parts;
+    let renewedCount = 0;
+    let leaf: number | undefined = 0;
+    while (leaf !== undefined) {
+      signal.throwIfAborted();
+      const first: number = leaf;
+      const renewed = await this.#renew(async (tx) => {
+        const database = await databases.find(tx, name);
+        return database?.renewBodies(tx, id, first);
+      });
+      renewedCount += renewed?.renewedCount ?? 0;
+      leaf = renewed?.nextLeaf;
+    }
+    return renewedCount;
+  }
+
+  #renew<Result>(renew: (tx: Transaction) => Promise<Result>): Promise<Result> {
+    return this.#parts.kv.transact(renew, { whenUnknown: "retry" });
+  }
+
   async #renewEach<Item>(
     items: readonly Item[],
     signal: AbortSignal,
-    renew: (tx: Transaction, item: Item) => Promise<number>,
+    renew: (item: Item) => Promise<number>,
   ): Promise<number> {
     let renewedCount = 0;
     await forEachConcurrent(items, AT_ONCE_MAX, async (item) => {
       signal.throwIfAborted();
-      const count = await this.#parts.kv.transact((tx) => renew(tx, item), {
-        whenUnknown: "retry",
-      });
+      const count = await renew(item);
       renewedCount += count;
       this.#count(1, count);
     });
