@@ -269,3 +269,36 @@ test("a command gives the jobs of a user another password, which is no argument"
   expect(secretsBelow(directory, ["Kw7-the-next-password"])).toEqual([]);
   expect(secretsIn(here.log(), ["Kw7-the-next-password"])).toEqual([]);
 });
+
+test("documents that are replicated by who sees their secrets arrive with them, and by others without", async () => {
+  const team = "/team%2f_replicator";
+  const ann = "ann:there";
+  // Another server locks jan out, for whom jobs had a wrong password.
+  const other = await processes.open({
+    environment: { COUCHDB_USER: "ann", COUCHDB_PASSWORD: "there" },
+  });
+  expect((await ask(admin, "PUT", team)).status).toBe(201);
+  const members = { members: { names: ["sue"] } };
+  expect((await ask(admin, "PUT", `${team}/_security`, members)).status).toBe(200);
+  const body = { ...sources().basic, target: "copy", continuous: true };
+  expect((await ask(admin, "PUT", `${team}/job`, body)).status).toBe(201);
+  const arrived = async (user: string, name: string): Promise<string> => {
+    await ask(ann, "PUT", `/${name}`, undefined, other);
+    const target = `${other.url.replace("://", `://${ann}@`)}/${name}`;
+    const source = `${here.url.replace("://", `://${user}@`)}${team}`;
+    const copy = { source, target, checkpoint_interval: 1_000 };
+    const { status, text } = await ask(ann, "POST", "/_replicate", copy, other);
+    expect([status, text]).toEqual([200, expect.stringContaining('"docs_written":1')]);
+    return (await ask(ann, "GET", `/${name}/job`, undefined, other)).text;
+  };
+  const whole = await arrived(admin, "whole");
+  expect(JSON.parse(whole).source).toEqual(body.source);
+  expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
+  // The same within this node.
+  const target = `${other.url.replace("://", `://${ann}@`)}/local`;
+  await ask(ann, "PUT", "/local", undefined, other);
+  const copy = { source: "team/_replicator", target };
+  expect((await ask(admin, "POST", "/_replicate", copy)).status).toBe(200);
+  const local = await ask(ann, "GET", "/local/job", undefined, other);
+  expect(JSON.parse(local.text).source).toEqual(body.source);
+});
