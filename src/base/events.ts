@@ -49,6 +49,12 @@ export interface Events {
   };
   /** Another process changed the local configuration file, and its content is in force. */
   "configuration.reloaded": Readonly<Record<string, never>>;
+  /** A setting is set that changes nothing: one of CouchDB that there is no use for, or a misspelt one. */
+  "configuration.setting-ignored": {
+    readonly section: string;
+    readonly key: string;
+    readonly message: string;
+  };
   /** A replication process of this server told what it counted. */
   "counts.told": { readonly rowCount: number };
   /** A function of a design document wrote to the log. */

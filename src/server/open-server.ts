@@ -52,6 +52,7 @@ import { MaskedConfiguration } from "./settings/node-configuration.ts";
 import { passwordSettings } from "./settings/password-settings.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
 import { REPLICATOR_SECTION, replicatorConfig } from "./settings/replicator-settings.ts";
+import { announceIneffectiveSettings } from "./settings/settings-advice.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { Authentication } from "./users/authentication.ts";
 import { LoginLockout } from "./users/login-lockout.ts";
@@ -116,6 +117,10 @@ async function startNode(
   config: ServerConfig,
   { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<RunningServer> {
+  // The process that started this one tells of it.
+  if (family.tellParent === undefined) {
+    announceIneffectiveSettings(config.configuration, runtime.trace);
+  }
   const node = await assembleNode(runtime, store, config, counts);
   const { kv, parts, sandbox, shown } = node;
   await parts.replicator.prepare();

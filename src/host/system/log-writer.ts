@@ -5,7 +5,8 @@ import type { EventName, Trace } from "../../base/index.ts";
 import { RepeatedLines } from "./repeated-lines.ts";
 
 /** Events that tell of trouble; all others are `info`, and those of single requests and of figures `debug`. */
-const WARNINGS = /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped)$/;
+const WARNINGS =
+  /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;
 const DETAILS =
   /^(api\.answered|counts\.told|http\.answered|http\.retry|kv\.(available|retry)|replication\.reported)/;
 

@@ -15,6 +15,7 @@ import { ALERT_SETTINGS } from "./alert-settings.ts";
 import { AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { CORS_SETTINGS } from "./cors-settings.ts";
+import { REFUSED_SETTINGS } from "./couchdb-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import type { IniSections } from "./ini.ts";
@@ -113,6 +114,14 @@ const SECRET_REFERENCES = listSetting("secrets", "references", [
   "file:/run/secrets/*",
 ]);
 
+/** Read from the file that is given alone: who may change settings over HTTP must not choose what the node opens. */
+const FILE_SETTINGS: readonly Setting<unknown>[] = [
+  textSetting("couchdb", "database_dir", undefined),
+  textSetting("secrets", "key_file", undefined),
+  textSetting("tandem", "utils_dir", undefined),
+  SECRET_REFERENCES,
+];
+
 /** Throws a ConfigError for a path that leads to or through a file. A folder that is not there is made later. */
 function checkFolder(dataDirectory: string): void {
   try {
@@ -124,6 +133,23 @@ function checkFolder(dataDirectory: string): void {
   }
   throw new ConfigError(`data folder ${dataDirectory}: a file is in its place, or above it`);
 }
+
+/** All that this program has a use for. */
+export const SETTINGS: readonly Setting<unknown>[] = [
+  ...Object.values<Setting<unknown>>(START_SETTINGS),
+  ...FILE_SETTINGS,
+  ...ALERT_SETTINGS,
+  ...AUTHENTICATION_SETTINGS,
+  ...CORS_SETTINGS,
+  ...DATABASE_SETTINGS,
+  ...EGRESS_SETTINGS,
+  ...LOCKOUT_SETTINGS,
+  ...LOG_SETTINGS,
+  ...PASSWORD_SETTINGS,
+  ...REFUSED_SETTINGS,
+  ...REPLICATOR_SETTINGS,
+  ...SERVER_TLS_SETTINGS,
+];
 
 export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {
   const configFile = options.configFile ?? environment.TANDEM_CONFIG;
@@ -140,19 +166,7 @@ export function readConfig(options: ServeOptions, environment: Environment): Ser
     seal: secrets.ring,
     given: [file, environmentAdmins(environment), environmentLog(environment)],
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
-    settings: [
-      ...Object.values<Setting<unknown>>(START_SETTINGS),
-      ...ALERT_SETTINGS,
-      ...AUTHENTICATION_SETTINGS,
-      ...CORS_SETTINGS,
-      ...DATABASE_SETTINGS,
-      ...EGRESS_SETTINGS,
-      ...LOCKOUT_SETTINGS,
-      ...LOG_SETTINGS,
-      ...PASSWORD_SETTINGS,
-      ...REPLICATOR_SETTINGS,
-      ...SERVER_TLS_SETTINGS,
-    ],
+    settings: SETTINGS,
   });
   const replicationProcesses =
     options.replicationProcesses ??

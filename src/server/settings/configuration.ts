@@ -40,6 +40,7 @@ export class Configuration implements SettingTexts {
   readonly #parts: ConfigurationParts;
   readonly #settings: ReadonlyMap<string, Setting<unknown>>;
   readonly #listeners = new Map<string, Set<ConfigurationListener>>();
+  readonly #listenersOfAll = new Set<ConfigurationListener>();
   #values: Sections;
   /** Of the local file, when it was read last. */
   #modifiedAtMs: number | undefined;
@@ -137,6 +138,12 @@ export class Configuration implements SettingTexts {
     return () => listeners.delete(listener);
   }
 
+  /** Calls `listener` after each change of any key, until the answer is called. */
+  watchAll(listener: ConfigurationListener): () => void {
+    this.#listenersOfAll.add(listener);
+    return () => this.#listenersOfAll.delete(listener);
+  }
+
   #load(): Sections {
     const { given, localFile } = this.#parts;
     const modifiedAtMs = this.#fileTime();
@@ -209,6 +216,7 @@ export class Configuration implements SettingTexts {
 
   #announce(change: ConfigurationChange): void {
     for (const listener of this.#listeners.get(change.section) ?? []) listener(change);
+    for (const listener of this.#listenersOfAll) listener(change);
   }
 }
 

@@ -1,0 +1,80 @@
+/** Tells of settings that have no effect: those of CouchDB that there is no use for here, and misspelt ones. */
+import type { Trace } from "../../base/index.ts";
+import type { Configuration } from "./configuration.ts";
+import {
+  FREE_SECTIONS,
+  INEFFECTIVE_SETTINGS,
+  type IneffectiveSettings,
+} from "./couchdb-settings.ts";
+import { nearestName } from "./near-names.ts";
+
+interface Place {
+  readonly section: string;
+  readonly key: string;
+}
+
+/** Announces each setting that is set and has no effect: one event for each now, and one whenever such a setting is changed. */
+export function announceIneffectiveSettings(
+  configuration: Configuration,
+  trace: Pick<Trace, "event">,
+): void {
+  const known = configuration.defaults();
+  const announce = (place: Place): void => {
+    const message = ineffectiveness(place, known);
+    const { section, key } = place;
+    if (message === undefined) return;
+    trace.event("configuration.setting-ignored", { section, key, message });
+  };
+  for (const [section, pairs] of configuration.sections()) {
+    for (const key of pairs.keys()) announce({ section, key });
+  }
+  configuration.watchAll(({ section, key, value }) => {
+    if (value !== undefined) announce({ section, key });
+  });
+}
+
+/** Why a setting has no effect, in a sentence; undefined: it has one. `known`: the settings that have. */
+export function ineffectiveness(place: Place, known: readonly Place[]): string | undefined {
+  const { section, key } = place;
+  if (FREE_SECTIONS.includes(section)) return undefined;
+  const row = INEFFECTIVE_SETTINGS.find((settings) => isIn(settings, place));
+  if (row !== undefined) return `${nameOf(place)} has no effect: ${row.why}`;
+  // `[cors:HOST]` has the settings of `[cors]`.
+  const home = section.startsWith("cors:") ? "cors" : section;
+  if (known.some((setting) => setting.section === home && setting.key === key)) return undefined;
+  const meant = meantBy({ section: home, key }, known);
+  const question = meant === undefined ? "" : `; did you mean ${nameOf(meant)}?`;
+  return `${nameOf(place)} is no setting${question}`;
+}
+
+/** The same key elsewhere, a key of the same section that is spelt nearly alike, or the same of a section that is. */
+function meantBy({ section, key }: Place, known: readonly Place[]): Place | undefined {
+  const keysOf = (name: string) => known.filter((place) => place.section === name);
+  const nearby = nearestName(
+    key,
+    keysOf(section).map((place) => place.key),
+  );
+  if (nearby !== undefined) return { section, key: nearby };
+  const sections = new Set(known.map((place) => place.section));
+  const nearSection = nearestName(section, sections);
+  if (nearSection !== undefined && nearSection !== section) {
+    const found = nearestName(
+      key,
+      keysOf(nearSection).map((place) => place.key),
+    );
+    if (found !== undefined) return { section: nearSection, key: found };
+  }
+  const elsewhere = known.filter((place) => place.key === key);
+  return elsewhere.length === 1 ? elsewhere[0] : undefined;
+}
+
+function isIn({ section, keys }: IneffectiveSettings, place: Place): boolean {
+  const isSection = section.endsWith("*")
+    ? place.section.startsWith(section.slice(0, -1))
+    : place.section === section;
+  return isSection && (keys === undefined || keys.includes(place.key));
+}
+
+function nameOf({ section, key }: Place): string {
+  return `[${section}] ${key}`;
+}

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { SETTINGS } from "../../src/server/settings/config.ts";
+import { Configuration } from "../../src/server/settings/configuration.ts";
+import { parseIni } from "../../src/server/settings/ini.ts";
+import {
+  announceIneffectiveSettings,
+  ineffectiveness,
+} from "../../src/server/settings/settings-advice.ts";
+import { withIneffectiveSettings } from "../../tools/ineffective-settings.ts";
+
+const PAGE = new URL("../../docs/configuration.md", import.meta.url);
+/** `SECTION KEY` lines: the names in CouchDB 3.5.0's `default.ini`, those in its comments, too. */
+const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
+
+const opened = (given: string): Configuration =>
+  new Configuration({ given: [parseIni(given)], localFile: undefined, settings: SETTINGS });
+
+/** What is told of the settings of `given`, and of later changes, as it comes. */
+function announcedOf(configuration: Configuration): string[] {
+  const messages: string[] = [];
+  announceIneffectiveSettings(configuration, {
+    event: (_name, fields) => void messages.push((fields as { message: string }).message),
+  });
+  return messages;
+}
+
+describe("a setting without effect", () => {
+  test("is told of by name at the start, once, and whenever it is changed", () => {
+    const configuration = opened(
+      "[replicator]\nmax_jobs = 7\nmax_jbos = 3\n[chttpd]\nprot = 1\n[smoosh.mine]\npriority = x\n[admins]\nann = pw",
+    );
+    const messages = announcedOf(configuration);
+    expect(messages).toEqual([
+      "[chttpd] prot is no setting; did you mean [chttpd] port?",
+      "[replicator] max_jbos is no setting; did you mean [replicator] max_jobs?",
+      "[smoosh.mine] priority has no effect: there is nothing to compact",
+    ]);
+    configuration.set("replicator", "max_jobs", "8");
+    configuration.set("couchdb", "use_cfile", "true");
+    configuration.delete("couchdb", "use_cfile");
+    expect(messages.slice(3)).toEqual([
+      "[couchdb] use_cfile has no effect: databases are no files of their own",
+    ]);
+  });
+
+  test.each([
+    ["chttpd", "prot", "[chttpd] port"],
+    ["chttp", "port", "[chttpd] port"],
+    ["replicator", "interval_sce", "[replicator] interval_sec"],
+    ["couch_httpd_auth", "require_valid_user", "[chttpd] require_valid_user"],
+    ["cors:http://a", "orgins", "[cors] origins"],
+    ["replicator", "wholly_else", undefined],
+  ])("[%s] %s may be meant as %s", (section, key, meant) => {
+    const question = meant === undefined ? "" : `; did you mean ${meant}?`;
+    expect(ineffectiveness({ section, key }, SETTINGS)).toBe(
+      `[${section}] ${key} is no setting${question}`,
+    );
+  });
+
+  test.each([
+    ["admins", "anybody"],
+    ["jwt_keys", "hmac:_default"],
+    ["replicator.shares", "a/_replicator"],
+    ["vendor", "name"],
+    ["cors:http://a", "origins"],
+  ])("is not [%s] %s", (section, key) => {
+    expect(ineffectiveness({ section, key }, SETTINGS)).toBeUndefined();
+  });
+});
+
+test("every setting of CouchDB's default.ini has its effect, or has none for a reason", () => {
+  const lines = readFileSync(COUCHDB_NAMES, "utf8").trimEnd().split("\n");
+  expect(lines.length).toBeGreaterThan(300);
+  const unknown = lines.filter((line) => {
+    const [section = "", key = ""] = line.split(" ");
+    return ineffectiveness({ section, key }, SETTINGS)?.includes("is no setting");
+  });
+  expect(unknown).toEqual([]);
+});
+
+test.each([
+  ["chttpd_auth", "authentication_db", "people", "_users: users are found in no other database"],
+  [
+    "couchdb",
+    "enable_database_recovery",
+    "true",
+    "false: a database that is deleted cannot be recovered",
+  ],
+])("[%s] %s = %s is refused", (section, key, value, expected) => {
+  expect(() => opened(`[${section}]\n${key} = ${value}`)).toThrow(
+    `[${section}] ${key} = ${value}: expected ${expected}`,
+  );
+});
+
+test("docs/configuration.md lists the settings without effect as the code has them (write it anew with -u)", async () => {
+  const page = readFileSync(PAGE, "utf8");
+  await expect(withIneffectiveSettings(page)).toMatchFileSnapshot("../../docs/configuration.md");
+});
+
+test("docs/configuration.md names every setting that has an effect", () => {
+  const page = readFileSync(PAGE, "utf8");
+  const missing = SETTINGS.filter(({ section, key }) => {
+    return !page.includes(`\`${key}\``) && !page.includes(`\`[${section}] ${key}\``);
+  });
+  expect(missing.map(({ section, key }) => `[${section}] ${key}`)).toEqual([]);
+});
