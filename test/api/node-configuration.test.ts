@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { nodeConfigurationRoutes, type User } from "../../src/api/index.ts";
 import { matchesHash, parseAdminHash } from "../../src/server/passwords.ts";
+import { SETTINGS } from "../../src/server/settings/config.ts";
 import { Configuration } from "../../src/server/settings/configuration.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
 import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
@@ -77,15 +78,23 @@ describe("the node's configuration", () => {
         ...refusal(404, "not_found", "unknown_config_value"),
       },
       {
-        name: "secrets are masked, which CouchDB does only in its log",
-        ask: `GET ${root}`,
+        name: "a setting that nobody has set has its default",
+        ask: `GET ${root}/replicator/max_jobs`,
         status: 200,
-        json: {
-          admins: { root: "****" },
-          chttpd: { port: "5984" },
-          chttpd_auth: { secret: "****" },
-          jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
-        },
+        json: "500",
+      },
+      {
+        name: "setting answers the default where nobody had set it",
+        ask: `PUT ${root}/replicator/max_jobs`,
+        body: '"7"',
+        status: 200,
+        json: "500",
+      },
+      {
+        name: "deleting what nobody has set answers the default",
+        ask: `DELETE ${root}/replicator/max_jobs`,
+        status: 200,
+        json: "500",
       },
       {
         name: "a value that is no text is refused",
@@ -181,6 +190,34 @@ describe("the node's configuration", () => {
       onlyHere: "It has another configuration, which other tests may be using",
     },
   );
+
+  test("secrets are masked, which CouchDB does only in its log, and defaults are shown", async () => {
+    const { openedApi } = await open();
+    const { json } = await openedApi.ask(`GET ${root}`);
+    const { replicator, ...others } = json as Record<string, Record<string, string>>;
+    expect(others).toEqual({
+      admins: { root: "****" },
+      chttpd: { port: "5984" },
+      chttpd_auth: { secret: "****" },
+      jwt_keys: { "hmac:_default": "****", "rsa:foo": "-----BEGIN PUBLIC KEY-----" },
+    });
+    expect(replicator).toMatchObject({ max_jobs: "500", request_timeout: "infinity" });
+    // A setting without a default is not there.
+    expect(replicator).not.toHaveProperty("cert_file");
+    expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
+  });
+
+  test("every default that is shown can be set, and is the same then", () => {
+    const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
+    const configuration = fresh();
+    for (const { section, key, text } of fresh().defaults()) {
+      if (text !== undefined) configuration.set(section, key, text);
+    }
+    for (const { section, key, read } of SETTINGS) {
+      const text = configuration.get(section, key);
+      expect([section, key, read(text)]).toEqual([section, key, read(undefined)]);
+    }
+  });
 
   test("settings are shown with their defaults, also those that nobody has set, and no secret is", async () => {
     const { openedApi } = await open();

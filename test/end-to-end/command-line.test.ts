@@ -114,12 +114,13 @@ test("settings are read, changed and given up", async () => {
     expect([code, errors]).toEqual([0, ""]);
     return output;
   };
-  expect(await config("set", "replicator", "max_jobs", "77")).toBe("done\n");
+  expect(await config("set", "replicator", "max_jobs", "77")).toBe("done; it was 500\n");
   expect(await config("get", "replicator", "max_jobs")).toBe("77\n");
-  expect(await config("list", "replicator")).toContain("[replicator]\nmax_jobs = 77\n");
+  expect(await config("list", "replicator")).toMatch(/^\[replicator\]\nmax_jobs = 77\n/);
   expect(await config("list")).toContain("max_jobs = 77\n");
   expect(await config("unset", "replicator", "max_jobs")).toBe("done; it was 77\n");
-  const gone = await tandem(["config", "get", "replicator", "max_jobs"], environment);
+  expect(await config("get", "replicator", "max_jobs")).toBe("500\n");
+  const gone = await tandem(["config", "get", "replicator", "max_jbos"], environment);
   expect(gone).toMatchObject({ code: 1, errors: "tandem: 404 not_found: unknown_config_value\n" });
 });
 

@@ -4,13 +4,20 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openServer } from "../../src/server/index.ts";
-import { readConfig } from "../../src/server/settings/config.ts";
+import {
+  apiSettings,
+  authenticationSettings,
+} from "../../src/server/settings/authentication-settings.ts";
+import { readConfig, SETTINGS } from "../../src/server/settings/config.ts";
 import { Configuration } from "../../src/server/settings/configuration.ts";
+import { corsSettings } from "../../src/server/settings/cors-settings.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
+import { passwordSettings } from "../../src/server/settings/password-settings.ts";
 import {
   REPLICATOR_SETTINGS,
   replicatorConfig,
 } from "../../src/server/settings/replicator-settings.ts";
+import { ineffectiveness } from "../../src/server/settings/settings-advice.ts";
 
 let folder: string;
 let localFile: string;
@@ -146,6 +153,68 @@ describe("a setting", () => {
       expect(() => open().set(section, key, text)).toThrow(message);
     },
   );
+});
+
+describe("a section that CouchDB has renamed", () => {
+  const opened = (...lines: string[]): Configuration =>
+    new Configuration({
+      given: [parseIni(lines.join("\n"))],
+      localFile: undefined,
+      settings: SETTINGS,
+    });
+
+  test("counts where the present one says nothing, and as long as it does", () => {
+    const configuration = opened(
+      "[couch_httpd_auth]",
+      "timeout = 60",
+      "secret = abc",
+      "allow_persistent_cookies = false",
+      "same_site = strict",
+      'password_regexp = [".{10,}"]',
+      "iterations = 11",
+      "[httpd]",
+      "enable_cors = true",
+      "changes_timeout = 7",
+      "[cors]",
+      "origins = *",
+    );
+    const settings = authenticationSettings(configuration);
+    const passwords = passwordSettings(configuration);
+    expect(settings).toMatchObject({
+      timeoutSec: 60,
+      secret: "abc",
+      allowsPersistentCookies: false,
+      sameSite: "Strict",
+    });
+    expect(passwords).toMatchObject({ iterations: 11, requirements: [{ pattern: /.{10,}/ }] });
+    expect(apiSettings(configuration).changesTimeoutMs).toBe(7);
+    expect(corsSettings(configuration)("h")?.origins).toEqual(["*"]);
+    configuration.set("chttpd_auth", "timeout", "61");
+    expect(settings.timeoutSec).toBe(61);
+    configuration.delete("chttpd_auth", "timeout");
+    configuration.set("couch_httpd_auth", "timeout", "62");
+    expect(settings.timeoutSec).toBe(62);
+  });
+
+  test("is checked like it", () => {
+    expect(() => opened("[couch_httpd_auth]", "timeout = long")).toThrow(
+      "[couch_httpd_auth] timeout = long: expected an integer of at least 1",
+    );
+  });
+
+  test("does not have what CouchDB reads in the present one alone", () => {
+    const configuration = opened(
+      "[httpd]",
+      "require_valid_user = true",
+      "[couch_httpd_auth]",
+      "upgrade_hash_on_auth = false",
+    );
+    expect(authenticationSettings(configuration).requireValidUser).toBe(false);
+    expect(passwordSettings(configuration).upgradesHashes).toBe(true);
+    expect(
+      ineffectiveness({ section: "httpd", key: "require_valid_user" }, configuration.known),
+    ).toContain("did you mean [chttpd] require_valid_user?");
+  });
 });
 
 describe("the local file", () => {

@@ -23,18 +23,20 @@ export interface ShownSetting {
 export interface NodeConfiguration {
   /** All that the node knows, and all that is set; by section and key. */
   settings(): readonly ShownSetting[];
+  /** What is set, and the defaults of what is not. */
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Empty for one that is not there. */
   section(section: string): ReadonlyMap<string, string>;
+  /** The text that counts; undefined for one that is not set and has no default. */
   get(section: string, key: string): string | undefined;
-  /** Returns what the text was before, empty for none. Throws CONFIG_INVALID, or a ProtocolError 403. */
+  /** Returns the text that counted before, empty for none. Throws CONFIG_INVALID, or a ProtocolError 403. */
   set(
     section: string,
     key: string,
     text: string,
     options: { readonly persist: boolean },
   ): Promise<string>;
-  /** Returns what the text was before; undefined for none. */
+  /** Returns the text that counted before; undefined for none. */
   delete(
     section: string,
     key: string,

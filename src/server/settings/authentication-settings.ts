@@ -6,8 +6,8 @@ import {
   integerSetting,
   listSetting,
   liveSettings,
+  movedSettings,
   type Setting,
-  type SettingsOf,
   type SettingTexts,
   textSetting,
   unusable,
@@ -40,29 +40,51 @@ export interface AuthenticationSettings {
   readonly rolesClaimPath: string | undefined;
 }
 
-const AUTH = "chttpd_auth";
+/** CouchDB's sections of these settings, and those that they were in before. */
+const SECTIONS = {
+  now: { server: "chttpd", auth: "chttpd_auth" },
+  formerly: { server: "httpd", auth: "couch_httpd_auth" },
+} as const;
 
-const SETTINGS: SettingsOf<AuthenticationSettings> = {
-  handlers: { section: "chttpd", key: "authentication_handlers", read: readHandlers },
-  requireValidUser: booleanSetting("chttpd", "require_valid_user", false),
-  requireValidUserExceptForUp: booleanSetting("chttpd", "require_valid_user_except_for_up", false),
-  timeoutSec: integerSetting(AUTH, "timeout", 600),
-  allowsPersistentCookies: booleanSetting(AUTH, "allow_persistent_cookies", true),
-  cookieDomain: textSetting(AUTH, "cookie_domain", undefined),
-  sameSite: { section: AUTH, key: "same_site", read: readSameSite },
-  forwardedTlsHeader: textSetting("chttpd", "x_forwarded_ssl", "X-Forwarded-Ssl"),
-  forwardedProtocolHeader: textSetting("chttpd", "x_forwarded_proto", "X-Forwarded-Proto"),
-  secret: textSetting(AUTH, "secret", undefined),
-  hashAlgorithms: hashAlgorithms(listSetting(AUTH, "hash_algorithms", ["sha256", "sha"])),
-  proxyUsesSecret: booleanSetting(AUTH, "proxy_use_secret", false),
-  proxyUserHeader: textSetting(AUTH, "x_auth_username", "X-Auth-CouchDB-UserName"),
-  proxyRolesHeader: textSetting(AUTH, "x_auth_roles", "X-Auth-CouchDB-Roles"),
-  proxyTokenHeader: textSetting(AUTH, "x_auth_token", "X-Auth-CouchDB-Token"),
-  requiredClaims: textSetting("jwt_auth", "required_claims", "exp"),
-  publicMembers: listSetting(AUTH, "public_fields", []),
-  rolesClaimName: textSetting("jwt_auth", "roles_claim_name", "_couchdb.roles"),
-  rolesClaimPath: textSetting("jwt_auth", "roles_claim_path", undefined),
-};
+interface SectionNames {
+  readonly server: string;
+  readonly auth: string;
+}
+
+const SETTINGS = movedSettings<SectionNames, AuthenticationSettings>(
+  ({ server, auth }) => ({
+    handlers: {
+      section: "chttpd",
+      key: "authentication_handlers",
+      read: readHandlers,
+      defaultText:
+        "{chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}",
+    },
+    requireValidUser: booleanSetting("chttpd", "require_valid_user", false),
+    requireValidUserExceptForUp: booleanSetting(
+      "chttpd",
+      "require_valid_user_except_for_up",
+      false,
+    ),
+    timeoutSec: integerSetting(auth, "timeout", 600),
+    allowsPersistentCookies: booleanSetting(auth, "allow_persistent_cookies", true),
+    cookieDomain: textSetting(auth, "cookie_domain", undefined),
+    sameSite: sameSite(auth),
+    forwardedTlsHeader: textSetting(server, "x_forwarded_ssl", "X-Forwarded-Ssl"),
+    forwardedProtocolHeader: textSetting(server, "x_forwarded_proto", "X-Forwarded-Proto"),
+    secret: textSetting(auth, "secret", undefined),
+    hashAlgorithms: hashAlgorithms(listSetting(auth, "hash_algorithms", ["sha256", "sha"])),
+    proxyUsesSecret: booleanSetting(auth, "proxy_use_secret", false),
+    proxyUserHeader: textSetting(auth, "x_auth_username", "X-Auth-CouchDB-UserName"),
+    proxyRolesHeader: textSetting(auth, "x_auth_roles", "X-Auth-CouchDB-Roles"),
+    proxyTokenHeader: textSetting(auth, "x_auth_token", "X-Auth-CouchDB-Token"),
+    requiredClaims: textSetting("jwt_auth", "required_claims", "exp"),
+    publicMembers: listSetting(auth, "public_fields", []),
+    rolesClaimName: textSetting("jwt_auth", "roles_claim_name", "_couchdb.roles"),
+    rolesClaimPath: textSetting("jwt_auth", "roles_claim_path", undefined),
+  }),
+  SECTIONS,
+);
 
 const COMPRESSIBLE_TYPES = [
   "text/*",
@@ -71,21 +93,28 @@ const COMPRESSIBLE_TYPES = [
   "application/xml",
 ];
 
-const API_SETTINGS: SettingsOf<ApiSettings> = {
-  adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
-  usersListed: booleanSetting(AUTH, "users_db_public", false),
-  usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
-  changesTimeoutMs: integerSetting("chttpd", "changes_timeout", 60_000),
-  documentBytesMax: integerSetting("couchdb", "max_document_size", 8 * 1024 * 1024),
-  requestBytesMax: integerSetting("chttpd", "max_http_request_size", 4_294_967_296),
-  compressesResponses: booleanSetting("tandem", "compress_responses", true),
-  compressibleTypes: listSetting("attachments", "compressible_types", COMPRESSIBLE_TYPES),
-  compressionLevel: integerSetting("attachments", "compression_level", 8, { min: 0, max: 9 }),
-  infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
-  requestsMax: integerSetting("tandem", "max_requests", 500),
-  waitingRequestsMax: integerSetting("tandem", "max_waiting_requests", 1_500, { min: 0 }),
-  maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", ["false", "true", "nolb"]),
-};
+const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
+  ({ server, auth }) => ({
+    adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
+    usersListed: booleanSetting(auth, "users_db_public", false),
+    usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
+    changesTimeoutMs: integerSetting(server, "changes_timeout", 60_000),
+    documentBytesMax: integerSetting("couchdb", "max_document_size", 8 * 1024 * 1024),
+    requestBytesMax: integerSetting(server, "max_http_request_size", 4_294_967_296),
+    compressesResponses: booleanSetting("tandem", "compress_responses", true),
+    compressibleTypes: listSetting("attachments", "compressible_types", COMPRESSIBLE_TYPES),
+    compressionLevel: integerSetting("attachments", "compression_level", 8, { min: 0, max: 9 }),
+    infoCountMax: integerSetting("chttpd", "max_db_number_for_dbs_info_req", 100),
+    requestsMax: integerSetting("tandem", "max_requests", 500),
+    waitingRequestsMax: integerSetting("tandem", "max_waiting_requests", 1_500, { min: 0 }),
+    maintenanceMode: choiceSetting("couchdb", "maintenance_mode", "false", [
+      "false",
+      "true",
+      "nolb",
+    ]),
+  }),
+  SECTIONS,
+);
 
 export const AUTHENTICATION_SETTINGS: readonly Setting<unknown>[] = [
   ...Object.values<Setting<unknown>>(SETTINGS),
@@ -111,13 +140,19 @@ function readHandlers(text: string | undefined): readonly string[] {
   throw unusable({ section: "chttpd", key: "authentication_handlers" }, text, expected);
 }
 
-function readSameSite(text: string | undefined): AuthenticationSettings["sameSite"] {
-  if (text === undefined || text === "") return undefined;
-  const found = (["None", "Lax", "Strict"] as const).find(
-    (value) => value.toLowerCase() === text.toLowerCase(),
-  );
-  if (found !== undefined) return found;
-  throw unusable({ section: AUTH, key: "same_site" }, text, "none, lax or strict");
+function sameSite(section: string): Setting<AuthenticationSettings["sameSite"]> {
+  const place = { section, key: "same_site" };
+  return {
+    ...place,
+    read(text) {
+      if (text === undefined || text === "") return undefined;
+      const found = (["None", "Lax", "Strict"] as const).find(
+        (value) => value.toLowerCase() === text.toLowerCase(),
+      );
+      if (found !== undefined) return found;
+      throw unusable(place, text, "none, lax or strict");
+    },
+  };
 }
 
 function hashAlgorithms(list: Setting<readonly string[]>): Setting<readonly string[]> {

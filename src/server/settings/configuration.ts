@@ -34,6 +34,13 @@ export interface ConfigurationParts {
   readonly seal?: Seal;
 }
 
+export interface SettingDefault {
+  readonly section: string;
+  readonly key: string;
+  /** As a file would have it; undefined: there is none. */
+  readonly text: string | undefined;
+}
+
 type Sections = Map<string, Map<string, string>>;
 
 export class Configuration implements SettingTexts {
@@ -48,7 +55,11 @@ export class Configuration implements SettingTexts {
   /** Throws a ConfigError when a file cannot be read, or a known setting has a value that it cannot have. */
   constructor(parts: ConfigurationParts) {
     this.#parts = parts;
-    this.#settings = new Map(parts.settings.map((known) => [nameOf(known), known]));
+    this.#settings = new Map(
+      parts.settings
+        .flatMap((known) => (known.former === undefined ? [known] : [known, known.former]))
+        .map((known) => [nameOf(known), known]),
+    );
     this.#values = this.#load();
   }
 
@@ -65,14 +76,15 @@ export class Configuration implements SettingTexts {
     return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
 
-  /** The settings that this version knows, with the values that they have where nobody has set them. */
-  defaults(): readonly {
-    readonly section: string;
-    readonly key: string;
-    readonly value: unknown;
-  }[] {
-    return [...this.#settings.values()].map(({ section, key, read }) => {
-      return { section, key, value: read(undefined) };
+  /** The settings that this version has a use for, also in their former places. */
+  get known(): readonly Setting<unknown>[] {
+    return [...this.#settings.values()];
+  }
+
+  /** The settings that this version knows, each in its present place, with what it is where nobody has set it. */
+  defaults(): readonly SettingDefault[] {
+    return this.#parts.settings.map(({ section, key, read, defaultText }) => {
+      return { section, key, text: defaultText ?? textOf(read(undefined)) };
     });
   }
 
@@ -246,6 +258,17 @@ export function readIni(file: string): IniSections {
     }
     throw new ConfigError(`config file ${file}: ${(error as Error).message}`, { cause: error });
   }
+}
+
+/** As a file would have it; undefined for nothing, and for what no file says. */
+function textOf(value: unknown): string | undefined {
+  if (Array.isArray(value) && value.every(isPlain)) return value.join(",") || undefined;
+  if (value === Number.POSITIVE_INFINITY) return "infinity";
+  return isPlain(value) ? String(value) : undefined;
+}
+
+function isPlain(value: unknown): boolean {
+  return ["string", "number", "boolean"].includes(typeof value);
 }
 
 function nameOf({ section, key }: { readonly section: string; readonly key: string }): string {

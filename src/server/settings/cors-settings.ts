@@ -11,12 +11,16 @@ import {
   integerSetting,
   listSetting,
   liveSettings,
+  readSetting,
   type Setting,
   type SettingsOf,
   type SettingTexts,
 } from "./settings.ts";
 
-const ENABLED = booleanSetting("chttpd", "enable_cors", false);
+const ENABLED: Setting<boolean> = {
+  ...booleanSetting("chttpd", "enable_cors", false),
+  former: booleanSetting("httpd", "enable_cors", false),
+};
 
 const SETTINGS: SettingsOf<CorsSettings> = {
   origins: lowerCased(listSetting("cors", "origins", [])),
@@ -34,7 +38,7 @@ export const CORS_SETTINGS: readonly Setting<unknown>[] = [
 
 export function corsSettings(texts: SettingTexts): CorsOf {
   return (host) => {
-    if (!ENABLED.read(texts.get(ENABLED.section, ENABLED.key))) return undefined;
+    if (!readSetting(texts, ENABLED)) return undefined;
     const ofHost: SettingTexts = {
       get: (section, key) => texts.get(`cors:${host}`, key) ?? texts.get(section, key),
     };

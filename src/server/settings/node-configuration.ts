@@ -9,7 +9,7 @@ import {
   type PasswordSettings,
   parseAdminHash,
 } from "../passwords.ts";
-import type { Configuration } from "./configuration.ts";
+import type { Configuration, SettingDefault } from "./configuration.ts";
 import { SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, unusable } from "./settings.ts";
@@ -44,41 +44,48 @@ export class MaskedConfiguration implements NodeConfiguration {
   }
 
   sections(): ReadonlyMap<string, ReadonlyMap<string, string>> {
-    const names = [...this.#configuration.sections().keys()];
-    return new Map(names.map((name) => [name, this.section(name)]));
+    const names = [
+      ...this.#configuration.sections().keys(),
+      ...this.#defaults().map(({ section }) => section),
+    ];
+    return new Map([...new Set(names)].sort().map((name) => [name, this.section(name)]));
   }
 
   section(section: string): ReadonlyMap<string, string> {
-    const pairs = [...this.#configuration.section(section)];
+    const defaults = this.#defaults().filter((setting) => setting.section === section);
+    const pairs = [
+      ...defaults.map(({ key, text }) => [key, text] as const),
+      ...this.#configuration.section(section),
+    ];
     return new Map(pairs.map(([key, text]) => [key, shown(section, key, text)]));
   }
 
   get(section: string, key: string): string | undefined {
-    const text = this.#configuration.get(section, key);
-    return text === undefined ? undefined : shown(section, key, text);
+    return this.section(section).get(key);
   }
 
   settings(): readonly ShownSetting[] {
-    const known = this.#configuration
-      .defaults()
-      .map(({ section, key, value }) => [nameOf(section, key), textOf(value)] as const);
-    const set = [...this.sections()].flatMap(([section, pairs]) =>
-      [...pairs].map(([key, text]) => [nameOf(section, key), text] as const),
+    const configuration = this.#configuration;
+    const known = configuration.defaults().map(({ section, key, text }) => {
+      return { section, key, value: configuration.get(section, key), fallback: text };
+    });
+    const isKnown = ({ section, key }: Place): boolean =>
+      NAMED_SECTIONS.has(section) ||
+      configuration.known.some((place) => place.section === section && place.key === key);
+    const others = [...configuration.sections()].flatMap(([section, pairs]) =>
+      [...pairs]
+        .filter(([key]) => !known.some((place) => place.section === section && place.key === key))
+        .map(([key, value]) => ({ section, key, value, fallback: undefined })),
     );
-    const defaults = new Map(known);
-    const values = new Map(set);
-    const names = [...new Set([...defaults.keys(), ...values.keys()])].sort();
-    return names.map((name) => {
-      const [section, key] = JSON.parse(name) as [string, string];
-      const fallback = defaults.get(name);
-      return {
+    return [...known, ...others]
+      .map(({ section, key, value, fallback }) => ({
         section,
         key,
-        value: values.get(name),
+        value: value && shown(section, key, value),
         fallback,
-        isKnown: defaults.has(name) || NAMED_SECTIONS.has(section),
-      };
-    });
+        isKnown: isKnown({ section, key }),
+      }))
+      .sort(bySectionAndKey);
   }
 
   async set(
@@ -104,12 +111,20 @@ export class MaskedConfiguration implements NodeConfiguration {
   ): Promise<string | undefined> {
     checkSection(section);
     const before = this.get(section, key);
-    if (before !== undefined) this.#configuration.delete(section, key, options);
+    const isSet = this.#configuration.get(section, key) !== undefined;
+    if (isSet) this.#configuration.delete(section, key, options);
     return before;
   }
 
   async reload(): Promise<void> {
     this.#configuration.reload();
+  }
+
+  /** Those that a file could have. */
+  #defaults(): readonly (SettingDefault & { readonly text: string })[] {
+    return this.#configuration
+      .defaults()
+      .filter((setting): setting is SettingDefault & { text: string } => !!setting.text);
   }
 
   async #hashed(name: string, password: string): Promise<string> {
@@ -122,19 +137,14 @@ export class MaskedConfiguration implements NodeConfiguration {
   }
 }
 
-function nameOf(section: string, key: string): string {
-  return JSON.stringify([section, key]);
+interface Place {
+  readonly section: string;
+  readonly key: string;
 }
 
-/** As a file would have it; undefined: there is no default, or no text for it. */
-function textOf(value: unknown): string | undefined {
-  if (Array.isArray(value)) return value.every(isPlain) ? value.join(",") : undefined;
-  if (value === Number.POSITIVE_INFINITY) return "infinity";
-  return isPlain(value) ? String(value) : undefined;
-}
-
-function isPlain(value: unknown): boolean {
-  return ["string", "number", "boolean"].includes(typeof value);
+function bySectionAndKey(left: Place, right: Place): number {
+  if (left.section !== right.section) return left.section < right.section ? -1 : 1;
+  return left.key < right.key ? -1 : 1;
 }
 
 function shown(section: string, key: string, text: string): string {

@@ -11,12 +11,10 @@ import {
   choiceSetting,
   integerSetting,
   liveSettings,
+  movedSettings,
   type Setting,
-  type SettingsOf,
   type SettingTexts,
 } from "./settings.ts";
-
-const SECTION = "chttpd_auth";
 
 /** CouchDB's. */
 const ITERATIONS_MAX = 1_000_000_000;
@@ -28,15 +26,18 @@ export interface PasswordRules extends PasswordSettings, PasswordLimits {
   readonly upgradesHashes: boolean;
 }
 
-const SETTINGS: SettingsOf<PasswordRules> = {
-  scheme: choiceSetting(SECTION, "password_scheme", "pbkdf2", ["pbkdf2", "simple"]),
-  pseudoRandomFunction: choiceSetting(SECTION, "pbkdf2_prf", "sha256", PSEUDO_RANDOM_FUNCTIONS),
-  iterations: integerSetting(SECTION, "iterations", 600_000, { max: ITERATIONS_MAX }),
-  iterationsMin: integerSetting(SECTION, "min_iterations", 1, { max: ITERATIONS_MAX }),
-  iterationsMax: integerSetting(SECTION, "max_iterations", 2_000_000, { max: ITERATIONS_MAX }),
-  requirements: requirementsSetting(SECTION, "password_regexp"),
-  upgradesHashes: booleanSetting(SECTION, "upgrade_hash_on_auth", true),
-};
+const SETTINGS = movedSettings<{ readonly auth: string }, PasswordRules>(
+  ({ auth }) => ({
+    scheme: choiceSetting(auth, "password_scheme", "pbkdf2", ["pbkdf2", "simple"]),
+    pseudoRandomFunction: choiceSetting(auth, "pbkdf2_prf", "sha256", PSEUDO_RANDOM_FUNCTIONS),
+    iterations: integerSetting(auth, "iterations", 600_000, { max: ITERATIONS_MAX }),
+    iterationsMin: integerSetting(auth, "min_iterations", 1, { max: ITERATIONS_MAX }),
+    iterationsMax: integerSetting(auth, "max_iterations", 2_000_000, { max: ITERATIONS_MAX }),
+    requirements: requirementsSetting(auth, "password_regexp"),
+    upgradesHashes: booleanSetting("chttpd_auth", "upgrade_hash_on_auth", true),
+  }),
+  { now: { auth: "chttpd_auth" }, formerly: { auth: "couch_httpd_auth" } },
+);
 
 export const PASSWORD_SETTINGS: readonly Setting<unknown>[] =
   Object.values<Setting<unknown>>(SETTINGS);

@@ -231,6 +231,7 @@ function authenticationPlugins(key: string): Setting<boolean> {
   return {
     section: REPLICATOR_SECTION,
     key,
+    defaultText: "session,noop",
     read(text) {
       const names = read(text || undefined).map((name) =>
         name.replace(/^couch_replicator_auth_/, ""),

@@ -18,7 +18,7 @@ export function announceIneffectiveSettings(
   configuration: Configuration,
   trace: Pick<Trace, "event">,
 ): void {
-  const known = configuration.defaults();
+  const known = configuration.known;
   const announce = (place: Place): void => {
     const message = ineffectiveness(place, known);
     const { section, key } = place;

@@ -18,6 +18,10 @@ export interface Setting<T> {
   readonly key: string;
   /** Of a key that is not set, or set to nothing: the default. Throws a ConfigError for a text that means nothing. */
   readonly read: (text: string | undefined) => T;
+  /** The text of the default, where the default itself is not what a file would say. */
+  readonly defaultText?: string;
+  /** CouchDB's former place of the setting, which counts where this one is not set. */
+  readonly former?: Setting<T>;
 }
 
 /** Where texts are found. */
@@ -117,13 +121,32 @@ export type SettingsOf<T> = { readonly [Name in keyof T]: Setting<T[Name]> };
 /** An object whose members read the configuration when they are read. Copying it takes today's values. */
 export function liveSettings<T extends object>(texts: SettingTexts, settings: SettingsOf<T>): T {
   const live = {};
-  for (const [name, { section, key, read }] of Object.entries<Setting<unknown>>(settings)) {
-    Object.defineProperty(live, name, {
-      enumerable: true,
-      get: () => read(texts.get(section, key)),
-    });
+  for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
+    Object.defineProperty(live, name, { enumerable: true, get: () => readSetting(texts, setting) });
   }
   return live as T;
+}
+
+export function readSetting<T>(texts: SettingTexts, { section, key, read, former }: Setting<T>): T {
+  const text = texts.get(section, key);
+  return text === undefined && former !== undefined ? readSetting(texts, former) : read(text);
+}
+
+/**
+ * Settings that moved to other sections in CouchDB and are still read in their former ones. `settingsIn` makes them for
+ * the sections that it is told.
+ */
+export function movedSettings<Sections extends object, T>(
+  settingsIn: (sections: Sections) => SettingsOf<T>,
+  { now, formerly }: { readonly now: Sections; readonly formerly: Sections },
+): SettingsOf<T> {
+  const former: Readonly<Record<string, Setting<unknown>>> = settingsIn(formerly);
+  const moved = Object.entries<Setting<unknown>>(settingsIn(now)).map(([name, setting]) => {
+    const before = former[name];
+    const isMoved = before !== undefined && before.section !== setting.section;
+    return [name, isMoved ? { ...setting, former: before } : setting] as const;
+  });
+  return Object.fromEntries(moved) as SettingsOf<T>;
 }
 
 /** `parse` answers the value, or says in words what it expected. */

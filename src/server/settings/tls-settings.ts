@@ -73,7 +73,12 @@ const SETTINGS: SettingsOf<TlsTexts> = {
   verifiesClients: booleanSetting(SECTION, "verify_ssl_certificates", false),
   requiresClientCertificates: booleanSetting(SECTION, "fail_if_no_peer_cert", false),
   depthMax: integerSetting(SECTION, "ssl_certificate_max_depth", 1, { min: 0 }),
-  versions: { section: SECTION, key: "tls_versions", read: readVersions },
+  versions: {
+    section: SECTION,
+    key: "tls_versions",
+    read: readVersions,
+    defaultText: VERSIONS.map(([name]) => name).join(", "),
+  },
   ciphers: { section: SECTION, key: "ciphers", read: readCiphers },
   renegotiatesSecurely: fixed<true>("secure_renegotiate", true, "true"),
   verifyFunction: fixed("verify_fun", undefined, "nothing: a function of Erlang cannot be called"),
