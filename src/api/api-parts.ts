@@ -9,9 +9,12 @@ import type { CorsOf } from "./http/cors.ts";
 import type { ApiRequest, User } from "./http/exchange.ts";
 import type { Route } from "./http/router.ts";
 import type { StaticFiles } from "./http/static-files.ts";
+import type { UuidSettings, UuidSource } from "./uuids.ts";
 
 /** `[chttpd]`, `[couchdb]` and `[tandem]`, as far as resources depend on them. */
-export interface ApiSettings extends AdmissionLimits {
+export interface ApiSettings extends AdmissionLimits, UuidSettings {
+  /** `decode_plus_to_space`: whether `+` in a path stands for a space. */
+  readonly plusIsSpace: boolean;
   /** `admin_only_all_dbs` */
   readonly adminOnlyAllDatabases: boolean;
   /** `users_db_public`: whether all who come into `_users` may list what is public there. */
@@ -43,6 +46,8 @@ export interface DatabaseParts {
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
   readonly parseMultipart: MultipartParser;
+  /** Names documents that come without an id. */
+  readonly uuids: UuidSource;
   /** Filters and validations of design documents. */
   readonly functions: DesignFunctions;
   /** Hashes the passwords in documents of `_users`, before they are written. */
@@ -62,6 +67,8 @@ export interface ServerInfoParts {
     /** `name@host`. */
     readonly nodeName: string;
   };
+  /** For who asks for ids. */
+  readonly uuids: UuidSource;
   readonly isUp: () => boolean;
   /** Whether the store refuses writes for want of room. */
   readonly isFull: () => boolean;

@@ -122,7 +122,7 @@ async function dispatch(
   request: ApiRequest,
   requestId: string,
 ): Promise<ApiResponse> {
-  const segments = splitPath(request.path);
+  const segments = splitPath(request.path, parts.settings);
   // Who has no business here does not even learn what there is.
   const user = await parts.authenticate(request);
   refuseForeignPages(parts.cors, request, user);

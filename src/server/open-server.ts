@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { fileURLToPath } from "node:url";
-import { createApi } from "../api/index.ts";
+import { createApi, UuidSource } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import {
@@ -266,6 +266,7 @@ async function openAccounts(
 function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
   const { runtime, kv, config, parts, functions, accounts } = node;
   const { configuration, utilitiesDirectory: utilities } = config;
+  const settings = apiSettings(configuration);
   const api = createApi({
     runtime,
     kv,
@@ -282,7 +283,8 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
     },
     isUp: () => kv.isAvailable(),
     isFull: () => kv.isFull(),
-    settings: apiSettings(configuration),
+    settings,
+    uuids: new UuidSource(runtime, settings),
     cors: corsSettings(configuration),
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),

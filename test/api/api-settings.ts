@@ -4,6 +4,10 @@ import type { ApiSettings, User } from "../../src/api/index.ts";
 /** `[chttpd]` and `[couchdb]` as they are by default. */
 export const SETTINGS: ApiSettings = {
   adminOnlyAllDatabases: true,
+  plusIsSpace: true,
+  uuidAlgorithm: "sequential",
+  uuidSuffix: "",
+  uuidCountMax: 1_000,
   usersListed: false,
   usersSecurityEditable: false,
   changesTimeoutMs: 60_000,

@@ -5,6 +5,7 @@ import {
   type ApiRequest,
   createApi,
   type User,
+  UuidSource,
 } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
@@ -77,6 +78,7 @@ export async function openApi({
     kv,
     databases,
     attachments,
+    uuids: new UuidSource(runtime, parts.settings ?? SETTINGS),
     parseMultipart,
     functions: {
       runtime: parts.runtime ?? runtime,

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { defineRoute, json } from "../../src/api/index.ts";
 import { OperationalError } from "../../src/base/index.ts";
 import { ProtocolError } from "../../src/protocol/index.ts";
-import { openApi } from "./api.fixture.ts";
+import { openApi, SETTINGS } from "./api.fixture.ts";
 import { FILMS, refusal, testRows } from "./rows.ts";
 
 describe("the server", () => {
@@ -234,6 +234,33 @@ describe("the server", () => {
     const { uuids } = (await ask("GET /_uuids?count=3")).json;
     expect(new Set(uuids).size).toBe(3);
     for (const uuid of uuids) expect(uuid).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  test("draws as many uuids at once as it is set to", async () => {
+    const { ask } = await openApi({ parts: { settings: { ...SETTINGS, uuidCountMax: 2 } } });
+    expect((await ask("GET /_uuids?count=2")).status).toBe(200);
+    expect(await ask("GET /_uuids?count=3")).toMatchObject(
+      refusal(400, "bad_request", "count parameter too large"),
+    );
+  });
+
+  test("a document without an id gets one in the order of the others", async () => {
+    const { ask } = await openApi();
+    await ask("PUT /films");
+    const made = await ask("POST /films", { body: {} });
+    const bulk = await ask("POST /films/_bulk_docs", { body: { docs: [{}, {}] } });
+    const ids = [made.json.id, ...bulk.json.map(({ id }: { id: string }) => id)];
+    expect(ids).toEqual([...ids].sort());
+    expect(new Set(ids.map((id) => id.slice(0, 26))).size).toBe(1);
+  });
+
+  test("a plus in a path is a space unless the setting says otherwise", async () => {
+    for (const plusIsSpace of [true, false]) {
+      const { ask } = await openApi({ parts: { settings: { ...SETTINGS, plusIsSpace } } });
+      await ask("PUT /films");
+      const { json } = await ask("PUT /films/a+b%2B%20c", { body: {} });
+      expect(json.id).toBe(plusIsSpace ? "a b+ c" : "a+b+ c");
+    }
   });
 
   test("lists databases in pages and backwards", async () => {

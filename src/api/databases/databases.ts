@@ -1,5 +1,5 @@
 /** Databases: creates, describes and removes them, and changes their settings. */
-import { type JsonText, jsonKind, randomHex } from "../../base/index.ts";
+import { type JsonText, jsonKind } from "../../base/index.ts";
 import { SECURITY_BYTES_MAX } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
@@ -63,7 +63,7 @@ async function createDocument(parts: DatabaseParts, call: Call): Promise<ApiResp
   requireJsonType(call);
   const mode = editMode(call);
   const wire = await readDocument(call, mode);
-  const id = wire.id ?? randomHex(parts.runtime.random);
+  const id = wire.id ?? parts.uuids.next();
   const edit = await wireEdit(parts, call, { ...wire, id }, mode);
   if (isBatch(call)) return writeInBatch(id, () => writeOne(parts, call, edit));
   const { revision } = await writeOne(parts, call, edit);

@@ -1,5 +1,5 @@
 /** `_bulk_docs`: many documents in one request, as edits of a user or as revisions that were made elsewhere. */
-import { forEachConcurrent, type JsonValue, randomHex } from "../../base/index.ts";
+import { forEachConcurrent, type JsonValue } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";
 import { badRequest, ProtocolError, wireDocumentOf } from "../../protocol/index.ts";
@@ -151,9 +151,9 @@ async function prepareAll(
   return prepared;
 }
 
-function namedDocument({ runtime }: DatabaseParts, document: JsonValue): NamedDocument {
+function namedDocument({ uuids }: DatabaseParts, document: JsonValue): NamedDocument {
   const wire = wireDocumentOf(document);
-  return { ...wire, id: wire.id ?? randomHex(runtime.random) };
+  return { ...wire, id: wire.id ?? uuids.next() };
 }
 
 /** Throws what is not the document's fault. */

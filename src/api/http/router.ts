@@ -82,12 +82,15 @@ export class Router {
   }
 }
 
-/** The decoded segments of a raw path. Throws a ProtocolError when they are not UTF-8. */
-export function splitPath(path: string): string[] {
+/**
+ * The decoded segments of a raw path. Throws a ProtocolError when they are not UTF-8. As in CouchDB `+` is a space unless
+ * one says otherwise.
+ */
+export function splitPath(path: string, { plusIsSpace = true } = {}): string[] {
   return path
     .split("/")
     .filter((segment) => segment !== "")
-    .map(decodeSegment);
+    .map((segment) => decodeSegment(plusIsSpace ? segment.replaceAll("+", " ") : segment));
 }
 
 /** Whether a first segment names a database, and not a resource of the server. */
@@ -95,17 +98,13 @@ export function isDatabaseSegment(segment: string): boolean {
   return !segment.startsWith("_") || SYSTEM_DATABASES.includes(segment);
 }
 
-/** `+` is a space, and an escape that is none stays as it is: both as CouchDB has it. */
+/** An escape that is none stays as it is, as CouchDB has it. */
 function decodeSegment(segment: string): string {
-  if (!/[%+]/.test(segment)) return segment;
+  if (!segment.includes("%")) return segment;
   const parts: Uint8Array[] = [];
   for (const part of segment.split(/(%[0-9a-fA-F]{2})/)) {
     const isEscape = /^%[0-9a-fA-F]{2}$/.test(part);
-    parts.push(
-      isEscape
-        ? Uint8Array.of(Number.parseInt(part.slice(1), 16))
-        : utf8Encode(part.replaceAll("+", " ")),
-    );
+    parts.push(isEscape ? Uint8Array.of(Number.parseInt(part.slice(1), 16)) : utf8Encode(part));
   }
   try {
     return utf8Decode(concatBytes(parts));

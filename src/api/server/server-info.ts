@@ -1,5 +1,4 @@
 /** Resources of the server itself. */
-import { randomHex } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { ServerInfoParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -13,9 +12,6 @@ const NOT_CACHED = {
   Expires: "Mon, 01 Jan 1990 00:00:00 GMT",
   Pragma: "no-cache",
 };
-
-/** CouchDB's `[uuids] max_count`. */
-const UUID_COUNT_MAX = 1_000;
 
 export function serverInfoRoutes(parts: ServerInfoParts): Route[] {
   return [
@@ -60,10 +56,10 @@ function membership({ server: { nodeName } }: ServerInfoParts): ApiResponse {
   return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
 }
 
-function uuids({ runtime }: ServerInfoParts, call: Call): ApiResponse {
+function uuids({ uuids, settings }: ServerInfoParts, call: Call): ApiResponse {
   const text = call.request.query.get("count") ?? "1";
   if (!/^\d+$/.test(text)) throw badRequest("count must be a positive integer");
-  if (Number(text) > UUID_COUNT_MAX) throw badRequest("count parameter too large");
-  const list = Array.from({ length: Number(text) }, () => randomHex(runtime.random));
+  if (Number(text) > settings.uuidCountMax) throw badRequest("count parameter too large");
+  const list = Array.from({ length: Number(text) }, () => uuids.next());
   return json(200, { uuids: list }, NOT_CACHED);
 }

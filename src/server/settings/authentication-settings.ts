@@ -1,5 +1,5 @@
 /** Settings of authentication: `[chttpd]`, `[chttpd_auth]`, `[jwt_auth]`, with CouchDB's names, read live. */
-import type { ApiSettings } from "../../api/index.ts";
+import { type ApiSettings, UUID_ALGORITHMS } from "../../api/index.ts";
 import {
   booleanSetting,
   choiceSetting,
@@ -86,6 +86,9 @@ const SETTINGS = movedSettings<SectionNames, AuthenticationSettings>(
   SECTIONS,
 );
 
+/** More at once would hold up other requests. */
+const UUID_COUNT_MAX = 100_000;
+
 const COMPRESSIBLE_TYPES = [
   "text/*",
   "application/javascript",
@@ -96,6 +99,10 @@ const COMPRESSIBLE_TYPES = [
 const API_SETTINGS = movedSettings<SectionNames, ApiSettings>(
   ({ server, auth }) => ({
     adminOnlyAllDatabases: booleanSetting("chttpd", "admin_only_all_dbs", true),
+    plusIsSpace: booleanSetting("chttpd", "decode_plus_to_space", true),
+    uuidAlgorithm: choiceSetting("uuids", "algorithm", "sequential", UUID_ALGORITHMS),
+    uuidSuffix: textSetting("uuids", "utc_id_suffix", ""),
+    uuidCountMax: integerSetting("uuids", "max_count", 1_000, { max: UUID_COUNT_MAX }),
     usersListed: booleanSetting(auth, "users_db_public", false),
     usersSecurityEditable: booleanSetting("couchdb", "users_db_security_editable", false),
     changesTimeoutMs: integerSetting(server, "changes_timeout", 60_000),

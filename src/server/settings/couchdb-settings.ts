@@ -139,8 +139,6 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   { section: "chttpd_auth_cache", why: "documents of `_users` are read when they are needed" },
   { section: "couch_passwords_cache", why: "passwords that were right are not kept" },
   { section: "couch_peruser", why: "users get no databases of their own" },
-  { section: "uuids", why: "ids are random, and at most 1000 are given at once" },
-  { section: "chttpd", keys: ["decode_plus_to_space"], why: "a plus in a path is a plus" },
   { section: "mem3", why: NO_SHARDS },
   { section: "fabric", why: NO_SHARDS },
   { section: "rexi", why: NO_SHARDS },

@@ -1,6 +1,6 @@
 /** A node that serves the API to the others, and fails over some documents, alone or with others. It is the real code. */
 import { setMaxListeners } from "node:events";
-import { createApi } from "../../../src/api/index.ts";
+import { createApi, UuidSource } from "../../../src/api/index.ts";
 import { ValidationCodes } from "../../../src/documents/index.ts";
 import { parseMultipart } from "../../../src/host/http/multipart-parser.ts";
 import type { FetchRequest } from "../../../src/http-client/index.ts";
@@ -27,6 +27,7 @@ export class SimulatedServer {
       kv,
       databases,
       attachments,
+      uuids: new UuidSource(runtime, SETTINGS),
       parseMultipart,
       functions: {
         runtime,

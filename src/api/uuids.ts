@@ -1,0 +1,64 @@
+/** Draws ids for documents that come without one, and for `/_uuids`: CouchDB's algorithms (`[uuids]`). */
+import { hexEncode, type Runtime, randomHex } from "../base/index.ts";
+
+export const UUID_ALGORITHMS = ["sequential", "random", "utc_random", "utc_id"] as const;
+
+export interface UuidSettings {
+  /**
+   * `random`: 32 random digits. `sequential`: 26 random digits, and 6 that grow by random steps. `utc_random` and
+   * `utc_id`: 14 digits of the microseconds since the epoch, and 18 random digits or the suffix.
+   */
+  readonly uuidAlgorithm: (typeof UUID_ALGORITHMS)[number];
+  /** `utc_id_suffix` */
+  readonly uuidSuffix: string;
+  /** `max_count`: so many are given at once. */
+  readonly uuidCountMax: number;
+}
+
+const PREFIX_BYTES = 13;
+const UTC_RANDOM_BYTES = 9;
+/** Steps of a sequence are 1 to this. */
+const STEP_MAX = 0xffd;
+/** From here on there might be no room for another step. */
+const SEQUENCE_END = 0xfff000;
+
+export class UuidSource {
+  readonly #runtime: Pick<Runtime, "clock" | "random">;
+  readonly #settings: UuidSettings;
+  #prefix: string | undefined;
+  #sequence = 0;
+  /** The time in the last id, in microseconds: no two ids have the same. */
+  #lastUs = 0;
+
+  /** `settings` are read at each use. */
+  constructor(runtime: Pick<Runtime, "clock" | "random">, settings: UuidSettings) {
+    this.#runtime = runtime;
+    this.#settings = settings;
+  }
+
+  /** No two ids of a source are equal; those of different sources are only with `utc_id`, where their suffixes are. */
+  next(): string {
+    const { random } = this.#runtime;
+    const { uuidAlgorithm, uuidSuffix } = this.#settings;
+    if (uuidAlgorithm === "sequential") return this.#sequential();
+    if (uuidAlgorithm === "utc_random")
+      return this.#time() + hexEncode(random.bytes(UTC_RANDOM_BYTES));
+    if (uuidAlgorithm === "utc_id") return this.#time() + uuidSuffix;
+    return randomHex(random);
+  }
+
+  #sequential(): string {
+    const { random } = this.#runtime;
+    if (this.#prefix === undefined || this.#sequence >= SEQUENCE_END) {
+      this.#prefix = hexEncode(random.bytes(PREFIX_BYTES));
+      this.#sequence = 0;
+    }
+    this.#sequence += 1 + random.integer(STEP_MAX);
+    return this.#prefix + this.#sequence.toString(16).padStart(6, "0");
+  }
+
+  #time(): string {
+    this.#lastUs = Math.max(this.#lastUs + 1, this.#runtime.clock.nowMs() * 1000);
+    return this.#lastUs.toString(16).padStart(14, "0");
+  }
+}
