@@ -181,6 +181,10 @@ export interface Events {
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** They have changed and cannot be used: those from before count. */
   "tls.certificates-refused": { readonly error: string };
+  /** The database of a user, which `[couch_peruser]` asks for. Refused is a name that no database can have. */
+  "users.database-created": { readonly database: string };
+  "users.database-deleted": { readonly database: string };
+  "users.database-refused": { readonly database: string };
   /** A login was refused, or with `mode` "warn" would have been: the password was wrong too often. */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }

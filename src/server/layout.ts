@@ -27,12 +27,19 @@ const SESSION_SECRET_KEY = SERVER.pack([2]);
 const SESSION_SECRET_PLACE = "session secret";
 /** Which keys the store's secrets are sealed with (`secrets/key-record.ts`). */
 export const KEY_RECORD_KEY = SERVER.pack([3]);
+/** How far users have got their databases (`users/user-databases.ts`). */
+export const USER_DATABASES_KEY = SERVER.pack([4]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   { key: '("tandem", 0, 0)', value: "text", note: "the version of the layout" },
   { key: '("tandem", 0, 1)', value: "text", note: "the uuid of the cluster" },
   { key: '("tandem", 0, 2)', value: "text", note: "the secret that signs sessions, sealed" },
   { key: '("tandem", 0, 3)', value: "KeyRecord", note: "the ids of the keys that seal secrets" },
+  {
+    key: '("tandem", 0, 4)',
+    value: "JSON",
+    note: "up to which change of `_users` its users have databases; not there before the first",
+  },
 ];
 
 /** Refuses a store that a newer program wrote; returns the cluster's uuid, drawn once. */

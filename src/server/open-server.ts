@@ -29,7 +29,13 @@ import {
 } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
-import { openLayout, renewSessionSecret, SUBSPACES, sessionSecret } from "./layout.ts";
+import {
+  openLayout,
+  renewSessionSecret,
+  SUBSPACES,
+  sessionSecret,
+  USER_DATABASES_KEY,
+} from "./layout.ts";
 import { type Listening, listen } from "./listen.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics/metrics.ts";
@@ -53,10 +59,12 @@ import { passwordSettings } from "./settings/password-settings.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
 import { REPLICATOR_SECTION, replicatorConfig } from "./settings/replicator-settings.ts";
 import { announceIneffectiveSettings } from "./settings/settings-advice.ts";
+import { userDatabaseSettings } from "./settings/user-database-settings.ts";
 import { type Service, supervise } from "./supervise.ts";
 import { Authentication } from "./users/authentication.ts";
 import { LoginLockout } from "./users/login-lockout.ts";
 import { SessionCookies } from "./users/session-cookies.ts";
+import { UserDatabases } from "./users/user-databases.ts";
 import { UserDirectory } from "./users/user-directory.ts";
 import { hashPasswords } from "./users/user-passwords.ts";
 import { usersHook } from "./users/users-hook.ts";
@@ -364,6 +372,14 @@ function commonServices({ runtime, kv, config, parts, rotation }: AssembledNode)
     new QueueSettings(config.configuration, replicator),
     new KeyFollower(runtime, kv, config.secrets.ring, () => config.configuration.renewSecrets()),
     rotation,
+    new UserDatabases({
+      runtime,
+      kv,
+      databases,
+      configuration: config.configuration,
+      settings: userDatabaseSettings(config.configuration),
+      progressKey: USER_DATABASES_KEY,
+    }),
   ];
 }
 

@@ -32,6 +32,7 @@ import {
   textSetting,
 } from "./settings.ts";
 import { readServerTls, SERVER_TLS_SETTINGS, type ServerTls } from "./tls-settings.ts";
+import { USER_DATABASE_SETTINGS } from "./user-database-settings.ts";
 
 export type StoreName = "lmdb" | "memory" | "foundationdb";
 export type NodeType = "api_frontend" | "replication";
@@ -149,6 +150,7 @@ export const SETTINGS: readonly Setting<unknown>[] = [
   ...REFUSED_SETTINGS,
   ...REPLICATOR_SETTINGS,
   ...SERVER_TLS_SETTINGS,
+  ...USER_DATABASE_SETTINGS,
 ];
 
 export function readConfig(options: ServeOptions, environment: Environment): ServerConfig {

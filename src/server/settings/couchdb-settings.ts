@@ -138,7 +138,11 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   },
   { section: "chttpd_auth_cache", why: "documents of `_users` are read when they are needed" },
   { section: "couch_passwords_cache", why: "passwords that were right are not kept" },
-  { section: "couch_peruser", why: "users get no databases of their own" },
+  {
+    section: "couch_peruser",
+    keys: ["q", "n", "cluster_start_period", "cluster_quiet_period"],
+    why: NO_SHARDS,
+  },
   { section: "mem3", why: NO_SHARDS },
   { section: "fabric", why: NO_SHARDS },
   { section: "rexi", why: NO_SHARDS },
