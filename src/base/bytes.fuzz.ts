@@ -77,12 +77,19 @@ test("copies that share memory do not touch each other, nor what they were copie
 });
 
 test("what is no base64 is refused", () => {
-  expect(["!", "a", "ab=c", "é"].map(base64Decode)).toEqual([
-    undefined,
-    undefined,
-    undefined,
-    undefined,
-  ]);
+  for (const text of ["!", "a", "ab=c", "é"]) expect(base64Decode(text)).toBeUndefined();
+});
+
+test("padding may be left out unless it is asked for", () => {
+  for (const text of ["ab", "abc", "ab=", "ab===", "====", "abcd=", "ab cd e"]) {
+    expect(base64Decode(text, { isPadded: true })).toBeUndefined();
+  }
+  expect(base64Decode("ab")).toEqual(base64Decode("ab==", { isPadded: true }));
+  for (const text of ["", "abcd", "a b\nc=", "ab = =", "aB=="]) {
+    expect(base64Decode(text, { isPadded: true })).toEqual(
+      new Uint8Array(Buffer.from(text, "base64")),
+    );
+  }
 });
 
 test("bytes are ordered as the platform orders them", () => {

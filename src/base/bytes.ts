@@ -163,8 +163,11 @@ export function base64Encode(bytes: Uint8Array): string {
   return byteText(codes);
 }
 
-/** The bytes of a base64 text, padding optional, white space ignored; undefined when it is not base64. */
-export function base64Decode(text: string): Uint8Array | undefined {
+/**
+ * The bytes of a base64 text, white space ignored; undefined when it is not base64. `isPadded`: whether a text without its
+ * padding, or with too much of it, is none.
+ */
+export function base64Decode(text: string, { isPadded = false } = {}): Uint8Array | undefined {
   const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
   if (platform.base64Write !== undefined) {
     const decoded = bytes.subarray(0, platform.base64Write.call(bytes, text));
@@ -174,16 +177,16 @@ export function base64Decode(text: string): Uint8Array | undefined {
   let out = 0;
   let word = 0;
   let digitCount = 0;
-  let ended = false;
+  let padCount = 0;
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) continue;
     if (code === PAD) {
-      ended = true;
+      padCount++;
       continue;
     }
     const value = code < 256 ? (BASE64_VALUES[code] as number) : -1;
-    if (ended || value < 0) return undefined;
+    if (padCount > 0 || value < 0) return undefined;
     word = ((word << 6) | value) & 0xffffff;
     digitCount++;
     if (digitCount % 4 === 0) {
@@ -193,7 +196,7 @@ export function base64Decode(text: string): Uint8Array | undefined {
     }
   }
   const rest = digitCount % 4;
-  if (rest === 1) return undefined;
+  if (rest === 1 || (isPadded && padCount !== (4 - rest) % 4)) return undefined;
   if (rest === 2) bytes[out++] = (word >> 4) & 255;
   if (rest === 3) {
     bytes[out++] = (word >> 10) & 255;

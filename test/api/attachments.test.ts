@@ -233,6 +233,13 @@ describe("an attachment", () => {
       answers: { "Content-Range": "bytes 2-9/10" },
     },
     {
+      name: "is sent whole from the first byte on",
+      ask: "GET /films/a/digits",
+      headers: { Range: "bytes=0-" },
+      status: 200,
+      answers: { "Content-Length": "10" },
+    },
+    {
       name: "is sent up to its end",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=-3" },

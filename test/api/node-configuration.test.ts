@@ -61,9 +61,9 @@ describe("the node's configuration", () => {
         json: "5984",
       },
       {
-        name: "another node is down",
+        name: "another node is unknown",
         ask: "GET /_node/foo/_config",
-        ...refusal(412, "nodedown", "foo is down"),
+        ...refusal(404, "not_found", "no such node: foo"),
       },
       { name: "a section is read", ask: `GET ${root}/chttpd`, status: 200, json: { port: "5984" } },
       { name: "an unknown section is empty", ask: `GET ${root}/nope`, status: 200, json: {} },

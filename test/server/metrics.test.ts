@@ -212,11 +212,11 @@ test("the process tells its age and its memory", async () => {
   expect(system.memory.processes_used).toBeGreaterThan(0);
 });
 
-test("a name that counts nothing is null, and another node is down, as in CouchDB", async () => {
+test("a name that counts nothing is null, and another node is unknown, as in CouchDB", async () => {
   expect(await ask("GET", "/_node/_local/_stats/nope")).toBeNull();
   expect(await ask("GET", "/_node/foo/_stats")).toEqual({
-    error: "nodedown",
-    reason: "foo is down",
+    error: "not_found",
+    reason: "no such node: foo",
   });
 });
 

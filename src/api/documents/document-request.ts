@@ -6,10 +6,18 @@ import { type Call, parameter } from "../http/call.ts";
 import { checkRevision, type DocumentOptions } from "./document-options.ts";
 import type { NamedDocument } from "./edits.ts";
 
-/** The id in the path; `_design/x` may come as one segment or as two. Throws STORE_DOCUMENT_ID_INVALID. */
+/** An id that no document has. */
+const NOBODYS_ID = "_";
+
+/**
+ * The id in the path; `_design/x` may come as one segment or as two. An id that no document can have is just one that is
+ * missing, unless something is to be written: then it throws STORE_DOCUMENT_ID_INVALID.
+ */
 export function documentId(call: Call): string {
   const name = call.parameters.get("name");
   const id = name === undefined ? parameter(call, "id") : `_design/${name}`;
+  const isWritten = ["PUT", "POST"].includes(call.request.method);
+  if (!isWritten && !isStorableId(id)) return NOBODYS_ID;
   checkDocumentId(id);
   return id;
 }

@@ -158,8 +158,8 @@ export async function inlineAttachment(
   if (content.kind === "follows") {
     throw badRequest(`Attachment "${name}" follows, but the request is not multipart/related`);
   }
-  const bytes = base64Decode(content.data);
-  if (bytes === undefined) throw badRequest(`Attachment "${name}" has invalid base64 data`);
+  const bytes = base64Decode(content.data, { isPadded: true });
+  if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
   // Inline data are never encoded, and what else is beside them may be left from an older version.
   const upload = { attachment: { name, contentType, revisionPosition }, mode, chunks: once(bytes) };
   return storeUpload(parts, database, upload, call.request.signal);
