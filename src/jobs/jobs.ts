@@ -200,6 +200,24 @@ export class Jobs {
     await this.#announce(tx, job, { ...terms, state: "pending" }, stored);
   }
 
+  /** Adds a job that is not there, as one that has ended elsewhere: it runs when it is asked for. */
+  async addFinished(
+    tx: Transaction,
+    job: JobName,
+    data: JobData,
+    { group, request }: Omit<AddOptions, "scheduledAtSec"> = {},
+  ): Promise<void> {
+    assert((await this.#facts(tx, job)) === undefined, "The job is not there");
+    const terms = { scheduledAtSec: 0, group, hasRequest: request !== undefined };
+    const finished = { ...terms, state: "finished" } as const;
+    this.#data.setFirst(tx, job, { data, request });
+    tx.set(this.#keys.job(job), encodeWaiting("finished", terms));
+    // The counter of pending jobs says which groups there are.
+    this.counts.change(tx, job.type, undefined, { state: "pending", group });
+    this.counts.change(tx, job.type, { state: "pending", group }, finished);
+    await this.#announce(tx, job, finished, { data, request });
+  }
+
   /** Removes a job in any state; its holder is halted. False when there is none. */
   async remove(tx: Transaction, job: JobName): Promise<boolean> {
     const facts = await this.#facts(tx, job);

@@ -121,13 +121,13 @@ test("a job that fails is crashing, and pending to the queue; its document hears
   ]);
 });
 
-test("a document that says that it failed gets no job", async () => {
+test("a document that says that it failed has a job that has ended", async () => {
   const node = await open();
   const body = { source: "a", target: "b" };
   await node.put("_replicator", "bad", JSON.stringify({ ...body, _replication_state: "failed" }));
   await node.put("_replicator", "good", JSON.stringify(body));
-  expect(await jobOf(node, "bad")).toBeUndefined();
-  expect(await jobOf(node, "good")).toBeDefined();
+  expect(await jobOf(node, "bad")).toMatchObject({ state: "failed", queueState: "finished" });
+  expect(await jobOf(node, "good")).toMatchObject({ state: "pending" });
 });
 
 test("a transient job that asks for what a document's job does fails", async () => {

@@ -13,7 +13,7 @@ import type {
 } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
-import { addJob } from "../jobs/add-job.ts";
+import { addEndedJob, addJob, type JobOrigin } from "../jobs/add-job.ts";
 import { type Asked, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
@@ -34,6 +34,7 @@ import {
   visibleReplication,
   withOwner,
 } from "./replication-document-access.ts";
+import { type StoredOutcome, storedOutcome } from "./stored-outcome.ts";
 
 export interface ReplicationHookParts extends RemoveJobParts {
   readonly runtime: Runtime;
@@ -127,12 +128,18 @@ export class ReplicationHook implements DatabaseHook {
     }
     const judged = this.#judgedBefore(tx, document, context);
     const members: Members = judged?.members ?? JSON.parse(document.body.text);
-    const state = documentState(members);
-    if (state === "completed" || state === "failed") return;
+    const stored = storedOutcome(members);
+    const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+    // A document that says how its job ended asks for nothing.
+    if (stored !== undefined && existing !== undefined) return;
     const asked = judged?.asked ?? this.#parse(members, context);
     const { replication } = asked;
-    const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
     const owner = ownerOfJob(members.owner, context, existing);
+    const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
+    if (stored !== undefined) {
+      await this.#addEnded(tx, id, { ...asked, ...owner, document: origin }, stored);
+      return;
+    }
     if (replication !== undefined && existing !== undefined) {
       const { controls } = this.#parts;
       const { vouched } = owner;
@@ -140,12 +147,30 @@ export class ReplicationHook implements DatabaseHook {
       if (step === "nothing") return;
     }
     await this.#remove(tx, id);
-    const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
     await addJob(this.#parts, tx, id, { ...asked, ...owner, document: origin });
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {
     this.#parts.removedDatabases.mark(tx, database.uuid);
+  }
+
+  /** A job that another replicator ended, so that it is seen among the others and can be retried. */
+  async #addEnded(
+    tx: Transaction,
+    id: string,
+    origin: JobOrigin,
+    { outcome, statistics, checkpointedSequence: sequence, ...times }: StoredOutcome,
+  ): Promise<void> {
+    const endedMs = times.endedMs ?? this.#parts.runtime.clock.nowMs();
+    await addEndedJob(this.#parts, tx, id, origin, {
+      ...outcome,
+      statistics,
+      checkpointedSequence: sequence,
+      throughSequence: sequence,
+      sourceSequence: sequence,
+      lastStartMs: times.startedMs ?? endedMs,
+      lastUpdatedMs: endedMs,
+    });
   }
 
   async #remove(tx: Transaction, id: string): Promise<void> {

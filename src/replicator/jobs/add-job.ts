@@ -7,6 +7,7 @@ import { knownReplicationId, type ReplicationIdContext } from "../request/replic
 import { firstRunSec, scheduleOf } from "../request/schedule.ts";
 import {
   type Asked,
+  type JobOutcome,
   newJobData,
   REPLICATION_JOB_TYPE,
   type ReplicationJobData,
@@ -24,6 +25,34 @@ export interface AddJobParts {
 
 /** What is asked for, by whom, and by which document or rule. */
 export type JobOrigin = Asked & JobOwner & Pick<ReplicationJobData, "document" | "rule">;
+
+/** What is known of a job that has ended elsewhere. */
+export type EndedElsewhere = JobOutcome &
+  Pick<
+    ReplicationJobData,
+    "statistics" | "checkpointedSequence" | "throughSequence" | "sourceSequence"
+  > & {
+    /** When it began, and when it ended, in milliseconds since the epoch. */
+    readonly lastStartMs: number;
+    readonly lastUpdatedMs: number;
+  };
+
+/** There is no job of this id. It runs when it is asked for; until then it owns no replication. */
+export async function addEndedJob(
+  { runtime, jobs }: Pick<AddJobParts, "runtime" | "jobs">,
+  tx: Transaction,
+  jobId: string,
+  origin: JobOrigin,
+  ended: EndedElsewhere,
+): Promise<void> {
+  const fresh = newJobData({ ...origin, replicationId: undefined }, runtime.clock.nowMs());
+  const errorCount = ended.state === "failed" ? 1 : 0;
+  const data: ReplicationJobData = { ...fresh, ...ended, errorCount };
+  await jobs.addFinished(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
+    request: encodeRequest(data),
+    group: groupOf(data),
+  });
+}
 
 /** There is no job of this id. Returns what the new one keeps. */
 export async function addJob(

@@ -1,0 +1,78 @@
+/**
+ * What the state members of a replication document say of its job: such a document was written by a replicator, this one
+ * or another, and came here as a copy. Whatever is in the members, it was not written here, so nothing is taken for granted.
+ */
+import { type JobOutcome, jobOutcome } from "../jobs/job-data.ts";
+import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
+import type { Members } from "../request/parse-fields.ts";
+import { documentState } from "./replication-document.ts";
+
+export interface StoredOutcome {
+  readonly outcome: JobOutcome;
+  readonly statistics: ReplicationStatistics;
+  readonly checkpointedSequence: string;
+  /** When the run began, and when it ended; undefined: it is not said. */
+  readonly startedMs: number | undefined;
+  readonly endedMs: number | undefined;
+}
+
+/** A text of no use to anybody who reads it. */
+const REASON_LENGTH_MAX = 10_000;
+const SEQUENCE_LENGTH_MAX = 10_000;
+
+/** Undefined for a document whose job is still to run. */
+export function storedOutcome(members: Members): StoredOutcome | undefined {
+  const outcome = outcomeOf(members);
+  if (outcome === undefined) return undefined;
+  const stats = objectOf(members._replication_stats);
+  const sequence = stats.checkpointed_source_seq;
+  const isText = typeof sequence === "string" && sequence.length <= SEQUENCE_LENGTH_MAX;
+  return {
+    outcome,
+    statistics: {
+      ...NO_STATISTICS,
+      missingChecked: count(stats.revisions_checked),
+      missingFound: count(stats.missing_revisions_found),
+      docsRead: count(stats.docs_read),
+      docsWritten: count(stats.docs_written),
+      docWriteFailures: count(stats.doc_write_failures),
+      docsLeftOut: count(stats.docs_left_out),
+      bulkGetAttempts: count(stats.bulk_get_attempts),
+      bulkGetDocs: count(stats.bulk_get_docs),
+    },
+    checkpointedSequence: isText ? sequence : "0",
+    startedMs: timeOf(stats.start_time),
+    endedMs: timeOf(members._replication_state_time),
+  };
+}
+
+function outcomeOf(members: Members): JobOutcome | undefined {
+  const state = documentState(members);
+  if (state === "completed") return jobOutcome(state);
+  if (state !== "failed") return undefined;
+  const text = members._replication_state_reason;
+  const [, error, reason] =
+    typeof text === "string"
+      ? (/^(\w+): (.*)$/s.exec(text.slice(0, REASON_LENGTH_MAX)) ?? [text, "error", text])
+      : [];
+  return jobOutcome(state, {
+    error: error ?? "error",
+    reason: (reason ?? "").slice(0, REASON_LENGTH_MAX),
+  });
+}
+
+function objectOf(value: unknown): Members {
+  return typeof value === "object" && value !== null ? (value as Members) : {};
+}
+
+function count(value: unknown): number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
+}
+
+/** CouchDB's form of a time; before version 3 it was seconds since the epoch. */
+function timeOf(value: unknown): number | undefined {
+  const timeMs = typeof value === "number" ? value * 1000 : Date.parse(String(value));
+  return Number.isSafeInteger(timeMs) && timeMs >= 0 && timeMs < YEAR_9999_MS ? timeMs : undefined;
+}
+
+const YEAR_9999_MS = Date.UTC(9999, 0);
