@@ -36,6 +36,7 @@ import { type JobOwner, ownerKey } from "./request/job-owner.ts";
 import type { Replication } from "./request/replication.ts";
 import { type ReplicationIdContext, transientJobId } from "./request/replication-id.ts";
 import { Rules, type RulesParts } from "./rules/rules.ts";
+import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
 
 /** Jobs read in one transaction. */
 const PAGE_ROWS_MAX = 200;
@@ -61,6 +62,9 @@ export type TransientOutcome =
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
   | { readonly kind: "failed"; readonly failure: ReplicationFailure }
   | { readonly kind: "removed" };
+
+/** A run that was told to stop has ended by then, or its node is dead or its endpoints do not answer. */
+const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
 /** Pages of jobs that one clean-up compares with their index. */
 const COMPARED_PAGES_MAX = 10;
@@ -191,25 +195,65 @@ export class Replicator {
     return transientJobId(this.#parts.ids, replication, ownerKey(requester));
   }
 
-  /** Cancels a transient job by replication id or job id; returns the id that `_replicate` answers, undefined if none is there. */
+  /**
+   * Cancels a transient job by replication id or job id; returns the id that `_replicate` answers, undefined if none is there. A
+   * continuous job that runs writes its last checkpoint first, so that the same replication goes on there when it is asked for again.
+   */
   async cancel(id: string, requester: Requester): Promise<string | undefined> {
-    const { kv, jobs, ownership, controls } = this.#parts;
+    const { kv } = this.#parts;
+    const found = await kv.read((tx) => this.#cancellable(tx, id, requester));
+    if (found?.state === "running" && decodeJob(found).replication?.continuous === true) {
+      await this.#stop(found.id, requester);
+    }
     return kv.transact(async (tx) => {
-      const jobId = await ownership.jobOf(tx, id, requester);
-      const job = await jobs.get(tx, jobName(jobId));
-      if (job === undefined || (await stepFor(tx, controls, job, "stop")) !== "remove") {
-        return undefined;
-      }
-      const data = decodeJob(job);
-      if (data.document !== undefined) {
-        throw new JobNotYoursError("Persistent replication collision");
-      }
-      if (ownerKey(data) !== ownerKey(requester) && !requester.isAdmin) {
-        throw new JobNotYoursError("You are not a server admin.");
-      }
+      const job = await this.#cancellable(tx, id, requester);
+      if (job === undefined) return undefined;
       await removeJob(this.#parts, tx, job);
-      return data.replicationId ?? jobId;
+      return decodeJob(job).replicationId ?? job.id;
     });
+  }
+
+  /** Undefined when there is none that goes on. Throws a JobNotYoursError for one that this requester may not cancel here. */
+  async #cancellable(
+    tx: ReadTransaction,
+    id: string,
+    requester: Requester,
+  ): Promise<Job | undefined> {
+    const { jobs, ownership, controls } = this.#parts;
+    const jobId = await ownership.jobOf(tx, id, requester);
+    const job = await jobs.get(tx, jobName(jobId));
+    if (job === undefined || (await stepFor(tx, controls, job, "stop")) !== "remove") {
+      return undefined;
+    }
+    const data = decodeJob(job);
+    if (data.document !== undefined) {
+      throw new JobNotYoursError("Persistent replication collision");
+    }
+    if (ownerKey(data) !== ownerKey(requester) && !requester.isAdmin) {
+      throw new JobNotYoursError("You are not a server admin.");
+    }
+    return job;
+  }
+
+  /** Has a run end in good order, on whichever node; waits no longer than that may take. The job is paused then, for no other to run it. */
+  async #stop(jobId: string, { userName, requestId }: Requester): Promise<void> {
+    const { clock } = this.#parts.runtime;
+    await this.commands.pause(jobId, {
+      userName,
+      why: "It is cancelled, and writes its last checkpoint",
+      ...(requestId === undefined ? {} : { requestId }),
+    });
+    const isOver = new AbortController();
+    const end = (): void => isOver.abort(new Error("The run has ended, or had its time"));
+    const timer = clock.sleep(STOP_MS_MAX, isOver.signal).then(end, () => {});
+    try {
+      await this.#when(jobId, isOver.signal, (job) => job?.state !== "running" || undefined);
+    } catch (error) {
+      if (!isOver.signal.aborted) throw error;
+    } finally {
+      end();
+      await timer;
+    }
   }
 
   /** Waits until a one-shot job has ended, on whichever node. */

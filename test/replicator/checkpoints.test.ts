@@ -1,5 +1,6 @@
 /** When a checkpoint may be written, and what comes before it. */
 import { afterEach, describe, expect, test } from "vitest";
+import type { Runtime } from "../../src/base/index.ts";
 import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
 import {
   MemoryRunFailures,
@@ -88,6 +89,81 @@ test("a run whose job was taken away writes no checkpoint, though it has copied 
   await node.event("replication.halted");
   expect((await far.ask("GET /b")).json.doc_count).toBe(1);
   expect(await localsOf(far)).toEqual([]);
+});
+
+/** A node whose waits of these lengths are over at once. */
+const hurried =
+  (...durationsMs: readonly number[]) =>
+  (system: Runtime): Runtime => {
+    const { clock } = system;
+    const sleep = (durationMs: number, signal?: AbortSignal) =>
+      clock.sleep(durationsMs.includes(durationMs) ? 0 : durationMs, signal);
+    const { nowMs, monotonicMs } = clock;
+    return {
+      ...system,
+      clock: { nowMs: nowMs.bind(clock), monotonicMs: monotonicMs.bind(clock), sleep },
+    };
+  };
+
+test("a continuous job that is cancelled writes a last checkpoint, from which the same replication goes on", async () => {
+  const questions: string[] = [];
+  const { far, node } = await open(["one"], ({ url, body }, pass) => {
+    if (url.endsWith("/_revs_diff")) questions.push(Buffer.from(body as Uint8Array).toString());
+    return pass();
+  });
+  node.start();
+  const first = await start(node, { continuous: true });
+  await node.event("replication.copied");
+  expect(await localsOf(far)).toEqual([]);
+  const id = (await node.replicator.find(first))?.data.replicationId;
+  expect(await node.replicator.cancel(first, USER)).toBe(id);
+  expect(await localsOf(far)).toHaveLength(1);
+  expect(await node.replicator.find(first)).toBeUndefined();
+  await node.put("a", "two", "{}");
+  node.events.splice(0);
+  const second = await start(node, { continuous: true });
+  expect(second).toBe(first);
+  await node.event("replication.copied");
+  const about = (name: string) => questions.filter((question) => question.includes(`"${name}"`));
+  expect([about("one").length, about("two").length]).toEqual([1, 1]);
+});
+
+test("a target that does not answer holds a cancel up no longer than a last checkpoint may take", async () => {
+  let isDead = false;
+  const far = await openFarServer((request, pass) => {
+    if (!isDead) return pass();
+    return new Promise((_, reject) => {
+      const { signal } = request;
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+  });
+  await far.ask("PUT /b");
+  const node = await openNode({ fetch: far.fetch, runtimeOver: hurried(5000) });
+  nodes.push(node);
+  await node.createDatabase("a");
+  await node.put("a", "one", "{}");
+  node.start();
+  const jobId = await start(node, { continuous: true });
+  await node.event("replication.copied");
+  isDead = true;
+  expect(await node.replicator.cancel(jobId, USER)).toBeDefined();
+  expect(await node.replicator.find(jobId)).toBeUndefined();
+  expect(await localsOf(far)).toEqual([]);
+});
+
+test("a job whose node is dead is cancelled all the same", async () => {
+  const node = await openNode({ runtimeOver: hurried(6000) });
+  nodes.push(node);
+  const jobId = await start(node, { continuous: true });
+  await node.kv.transact((tx) =>
+    node.jobs.accept(tx, REPLICATION_JOB_TYPE, {
+      noSchedule: false,
+      dueBySec: Number.MAX_SAFE_INTEGER,
+      countMax: 1,
+    }),
+  );
+  expect(await node.replicator.cancel(jobId, USER)).toMatch(/\+continuous$/);
+  expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
 test("both sides make durable what they have before the checkpoint is written to either", async () => {

@@ -52,7 +52,7 @@ const QUEUE_BYTES_PER_COPIER = 102_400;
  */
 const BATCHES_PER_COPIER = { http: 2, local: 1 };
 /** How long the last checkpoint of a stopped run may take. */
-const LAST_CHECKPOINT_MS_MAX = 5000;
+export const LAST_CHECKPOINT_MS_MAX = 5000;
 
 /** The reason to abort a run with when it shall stop in good order. Any other reason ends it at once, without a checkpoint. */
 export class StopRequest extends OperationalError {
