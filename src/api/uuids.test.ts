@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { SeededRandom } from "../../test/simulation/kernel/seeded-random.ts";
 import { type UuidSettings, UuidSource } from "./uuids.ts";
 
-function openSource(algorithm: UuidSettings["uuidAlgorithm"], seed = 1) {
+function openSource(algorithm: UuidSettings["uuidAlgorithm"], seed = "one") {
   const time = { ms: 1_700_000_000_000 };
   const clock = { nowMs: () => time.ms, monotonicMs: () => 0, sleep: async () => {} };
   const settings = { uuidAlgorithm: algorithm, uuidSuffix: "node1", uuidCountMax: 1 };
@@ -24,7 +24,7 @@ test("sequential ids grow by random steps behind a common beginning, and get ano
     expect(group).toEqual([...group].sort());
   }
   expect(new Set(ids).size).toBe(ids.length);
-  expect(openSource("sequential", 2).source.next().slice(0, 26)).not.toBe(ids[0]?.slice(0, 26));
+  expect(openSource("sequential", "two").source.next().slice(0, 26)).not.toBe(ids[0]?.slice(0, 26));
 });
 
 test.each([

@@ -36,7 +36,7 @@ export class UuidSource {
     this.#settings = settings;
   }
 
-  /** No two ids of a source are equal; those of different sources are only with `utc_id`, where their suffixes are. */
+  /** No two ids of a source are equal. Those of two sources may be with `utc_id`, if their suffixes are. */
   next(): string {
     const { random } = this.#runtime;
     const { uuidAlgorithm, uuidSuffix } = this.#settings;
@@ -58,7 +58,7 @@ export class UuidSource {
   }
 
   #time(): string {
-    this.#lastUs = Math.max(this.#lastUs + 1, this.#runtime.clock.nowMs() * 1000);
+    this.#lastUs = Math.max(this.#lastUs + 1, Math.floor(this.#runtime.clock.nowMs()) * 1000);
     return this.#lastUs.toString(16).padStart(14, "0");
   }
 }

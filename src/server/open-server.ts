@@ -48,7 +48,7 @@ import { establishKeys } from "./secrets/key-record.ts";
 import { Rotation } from "./secrets/rotation.ts";
 import { alertSettings } from "./settings/alert-settings.ts";
 import { apiSettings, authenticationSettings } from "./settings/authentication-settings.ts";
-import { isLoopback, type ServerConfig } from "./settings/config.ts";
+import { FILE_SETTINGS, isLoopback, type ServerConfig } from "./settings/config.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { corsSettings } from "./settings/cors-settings.ts";
 import { designFunctions, securityDefault } from "./settings/database-settings.ts";
@@ -127,7 +127,7 @@ async function startNode(
 ): Promise<RunningServer> {
   // The process that started this one tells of it.
   if (family.tellParent === undefined) {
-    announceIneffectiveSettings(config.configuration, runtime.trace);
+    announceIneffectiveSettings(config.configuration, FILE_SETTINGS, runtime.trace);
   }
   const node = await assembleNode(runtime, store, config, counts);
   const { kv, parts, sandbox, shown } = node;

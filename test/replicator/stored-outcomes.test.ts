@@ -124,7 +124,7 @@ test("a job that ended elsewhere runs when it is retried, and when its document 
   await arrive("retried", local);
   await arrive("edited", { ...local, target: "c", create_target: true });
   const jobId = (await found("retried"))?.jobId as string;
-  const decider = { userName: "root", why: undefined, requestId: undefined };
+  const decider = { userName: "root" };
   expect(await node.replicator.commands.retry(jobId, decider)).toBe("done");
   await node.put(
     DATABASE,

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { SETTINGS } from "../../src/server/settings/config.ts";
+import { FILE_SETTINGS, SETTINGS } from "../../src/server/settings/config.ts";
 import { Configuration } from "../../src/server/settings/configuration.ts";
 import { parseIni } from "../../src/server/settings/ini.ts";
 import {
@@ -19,7 +19,7 @@ const opened = (given: string): Configuration =>
 /** What is told of the settings of `given`, and of later changes, as it comes. */
 function announcedOf(configuration: Configuration): string[] {
   const messages: string[] = [];
-  announceIneffectiveSettings(configuration, {
+  announceIneffectiveSettings(configuration, FILE_SETTINGS, {
     event: (_name, fields) => void messages.push((fields as { message: string }).message),
   });
   return messages;
@@ -39,8 +39,10 @@ describe("a setting without effect", () => {
     configuration.set("replicator", "max_jobs", "8");
     configuration.set("couchdb", "use_cfile", "true");
     configuration.delete("couchdb", "use_cfile");
+    configuration.set("tandem", "utils_dir", "/tmp");
     expect(messages.slice(3)).toEqual([
       "[couchdb] use_cfile has no effect: databases are no files of their own",
+      "[tandem] utils_dir is read from the file that --config names, when a node starts",
     ]);
   });
 

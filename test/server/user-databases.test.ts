@@ -163,6 +163,14 @@ test("another prefix begins with the first user", async () => {
   expect(await names()).toContain("userdb-616e6e");
 });
 
+test("no name leads to the database of another", async () => {
+  start();
+  await putUser("ann");
+  await putUser("\u0006\u0001\u0006\u000e\u0006\u000e");
+  await created("userdb-0601060e060e");
+  expect(await security("userdb-616e6e")).toMatchObject({ admins: { names: ["ann"] } });
+});
+
 test("a user whose name no database can have is passed over", async () => {
   start();
   await putUser("u".repeat(400));

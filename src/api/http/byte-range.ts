@@ -8,9 +8,9 @@ export interface ByteRange {
 }
 
 /**
- * The range of a resource of `length` bytes that is asked for; undefined when the whole is to be sent: there is no such header,
- * it is not understood, it asks for several ranges, or (as in CouchDB) for all bytes from the first on. Throws a ProtocolError 416 when there are no such bytes; as CouchDB, also for a
- * range that ends before it begins.
+ * The range of a resource of `length` bytes that is asked for; undefined when the whole is to be sent: there is no such
+ * header, it is not understood, or it asks for several ranges or, as CouchDB has it, for all bytes from the first on.
+ * Throws a ProtocolError 416 when there are no such bytes; as CouchDB, also for a range that ends before it begins.
  */
 export function byteRange(header: string | undefined, length: number): ByteRange | undefined {
   const match = /^\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*$/.exec(header ?? "");

@@ -116,7 +116,7 @@ const SECRET_REFERENCES = listSetting("secrets", "references", [
 ]);
 
 /** Read from the file that is given alone: who may change settings over HTTP must not choose what the node opens. */
-const FILE_SETTINGS: readonly Setting<unknown>[] = [
+export const FILE_SETTINGS: readonly Setting<unknown>[] = [
   textSetting("couchdb", "database_dir", undefined),
   textSetting("secrets", "key_file", undefined),
   textSetting("tandem", "utils_dir", undefined),

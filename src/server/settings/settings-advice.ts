@@ -13,23 +13,31 @@ interface Place {
   readonly key: string;
 }
 
-/** Announces each setting that is set and has no effect: one event for each now, and one whenever such a setting is changed. */
+/**
+ * Announces each setting that is set and has no effect: one event for each now, and one whenever such a setting is changed.
+ * `fileSettings` are those whose changes have no effect, as they are read from the file that is given at the start.
+ */
 export function announceIneffectiveSettings(
   configuration: Configuration,
+  fileSettings: readonly Place[],
   trace: Pick<Trace, "event">,
 ): void {
-  const known = configuration.known;
-  const announce = (place: Place): void => {
-    const message = ineffectiveness(place, known);
-    const { section, key } = place;
+  const { known } = configuration;
+  const announce = ({ section, key }: Place, message: string | undefined): void => {
     if (message === undefined) return;
     trace.event("configuration.setting-ignored", { section, key, message });
   };
   for (const [section, pairs] of configuration.sections()) {
-    for (const key of pairs.keys()) announce({ section, key });
+    for (const key of pairs.keys())
+      announce({ section, key }, ineffectiveness({ section, key }, known));
   }
   configuration.watchAll(({ section, key, value }) => {
-    if (value !== undefined) announce({ section, key });
+    if (value === undefined) return;
+    const isOfFile = isAmong(fileSettings, { section, key });
+    const message = isOfFile
+      ? `${nameOf({ section, key })} is read from the file that --config names, when a node starts`
+      : ineffectiveness({ section, key }, known);
+    announce({ section, key }, message);
   });
 }
 
@@ -41,7 +49,7 @@ export function ineffectiveness(place: Place, known: readonly Place[]): string |
   if (row !== undefined) return `${nameOf(place)} has no effect: ${row.why}`;
   // `[cors:HOST]` has the settings of `[cors]`.
   const home = section.startsWith("cors:") ? "cors" : section;
-  if (known.some((setting) => setting.section === home && setting.key === key)) return undefined;
+  if (isAmong(known, { section: home, key })) return undefined;
   const meant = meantBy({ section: home, key }, known);
   const question = meant === undefined ? "" : `; did you mean ${nameOf(meant)}?`;
   return `${nameOf(place)} is no setting${question}`;
@@ -73,6 +81,10 @@ function isIn({ section, keys }: IneffectiveSettings, place: Place): boolean {
     ? place.section.startsWith(section.slice(0, -1))
     : place.section === section;
   return isSection && (keys === undefined || keys.includes(place.key));
+}
+
+function isAmong(places: readonly Place[], { section, key }: Place): boolean {
+  return places.some((place) => place.section === section && place.key === key);
 }
 
 function nameOf({ section, key }: Place): string {

@@ -7,7 +7,7 @@
  * commits, and the others begin behind it. Without such a note, or with one for another prefix or database, it begins with
  * the first user: those that exist when it is turned on get their databases, too.
  */
-import { Notifier, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { hexEncode, Notifier, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {
   type Change,
   type Database,
@@ -127,7 +127,8 @@ export class UserDatabases implements Service {
     if (!id.startsWith(USER_ID_PREFIX)) return undefined;
     const { databases } = this.#parts;
     const userName = id.slice(USER_ID_PREFIX.length);
-    const name = prefix + hexOf(userName);
+    // CouchDB: a byte below 16 is one digit, and so users whose names hold such bytes get into the databases of others.
+    const name = prefix + hexEncode(utf8Encode(userName));
     if (!isDatabaseName(name)) return { event: "users.database-refused", database: name };
     const existing = await databases.find(tx, name);
     if (!deleted) {
@@ -146,11 +147,6 @@ export class UserDatabases implements Service {
     await changeSecurity(tx, existing, (names) => names.filter((other) => other !== userName));
     return undefined;
   }
-}
-
-/** CouchDB: a byte below 16 is one digit. */
-function hexOf(userName: string): string {
-  return Array.from(utf8Encode(userName), (byte) => byte.toString(16)).join("");
 }
 
 function withName(names: readonly unknown[], userName: string): readonly unknown[] {
