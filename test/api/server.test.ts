@@ -201,6 +201,11 @@ describe("the server", () => {
       ...refusal(400, "bad_request", "count must be a positive integer"),
     },
     {
+      name: "refuses a path that names no node",
+      ask: "GET /_node",
+      ...refusal(400, "bad_request", "Incomplete path to _node request"),
+    },
+    {
       name: "refuses a count below zero",
       ask: "GET /_uuids?count=-1",
       ...refusal(400, "bad_request", "count must be a positive integer"),

@@ -2,7 +2,7 @@
  * Resources that CouchDB has and Tandem does not: 501 and a sentence, so that no client mistakes them for a missing
  * document.
  */
-import { ProtocolError } from "../../protocol/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
 import { databaseNameFault } from "./error-responses.ts";
 import { defineRoute, type Route } from "./router.ts";
@@ -44,6 +44,9 @@ export function unknownPath(method: string, segments: readonly string[]): Protoc
   const [first = ""] = segments;
   if (method === "PUT" && segments.length === 1) {
     return new ProtocolError(400, "illegal_database_name", databaseNameFault(first));
+  }
+  if (first === "_node" && segments.length === 1) {
+    return badRequest("Incomplete path to _node request");
   }
   return new ProtocolError(404, "not_found", "Database does not exist.");
 }
