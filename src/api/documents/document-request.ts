@@ -17,9 +17,14 @@ export function documentId(call: Call): string {
   const name = call.parameters.get("name");
   const id = name === undefined ? parameter(call, "id") : `_design/${name}`;
   const isWritten = ["PUT", "POST"].includes(call.request.method);
-  if (!isWritten && !isStorableId(id)) return NOBODYS_ID;
+  if (!isWritten && !isStorableId(id) && !isBeginning(id)) return NOBODYS_ID;
   checkDocumentId(id);
   return id;
+}
+
+/** Whether it is a kind of documents, and names none of them. */
+function isBeginning(id: string): boolean {
+  return id === "_local/" || id === "_design/";
 }
 
 /** Whether a document can have this id at all. */
