@@ -89,6 +89,21 @@ test("quiet jobs need no slot: one slot is enough for twenty of them", async () 
   expect(node.world.time.nowMs - changedAtMs).toBeLessThan(5000);
 });
 
+test("while all slots are taken, jobs park after one second of quiet", async () => {
+  const node = await open({ config: { parkAfterSec: 60, jobsMax: 2 } });
+  const { world } = node;
+  for (let number = 0; number < 20; number++) {
+    await node.createDatabase(`d${number}`);
+    await startJob(node, `d${number}`);
+  }
+  const beginMs = world.time.nowMs;
+  // When the last two are alone, one slot is free once the other one has parked.
+  await onceParked(node, 19);
+  expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
+  await onceParked(node, 20);
+  expect(world.time.nowMs - beginMs).toBeGreaterThan(60_000);
+});
+
 test("what changes while no node runs is found by the next watcher", async () => {
   const world = new World("parked");
   const first = await open({ world, config: { parkAfterSec: 2 } });

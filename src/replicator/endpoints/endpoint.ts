@@ -48,7 +48,10 @@ export type ChangesItem =
 
 export interface ChangesRequest {
   readonly since: SourceSequence;
+  /** False: the feed ends with the changes that the source had at the time of the request. */
   readonly continuous: boolean;
+  /** A feed that ends says where, even when nothing of it was selected; absent: only when something was. */
+  readonly showsEnd?: boolean;
   readonly selection: Selection;
   readonly winningRevisionsOnly: boolean;
 }

@@ -71,10 +71,12 @@ export class Checkpoints {
     own: OwnCheckpointStore,
     signal: AbortSignal,
   ): Promise<Checkpoints> {
-    const targetRecord = await findRecord(target.endpoint, ids, signal);
-    // Without a record on the target nothing is in common, whatever the source knows under older ids.
-    const sourceIds = targetRecord === undefined ? { ...ids, olderBaseIds: [] } : ids;
-    const sourceRecord = await findRecord(source.endpoint, sourceIds, signal);
+    const [targetRecord, sourceRecord] = await findRecords(
+      source.endpoint,
+      target.endpoint,
+      ids,
+      signal,
+    );
     const sides: Side[] = [
       {
         name: "source",
@@ -157,6 +159,22 @@ export class Checkpoints {
       `Error updating the ${side.name} checkpoint document: conflict`,
     );
   }
+}
+
+/** What the target remembers, and the source. */
+async function findRecords(
+  source: Endpoint,
+  target: Endpoint,
+  ids: Pick<ReplicationId, "baseId" | "olderBaseIds">,
+  signal: AbortSignal,
+): Promise<[target: FoundRecord | undefined, source: FoundRecord | undefined]> {
+  if (ids.olderBaseIds.length === 0) {
+    return Promise.all([findRecord(target, ids, signal), findRecord(source, ids, signal)]);
+  }
+  const atTarget = await findRecord(target, ids, signal);
+  // Without a record on the target nothing is in common, whatever the source knows under older ids.
+  const sourceIds = atTarget === undefined ? { ...ids, olderBaseIds: [] } : ids;
+  return [atTarget, await findRecord(source, sourceIds, signal)];
 }
 
 /** What an endpoint remembers, under the id of today or under an older one: that is written under the new one, so it has no revision here. */

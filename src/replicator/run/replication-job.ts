@@ -12,7 +12,7 @@ import { Activity } from "../../http-client/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
-import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
 import { classifyFailure, describeFailure, unreachableOrigin } from "../failures/failure.ts";
 import { FailurePlaces } from "../failures/failure-places.ts";
@@ -43,7 +43,7 @@ import {
 import { retryFailures } from "./retry-failures.ts";
 import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
 import { copiersAfter, watchRun } from "./watchdog.ts";
-import { canPark, onceQuiet } from "./when-quiet.ts";
+import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
 /** A server goes on answering 429. */
 const PUT_OFF = "max_backoff";
@@ -137,7 +137,7 @@ export class ReplicationJob {
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
       const paced = isPutOff ? gently(replication) : replication;
-      const ending = await this.#copy(paced, ids, parkedPlace(before), signal);
+      const ending = await this.#copy(paced, ids, this.#parked(before), signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (error) {
@@ -238,9 +238,9 @@ export class ReplicationJob {
   async #copy(
     replication: Replication,
     ids: ReplicationId,
-    parkedAt: ParkedPlace | undefined,
+    parked: { readonly parkedAt: ParkedPlace | undefined; readonly endsCaughtUp: boolean },
     signal: AbortSignal,
-  ): Promise<ReplicationEnding> {
+  ): Promise<RunEnding> {
     const { runtime, config } = this.#job.parts;
     const { stallCount } = this.#job.data;
     const activity = new Activity(runtime.clock);
@@ -258,7 +258,7 @@ export class ReplicationJob {
       failures: await this.#openFailures(ids.baseId),
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
-      parkedAt,
+      ...parked,
       copyLimits: config.copyLimits,
       lag,
     });
@@ -283,7 +283,26 @@ export class ReplicationJob {
       () => this.#keepHours(replication, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
+    if (ending?.kind === "completed" && parked.endsCaughtUp) {
+      return quietAt(run, run.progress.throughSequence);
+    }
     return ending ?? { kind: "stopped" };
+  }
+
+  /** Where the run begins if a watcher woke it, and whether it ends once it has caught up. */
+  #parked(before: ReplicationJobData): {
+    readonly parkedAt: ParkedPlace | undefined;
+    readonly endsCaughtUp: boolean;
+  } {
+    const { runtime, config } = this.#job.parts;
+    const { replication } = before;
+    const parkedAt = parkedPlace(before);
+    const isWoken =
+      parkedAt !== undefined &&
+      replication?.continuous === true &&
+      canPark(runtime.digests, replication);
+    const endsCaughtUp = isWoken && parksCaughtUp(before, config, runtime.clock.nowMs());
+    return { parkedAt, endsCaughtUp };
   }
 
   #showLife(run: MeasuredRun | undefined, ended: AbortSignal): Promise<void> {
@@ -337,9 +356,10 @@ export class ReplicationJob {
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
-    const updateSequence = await onceQuiet(runtime.clock, run, source, config, ended);
+    const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
+    const updateSequence = await onceQuiet(runtime.clock, run, source, config, isCrowded, ended);
     if (updateSequence === undefined) return;
-    this.#ownEnding = { kind: "quiet", updateSequence, pending: 0, startTimes: run.startTimes };
+    this.#ownEnding = quietAt(run, updateSequence);
     throw new StopRequest();
   }
 
@@ -423,6 +443,14 @@ function parkedPlace({
   checkpointedSequence: sequence,
 }: ReplicationJobData): ParkedPlace | undefined {
   return state === "parked" || startTimes === undefined ? undefined : { sequence, startTimes };
+}
+
+/** How a run ended that has all that its source had at `updateSequence`. */
+function quietAt(
+  { startTimes }: ReplicationRun,
+  updateSequence: SourceSequence,
+): Extract<RunEnding, { kind: "quiet" }> {
+  return { kind: "quiet", updateSequence, pending: 0, startTimes };
 }
 
 /** How a run ended that an error ended. */

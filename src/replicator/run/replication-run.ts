@@ -84,6 +84,8 @@ export interface ReplicationRunParts {
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
   /** Where the run before parked the job; absent: it did not, or both sides are to be asked anew. */
   readonly parkedAt?: ParkedPlace | undefined;
+  /** A continuous replication ends as well once it has what the source had when it was asked; absent: it goes on. */
+  readonly endsCaughtUp?: boolean;
   /** Counts since when changes have been known that have not arrived; absent: nobody asks. */
   readonly lag?: LagMeter;
 }
@@ -317,14 +319,16 @@ export class ReplicationRun {
 
   /** The pipeline. Resolves when the feed has ended and all of it is copied. */
   async #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
-    const { source, replication } = this.#parts;
-    const { options, selection, continuous, winningRevisionsOnly } = replication;
+    const { source, replication, endsCaughtUp = false } = this.#parts;
+    const { options, selection, winningRevisionsOnly } = replication;
+    const continuous = replication.continuous && !endsCaughtUp;
     const queue = new BoundedQueue<ChangesItem>({
       itemCountMax: options.workerBatchSize * options.workerProcesses * 2,
       weightMax: QUEUE_BYTES_PER_COPIER * options.workerProcesses,
     });
     const since = this.#sequence.through;
-    const request = { since, continuous, selection, winningRevisionsOnly };
+    const feed = { since, continuous, showsEnd: endsCaughtUp };
+    const request = { ...feed, selection, winningRevisionsOnly };
     const batchCount = options.workerProcesses * BATCHES_PER_COPIER[replication.source.kind];
     const { clock } = this.#parts.runtime;
     this.#quietSinceMs = clock.monotonicMs();

@@ -4,14 +4,13 @@ import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { Replication } from "../request/replication.ts";
 import { intoWindow, nextRunSec, scheduleOf, windowEndSec } from "../request/schedule.ts";
-import type { ReplicationEnding } from "./replication-run.ts";
 
 /** How soon a job that waits for so many changes looks again, where nobody watches its source for it. */
 const LOOK_SEC = 60;
 
 /** How a run ended, for the job: one with a schedule does not end with its run. */
 export function scheduledEnding(
-  ending: ReplicationEnding,
+  ending: RunEnding,
   replication: Replication,
   startMs: number,
   nowMs: number,

@@ -33,7 +33,7 @@ export async function* readChangesSnapshot(
 ): AsyncIterable<readonly ChangesItem[]> {
   let { since, selection } = request;
   let choose = chooser(selection, request.selection);
-  let hasChanges = false;
+  let hasNews = request.showsEnd === true;
   for (;;) {
     const asked = { ...request, selection, since };
     const feed = await openFeed(requests, heartbeatMs, asked, signal);
@@ -47,13 +47,13 @@ export async function* readChangesSnapshot(
       for (; next.done !== true; next = await feed.rows.next()) {
         const rows: Rows = next.value;
         const changes = choose(changesOf(rows));
-        hasChanges ||= changes.length > 0;
+        hasNews ||= changes.length > 0;
         if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
         since = lastSequenceOf(rows, since);
       }
       // A filtered feed may have passed more than its last row; what it passed need not be looked at again.
       const end = next.value ?? since;
-      if (hasChanges && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
+      if (hasNews && !sameSequence(end, since)) yield [{ kind: "position", sequence: end }];
       return;
     } catch (error) {
       // An answer without a row was asked for again already.

@@ -19,7 +19,7 @@ export async function* readLocalChanges(
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {
   let since = startOf(request.since);
-  let changed = false;
+  let changed = request.showsEnd === true;
   const select = await openSelection(access, request);
   // A one-shot job copies what is there when it begins.
   const until = request.continuous
