@@ -5,8 +5,10 @@
  *
  * Each job pulls a database of one Tandem process into one of another; a third process, without a slot for each, replicates. When all
  * are parked: memory, sockets and processor time of that process while nothing changes; then documents are written to random
- * databases, and each is asked for on the target until it is there: p50 and p99 of the time that took. In the end one document is
- * written to every database at once, the storm. Everything written is looked for on the target. Exit code 1 when something is missing.
+ * databases: p50 and p99 of the time until each is on the target, which tells by its feed of updates where to look (`arrivals.mjs`);
+ * and the processor time of all processes for each document. In the end one document is written to every database at once, the storm.
+ * Everything written is looked for on the target. Exit code 1 when something is missing. IDLE_MS: how long connections of first runs are
+ * waited for before memory is measured.
  */
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,15 +16,13 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { ask, drawsOf, endProcess, openProcess, usage } from "../load/node-process.mjs";
+import { Arrivals, inParallel } from "./arrivals.mjs";
 
 const [JOBS = 1000, QUIET_SEC = 60, BUSY_SEC = 60, WRITES_PER_SEC = 100] = process.argv
   .slice(2)
   .map(Number);
-const AT_ONCE = 16;
-/** How often a target is asked for a document that has not arrived. */
-const LOOK_MS = 25;
 const TICKS_PER_SEC = 100;
-const IDLE_MS = 100_000;
+const IDLE_MS = Number(process.env.IDLE_MS ?? 100_000);
 
 const names = Array.from({ length: JOBS }, (_, number) => `user-${number}`);
 const directories = Array.from({ length: 3 }, () => mkdtempSync(join(tmpdir(), "tandem-bench-")));
@@ -51,20 +51,26 @@ try {
       `${((spentSec / QUIET_SEC) * 100).toFixed(1)} % of a core over ${QUIET_SEC} s`,
   );
 
-  const written = await writeRandomly(source, target);
-  const arrivals = written.map(({ arrivalMs }) => arrivalMs).sort((one, other) => one - other);
-  const at = (part) => arrivals[Math.min(arrivals.length - 1, Math.floor(arrivals.length * part))];
+  const arrivals = await Arrivals.open(target.url);
+  const busyFrom = nodes.map(processorSec);
+  const written = await writeRandomly(source, arrivals);
+  const times = written.map(({ arrivalMs }) => arrivalMs).sort((one, other) => one - other);
+  const at = (part) => times[Math.min(times.length - 1, Math.floor(times.length * part))];
   print(
     `${written.length} documents, ${WRITES_PER_SEC} a second: p50 ${at(0.5)?.toFixed(0)} ms, p99 ${at(0.99)?.toFixed(0)} ms, ` +
-      `longest ${arrivals.at(-1)?.toFixed(0)} ms`,
+      `longest ${times.at(-1)?.toFixed(0)} ms`,
   );
+  printCost("a document", busyFrom, written.length);
 
   const stormMs = performance.now();
+  const stormFrom = nodes.map(processorSec);
   await inParallel(names, (name) => ask(source.url, "PUT", `/${name}/storm`, {}));
-  await inParallel(names, (name) => onceThere(target, name, "storm"));
+  await Promise.all(names.map((name) => arrivals.of(name, "storm")));
   print(
     `storm: a document in each of ${JOBS} databases after ${seconds(performance.now() - stormMs)}`,
   );
+  printCost("a document of the storm", stormFrom, JOBS);
+  await arrivals.close();
 
   let missing = 0;
   for (const { name, id } of written) {
@@ -79,7 +85,7 @@ try {
 }
 
 /** Documents in random databases at a steady rate; each with the time until it was there. */
-async function writeRandomly(source, target) {
+async function writeRandomly(source, arrivals) {
   const draw = drawsOf(1);
   const written = [];
   const arriving = [];
@@ -95,8 +101,7 @@ async function writeRandomly(source, target) {
         (async () => {
           await ask(source.url, "PUT", `/${name}/${row.id}`, {});
           const writtenMs = performance.now();
-          await onceThere(target, name, row.id);
-          row.arrivalMs = performance.now() - writtenMs;
+          row.arrivalMs = (await arrivals.of(name, row.id)) - writtenMs;
         })(),
       );
     }
@@ -106,28 +111,12 @@ async function writeRandomly(source, target) {
   return written;
 }
 
-async function onceThere(target, name, id) {
-  for (;;) {
-    const { status } = await ask(target.url, "GET", `/${name}/${id}`);
-    if (status === 200) return;
-    await pause(LOOK_MS);
-  }
-}
-
 async function onceParked(node, count) {
   for (;;) {
     const { body } = await ask(node.url, "GET", "/_tandem/jobs?parked=true&limit=1");
     if (body.total_rows >= count) return;
     await pause(200);
   }
-}
-
-async function inParallel(items, work) {
-  let next = 0;
-  const lane = async () => {
-    while (next < items.length) await work(items[next++]);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }
 
 function sockets({ child }) {
@@ -148,6 +137,16 @@ function processorSec({ child }) {
     .replace(/^.*\) /, "")
     .split(" ");
   return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** Processor time since then for each of `count`, of the source, the target and the process that replicates. */
+function printCost(what, from, count) {
+  const spent = nodes.map((node, index) =>
+    (((processorSec(node) - from[index]) * 1000) / count).toFixed(1),
+  );
+  print(
+    `${what}: ${spent[0]} ms of processor time at the source, ${spent[1]} at the target, ${spent[2]} between them`,
+  );
 }
 
 function seconds(ms) {

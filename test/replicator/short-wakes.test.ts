@@ -3,6 +3,7 @@ import { afterEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
+import { decideParked } from "../../src/replicator/jobs/decide.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { plainAnswer, responseOf } from "../simulation/network/simulated-network.ts";
 import { SERVER_HOST, SimulatedServer } from "../simulation/network/simulated-server.ts";
@@ -150,6 +151,12 @@ test("a job whose database changes again within seconds keeps its slot until tha
   expect(await node.has("b", "doc-19")).toBe(true);
   expect(node.wakeCount() - countBefore).toBe(2);
   await node.onceParked();
+});
+
+test("a parked job is due at once when its failures are to be tried again", () => {
+  const list = { isEmpty: false, retrySec: 600 };
+  expect(decideParked(9000, { ...list, isAsked: true }, 100)).toBe(100);
+  expect(decideParked(9000, { ...list, isAsked: false }, 100)).toBe(700);
 });
 
 test.each(["a", "b"])(

@@ -102,7 +102,7 @@ const IDLE: [
   [
     "a watcher that does not wake whom the feed names",
     { lies: false },
-    () => vi.spyOn(ParkedJobsWaking.prototype, "wakeAll").mockResolvedValue(),
+    () => vi.spyOn(ParkedJobsWaking.prototype, "wakeDatabases").mockResolvedValue(),
     0,
   ],
   ["a parked job that never looks for itself", { lies: true, neverAudits: true }, () => {}, 2],

@@ -77,9 +77,14 @@ function parseHosts(host: string): RuleHosts | undefined {
   return name === undefined ? undefined : { kind: "name", name };
 }
 
+/** Judgements that are remembered. */
+const REMEMBERED_MAX = 1000;
+
 export class EgressRules {
   readonly #allow: readonly EgressRule[];
   readonly #deny: readonly EgressRule[];
+  /** By host, port and address: each request to a server asks the same, and to compare with ranges costs more than the rest. */
+  readonly #judged = new Map<string, string | undefined>();
 
   /** An empty `allow` allows whatever is not denied. What `deny` names is denied whatever `allow` says. */
   constructor(allow: readonly EgressRule[], deny: readonly EgressRule[]) {
@@ -103,6 +108,15 @@ export class EgressRules {
 
   /** Why this address of a host must not be connected to; undefined if it may be. */
   refusalOfAddress(target: EgressTarget, address: string): string | undefined {
+    const name = `${target.host} ${target.port} ${address}`;
+    if (this.#judged.has(name)) return this.#judged.get(name);
+    if (this.#judged.size >= REMEMBERED_MAX) this.#judged.clear();
+    const refusal = this.#judge(target, address);
+    this.#judged.set(name, refusal);
+    return refusal;
+  }
+
+  #judge(target: EgressTarget, address: string): string | undefined {
     const { host, port } = target;
     const shown =
       host === address ? `the address ${host}` : `the address ${address} of host ${host}`;

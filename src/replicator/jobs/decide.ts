@@ -281,9 +281,12 @@ export function decideList(
 /** When a parked job is due: to look at both databases, or sooner, to try the failures of its list again. */
 export function decideParked(
   auditAtSec: number,
-  { isEmpty, retrySec }: { readonly isEmpty: boolean; readonly retrySec: number },
+  list: { readonly isAsked: boolean; readonly isEmpty: boolean; readonly retrySec: number },
   nowSec: number,
 ): number {
+  const { isAsked, isEmpty, retrySec } = list;
+  // The request came too late for the run that ended.
+  if (isAsked) return nowSec;
   const retries = retrySec > 0 && !isEmpty;
   return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
 }

@@ -1,5 +1,5 @@
 /** Wakes parked jobs of one source: they are due at once, and fair share decides among them. */
-import type { Runtime } from "../../base/index.ts";
+import { forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
@@ -11,8 +11,11 @@ import { serverUrlOf } from "../request/watched-place.ts";
 
 /** Rows that are read at once. */
 const PAGE_ROWS_MAX = 100;
-/** Jobs that are woken in one transaction. */
+/** Jobs that are woken in one transaction, and such transactions at once: each waits for the disk. */
 const WOKEN_MAX = 20;
+const TRANSACTIONS_MAX = 4;
+/** Databases whose jobs are looked for in one transaction. */
+const DATABASES_MAX = 50;
 
 export interface ParkedJobsWakingParts {
   readonly runtime: Runtime;
@@ -31,10 +34,10 @@ export class ParkedJobsWaking {
     this.source = source;
   }
 
-  /** Those of one of its databases; all of them, where none is named. */
-  async wakeAll(database?: string): Promise<void> {
+  /** All of them. */
+  async wakeAll(): Promise<void> {
     const { kv, parked } = this.#parts;
-    const asked = { limit: PAGE_ROWS_MAX, ...(database === undefined ? {} : { database }) };
+    const asked = { limit: PAGE_ROWS_MAX };
     let after: ParkedJob | undefined;
     do {
       const from = after === undefined ? {} : { after };
@@ -46,22 +49,57 @@ export class ParkedJobsWaking {
     } while (after !== undefined);
   }
 
+  /** Those of some of its databases. */
+  async wakeDatabases(databases: readonly string[]): Promise<void> {
+    for (const some of partsOf(databases, DATABASES_MAX)) await this.#wakeThose(some);
+  }
+
+  async #wakeThose(databases: readonly string[]): Promise<void> {
+    const { kv, parked } = this.#parts;
+    const limit = PAGE_ROWS_MAX;
+    let left = databases.map((database) => ({
+      database,
+      after: undefined as ParkedJob | undefined,
+    }));
+    while (left.length > 0) {
+      const asked = left;
+      const pages = await kv.read((tx) =>
+        Promise.all(
+          asked.map(({ database, after }) =>
+            parked.page(tx.snapshot, this.source, {
+              database,
+              limit,
+              ...(after === undefined ? {} : { after }),
+            }),
+          ),
+        ),
+      );
+      await this.wake(pages.flat().map(({ jobId }) => jobId));
+      left = asked.flatMap(({ database }, index) => {
+        const page = pages[index] ?? [];
+        return page.length === limit ? [{ database, after: page.at(-1) }] : [];
+      });
+    }
+  }
+
   /** Jobs that are not parked any more stay as they are. */
   async wake(jobIds: readonly string[]): Promise<void> {
+    const parts = partsOf(jobIds, WOKEN_MAX);
+    await forEachConcurrent(parts, TRANSACTIONS_MAX, (some) => this.#wakeSome(some));
+  }
+
+  async #wakeSome(jobIds: readonly string[]): Promise<void> {
     const { kv, runtime } = this.#parts;
-    for (let start = 0; start < jobIds.length; start += WOKEN_MAX) {
-      const some = jobIds.slice(start, start + WOKEN_MAX);
-      const jobCount = await kv.transact(
-        async (tx) => {
-          let count = 0;
-          for (const jobId of some) if (await this.#wakeJob(tx, jobId)) count++;
-          return count;
-        },
-        { whenUnknown: "retry" },
-      );
-      if (jobCount > 0)
-        runtime.trace.event("replication.woken", { source: serverUrlOf(this.source), jobCount });
-    }
+    const jobCount = await kv.transact(
+      async (tx) => {
+        let count = 0;
+        for (const jobId of jobIds) if (await this.#wakeJob(tx, jobId)) count++;
+        return count;
+      },
+      { whenUnknown: "retry" },
+    );
+    if (jobCount > 0)
+      runtime.trace.event("replication.woken", { source: serverUrlOf(this.source), jobCount });
   }
 
   /** Whether the job was parked, and is due now. */
@@ -76,4 +114,12 @@ export class ParkedJobsWaking {
     await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(decodeJob(job))));
     return true;
   }
+}
+
+/** The items in order, in arrays of `countMax` at most. */
+function partsOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
+  const count = Math.ceil(items.length / countMax);
+  return Array.from({ length: count }, (_, part) =>
+    items.slice(part * countMax, (part + 1) * countMax),
+  );
 }

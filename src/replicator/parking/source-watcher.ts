@@ -73,7 +73,7 @@ export class SourceWatcher {
     let from = since;
     while (!signal.aborted) {
       const { names, last } = await this.#server.updates(from, signal);
-      for (const name of new Set(names)) await this.#waking.wakeAll(name);
+      await this.#waking.wakeDatabases([...new Set(names)]);
       from = last;
       await clock.sleep(GATHER_MS, signal);
     }

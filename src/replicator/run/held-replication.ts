@@ -446,10 +446,13 @@ export class HeldReplication {
     const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
     // A malformed document asks for nothing.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
-    if (typeof due === "number") return decideParked(due, { isEmpty, retrySec }, this.#nowSec());
     const request = await failureLists.retryRequest(tx, baseId);
+    const isAsked = request !== undefined;
+    if (typeof due === "number") {
+      return decideParked(due, { isAsked, isEmpty, retrySec }, this.#nowSec());
+    }
     const list = {
-      isAsked: request !== undefined,
+      isAsked,
       isEmpty,
       isPersistent: data.document !== undefined,
       retrySec,

@@ -64,15 +64,16 @@ function placeOf({ data }: HeldReplication): ReplicationProgress {
 
 /**
  * Updates the job while it runs: when nothing was stored for a while, and after `intervalMs` when its figures are others, for those
- * who look. Notices at once when the job was taken away, or is to stop.
+ * who look. Notices at once when the job was taken away, or is to stop; that is watched after `unwatchedMs`.
  */
 export async function showLife(
   job: HeldReplication,
   run: MeasuredRun | undefined,
-  intervalMs: () => number,
+  { intervalMs, unwatchedMs }: { readonly intervalMs: () => number; readonly unwatchedMs: number },
   ended: AbortSignal,
 ): Promise<void> {
   const { runtime } = job.parts;
+  if (unwatchedMs > 0) await runtime.clock.sleep(unwatchedMs, ended).catch(() => {});
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();

@@ -49,6 +49,8 @@ import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 const PUT_OFF = "max_backoff";
 /** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
 const FIGURES_PER_SEC_MAX = 100;
+/** A run that ends once it has caught up is mostly over before then: to watch for what may end it sooner would cost more. */
+const UNWATCHED_MS = 1000;
 
 export interface ReplicationJobParts {
   readonly held: HeldReplicationParts;
@@ -206,7 +208,7 @@ export class ReplicationJob {
           over.abort();
         }
       },
-      () => this.#showLife(undefined, over.signal),
+      () => this.#showLife(undefined, over.signal, 0),
     ]);
     assert(result !== undefined, "Who ends in good order has a result");
     return result.value;
@@ -275,7 +277,7 @@ export class ReplicationJob {
           ended.abort();
         }
       },
-      () => this.#showLife(measured, ended.signal),
+      () => this.#showLife(measured, ended.signal, parked.endsCaughtUp ? UNWATCHED_MS : 0),
       () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
       () => this.#followSecurity(run, replication, ended.signal),
@@ -305,11 +307,11 @@ export class ReplicationJob {
     return { parkedAt, endsCaughtUp };
   }
 
-  #showLife(run: MeasuredRun | undefined, ended: AbortSignal): Promise<void> {
+  #showLife(run: MeasuredRun | undefined, ended: AbortSignal, unwatchedMs: number): Promise<void> {
     const { statisticsIntervalSec } = this.#job.parts.config;
     const intervalMs = (): number =>
       Math.max(statisticsIntervalSec, this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
-    return showLife(this.#job, run, intervalMs, ended);
+    return showLife(this.#job, run, { intervalMs, unwatchedMs }, ended);
   }
 
   /** Ends the run when the filter is another: the next one has another id, and begins at the start. */

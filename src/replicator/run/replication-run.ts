@@ -363,8 +363,9 @@ export class ReplicationRun {
     copied: AbortSignal,
     signal: AbortSignal,
   ): Promise<void> {
-    const { failures } = this.#parts;
-    for (;;) {
+    const { failures, endsCaughtUp = false } = this.#parts;
+    // Soon over: then the job is due again for the request.
+    while (!endsCaughtUp) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
       await retryFailures(batchCopier, failures, request, signal);
