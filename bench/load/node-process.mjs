@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
+const PROXY = fileURLToPath(new URL("../nodes/forbidding-proxy.mjs", import.meta.url));
 const METER = fileURLToPath(new URL("meter.mjs", import.meta.url));
 /** Servers end connections that were idle for 5 s. */
 const agent = new Agent({ keepAlive: true, timeout: 3000 });
@@ -35,11 +36,23 @@ export async function openProcess(
     stdio: ["ignore", "pipe", "ignore", ...(isMetered ? ["pipe"] : [])],
   });
   if (!type.includes("api_frontend")) return { child, url: undefined };
+  return { child, url: await onceListening(child) };
+}
+
+/** A process in front of the server at `url` that forbids the resources that are named (`forbidding-proxy.mjs`). */
+export async function openForbidding(url, names) {
+  const stdio = ["ignore", "pipe", "inherit"];
+  const child = spawn(process.execPath, [PROXY, url, names], { stdio });
+  return { child, url: await onceListening(child) };
+}
+
+/** The URL that the process prints. */
+async function onceListening(child) {
   for await (const line of createInterface({ input: child.stdout })) {
     const match = /^listening on (http:\/\/.*)$/.exec(line);
     if (match !== null) {
       child.stdout.resume();
-      return { child, url: match[1] };
+      return match[1];
     }
   }
   throw new Error(`A node ended with ${child.exitCode}`);

@@ -1,7 +1,7 @@
 /**
  * What do thousands of quiet continuous jobs cost, and how soon does a change arrive?
  *
- *   npm run build && node bench/nodes/parked-jobs.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_A_SECOND]
+ *   npm run build && node bench/nodes/parked-jobs.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_A_SECOND] [FORBIDDEN]
  *
  * Each job pulls a database of one Tandem process into one of another; a third process, without a slot for each, replicates. When all
  * are parked: memory, sockets and processor time of that process while nothing changes; then documents are written to random
@@ -9,31 +9,51 @@
  * and the processor time of all processes for each document. In the end one document is written to every database at once, the storm.
  * Everything written is looked for on the target. Exit code 1 when something is missing. IDLE_MS: how long connections of first runs are
  * waited for before memory is measured.
+ * FORBIDDEN: what the source's server forbids to those who replicate, such as `_db_updates,_dbs_info`.
  */
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
-import { ask, drawsOf, endProcess, openProcess, usage } from "../load/node-process.mjs";
+import {
+  ask,
+  drawsOf,
+  endProcess,
+  openForbidding,
+  openProcess,
+  usage,
+} from "../load/node-process.mjs";
 import { Arrivals, inParallel } from "./arrivals.mjs";
+import {
+  onceParked,
+  print,
+  processorSec,
+  quantilesText,
+  seconds,
+  socketCount,
+} from "./measures.mjs";
 
 const [JOBS = 1000, QUIET_SEC = 60, BUSY_SEC = 60, WRITES_PER_SEC = 100] = process.argv
-  .slice(2)
+  .slice(2, 6)
   .map(Number);
+const FORBIDDEN = process.argv[6];
 const TICKS_PER_SEC = 100;
 const IDLE_MS = Number(process.env.IDLE_MS ?? 100_000);
 
 const names = Array.from({ length: JOBS }, (_, number) => `user-${number}`);
 const directories = Array.from({ length: 3 }, () => mkdtempSync(join(tmpdir(), "tandem-bench-")));
 const nodes = [];
+let proxy;
 try {
   for (const directory of directories) nodes.push(await openProcess(directory));
   const [source, target, node] = nodes;
+  proxy = FORBIDDEN === undefined ? undefined : await openForbidding(source.url, FORBIDDEN);
+  const sourceUrl = proxy?.url ?? source.url;
   await inParallel(names, (name) => ask(source.url, "PUT", `/${name}`));
   const startMs = performance.now();
   await inParallel(names, (name) => {
-    const job = { source: `${source.url}/${name}`, target: `${target.url}/${name}` };
+    const job = { source: `${sourceUrl}/${name}`, target: `${target.url}/${name}` };
     const body = { ...job, create_target: true, continuous: true };
     return ask(node.url, "PUT", `/_replicator/${name}`, body);
   });
@@ -47,19 +67,15 @@ try {
   const spentSec = processorSec(node) - before;
   const { memoryMib, rssMib, handles } = usage(node);
   print(
-    `quiet: ${memoryMib} MiB of its own, ${rssMib} MiB RSS, ${sockets(node)} sockets, ${handles} handles, ` +
+    `quiet: ${memoryMib} MiB of its own, ${rssMib} MiB RSS, ${socketCount(node)} sockets, ${handles} handles, ` +
       `${((spentSec / QUIET_SEC) * 100).toFixed(1)} % of a core over ${QUIET_SEC} s`,
   );
 
   const arrivals = await Arrivals.open(target.url);
   const busyFrom = nodes.map(processorSec);
   const written = await writeRandomly(source, arrivals);
-  const times = written.map(({ arrivalMs }) => arrivalMs).sort((one, other) => one - other);
-  const at = (part) => times[Math.min(times.length - 1, Math.floor(times.length * part))];
-  print(
-    `${written.length} documents, ${WRITES_PER_SEC} a second: p50 ${at(0.5)?.toFixed(0)} ms, p99 ${at(0.99)?.toFixed(0)} ms, ` +
-      `longest ${times.at(-1)?.toFixed(0)} ms`,
-  );
+  const times = written.map(({ arrivalMs }) => arrivalMs);
+  print(`${written.length} documents, ${WRITES_PER_SEC} a second: ${quantilesText(times)}`);
   printCost("a document", busyFrom, written.length);
 
   const stormMs = performance.now();
@@ -80,7 +96,8 @@ try {
   print(`${missing} of ${written.length + JOBS} documents are missing`);
   process.exitCode = missing === 0 ? 0 : 1;
 } finally {
-  await Promise.all(nodes.map((node) => endProcess(node, "SIGKILL")));
+  const all = proxy === undefined ? nodes : [...nodes, proxy];
+  await Promise.all(all.map((node) => endProcess(node, "SIGKILL")));
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 }
 
@@ -111,34 +128,6 @@ async function writeRandomly(source, arrivals) {
   return written;
 }
 
-async function onceParked(node, count) {
-  for (;;) {
-    const { body } = await ask(node.url, "GET", "/_tandem/jobs?parked=true&limit=1");
-    if (body.total_rows >= count) return;
-    await pause(200);
-  }
-}
-
-function sockets({ child }) {
-  const folder = `/proc/${child.pid}/fd`;
-  return readdirSync(folder).filter((number) => {
-    try {
-      return readlinkSync(join(folder, number)).startsWith("socket:");
-    } catch {
-      // It was closed meanwhile.
-      return false;
-    }
-  }).length;
-}
-
-/** Processor time of the process so far; Linux counts in hundredths. */
-function processorSec({ child }) {
-  const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8")
-    .replace(/^.*\) /, "")
-    .split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
 /** Processor time since then for each of `count`, of the source, the target and the process that replicates. */
 function printCost(what, from, count) {
   const spent = nodes.map((node, index) =>
@@ -147,12 +136,4 @@ function printCost(what, from, count) {
   print(
     `${what}: ${spent[0]} ms of processor time at the source, ${spent[1]} at the target, ${spent[2]} between them`,
   );
-}
-
-function seconds(ms) {
-  return `${(ms / 1000).toFixed(1)} s`;
-}
-
-function print(line) {
-  process.stdout.write(`${line}\n`);
 }

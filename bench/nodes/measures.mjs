@@ -1,0 +1,62 @@
+/** What the programs of this folder measure processes by, and how they print it. Linux only. */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import { ask } from "../load/node-process.mjs";
+
+export function socketCount({ child }) {
+  const folder = `/proc/${child.pid}/fd`;
+  return readdirSync(folder).filter((number) => {
+    try {
+      return readlinkSync(join(folder, number)).startsWith("socket:");
+    } catch {
+      // It was closed meanwhile.
+      return false;
+    }
+  }).length;
+}
+
+/** Processor time of the process so far; Linux counts in hundredths. */
+export function processorSec({ child }) {
+  const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8")
+    .replace(/^.*\) /, "")
+    .split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** Milliseconds that the work takes. */
+export async function timed(work) {
+  const beginMs = performance.now();
+  await work();
+  return performance.now() - beginMs;
+}
+
+/** `part` 0.5 is the median; undefined of nothing. */
+export function quantile(values, part) {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
+}
+
+/** "p50 3 ms, p99 9 ms, longest 12 ms" */
+export function quantilesText(values) {
+  const [p50, p99, longest] = [0.5, 0.99, 1].map((part) => quantile(values, part)?.toFixed(1));
+  return `p50 ${p50} ms, p99 ${p99} ms, longest ${longest} ms`;
+}
+
+export function seconds(ms) {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+export function print(line) {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Settles when the node has so many parked jobs; `filter`: further parameters of the list, such as "&rule=a". */
+export async function onceParked(node, count, filter = "") {
+  for (;;) {
+    const { body } = await ask(node.url, "GET", `/_tandem/jobs?parked=true&limit=1${filter}`);
+    if (body.total_rows >= count) return;
+    await pause(200);
+  }
+}

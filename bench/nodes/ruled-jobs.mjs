@@ -1,0 +1,163 @@
+/**
+ * What do a hundred thousand parked jobs of one rule cost a node that starts, that wakes one of them, and that is asked about them? And
+ * how soon are their databases watched again when the node that did so is killed?
+ *
+ *   npm run build && node bench/nodes/ruled-jobs.mjs [JOBS] [FEW_JOBS]
+ *
+ * A rule copies the databases of a node into others of the same node, so nothing is asked over HTTP but by this program. It does the
+ * same with few jobs first, to compare. Then two nodes share the store; documents are written to random databases by the second one,
+ * and the first one, which watches, is killed. Prints how long the first documents took, and how many of all are missing; exit code 1
+ * when one is.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import { ask, drawsOf, endProcess, openProcess, usage } from "../load/node-process.mjs";
+import { Arrivals, inParallel } from "./arrivals.mjs";
+import { onceParked, print, quantilesText, seconds, timed } from "./measures.mjs";
+
+const [JOBS = 100_000, FEW_JOBS = 100] = process.argv.slice(2).map(Number);
+/** Wakes that are measured one after another, and requests of each kind. */
+const WAKES = 100;
+const REQUESTS = 100;
+/** Documents written around the kill, and the pause between them. */
+const KILL_WRITES = 200;
+const KILL_PAUSE_MS = 50;
+/** By then a second node has joined, and the first one watches all the same. */
+const JOINED_MS = 15_000;
+const REQUESTED = [
+  "/_tandem/jobs?limit=100",
+  "/_tandem/jobs?rule=all&failing=true",
+  "/_tandem/rules/all",
+  "/_scheduler/jobs?limit=100",
+];
+
+let missing = 0;
+for (const count of [FEW_JOBS, JOBS]) missing += await measureJobs(count);
+process.exitCode = missing === 0 ? 0 : 1;
+
+/** Returns how many documents are missing. */
+async function measureJobs(count) {
+  print(`${count} jobs`);
+  const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+  const nodes = [];
+  try {
+    nodes.push(await openProcess(directory));
+    await openJobs(nodes[0], count);
+    await endProcess(nodes[0]);
+    const startMs = await timed(async () => {
+      nodes[0] = await openProcess(directory);
+    });
+    const ms = await timed(() => copyDocument(nodes[0], count, "started"));
+    print(`  starts in ${seconds(startMs)}, and has copied a change ${seconds(ms)} later`);
+    const { memoryMib, rssMib } = usage(nodes[0]);
+    print(`  ${memoryMib} MiB of its own, ${rssMib} MiB RSS`);
+    await measureWakes(nodes[0], count);
+    for (const path of REQUESTED) await measureRequest(nodes[0], path);
+    nodes.push(await openProcess(directory));
+    await pause(JOINED_MS);
+    const written = await kill(nodes[0], nodes[1], count);
+    const left = await missingOf(nodes[1], written);
+    print(`  ${left} of ${written.length} documents are missing`);
+    return left;
+  } finally {
+    await Promise.all(nodes.map((node) => endProcess(node, "SIGKILL")));
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function nameOf(number) {
+  return `user-${number}`;
+}
+
+function copyOf(name) {
+  return `copy-of-${name}`;
+}
+
+/** Databases of one document, and the rule; settles when all jobs are parked. */
+async function openJobs(node, count) {
+  const numbers = Array.from({ length: count }, (_, number) => number);
+  const madeMs = await timed(() =>
+    inParallel(numbers, async (number) => {
+      await ask(node.url, "PUT", `/${nameOf(number)}`);
+      await ask(node.url, "PUT", `/${nameOf(number)}/first`, {});
+    }),
+  );
+  const rule = { source: "local", target: copyOf("{db}"), databases: ["user-*"] };
+  const parkedMs = await timed(async () => {
+    const { status, body } = await ask(node.url, "PUT", "/_tandem/rules/all", rule);
+    if (status !== 201) throw new Error(JSON.stringify(body));
+    await onceParked(node, count);
+  });
+  print(`  databases made in ${seconds(madeMs)}, jobs parked ${seconds(parkedMs)} after the rule`);
+}
+
+async function copyDocument(node, count, id, name = nameOf(Math.floor(count / 2))) {
+  const arrivals = await Arrivals.open(node.url);
+  await ask(node.url, "PUT", `/${name}/${id}`, {});
+  await arrivals.of(copyOf(name), id);
+  await arrivals.close();
+}
+
+async function measureWakes(node, count) {
+  const draw = drawsOf(1);
+  const arrivals = await Arrivals.open(node.url);
+  const times = [];
+  for (let number = 0; number < WAKES; number++) {
+    const name = nameOf(Math.floor(draw() * count));
+    await ask(node.url, "PUT", `/${name}/wake-${number}`, {});
+    const writtenMs = performance.now();
+    times.push((await arrivals.of(copyOf(name), `wake-${number}`)) - writtenMs);
+  }
+  await arrivals.close();
+  print(`  a change arrives: ${quantilesText(times)}`);
+}
+
+async function measureRequest(node, path) {
+  const times = [];
+  for (let number = 0; number < REQUESTS; number++) {
+    times.push(await timed(() => ask(node.url, "GET", path)));
+  }
+  print(`  GET ${path}: ${quantilesText(times)}`);
+}
+
+/** Writes by `other`, and kills `node` in between. Returns what was written. */
+async function kill(node, other, count) {
+  const draw = drawsOf(2);
+  const arrivals = await Arrivals.open(other.url);
+  const written = [];
+  const waiting = [];
+  for (let number = 0; number < KILL_WRITES; number++) {
+    const isKilled = number >= KILL_WRITES / 4;
+    if (number === KILL_WRITES / 4) await endProcess(node, "SIGKILL");
+    const name = nameOf(Math.floor(draw() * count));
+    const id = `kill-${number}`;
+    await ask(other.url, "PUT", `/${name}/${id}`, {});
+    const row = { name: copyOf(name), id, isKilled, ms: 0, writtenMs: performance.now() };
+    written.push(row);
+    waiting.push(
+      arrivals.of(row.name, id).then((seenMs) => {
+        row.ms = seenMs - row.writtenMs;
+      }),
+    );
+    await pause(KILL_PAUSE_MS);
+  }
+  await Promise.all(waiting);
+  await arrivals.close();
+  const times = (wanted) =>
+    written.filter(({ isKilled }) => isKilled === wanted).map(({ ms }) => ms);
+  print(`  with two nodes a change arrives: ${quantilesText(times(false))}`);
+  print(`  after the first one was killed: ${quantilesText(times(true))}`);
+  return written;
+}
+
+async function missingOf(node, written) {
+  let count = 0;
+  for (const { name, id } of written) {
+    const { status } = await ask(node.url, "GET", `/${name}/${id}`);
+    if (status !== 200) count++;
+  }
+  return count;
+}
