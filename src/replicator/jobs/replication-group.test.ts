@@ -9,15 +9,18 @@ test("a job belongs to the database of its document, a transient one to its user
   expect(groupOf({ document: undefined, userName: null })).toBe("user:");
 });
 
-test("shares are named by database or user", () => {
+test("shares are named by database, rule or user", () => {
   const shares = new Map([
     ["_replicator", 50],
     ["team/_replicator", 200],
+    ["rule:users", 70],
     ["bob", 10],
   ]);
   expect([...sharesOfGroups(shares)]).toEqual([
     ["_replicator", 50],
     ["team/_replicator", 200],
+    ["rule:users", 70],
     ["user:bob", 10],
   ]);
+  expect(groupOf({ document: undefined, rule: "users", userName: "bob" })).toBe("rule:users");
 });

@@ -18,17 +18,19 @@ export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string,
   return new Map([...shares].map(([name, count]) => [groupNamed(name), count]));
 }
 
+/** No name of a user contains a colon, and none of a database. */
 function groupNamed(name: string): string {
   const isDatabase = name === "_replicator" || name.endsWith("/_replicator");
-  return isDatabase ? name : userGroup(name);
+  return isDatabase || name.startsWith(RULE) ? name : userGroup(name);
 }
+
+const RULE = "rule:";
 
 /** The group of the jobs of a rule. */
 export function ruleGroup(rule: string): string {
-  return `rule:${rule}`;
+  return `${RULE}${rule}`;
 }
 
-/** No name of a database contains a colon. */
 function userGroup(userName: string): string {
   return `user:${userName}`;
 }
