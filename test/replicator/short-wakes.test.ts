@@ -153,6 +153,18 @@ test("a job whose database changes again within seconds keeps its slot until tha
   await node.onceParked();
 });
 
+test("a target that the run has made is not asked for checkpoints under older ids", async () => {
+  const node = await openParked();
+  const { world } = node;
+  const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/c`, continuous: true };
+  const asked = parseReplication({ ...body, create_target: true });
+  node.asked.splice(0);
+  await world.until(node.replicator.start(asked, JOE));
+  await node.onceParked();
+  expect(count(node.asked, "PUT /c/")).toBe(1);
+  expect(count(node.asked, "GET /c/_local/ID")).toBe(1);
+});
+
 test("a parked job is due at once when its failures are to be tried again", () => {
   const list = { isEmpty: false, retrySec: 600 };
   expect(decideParked(9000, { ...list, isAsked: true }, 100)).toBe(100);

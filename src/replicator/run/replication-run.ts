@@ -233,12 +233,16 @@ export class ReplicationRun {
   /** Asks both sides what they are, and what they remember of the replication. */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, ids, ownCheckpoint } = this.#parts;
+    const sourceInfo = await source.info(signal);
+    const { info, isNew } = await this.#openTarget(signal);
     const sides = {
-      source: { endpoint: source, info: await source.info(signal) },
-      target: { endpoint: target, info: await this.#openTarget(signal) },
+      source: { endpoint: source, info: sourceInfo },
+      target: { endpoint: target, info },
     };
     await this.copySecurity(signal);
-    return Checkpoints.find(sides, ids, ownCheckpoint, signal);
+    // A database that was just made remembers nothing, under whatever id.
+    const asked = isNew ? { ...ids, olderBaseIds: [] } : ids;
+    return Checkpoints.find(sides, asked, ownCheckpoint, signal);
   }
 
   /**
@@ -255,15 +259,17 @@ export class ReplicationRun {
   }
 
   /** A target that exists need not be created, so the account need not have the right to. */
-  async #openTarget(signal: AbortSignal): Promise<EndpointInfo> {
+  async #openTarget(
+    signal: AbortSignal,
+  ): Promise<{ readonly info: EndpointInfo; readonly isNew: boolean }> {
     const { target, replication } = this.#parts;
     try {
-      return await target.info(signal);
+      return { info: await target.info(signal), isNew: false };
     } catch (error) {
       if (!isMissing(error) || !replication.createTarget) throw error;
     }
     await target.create(replication.createTargetParameters, signal);
-    return target.info(signal);
+    return { info: await target.info(signal), isNew: true };
   }
 
   #begin({ ancestry }: Checkpoints): void {
