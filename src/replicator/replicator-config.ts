@@ -67,7 +67,10 @@ export interface ReplicatorConfig {
   readonly eventAgeSecMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
-  /** `[replicator.shares]`: by the name of a `_replicator` database, `rule:` and that of a rule, or a user for transient jobs; 100 where none is given. */
+  /**
+   * `[replicator.shares]`: by the name of a `_replicator` database, `rule:` and that of a rule, or a user for transient jobs; 100 where
+   * none is given.
+   */
   readonly shares: ReadonlyMap<string, number>;
   /** `stall_timeout_sec`: how long a run may make no progress before it is started again. CouchDB has no counterpart. */
   readonly stallTimeoutSec: number;
