@@ -1,10 +1,16 @@
 /** The parts that the API needs from its server. */
 import type { Runtime } from "../base/index.ts";
-import type { AttachmentStore, DatabaseRegistry, DocumentEdit } from "../databases/index.ts";
+import type {
+  AttachmentStore,
+  DatabaseRegistry,
+  DocumentEdit,
+  WriteContext,
+} from "../databases/index.ts";
 import type { DesignFunctions } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { AdmissionLimits } from "./http/admission.ts";
+import type { Call } from "./http/call.ts";
 import type { CorsOf } from "./http/cors.ts";
 import type { ApiRequest, User } from "./http/exchange.ts";
 import type { Route } from "./http/router.ts";
@@ -52,6 +58,8 @@ export interface DatabaseParts {
   readonly functions: DesignFunctions;
   /** Hashes the passwords in documents of `_users`, before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
+  /** Whether a write asks for replication jobs that wait. Throws a ProtocolError for a write that may not. */
+  readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
   /** Read at each use. */
   readonly settings: ApiSettings;
 }

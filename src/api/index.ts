@@ -54,6 +54,7 @@ export type { JobsParts } from "./replication/jobs.ts";
 export { jobRoutes, jobRows } from "./replication/jobs.ts";
 export type { NodesParts } from "./replication/nodes.ts";
 export { nodesRoutes } from "./replication/nodes.ts";
+export { pausingOf } from "./replication/paused-writes.ts";
 export { replicateRoutes } from "./replication/replicate.ts";
 export type { RollupsParts } from "./replication/rollups.ts";
 export { rollupRoutes } from "./replication/rollups.ts";

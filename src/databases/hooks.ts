@@ -57,6 +57,15 @@ export interface WriteContext extends SecuritySubject {
   readonly validation?: WriteValidation;
   /** The replicator's own update of a replication document; an object identity, so it cannot be forged. */
   readonly replicator?: symbol;
+  /** Replication jobs that the write adds wait for an operator, and why; absent: they run. */
+  readonly pausing?: Pausing;
+}
+
+/** A write whose jobs wait, beside who writes. */
+export interface Pausing {
+  /** In characters as many as a decision may have; absent: nothing was said. */
+  readonly why?: string;
+  readonly requestId: string;
 }
 
 export interface DatabaseHook {

@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { fileURLToPath } from "node:url";
-import { createApi, UuidSource } from "../api/index.ts";
+import { createApi, pausingOf, UuidSource } from "../api/index.ts";
 import { assert, errorCode, type Runtime, type Spans, type Trace } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import {
@@ -296,6 +296,7 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
     cors: corsSettings(configuration),
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
+    pausingOf,
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
     routes: ownRoutes(node, fetch),
   });

@@ -4,6 +4,7 @@ import {
   type ApiParts,
   type ApiRequest,
   createApi,
+  pausingOf,
   type User,
   UuidSource,
 } from "../../src/api/index.ts";
@@ -95,6 +96,7 @@ export async function openApi({
     },
     isUp: () => true,
     isFull: () => false,
+    pausingOf,
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,

@@ -113,3 +113,61 @@ test("what an admin may have is no precedent for another writer in the same tran
   expect(await refusalOf("admin's")).toBeUndefined();
   expect(await refusalOf("joe's")).toBe("forbidden");
 });
+
+const PAUSING = { requestId: "request", why: "taken over" };
+
+/** What becomes of a document whose jobs are to wait: how its job is, and what was decided. */
+async function taken(node: Node, members: object, hash = "x", start = 1) {
+  const uuid = await node.kv.transact(async (tx) => {
+    const database = await node.databases.open(tx, "_replicator");
+    const edit = {
+      mode: "replicated",
+      id: "taken",
+      deleted: false,
+      attachments: [],
+      revisions: { start, hashes: start === 1 ? [hash] : [hash, "x"] },
+      body: Utf8Text.of(JSON.stringify({ source: "a", target: "b", owner: "old", ...members })),
+    } as const;
+    await database.write(tx, edit, { ...ADMIN, userName: "ann", pausing: PAUSING });
+    return database.uuid;
+  });
+  const entry = await node.replicator.findDocument(uuid, "taken");
+  const jobId = entry?.jobId ?? "";
+  const [control] = await node.replicator.commands.controls([jobId]);
+  return { state: entry?.state, owner: entry?.data.userName, jobId, control };
+}
+
+test("a job that is taken over is paused before it could run, and runs when it is resumed", async () => {
+  const { node } = await open();
+  await node.createDatabase("a");
+  await node.createDatabase("b");
+  node.start();
+  const { jobId, state, owner, control } = await taken(node, { _replication_state: "triggered" });
+  expect([state, owner, control?.isPaused]).toEqual(["pending", "old", true]);
+  expect(control?.events).toMatchObject([{ action: "pause", userName: "ann", why: "taken over" }]);
+  // Another job comes later, and runs first.
+  await node.put("_replicator", "other", bodyFrom("a"));
+  await node.event("replication.ended");
+  const started = () => node.events.filter(({ name }) => name === "replication.started");
+  expect(started()).toHaveLength(1);
+  expect(await node.replicator.commands.resume(jobId, { userName: "ann" })).toBe("done");
+  await node.event("replication.ended", (event) => event.jobId === jobId);
+  expect(started()).toHaveLength(2);
+});
+
+test("a job that is taken over again is paused again, and keeps its pause where nothing was changed", async () => {
+  const { node } = await open();
+  const { jobId } = await taken(node, {});
+  await node.replicator.commands.resume(jobId, { userName: "ann" });
+  const again = await taken(node, {}, "y", 2);
+  expect(again.control?.isPaused).toBe(true);
+  const same = await taken(node, {}, "z", 3);
+  expect(same.control).toEqual(again.control);
+});
+
+test("a document that ended meanwhile, and is taken over again, has a job that has ended", async () => {
+  const { node } = await open();
+  await taken(node, {});
+  const ended = await taken(node, { _replication_state: "completed" }, "y", 2);
+  expect([ended.state, ended.control?.isPaused]).toEqual(["completed", false]);
+});

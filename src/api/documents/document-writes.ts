@@ -1,5 +1,10 @@
 /** Writes the edits of a request: one, or many. */
-import { type DocumentEdit, isDatabaseAdmin, type WriteOutcome } from "../../databases/index.ts";
+import {
+  type DocumentEdit,
+  isDatabaseAdmin,
+  type WriteContext,
+  type WriteOutcome,
+} from "../../databases/index.ts";
 import {
   isWritten,
   type RefusedOutcome,
@@ -39,7 +44,8 @@ export async function writeOne(
   call: Call,
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
-  const result = resultOf((await transactEdits(parts, call, [edit]))[0] as WriteOutcome);
+  const context = contextOf(parts, call);
+  const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
   const { status, error, reason } = result.answer;
   throw new ProtocolError(status, error, reason);
@@ -72,9 +78,11 @@ export async function writeAll(
   call: Call,
   edits: readonly DocumentEdit[],
 ): Promise<EditResult[]> {
+  // What is wrong with the request is wrong with no document.
+  const context = contextOf(parts, call);
   const results: EditResult[] = [];
   await writeEdits(edits, {
-    transact: (batch) => transactEdits(parts, call, batch),
+    transact: (batch) => transactEdits(parts, call, batch, context),
     turns: call.turns,
     // Only what is wrong with a document is told of it; all else concerns the whole request.
     isRefusal: isInvalidRequest,
@@ -84,12 +92,16 @@ export async function writeAll(
   return results;
 }
 
+function contextOf({ pausingOf }: DatabaseParts, call: Call): WriteContext {
+  return { ...writeContext(call.user), ...pausingOf(call) };
+}
+
 async function transactEdits(
   parts: DatabaseParts,
   call: Call,
   edits: readonly DocumentEdit[],
+  context: WriteContext,
 ): Promise<WriteOutcome[]> {
-  const context = writeContext(call.user);
   // A revision that was made elsewhere can be written twice; a user's edit would conflict with itself.
   const isRepeatable = edits.every(({ mode }) => mode === "replicated");
   const { kv, databases, functions } = parts;

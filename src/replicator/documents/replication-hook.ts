@@ -14,8 +14,15 @@ import type {
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { addEndedJob, addJob, type JobOrigin } from "../jobs/add-job.ts";
-import { type Asked, persistentJobId, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { type Decider, UNTOUCHED } from "../jobs/job-control.ts";
+import {
+  type Asked,
+  persistentJobId,
+  REPLICATION_JOB_TYPE,
+  type ReplicationJobData,
+} from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
+import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import { stepWhenAskedAgain } from "../jobs/job-wish.ts";
 import { type RemoveJobParts, removeJob } from "../jobs/remove-job.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -130,13 +137,15 @@ export class ReplicationHook implements DatabaseHook {
     const members: Members = judged?.members ?? JSON.parse(document.body.text);
     const stored = storedOutcome(members);
     const existing = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
-    // A document that says how its job ended asks for nothing.
-    if (stored !== undefined && existing !== undefined) return;
+    const { pausing } = context;
+    // A document that says how its job ended asks for nothing; one that is taken over says how it is elsewhere.
+    if (stored !== undefined && existing !== undefined && pausing === undefined) return;
     const asked = judged?.asked ?? this.#parse(members, context);
     const { replication } = asked;
     const owner = ownerOfJob(members.owner, context, existing);
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
     if (stored !== undefined) {
+      await this.#remove(tx, id);
       await this.#addEnded(tx, id, { ...asked, ...owner, document: origin }, stored);
       return;
     }
@@ -144,10 +153,32 @@ export class ReplicationHook implements DatabaseHook {
       const { controls } = this.#parts;
       const { vouched } = owner;
       const step = await stepWhenAskedAgain(tx, controls, existing, { replication, vouched });
-      if (step === "nothing") return;
+      const { isPaused } = await controls.get(tx, id);
+      if (step === "nothing" && (pausing === undefined || isPaused)) return;
     }
     await this.#remove(tx, id);
-    await addJob(this.#parts, tx, id, { ...asked, ...owner, document: origin });
+    const isPaused = pausing !== undefined;
+    const data = await addJob(
+      this.#parts,
+      tx,
+      id,
+      { ...asked, ...owner, document: origin },
+      { isPaused },
+    );
+    if (isPaused) this.#notePause(tx, id, data, { ...pausing, userName: context.userName });
+  }
+
+  /** Notes who had the job wait from the start, and tells who listens. */
+  #notePause(tx: Transaction, jobId: string, data: ReplicationJobData, decider: Decider): void {
+    const { controls, runtime } = this.#parts;
+    const { requestId, ...decision } = decider;
+    const { userName, why } = decision;
+    const action = "pause";
+    controls.decide(tx, jobId, UNTOUCHED, { action, ...decision, timeMs: runtime.clock.nowMs() });
+    const trace = jobTrace(runtime.trace, describeJob(jobId, data));
+    tx.afterCommit(() =>
+      trace.event("replication.controlled", { jobId, action, userName, why, requestId }),
+    );
   }
 
   async databaseRemoved(tx: Transaction, database: Database): Promise<void> {

@@ -5,6 +5,7 @@ import type { Transaction } from "../../kv/index.ts";
 import type { JobOwner } from "../request/job-owner.ts";
 import { knownReplicationId, type ReplicationIdContext } from "../request/replication-id.ts";
 import { firstRunSec, scheduleOf } from "../request/schedule.ts";
+import { NEVER_SEC } from "./decide.ts";
 import {
   type Asked,
   type JobOutcome,
@@ -54,12 +55,13 @@ export async function addEndedJob(
   });
 }
 
-/** There is no job of this id. Returns what the new one keeps. */
+/** There is no job of this id. Returns what the new one keeps. One that `isPaused` is never due; the caller notes who decided that. */
 export async function addJob(
   { runtime, jobs, ownership, ids }: AddJobParts,
   tx: Transaction,
   jobId: string,
   origin: JobOrigin,
+  { isPaused = false } = {},
 ): Promise<ReplicationJobData> {
   const nowMs = runtime.clock.nowMs();
   const { replication, userName, vouched } = origin;
@@ -70,7 +72,9 @@ export async function addJob(
     request: encodeRequest(data),
     group: groupOf(data),
     // Not due since ever: how long it waits counts from here, and it takes no turn before those that wait.
-    scheduledAtSec: firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),
+    scheduledAtSec: isPaused
+      ? NEVER_SEC
+      : firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),
   });
   return data;
 }

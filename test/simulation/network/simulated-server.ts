@@ -44,6 +44,7 @@ export class SimulatedServer {
       },
       isUp: () => true,
       isFull: () => false,
+      pausingOf: () => ({}),
       hashPasswords: async (edits) => edits,
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,

@@ -1,0 +1,21 @@
+/** `paused=true`: replication documents whose jobs wait for an operator, so that none runs while another replicator still runs it. */
+import type { WriteContext } from "../../databases/index.ts";
+import { badRequest } from "../../protocol/index.ts";
+import { isReplicatorDatabase } from "../../replicator/index.ts";
+import { requireAdmin } from "../access/authorization.ts";
+import { databaseName } from "../access/database-access.ts";
+import type { Call } from "../http/call.ts";
+import { booleanParameter } from "../http/query.ts";
+import { deciderOf } from "./decider.ts";
+
+/** What the query says of the jobs of a write. Throws a ProtocolError 400, or 401 for whoever is no server admin. */
+export function pausingOf(call: Call): Pick<WriteContext, "pausing"> {
+  if (!booleanParameter(call, "paused")) return {};
+  if (!isReplicatorDatabase(databaseName(call))) {
+    throw badRequest("`paused` is for documents of `_replicator` databases");
+  }
+  requireAdmin(call);
+  const { why } = deciderOf(call, call.request.query.get("why"));
+  const { requestId } = call;
+  return { pausing: why === undefined ? { requestId } : { why, requestId } };
+}
