@@ -12,6 +12,7 @@ import { addCompletionCommand } from "./completion.ts";
 import { addConfigCommands } from "./config.ts";
 import { addEndpointsCommand } from "./endpoints.ts";
 import { addJobsCommand } from "./jobs.ts";
+import { addMoveCommand } from "./move.ts";
 import { addNodesCommand } from "./nodes.ts";
 import { addRulesCommand } from "./rules.ts";
 import { addSecretsCommand } from "./secrets.ts";
@@ -107,6 +108,7 @@ addBackupCommands(program);
 addCompletionCommand(program);
 addRulesCommand(program);
 addSecretsCommand(program);
+addMoveCommand(program);
 
 collectBetweenTurns();
 await program.parseAsync();

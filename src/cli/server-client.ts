@@ -1,10 +1,10 @@
 /** Asks a server over HTTP, for one command. */
-import { openUndiciFetch } from "../host/index.ts";
+import { openUndiciFetch, type UndiciFetch } from "../host/index.ts";
 import { readText } from "../http-client/index.ts";
 import { maskCredentials } from "../protocol/index.ts";
 import { findCredentials, systemCredentialSources } from "./credentials.ts";
 import { reportError } from "./describe-error.ts";
-import type { ServerFlags, ServerWork } from "./server-command.ts";
+import type { Server, ServerFlags, ServerWork } from "./server-command.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 /** A server that says nothing for so long does not answer. */
@@ -17,21 +17,7 @@ export async function workWithServer(
 ): Promise<void> {
   const undici = openUndiciFetch();
   try {
-    const { origin } = parseServer(url);
-    const headers = await headersFor(new URL(url));
-    const [answer, print] = await work({
-      ask: async (method, path, body) => {
-        const response = await undici.fetch({
-          method,
-          url: origin + path,
-          headers,
-          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-          inactivityTimeoutMs: SILENCE_MS_MAX,
-          signal: new AbortController().signal,
-        });
-        return answerOf(response.status, await readText(response));
-      },
-    });
+    const [answer, print] = await work(await openServer(undici, parseServer(url)));
     process.stdout.write(json === true ? `${JSON.stringify(answer)}\n` : print(answer));
   } catch (error) {
     reportError(error);
@@ -40,16 +26,41 @@ export async function workWithServer(
   }
 }
 
+/** Asks with the credentials of the URL, or else of `sources`. */
+export async function openServer(
+  { fetch }: Pick<UndiciFetch, "fetch">,
+  url: URL,
+  sources = systemCredentialSources(),
+): Promise<Server> {
+  const headers = await headersFor(url, sources);
+  return {
+    ask: async (method, path, body) => {
+      const response = await fetch({
+        method,
+        url: url.origin + path,
+        headers,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        inactivityTimeoutMs: SILENCE_MS_MAX,
+        signal: new AbortController().signal,
+      });
+      return answerOf(response.status, await readText(response));
+    },
+  };
+}
+
 /** Of a request for JSON, with the credentials of who asks. */
-export async function headersFor(url: URL): Promise<Readonly<Record<string, string>>> {
-  const credentials = await findCredentials(url, systemCredentialSources());
+export async function headersFor(
+  url: URL,
+  sources = systemCredentialSources(),
+): Promise<Readonly<Record<string, string>>> {
+  const credentials = await findCredentials(url, sources);
   const plain = { accept: "application/json", "content-type": "application/json" };
   if (credentials === undefined) return plain;
   const pair = Buffer.from(`${credentials.user}:${credentials.password}`).toString("base64");
   return { ...plain, authorization: `Basic ${pair}` };
 }
 
-/** What the server answered; throws what it says when that is an error. */
+/** What the server answered; throws an AnswerError with what it says when that is an error. */
 export function answerOf(status: number, text: string): unknown {
   let answer: unknown;
   try {
@@ -61,13 +72,24 @@ export function answerOf(status: number, text: string): unknown {
   const { error, reason } = answer as { readonly error?: unknown; readonly reason?: unknown };
   const hint =
     status === 401 ? " (TANDEM_USER and TANDEM_PASSWORD, or ~/.netrc, say who asks)" : "";
-  throw new Error(`${status} ${error}: ${reason}${hint}`);
+  throw new AnswerError(status, `${status} ${error}: ${reason}${hint}`);
+}
+
+/** A server answered with an error. */
+export class AnswerError extends Error {
+  override readonly name = "AnswerError";
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
 }
 
 /** Throws a WrongUse for what is no address of a server. */
-export function parseServer(url: string): URL {
+export function parseServer(url: string, option = "--server"): URL {
   if (!URL.canParse(url) || !/^https?:/.test(url)) {
-    throw new WrongUse(`--server ${maskCredentials(url)}: expected http://HOST:PORT`);
+    throw new WrongUse(`${option} ${maskCredentials(url)}: expected http://HOST:PORT`);
   }
   return new URL(url);
 }

@@ -29,6 +29,7 @@ export const LONG_TESTS: readonly string[] = [
   "test/end-to-end/rolling-restart.test.ts",
   "test/replicator/outages.test.ts",
   "test/kv/lmdb-disk-copies.test.ts",
+  "test/end-to-end/move.test.ts",
   "test/end-to-end/slow-readers.test.ts",
   "test/peers/couchbackup.test.ts",
   "test/kv/lmdb-machine.test.ts",

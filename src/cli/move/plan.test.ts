@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { takingOf } from "./plan.ts";
+
+const STORED = { kind: "stored", rev: "2-b" } as const;
+
+test.each([
+  ["take", {}, { kind: "missing" }, true, []],
+  ["take", {}, { kind: "deleted" }, true, []],
+  ["here", {}, STORED, false, []],
+  ["update", {}, STORED, true, ["3-c", "2-b", "1-a"]],
+  ["another document of this name is here", {}, STORED, true, ["2-x", "1-a"]],
+  ["it was taken, and deleted here", {}, { kind: "deleted" }, false, []],
+  ["it has conflicting revisions", { _conflicts: ["1-x"] }, { kind: "missing" }, true, []],
+] as const)("%s (%#)", (expected, body, place, isLacking, history) => {
+  const taking = takingOf({ body }, place, isLacking, history);
+  expect(taking.kind === "refused" ? taking.reason : taking.kind).toContain(expected);
+});

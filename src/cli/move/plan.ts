@@ -1,0 +1,209 @@
+/** The plan of a move: what becomes of each document of CouchDB's, and why. Reads both servers, and changes nothing. */
+import { forEachConcurrent } from "../../base/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
+import {
+  describeFailure,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+  type Replication,
+  ReplicationInvalidError,
+  readFilterCode,
+} from "../../replicator/index.ts";
+import type { Connections } from "../connections.ts";
+import { type IdMatch, matchIds, type Uuids } from "./match-ids.ts";
+import {
+  hasEndedThere,
+  type Members,
+  type Place,
+  type ReplicatorServer,
+  type ScheduledDocument,
+  type StoredDocument,
+} from "./replicator-server.ts";
+
+/** Documents that are asked about at once. */
+const QUESTIONS_MAX = 8;
+
+/**
+ * What `take` does with a document.
+ *
+ *   take      it is not here
+ *   update    it was changed there since it was taken
+ *   here      it is here already, perhaps changed here
+ *   refused   it cannot be taken, for a reason
+ */
+export type Taking =
+  | { readonly kind: "take" | "update" | "here" }
+  | { readonly kind: "refused"; readonly reason: string };
+
+export interface PlannedDocument {
+  readonly database: string;
+  readonly id: string;
+  readonly rev: string;
+  /** Without secrets; empty where there is none. */
+  readonly source: string;
+  readonly target: string;
+  readonly state: string | null;
+  readonly replicationId: string | null;
+  readonly match: IdMatch;
+  /** Why the ids could not be compared, or differ. */
+  readonly matchReason?: string;
+  readonly taking: Taking;
+  readonly hasEnded: boolean;
+}
+
+export interface PlanParts {
+  readonly from: ReplicatorServer;
+  readonly here: ReplicatorServer;
+  readonly connections: Connections;
+  /** Asked for once, and only by who compares ids. */
+  readonly uuids: () => Promise<Uuids>;
+  readonly signal: AbortSignal;
+}
+
+/** Plans for a page of documents of a database. */
+export async function planPage(
+  parts: PlanParts,
+  database: string,
+  page: readonly StoredDocument[],
+): Promise<readonly PlannedDocument[]> {
+  const takings = await takingsOf(parts, database, page);
+  const planned: PlannedDocument[] = new Array(page.length);
+  const places = page.map((document, index) => ({ document, index }));
+  await forEachConcurrent(places, QUESTIONS_MAX, async ({ document, index }) => {
+    const scheduled = await parts.from.scheduled(database, document.id);
+    const taking = takings[index] as Taking;
+    planned[index] = await planOne(parts, database, document, { scheduled, taking });
+  });
+  return planned;
+}
+
+async function planOne(
+  parts: PlanParts,
+  database: string,
+  { id, rev, body }: StoredDocument,
+  { scheduled, taking }: { readonly scheduled: ScheduledDocument | undefined; taking: Taking },
+): Promise<PlannedDocument> {
+  const parsed = parse(body);
+  const found =
+    typeof parsed === "string"
+      ? ({ match: "unknown" } as const)
+      : await compareIds(parts, parsed, scheduled?.id ?? null);
+  return {
+    database,
+    id,
+    rev,
+    source: shownEndpoint(body.source),
+    target: shownEndpoint(body.target),
+    state: scheduled?.state ?? null,
+    replicationId: scheduled?.id ?? null,
+    ...found,
+    taking: typeof parsed === "string" ? { kind: "refused", reason: parsed } : taking,
+    hasEnded: hasEndedThere(scheduled),
+  };
+}
+
+/** The replication, or why there can be none here. */
+function parse(body: Members): Replication | string {
+  try {
+    const replication = parseReplication(body, REPLICATOR_CONFIG_DEFAULT);
+    const local = (["source", "target"] as const).find(
+      (side) => replication[side].kind === "local",
+    );
+    if (local === undefined) return replication;
+    return `\`${local}\` is a name without a server, which would be a database of this one: write its URL`;
+  } catch (error) {
+    if (error instanceof ReplicationInvalidError) return error.reason;
+    throw error;
+  }
+}
+
+async function compareIds(
+  { connections, uuids, signal }: PlanParts,
+  replication: Replication,
+  shown: string | null,
+): Promise<Pick<PlannedDocument, "match" | "matchReason">> {
+  // Nothing to compare with, so the source need not be asked for a filter.
+  if (shown === null) return { match: "unknown" };
+  const { clock, digests } = connections.runtime;
+  const limit = { clock, timeoutMs: REPLICATOR_CONFIG_DEFAULT.stallTimeoutSec * 1000 };
+  try {
+    const open = () => connections.open(replication, "source");
+    const filterCode = await readFilterCode(replication, open, limit, signal);
+    const code = filterCode === undefined ? {} : { filterCode };
+    const match = matchIds(digests, replication, { shown, ...code }, await uuids());
+    if (match !== "other") return { match };
+    return { match, matchReason: whyOther(replication) };
+  } catch (error) {
+    const { error: name, reason } = describeFailure(error);
+    return { match: "unknown", matchReason: `the filter cannot be read: ${name}: ${reason}` };
+  }
+}
+
+function whyOther({ selection, sinceSequence }: Replication): string {
+  if (sinceSequence !== undefined) return "since_seq is part of the id here";
+  if (selection.kind === "filter") return "the filter's code differs from that of the running job";
+  return "CouchDB makes another id of this document";
+}
+
+async function takingsOf(
+  { from, here }: PlanParts,
+  database: string,
+  page: readonly StoredDocument[],
+): Promise<readonly Taking[]> {
+  // A database that is not here lacks all of them.
+  if ((await here.askIfThere("GET", `/${encodeURIComponent(database)}`)) === undefined) {
+    return page.map((document) => takingOf(document, { kind: "missing" }, true, []));
+  }
+  const lacking = await here.lacking(database, page);
+  const places = await here.places(
+    database,
+    page.map(({ id }) => id),
+  );
+  const changed = page.filter(({ id }, index) => lacking.has(id) && isStored(places[index]));
+  const histories = new Map(
+    (await from.withHistory(database, changed)).map((body) => [body._id, revisionsOf(body)]),
+  );
+  return page.map((document, index) =>
+    takingOf(
+      document,
+      places[index] as Place,
+      lacking.has(document.id),
+      histories.get(document.id) ?? [],
+    ),
+  );
+}
+
+/** `history`: the revisions of the document there, read when it is here in another revision. */
+export function takingOf(
+  { body }: Pick<StoredDocument, "body">,
+  place: Place,
+  isLacking: boolean,
+  history: readonly string[],
+): Taking {
+  if (Array.isArray(body._conflicts)) {
+    return { kind: "refused", reason: "it has conflicting revisions there: delete all but one" };
+  }
+  if (!isLacking) {
+    if (place.kind === "stored") return { kind: "here" };
+    return { kind: "refused", reason: "it was taken, and deleted here" };
+  }
+  if (place.kind !== "stored") return { kind: "take" };
+  if (history.includes(place.rev)) return { kind: "update" };
+  return { kind: "refused", reason: "another document of this name is here, or both were changed" };
+}
+
+function isStored(place: Place | undefined): boolean {
+  return place?.kind === "stored";
+}
+
+/** Of a document that was read with its history. */
+export function revisionsOf({ _revisions: revisions }: Members): readonly string[] {
+  const { start, ids } = revisions as { readonly start: number; readonly ids: readonly string[] };
+  return ids.map((hash, index) => `${start - index}-${hash}`);
+}
+
+function shownEndpoint(endpoint: unknown): string {
+  const isObject = typeof endpoint === "object" && endpoint !== null;
+  const url = isObject ? (endpoint as Members).url : endpoint;
+  return typeof url === "string" ? maskCredentials(url) : "";
+}

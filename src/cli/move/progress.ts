@@ -1,0 +1,102 @@
+/** `tandem move verify`: how far the documents that came from CouchDB are, and whether the copies of those that have arrived are whole. */
+import {
+  compareDatabases,
+  describeFailure,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+  type Replication,
+} from "../../replicator/index.ts";
+import { jobPathOf, type Members, type StoredDocument } from "./replicator-server.ts";
+import type { Outcome, StepParts } from "./steps.ts";
+
+/** The row of a job of ours, as far as it is needed. */
+interface JobRow {
+  readonly state: string;
+  readonly paused: boolean;
+  readonly pending: number | null;
+  readonly lag_sec: number | null;
+  readonly left_behind: number;
+  readonly last_failure: { readonly error: string; readonly reason: string } | null;
+}
+
+export async function* verifyMove(parts: StepParts, database: string): AsyncGenerator<Outcome> {
+  const { from, here, only } = parts;
+  let left = parts.limit;
+  for await (const page of here.pages(database)) {
+    const places = await from.places(
+      database,
+      page.map(({ id }) => id),
+    );
+    for (const [index, document] of page.entries()) {
+      if (places[index]?.kind === "missing" || only?.has(document.id) === false) continue;
+      if (left-- === 0) return;
+      yield { database, id: document.id, ...(await verifyOne(parts, database, document)) };
+    }
+  }
+}
+
+type Finding = Omit<Outcome, "database" | "id">;
+
+async function verifyOne(
+  parts: StepParts,
+  database: string,
+  { id, body }: StoredDocument,
+): Promise<Finding> {
+  const job = (await parts.here.askIfThere("GET", jobPathOf(database, id))) as JobRow | undefined;
+  if (job === undefined) return { outcome: "no job", isProblem: true };
+  const waits = whyNotArrived(job);
+  if (waits !== undefined) return { outcome: shownState(job), reason: waits, isProblem: true };
+  return compareCopy(parts, body, job);
+}
+
+/** Why its copy cannot be expected to be whole; undefined when it should be. */
+export function whyNotArrived(job: JobRow): string | undefined {
+  if (job.paused) return "paused";
+  if (job.left_behind > 0) return `${job.left_behind} documents left behind`;
+  if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
+  if (job.state === "completed" || (job.state === "running" && job.pending === 0)) return undefined;
+  if (job.state === "running") {
+    return `${job.pending ?? "unknown"} changes pending, lag ${job.lag_sec ?? "unknown"} s`;
+  }
+  return "it has not arrived";
+}
+
+async function compareCopy(
+  { connections, signal }: StepParts,
+  body: Members,
+  job: JobRow,
+): Promise<Finding> {
+  const outcome = shownState(job);
+  try {
+    const replication = parseReplication(body, REPLICATOR_CONFIG_DEFAULT);
+    if (!isWhole(replication)) {
+      return { outcome, reason: "a part of the source, not compared", isProblem: false };
+    }
+    const source = connections.open(replication, "source");
+    const target = connections.open(replication, "target");
+    let lackingCount = 0;
+    await compareDatabases(source, target, signal, {
+      difference: () => {},
+      // What only the target has is no fault of the copy.
+      lacking: async (documents) => {
+        lackingCount += documents.length;
+      },
+    });
+    if (lackingCount === 0)
+      return { outcome, reason: "the target lacks nothing", isProblem: false };
+    return { outcome, reason: `the target lacks ${lackingCount} documents`, isProblem: true };
+  } catch (error) {
+    const { error: name, reason } = describeFailure(error);
+    return { outcome, reason: `not compared: ${name}: ${reason}`, isProblem: true };
+  }
+}
+
+function isWhole(replication: Replication): boolean {
+  const { selection, omissions, sinceSequence, winningRevisionsOnly } = replication;
+  const copiesAll = omissions === undefined && sinceSequence === undefined && !winningRevisionsOnly;
+  return selection.kind === "all" && copiesAll;
+}
+
+function shownState({ state, paused }: JobRow): string {
+  return paused ? "paused" : state;
+}

@@ -1,0 +1,188 @@
+/** One of the two servers of a move: its replication documents, and what it runs. CouchDB 3 and Tandem answer alike here. */
+import { AnswerError } from "../server-client.ts";
+import type { Server } from "../server-command.ts";
+
+/** Documents in one request. */
+export const PAGE_ROWS_MAX = 100;
+/** Rows of `_scheduler/jobs` in one request. */
+const JOBS_PAGE_ROWS_MAX = 1_000;
+
+export type Members = Readonly<Record<string, unknown>>;
+
+/** A replication document as its server has it, with `_id`, `_rev`, and `_conflicts` where there are some. */
+export interface StoredDocument {
+  readonly id: string;
+  readonly rev: string;
+  readonly body: Members;
+}
+
+/** What is known of a document by its id. */
+export type Place =
+  | { readonly kind: "missing" }
+  | { readonly kind: "deleted" }
+  | { readonly kind: "stored"; readonly rev: string };
+
+/** How the server's scheduler shows a document. `state` is null before it has looked at it. */
+export interface ScheduledDocument {
+  readonly state: string | null;
+  /** The replication id; null for a job that has ended, or could not begin. */
+  readonly id: string | null;
+  readonly info?: unknown;
+}
+
+/** A row of `_scheduler/jobs`. */
+interface ScheduledJob {
+  readonly id: string | null;
+  readonly database: string | null;
+  readonly doc_id: string | null;
+}
+
+/** The jobs of a server's scheduler, whatever their documents say. */
+export interface ActiveJobs {
+  hasDocument(database: string, id: string): boolean;
+  hasReplication(id: string): boolean;
+}
+
+interface Row {
+  readonly id?: string;
+  readonly key: string;
+  readonly error?: string;
+  readonly value?: { readonly rev: string; readonly deleted?: boolean };
+  readonly doc?: Members | null;
+}
+
+export class ReplicatorServer {
+  readonly #server: Server;
+
+  constructor(server: Server) {
+    this.#server = server;
+  }
+
+  ask(...request: Parameters<Server["ask"]>): Promise<unknown> {
+    return this.#server.ask(...request);
+  }
+
+  /** Undefined instead of a 404. */
+  async askIfThere(...request: Parameters<Server["ask"]>): Promise<unknown> {
+    try {
+      return await this.ask(...request);
+    } catch (error) {
+      if (error instanceof AnswerError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** `[couchdb] uuid`: part of replication ids. */
+  async uuid(): Promise<string> {
+    const { uuid } = (await this.ask("GET", "/")) as { readonly uuid?: unknown };
+    return String(uuid ?? "");
+  }
+
+  /** The replication documents of a database in the order of their ids, in pages; design documents are left out. */
+  async *pages(database: string): AsyncGenerator<readonly StoredDocument[]> {
+    let start = "";
+    for (;;) {
+      const query = new URLSearchParams({
+        include_docs: "true",
+        conflicts: "true",
+        limit: String(PAGE_ROWS_MAX),
+        ...(start === "" ? {} : { start_key: JSON.stringify(start) }),
+      });
+      const answer = await this.ask("GET", `${pathOf(database)}/_all_docs?${query}`);
+      const { rows } = answer as { readonly rows: readonly Row[] };
+      yield rows.flatMap(storedDocument);
+      const last = rows.at(-1)?.key;
+      if (last === undefined || rows.length < PAGE_ROWS_MAX) return;
+      // The least id behind the last one.
+      start = `${last}\0`;
+    }
+  }
+
+  /** Where each of these documents is, in their order. */
+  async places(database: string, ids: readonly string[]): Promise<readonly Place[]> {
+    if (ids.length === 0) return [];
+    const answer = await this.ask("POST", `${pathOf(database)}/_all_docs`, { keys: ids });
+    return (answer as { readonly rows: readonly Row[] }).rows.map(({ value }) => {
+      if (value === undefined) return { kind: "missing" };
+      return value.deleted === true ? { kind: "deleted" } : { kind: "stored", rev: value.rev };
+    });
+  }
+
+  /** The ids of those revisions that the database does not know, as leaves or before them. */
+  async lacking(
+    database: string,
+    documents: readonly Pick<StoredDocument, "id" | "rev">[],
+  ): Promise<ReadonlySet<string>> {
+    if (documents.length === 0) return new Set();
+    const asked = Object.fromEntries(documents.map(({ id, rev }) => [id, [rev]]));
+    const answer = (await this.ask("POST", `${pathOf(database)}/_revs_diff`, asked)) as Members;
+    return new Set(Object.keys(answer));
+  }
+
+  /** Whether the document had one of these revisions. */
+  async knowsAny(database: string, id: string, revisions: readonly string[]): Promise<boolean> {
+    const answer = await this.ask("POST", `${pathOf(database)}/_revs_diff`, { [id]: revisions });
+    const found = answer as Readonly<Record<string, { readonly missing: readonly string[] }>>;
+    return (found[id]?.missing.length ?? 0) < revisions.length;
+  }
+
+  /** These revisions with `_revisions` and attachments, as another database takes them. */
+  async withHistory(
+    database: string,
+    documents: readonly Pick<StoredDocument, "id" | "rev">[],
+  ): Promise<readonly Members[]> {
+    if (documents.length === 0) return [];
+    const docs = documents.map(({ id, rev }) => ({ id, rev }));
+    const path = `${pathOf(database)}/_bulk_get?revs=true&attachments=true`;
+    const answer = (await this.ask("POST", path, { docs })) as {
+      readonly results: readonly { readonly docs: readonly { readonly ok?: Members }[] }[];
+    };
+    return answer.results.flatMap((result) =>
+      result.docs.flatMap(({ ok }) => (ok === undefined ? [] : [ok])),
+    );
+  }
+
+  /** Undefined for a document that is not there. */
+  async scheduled(database: string, id: string): Promise<ScheduledDocument | undefined> {
+    const path = `/_scheduler/docs/${encodeURIComponent(database)}/${encodeURIComponent(id)}`;
+    return (await this.askIfThere("GET", path)) as ScheduledDocument | undefined;
+  }
+
+  async activeJobs(): Promise<ActiveJobs> {
+    const documents = new Set<string>();
+    const replications = new Set<string>();
+    for (let skip = 0; ; skip += JOBS_PAGE_ROWS_MAX) {
+      const path = `/_scheduler/jobs?limit=${JOBS_PAGE_ROWS_MAX}&skip=${skip}`;
+      const { jobs } = (await this.ask("GET", path)) as { readonly jobs: readonly ScheduledJob[] };
+      for (const { id, database, doc_id: documentId } of jobs) {
+        if (id !== null) replications.add(id);
+        documents.add(JSON.stringify([database, documentId]));
+      }
+      if (jobs.length < JOBS_PAGE_ROWS_MAX) break;
+    }
+    return {
+      hasDocument: (database, id) => documents.has(JSON.stringify([database, id])),
+      hasReplication: (id) => replications.has(id),
+    };
+  }
+}
+
+/** What has ended stays ended, until its document is written. */
+export function hasEndedThere(scheduled: ScheduledDocument | undefined): boolean {
+  return scheduled?.state === "completed" || scheduled?.state === "failed";
+}
+
+export function pathOf(database: string, id?: string): string {
+  const path = `/${encodeURIComponent(database)}`;
+  return id === undefined ? path : `${path}/${encodeURIComponent(id)}`;
+}
+
+/** The job of a document of ours. */
+export function jobPathOf(database: string, id: string): string {
+  return `/_tandem/jobs/${encodeURIComponent(`${database}/${id}`)}`;
+}
+
+function storedDocument({ id, value, doc }: Row): readonly StoredDocument[] {
+  if (id === undefined || value === undefined || !doc || id.startsWith("_design/")) return [];
+  return [{ id, rev: value.rev, body: doc }];
+}

@@ -1,0 +1,207 @@
+/** `tandem move …`: does a step between two servers, and prints what came of each document. */
+import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
+import { VERSION } from "../../server/index.ts";
+import { openConnections } from "../connections.ts";
+import { systemCredentialSources } from "../credentials.ts";
+import { reportError, retryReporter } from "../describe-error.ts";
+import { openServer, parseServer } from "../server-client.ts";
+import type { ServerFlags } from "../server-command.ts";
+import { printable, table } from "../table.ts";
+import { WrongUse } from "../wrong-use.ts";
+import type { Uuids } from "./match-ids.ts";
+import { type PlannedDocument, planPage } from "./plan.ts";
+import { verifyMove } from "./progress.ts";
+import { ReplicatorServer } from "./replicator-server.ts";
+import { back, type Outcome, type Step, type StepParts, start, stop, take } from "./steps.ts";
+
+export interface MoveFlags extends ServerFlags {
+  readonly from: string;
+  readonly database: readonly string[];
+  readonly only?: readonly string[];
+  readonly limit?: number;
+  readonly anyway?: boolean;
+  readonly takeUuid?: boolean;
+}
+
+const STEPS = { take, stop, start, verify: verifyMove, back } as const satisfies Record<
+  string,
+  Step
+>;
+
+export async function runPlan(flags: MoveFlags): Promise<void> {
+  await withServers(flags, async (parts) => {
+    const planned: PlannedDocument[] = [];
+    for (const database of flags.database) {
+      for await (const page of parts.from.pages(database)) {
+        const chosen = page.filter(({ id }) => parts.only?.has(id) !== false);
+        planned.push(...(await planPage(parts, database, chosen)));
+      }
+    }
+    const uuids = await parts.uuids();
+    process.stdout.write(
+      flags.json === true
+        ? `${JSON.stringify({ uuids, documents: planned })}\n`
+        : uuidLine(uuids) + planTable(planned),
+    );
+    return (
+      uuids.here !== uuids.there ||
+      planned.some(({ taking, match }) => taking.kind === "refused" || isLost(match))
+    );
+  });
+}
+
+export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promise<void> {
+  await withServers(flags, async (parts) => {
+    if (name === "take") await checkUuids(parts, flags);
+    const outcomes: Outcome[] = [];
+    for (const database of flags.database) {
+      for await (const outcome of STEPS[name](parts, database)) {
+        outcomes.push(outcome);
+        if (flags.json !== true) process.stdout.write(outcomeLine(outcome));
+      }
+    }
+    if (flags.json === true) process.stdout.write(`${JSON.stringify({ documents: outcomes })}\n`);
+    else process.stdout.write(summary(outcomes));
+    return outcomes.some(({ isProblem }) => isProblem);
+  });
+}
+
+/** Ends with code 1 when `work` finds that something is left to be done, and with that of the error where it fails. */
+async function withServers(
+  flags: MoveFlags,
+  work: (parts: StepParts) => Promise<boolean>,
+): Promise<void> {
+  const undici = openUndiciFetch();
+  const connections = openConnections({
+    userAgent: `Tandem/${VERSION}`,
+    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
+  });
+  try {
+    const { from, here } = await openServers(undici, flags);
+    let uuids: Promise<Uuids> | undefined;
+    const parts: StepParts = {
+      from,
+      here,
+      connections,
+      uuids: () => {
+        uuids ??= readUuids(from, here);
+        return uuids;
+      },
+      fromUrl: maskCredentials(new URL(flags.from).origin),
+      only: flags.only && new Set(flags.only),
+      limit: flags.limit ?? Number.POSITIVE_INFINITY,
+      anyway: flags.anyway === true,
+      signal: new AbortController().signal,
+    };
+    process.exitCode = (await work(parts)) ? 1 : 0;
+  } catch (error) {
+    reportError(error);
+  } finally {
+    await connections.close();
+    await undici.close();
+  }
+}
+
+/** The old server may have a user of its own in the environment. */
+async function openServers(
+  undici: UndiciFetch,
+  flags: MoveFlags,
+): Promise<{ readonly from: ReplicatorServer; readonly here: ReplicatorServer }> {
+  const sources = systemCredentialSources();
+  const { TANDEM_FROM_USER: user, TANDEM_FROM_PASSWORD: password } = process.env;
+  const environment = user ? { TANDEM_USER: user, TANDEM_PASSWORD: password } : sources.environment;
+  const old = parseServer(flags.from, "--from");
+  const own = parseServer(flags.server);
+  if (old.host === own.host) throw new WrongUse("--from and --server name the same server");
+  return {
+    from: new ReplicatorServer(await openServer(undici, old, { ...sources, environment })),
+    here: new ReplicatorServer(await openServer(undici, own, sources)),
+  };
+}
+
+async function readUuids(from: ReplicatorServer, here: ReplicatorServer): Promise<Uuids> {
+  return { here: await here.uuid(), there: await from.uuid() };
+}
+
+/** Documents whose jobs would begin at the start are not taken by mistake. */
+async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<void> {
+  const { here } = parts;
+  const uuids = await parts.uuids();
+  if (uuids.here === uuids.there) return;
+  const set = `tandem config set couchdb uuid ${uuids.there}`;
+  if (takeUuid !== true) {
+    throw new Error(
+      `the servers have different uuids, so jobs would not find their checkpoints; ${set}, or --take-uuid, and start all nodes again`,
+    );
+  }
+  const { total_rows: all } = await countJobs(here, "");
+  const { total_rows: paused } = await countJobs(here, "&paused=true");
+  if (all !== paused) {
+    throw new Error(
+      `${all - paused} jobs are here that are not paused, and would lose their checkpoints with another uuid`,
+    );
+  }
+  await here.ask("PUT", "/_node/_local/_config/couchdb/uuid", uuids.there);
+  throw new Error(
+    "the uuid is set on this node; set it on the others, start all nodes again, and then take the documents",
+  );
+}
+
+async function countJobs(here: ReplicatorServer, filter: string): Promise<{ total_rows: number }> {
+  return (await here.ask("GET", `/_tandem/jobs?limit=1${filter}`)) as { total_rows: number };
+}
+
+function isLost(match: PlannedDocument["match"]): boolean {
+  return match === "uuid" || match === "other";
+}
+
+const MATCHES: Readonly<Record<PlannedDocument["match"], string>> = {
+  same: "same id",
+  older: "found under the old id",
+  uuid: "lost: other uuid",
+  other: "lost",
+  unknown: "no id there",
+};
+
+const TAKINGS = {
+  take: "take",
+  update: "take again",
+  here: "here already",
+  refused: "cannot move",
+} as const;
+
+export function planTable(planned: readonly PlannedDocument[]): string {
+  if (planned.length === 0) return "there are no replication documents\n";
+  const rows = planned.map(
+    ({ database, id, source, target, state, match, matchReason, taking }) => [
+      `${database}/${id}`,
+      `${source} → ${target}`,
+      state ?? "-",
+      MATCHES[match],
+      TAKINGS[taking.kind],
+      taking.kind === "refused" ? taking.reason : (matchReason ?? ""),
+    ],
+  );
+  const head = ["DOCUMENT", "FROM → TO", "STATE THERE", "CHECKPOINTS", "STEP", "WHY"];
+  return table([head, ...rows]);
+}
+
+function uuidLine({ here, there }: Uuids): string {
+  if (here === there) return `both servers have the uuid ${there}\n`;
+  const sentence = `the uuid is ${there} there and ${here} here: jobs would not find their checkpoints`;
+  return `${printable(sentence)}\n`;
+}
+
+function outcomeLine({ database, id, outcome, reason }: Outcome): string {
+  const why = reason === undefined ? "" : `: ${reason}`;
+  return `${printable(`${database}/${id}: ${outcome}${why}`)}\n`;
+}
+
+/** How many documents came to which end. */
+export function summary(outcomes: readonly Outcome[]): string {
+  const counts = new Map<string, number>();
+  for (const { outcome } of outcomes) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  const texts = [...counts].map(([outcome, count]) => `${count} ${outcome}`);
+  return `${texts.length === 0 ? "nothing to do" : texts.join(", ")}\n`;
+}

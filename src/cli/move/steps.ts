@@ -1,0 +1,336 @@
+/**
+ * The steps of a move, document by document. Each looks at both servers for what is done already, and goes on from there: what was
+ * stopped is continued when it is asked for again.
+ *
+ *   take    documents of CouchDB's are copied here as they are, with their revisions; their jobs are paused
+ *   stop    at CouchDB they are deleted: it knows no other way to end a job, and whoever deletes a document can write it again
+ *   start   jobs that CouchDB no longer runs are resumed here
+ *   back    jobs are paused here, their documents written there again, and deleted here
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { AnswerError } from "../server-client.ts";
+import { type PlannedDocument, type PlanParts, planPage, revisionsOf } from "./plan.ts";
+import {
+  type ActiveJobs,
+  hasEndedThere,
+  jobPathOf,
+  type Members,
+  PAGE_ROWS_MAX,
+  type Place,
+  pathOf,
+  type ReplicatorServer,
+  type StoredDocument,
+} from "./replicator-server.ts";
+
+/** How long a server may take to end a job whose document is gone, or that is paused. */
+const ENDING_MS_MAX = 60_000;
+const POLL_MS = 250;
+
+const TAKEN = "taken over from ";
+
+/** What came of a document. `isProblem`: something is left to be done by a person. */
+export interface Outcome {
+  readonly database: string;
+  readonly id: string;
+  readonly outcome: string;
+  readonly reason?: string;
+  readonly isProblem: boolean;
+}
+
+export interface StepParts extends PlanParts {
+  /** Of the old server, without secrets. */
+  readonly fromUrl: string;
+  /** Which documents; undefined: all. */
+  readonly only: ReadonlySet<string> | undefined;
+  /** Documents that the step may change; each that it does counts. */
+  readonly limit: number;
+  /** Resume what CouchDB still runs, or what cannot be known. */
+  readonly anyway: boolean;
+}
+
+export type Step = (parts: StepParts, database: string) => AsyncGenerator<Outcome>;
+
+export async function* take(parts: StepParts, database: string): AsyncGenerator<Outcome> {
+  let left = parts.limit;
+  for await (const page of parts.from.pages(database)) {
+    const planned = await planPage(parts, database, chosen(parts, page));
+    for (const { id, taking } of planned) {
+      if (taking.kind === "refused") yield problem(database, id, "refused", taking.reason);
+      if (taking.kind === "here") yield done(database, id, "here already");
+    }
+    const wanted = planned
+      .filter(({ taking: { kind } }) => kind === "take" || kind === "update")
+      .slice(0, left);
+    left -= wanted.length;
+    if (wanted.length > 0) yield* copyHere(parts, database, wanted);
+    if (left === 0) return;
+  }
+}
+
+async function* copyHere(
+  { from, here, fromUrl }: StepParts,
+  database: string,
+  wanted: readonly PlannedDocument[],
+): AsyncGenerator<Outcome> {
+  await makeDatabase(from, here, database);
+  const docs = await from.withHistory(database, wanted);
+  const query = new URLSearchParams({ paused: "true", why: reasonOf(TAKEN, fromUrl) });
+  const path = `${pathOf(database)}/_bulk_docs?${query}`;
+  const failures = (await here.ask("POST", path, { docs, new_edits: false })) as readonly Members[];
+  const reasons = new Map(failures.map(({ id, error, reason }) => [id, `${error}: ${reason}`]));
+  const lacking = await here.lacking(database, wanted);
+  for (const { id, hasEnded } of wanted) {
+    if (lacking.has(id)) {
+      yield problem(database, id, "refused", reasons.get(id) ?? "it was changed there meanwhile");
+    } else yield done(database, id, hasEnded ? "taken, has ended" : "taken, paused");
+  }
+}
+
+/** Makes the database with the security that it has there. `_replicator` is always here. */
+async function makeDatabase(
+  from: ReplicatorServer,
+  here: ReplicatorServer,
+  database: string,
+): Promise<void> {
+  if ((await here.askIfThere("GET", pathOf(database))) !== undefined) return;
+  const security = await from.ask("GET", `${pathOf(database)}/_security`);
+  await here.ask("PUT", pathOf(database));
+  await here.ask("PUT", `${pathOf(database)}/_security`, security);
+}
+
+export async function* stop(parts: StepParts, database: string): AsyncGenerator<Outcome> {
+  const { from, here } = parts;
+  const active = await from.activeJobs();
+  let left = parts.limit;
+  for await (const whole of from.pages(database)) {
+    const page = chosen(parts, whole);
+    const lacking = await here.lacking(database, page);
+    const places = await here.places(
+      database,
+      page.map(({ id }) => id),
+    );
+    for (const [index, document] of page.entries()) {
+      if (left === 0) return;
+      const { id } = document;
+      const reason = whyNotStopped(document, places[index], lacking.has(id));
+      const scheduled = await from.scheduled(database, id);
+      // A document may say that its job has ended, and the job go on: somebody wrote the state into it.
+      if (hasEndedThere(scheduled) && !active.hasDocument(database, id)) continue;
+      if (reason !== undefined) {
+        yield problem(database, id, "not stopped", reason);
+        continue;
+      }
+      left--;
+      yield await stopOne(from, database, document, scheduled?.id ?? null);
+    }
+  }
+}
+
+function whyNotStopped(
+  { body }: StoredDocument,
+  place: Place | undefined,
+  isLacking: boolean,
+): string | undefined {
+  if (Array.isArray(body._conflicts)) return "it has conflicting revisions: one of them would run";
+  if (isLacking || place?.kind !== "stored") return "this revision is not here: take it first";
+  return undefined;
+}
+
+async function stopOne(
+  from: ReplicatorServer,
+  database: string,
+  { id, rev }: StoredDocument,
+  replicationId: string | null,
+): Promise<Outcome> {
+  try {
+    await from.ask("DELETE", `${pathOf(database, id)}?rev=${encodeURIComponent(rev)}`);
+  } catch (error) {
+    if (!(error instanceof AnswerError && error.status === 409)) throw error;
+    return problem(database, id, "not stopped", "it was changed there meanwhile: take it again");
+  }
+  const hasEnded = await becomes(async () => {
+    if (replicationId === null) return !(await from.activeJobs()).hasDocument(database, id);
+    const path = `/_scheduler/jobs/${encodeURIComponent(replicationId)}`;
+    const job = (await from.askIfThere("GET", path)) as Members | undefined;
+    return job === undefined || job.database !== database || job.doc_id !== id;
+  });
+  if (hasEnded) return done(database, id, "stopped");
+  const reason = "its document is deleted, and its job still runs there";
+  return problem(database, id, "not stopped", reason);
+}
+
+/** A paused job of ours, as far as it is needed. */
+interface PausedJob {
+  readonly id: string | null;
+  readonly doc_id: string;
+  readonly control: readonly { readonly action: string; readonly why: string | null }[];
+}
+
+export async function* start(parts: StepParts, database: string): AsyncGenerator<Outcome> {
+  const { from, here, only, anyway, fromUrl } = parts;
+  const active = anyway ? undefined : await from.activeJobs();
+  let left = parts.limit;
+  let bookmark: string | null | undefined;
+  while (bookmark !== null) {
+    const query = new URLSearchParams({
+      database,
+      paused: "true",
+      limit: String(PAGE_ROWS_MAX),
+      ...(bookmark === undefined ? {} : { bookmark }),
+    });
+    const answer = await here.ask("GET", `/_tandem/jobs?${query}`);
+    const page = answer as {
+      readonly jobs: readonly PausedJob[];
+      readonly bookmark: string | null;
+    };
+    bookmark = page.bookmark;
+    for (const job of page.jobs) {
+      const { doc_id: id } = job;
+      if (left === 0) return;
+      if (!wasTaken(job) || only?.has(id) === false) continue;
+      const reason = active && (await whyNotStarted(from, active, database, job));
+      if (reason !== undefined) {
+        yield problem(database, id, "not started", reason);
+        continue;
+      }
+      left--;
+      await here.ask("POST", `${jobPathOf(database, id)}/_resume`, {
+        why: reasonOf("moved from ", fromUrl),
+      });
+      yield done(database, id, "started");
+    }
+  }
+}
+
+/** Not what an operator paused for another reason. */
+function wasTaken({ control: [last] }: PausedJob): boolean {
+  return last?.action === "pause" && last.why?.startsWith(TAKEN) === true;
+}
+
+async function whyNotStarted(
+  from: ReplicatorServer,
+  active: ActiveJobs,
+  database: string,
+  { doc_id: id, id: replicationId }: PausedJob,
+): Promise<string | undefined> {
+  if (active.hasDocument(database, id)) return "it still runs there: stop it first";
+  if (replicationId !== null && active.hasReplication(replicationId)) {
+    return "another job there runs the same replication";
+  }
+  const scheduled = await from.scheduled(database, id);
+  if (scheduled === undefined || hasEndedThere(scheduled)) return undefined;
+  return `its document is still there (${scheduled.state ?? "not begun"}): stop it first`;
+}
+
+export async function* back(parts: StepParts, database: string): AsyncGenerator<Outcome> {
+  const { from, here } = parts;
+  let left = parts.limit;
+  for await (const whole of here.pages(database)) {
+    const page = chosen(parts, whole);
+    const places = await from.places(
+      database,
+      page.map(({ id }) => id),
+    );
+    for (const [index, document] of page.entries()) {
+      const place = places[index];
+      // What was never there is not taken there.
+      if (place === undefined || place.kind === "missing") continue;
+      if (left === 0) return;
+      left--;
+      yield await moveBack(parts, database, document, place);
+    }
+  }
+}
+
+async function moveBack(
+  { from, here, fromUrl }: StepParts,
+  database: string,
+  { id, rev }: StoredDocument,
+  place: Exclude<Place, { kind: "missing" }>,
+): Promise<Outcome> {
+  if (place.kind === "stored" && (await here.lacking(database, [{ id, rev: place.rev }])).has(id)) {
+    return problem(database, id, "not moved", "it was written there, too: delete one of both");
+  }
+  if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {
+    return done(database, id, "not from there, stays");
+  }
+  if (!(await pauseHere(here, database, id, reasonOf("moved back to ", fromUrl)))) {
+    return problem(database, id, "not moved", "its run here does not end");
+  }
+  const path = pathOf(database, id);
+  const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
+  if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
+  // A run may have written its state meanwhile; pausing ended that.
+  await here.ask("DELETE", `${path}?rev=${encodeURIComponent(String(body._rev ?? rev))}`);
+  return done(database, id, place.kind === "deleted" ? "moved back" : "removed here, is there");
+}
+
+/** Whether a deleted document there is the one that is here, and not an earlier one of the same name. */
+async function cameFrom(
+  from: ReplicatorServer,
+  here: ReplicatorServer,
+  database: string,
+  id: string,
+): Promise<boolean> {
+  const body = (await here.ask("GET", `${pathOf(database, id)}?revs=true`)) as Members;
+  return from.knowsAny(database, id, revisionsOf(body));
+}
+
+/** False when the job still runs after a while. One that has ended, or is not there, need not be paused. */
+async function pauseHere(
+  here: ReplicatorServer,
+  database: string,
+  id: string,
+  why: string,
+): Promise<boolean> {
+  const path = jobPathOf(database, id);
+  try {
+    await here.askIfThere("POST", `${path}/_pause`, { why });
+  } catch (error) {
+    if (!(error instanceof AnswerError && error.status === 409)) throw error;
+  }
+  return becomes(async () => {
+    const job = (await here.askIfThere("GET", path)) as Members | undefined;
+    return job?.state !== "running";
+  });
+}
+
+/** Without what belongs to this server; the state of a job that has ended stays, so that it does not run again. */
+export function writtenBack(body: Members): Members {
+  const state = body._replication_state;
+  const hasEnded = state === "completed" || state === "failed";
+  const kept = Object.entries(body).filter(
+    ([name]) => name !== "_rev" && (hasEnded || !name.startsWith("_replication_")),
+  );
+  return Object.fromEntries(kept);
+}
+
+/** Asks until it is so; false after a while. */
+async function becomes(isSo: () => Promise<boolean>): Promise<boolean> {
+  const endMs = performance.now() + ENDING_MS_MAX;
+  while (!(await isSo())) {
+    if (performance.now() > endMs) return false;
+    await sleep(POLL_MS);
+  }
+  return true;
+}
+
+function chosen(
+  { only }: Pick<StepParts, "only">,
+  page: readonly StoredDocument[],
+): readonly StoredDocument[] {
+  return only === undefined ? page : page.filter(({ id }) => only.has(id));
+}
+
+/** As long as a reason may be. */
+function reasonOf(what: string, url: string): string {
+  return `${what}${url}`.slice(0, 200);
+}
+
+function done(database: string, id: string, outcome: string): Outcome {
+  return { database, id, outcome, isProblem: false };
+}
+
+function problem(database: string, id: string, outcome: string, reason: string): Outcome {
+  return { database, id, outcome, reason, isProblem: true };
+}
