@@ -145,7 +145,7 @@ export class ReplicationHook implements DatabaseHook {
     const owner = ownerOfJob(members.owner, context, existing);
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
     if (stored !== undefined) {
-      await this.#remove(tx, id);
+      if (existing !== undefined) await removeJob(this.#parts, tx, existing);
       await this.#addEnded(tx, id, { ...asked, ...owner, document: origin }, stored);
       return;
     }
@@ -153,8 +153,8 @@ export class ReplicationHook implements DatabaseHook {
       const { controls } = this.#parts;
       const { vouched } = owner;
       const step = await stepWhenAskedAgain(tx, controls, existing, { replication, vouched });
-      const { isPaused } = await controls.get(tx, id);
-      if (step === "nothing" && (pausing === undefined || isPaused)) return;
+      const isSame = step === "nothing";
+      if (isSame && (pausing === undefined || (await controls.get(tx, id)).isPaused)) return;
     }
     await this.#remove(tx, id);
     const isPaused = pausing !== undefined;
