@@ -34,7 +34,7 @@ export class WatchRegistry {
       if (this.#watches.size === 0) return;
       if (end === undefined) this.#fire(begin);
       else {
-        for (const text of [...this.#watches.keys()]) {
+        for (const text of this.#watches.keys()) {
           if (begin <= text && text < end) this.#fire(text);
         }
       }

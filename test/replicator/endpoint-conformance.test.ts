@@ -1,9 +1,9 @@
 /** The two kinds of endpoint, on our databases and, when `COUCHDB_URL` names one, on a CouchDB's. */
 import { randomBytes } from "node:crypto";
-import { afterEach, describe } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { openNodeServer } from "../../src/host/http/node-server.ts";
 import { openUndiciFetch, parseMultipart } from "../../src/host/index.ts";
-import { Subspace } from "../../src/kv/index.ts";
+import { type KeyValueStore, Subspace } from "../../src/kv/index.ts";
 import {
   Budgets,
   type Endpoint,
@@ -13,6 +13,7 @@ import {
 } from "../../src/replicator/index.ts";
 import { openApi } from "../api/api.fixture.ts";
 import { endpointTests } from "../conformance/endpoint/index.ts";
+import { deferred } from "../support/deferred.ts";
 
 const COUCHDB_URL = process.env.COUCHDB_URL;
 
@@ -21,9 +22,13 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** A database of this name, in our store or behind the URL. */
-async function openEndpoint(place: "local" | "own API" | "CouchDB"): Promise<Endpoint> {
+/** A database of this name, in our store or behind the URL. `onStore` is given the store. */
+async function openEndpoint(
+  place: "local" | "own API" | "CouchDB",
+  onStore: (kv: KeyValueStore) => Promise<void> = async () => {},
+): Promise<Endpoint> {
   const { api, parts } = await openApi();
+  await onStore(parts.kv);
   const { runtime, kv, databases, attachments, functions } = parts;
   const http = openUndiciFetch();
   closing.push(() => http.close());
@@ -71,6 +76,44 @@ async function openEndpoint(place: "local" | "own API" | "CouchDB"): Promise<End
 }
 
 describe("a database of our own", () => endpointTests(() => openEndpoint("local")));
+test("a feed of a database of our own that is given up leaves no watch behind", async () => {
+  const waiting = deferred();
+  const kept = new Set<unknown>();
+  const endpoint = await openEndpoint("local", async (kv) => {
+    await kv.transact(async (tx) => {
+      const transaction = Object.getPrototypeOf(tx);
+      const { watch } = transaction;
+      vi.spyOn(transaction, "watch").mockImplementation(function (this: unknown, key: unknown) {
+        const watched = watch.call(this, key);
+        kept.add(watched);
+        const fired = watched.fired.bind(watched);
+        watched.fired = (given: AbortSignal) => {
+          waiting.resolve();
+          return fired(given);
+        };
+        const cancel = watched.cancel.bind(watched);
+        watched.cancel = () => {
+          kept.delete(watched);
+          cancel();
+        };
+        return watched;
+      });
+    });
+  });
+  const signal = new AbortController().signal;
+  await endpoint.create({}, signal);
+  const stopping = new AbortController();
+  const request = { since: 0, continuous: true, selection: { kind: "all" } } as const;
+  const feed = endpoint.changes({ ...request, winningRevisionsOnly: false }, stopping.signal);
+  const read = (async () => {
+    for await (const items of feed) expect(items).not.toEqual([]);
+  })();
+  await waiting.promise;
+  stopping.abort();
+  await expect(read).rejects.toThrow();
+  expect(kept.size).toBe(0);
+  vi.restoreAllMocks();
+});
 describe("our API", () => endpointTests(() => openEndpoint("own API")));
 describe.runIf(COUCHDB_URL !== undefined)("a CouchDB", () => {
   endpointTests(() => openEndpoint("CouchDB"));

@@ -90,7 +90,11 @@ export class Budgets {
       this.#known = known;
       this.#changed.abort(new Error("Budgets changed"));
       this.#changed = new AbortController();
-      await watch.fired(signal);
+      try {
+        await watch.fired(signal);
+      } finally {
+        watch.cancel();
+      }
     }
   }
 

@@ -85,7 +85,11 @@ async function nextChange(access: LocalAccess, since: string, signal: AbortSigna
     changed.cancel();
     return undefined;
   });
-  await watch?.fired(signal);
+  try {
+    await watch?.fired(signal);
+  } finally {
+    watch?.cancel();
+  }
 }
 
 function changesItems(
