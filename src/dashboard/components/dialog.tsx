@@ -23,8 +23,14 @@ export function Dialog({
         if (before instanceof HTMLElement) before.focus();
       });
   }, []);
+  // The browser would close the dialog now and tell of it later: what is pressed in between would be lost.
+  const leave = (event: Event) => {
+    if (!event.cancelable) return;
+    event.preventDefault();
+    onClose();
+  };
   return (
-    <dialog ref={element} aria-labelledby={titleId} onClose={onClose}>
+    <dialog ref={element} aria-labelledby={titleId} onCancel={leave} onClose={onClose}>
       <h2 id={titleId}>{title}</h2>
       {children}
     </dialog>
