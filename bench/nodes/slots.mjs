@@ -8,12 +8,13 @@
  * (10, 100 and 500 when none is named): the largest resident and anonymous memory and V8 heap, what of the heap is alive after a
  * collection, sockets and all handles, and what a job adds to the process without jobs. Linux only.
  */
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { ask, drawsOf, endProcess, measure, openProcess, usage } from "../load/node-process.mjs";
+import { socketCount } from "./measures.mjs";
 
 const [BUSY_SEC = 20, ...given] = process.argv.slice(2).map(Number);
 const COUNTS = given.length === 0 ? [10, 100, 500] : given;
@@ -64,7 +65,7 @@ async function figuresOf(source, target, count, idle) {
     const { memoryMib, rssMib, handles } = usage(node);
     const { heapBytes } = await measure(node);
     const sample = { rssMib, ownMib: memoryMib, heapMib: heapBytes / MIB };
-    Object.assign(sample, { sockets: socketsOf(node), handles });
+    Object.assign(sample, { sockets: socketCount(node), handles });
     for (const name of Object.keys(figures)) {
       figures[name] = Math.max(figures[name], sample[name]);
     }
@@ -118,16 +119,4 @@ async function inLanes(count, work) {
     while (next < count) await work(next++);
   };
   await Promise.all(Array.from({ length: LANES }, lane));
-}
-
-function socketsOf({ child }) {
-  const folder = `/proc/${child.pid}/fd`;
-  return readdirSync(folder).filter((number) => {
-    try {
-      return readlinkSync(join(folder, number)).startsWith("socket:");
-    } catch {
-      // It was closed meanwhile.
-      return false;
-    }
-  }).length;
 }

@@ -19,6 +19,7 @@ const COUCHDB_URL = process.env.COUCHDB_URL;
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const close of closing.splice(0).reverse()) await close();
 });
 
@@ -112,7 +113,6 @@ test("a feed of a database of our own that is given up leaves no watch behind", 
   stopping.abort();
   await expect(read).rejects.toThrow();
   expect(kept.size).toBe(0);
-  vi.restoreAllMocks();
 });
 describe("our API", () => endpointTests(() => openEndpoint("own API")));
 describe.runIf(COUCHDB_URL !== undefined)("a CouchDB", () => {
