@@ -133,8 +133,14 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("the log of events goes back in pages to where it begins, and on as it happens", async () => {
-    for (let count = 0; count < 30; count++) {
-      await ask("POST", `${GOOD}/_pause`, { why: `pause ${count}` });
+    // More than a page of them. How many a pause makes depends on how far the job had come.
+    const olderCount = async () => {
+      const { before } = await ask("GET", "/_tandem/events/_past?limit=100");
+      if (before === null) return 0;
+      return (await ask("GET", `/_tandem/events/_past?limit=100&before=${before}`)).events.length;
+    };
+    while ((await olderCount()) < 50) {
+      await ask("POST", `${GOOD}/_pause`, { why: "one more" });
       await ask("POST", `${GOOD}/_resume`);
     }
     const { page, show, faults } = await visit(browser, node.url, "root");
