@@ -41,7 +41,7 @@ test("a paused job with 300 changes to come says 300, and for how long", async (
   const source = `${node.url}/a`;
   const follow = { source, target: "b", create_target: true, continuous: true };
   await node.call("PUT", "/_replicator/follow", follow);
-  await jobOnce("follow", (job) => job.state === "running" && job.lag_sec === 0);
+  await jobOnce("follow", (job) => job.state === "running" && job.pending === 0);
   await node.call("POST", `${pathOf("follow")}/_pause`);
   await jobOnce("follow", (job) => job.state === "pending");
   await write("a", "later", 300);
