@@ -134,10 +134,14 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
   test("the log of events goes back in pages to where it begins, and on as it happens", async () => {
     // More than a page of them. How many a pause makes depends on how far the job had come.
+    const past = (query: string) =>
+      ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
+        before: string | null;
+        events: unknown[];
+      }>;
     const olderCount = async () => {
-      const { before } = await ask("GET", "/_tandem/events/_past?limit=100");
-      if (before === null) return 0;
-      return (await ask("GET", `/_tandem/events/_past?limit=100&before=${before}`)).events.length;
+      const { before } = await past("");
+      return before === null ? 0 : (await past(`&before=${before}`)).events.length;
     };
     while ((await olderCount()) < 50) {
       await ask("POST", `${GOOD}/_pause`, { why: "one more" });
