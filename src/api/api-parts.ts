@@ -60,6 +60,8 @@ export interface DatabaseParts {
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
   /** Whether a write asks for replication jobs that wait. Throws a ProtocolError for a write that may not. */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
+  /** Has what `_compact` frees freed soon, in the database of that name. */
+  readonly compact: (name: string) => void;
   /** Read at each use. */
   readonly settings: ApiSettings;
 }

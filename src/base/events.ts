@@ -57,6 +57,8 @@ export interface Events {
   };
   /** A replication process of this server told what it counted. */
   "counts.told": { readonly rowCount: number };
+  /** Bodies that earlier revisions had were cleared. */
+  "databases.swept": { readonly database: string; readonly bodyCount: number };
   /** A function of a design document wrote to the log. */
   "design.logged": { readonly codeId: string; readonly message: string };
   /** An answer could not be sent to its end. */

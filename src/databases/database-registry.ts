@@ -9,6 +9,7 @@ import {
 } from "../kv/index.ts";
 import { DatabaseUpdates } from "./changes/database-updates.ts";
 import { Database } from "./database.ts";
+import type { KeepOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
 import { RegistryKeys } from "./records/database-keys.ts";
@@ -40,24 +41,29 @@ export class DatabaseRegistry {
   readonly updates: DatabaseUpdates;
   readonly #hooks: readonly DatabaseHook[];
   readonly #securityDefault: () => JsonText;
+  readonly #keepOldBodiesMs: KeepOldBodies;
 
   constructor({
     runtime,
     root,
     hooks = [],
     securityDefault = () => SECURITY_ADMIN_ONLY,
+    keepOldBodiesMs = () => 0,
   }: {
     readonly runtime: Runtime;
     readonly root: Subspace;
     readonly hooks?: readonly DatabaseHook[];
     /** The security object of databases that have none; `[couchdb] default_security`. */
     readonly securityDefault?: () => JsonText;
+    /** `[couchdb] keep_old_bodies_sec`; not at all when absent. */
+    readonly keepOldBodiesMs?: KeepOldBodies;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
     this.#keys = new RegistryKeys(root);
     this.updates = new DatabaseUpdates(this.#keys, this.#runtime.random);
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
+    this.#keepOldBodiesMs = keepOldBodiesMs;
   }
 
   /** Throws STORE_DATABASE_EXISTS and STORE_DATABASE_NAME_INVALID. */
@@ -132,8 +138,17 @@ export class DatabaseRegistry {
     const hooks = this.#hooksOf(name);
     const securityDefault = this.#securityDefault;
     const registryKeys = this.#keys;
+    const keepOldBodiesMs = this.#keepOldBodiesMs;
     const { updates } = this;
-    const parts = { registryKeys, name, record, hooks, updates, securityDefault };
+    const parts = {
+      registryKeys,
+      name,
+      record,
+      hooks,
+      updates,
+      securityDefault,
+      keepOldBodiesMs,
+    };
     return new Database(this.#runtime, parts);
   }
 

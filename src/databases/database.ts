@@ -37,6 +37,7 @@ import {
   type LocalDocumentsOptions,
   type LocalEdit,
 } from "./documents/local-documents.ts";
+import { type KeepOldBodies, OldBodies, type SweptOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook, HookedDatabase, ReadRevisionOptions, WriteContext } from "./hooks.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
 import { bodySeals } from "./records/body-seals.ts";
@@ -78,6 +79,7 @@ export interface DatabaseParts {
   readonly updates: DatabaseUpdates;
   /** The security object until one is set. */
   readonly securityDefault: () => JsonText;
+  readonly keepOldBodiesMs: KeepOldBodies;
   readonly readRule?: ReadRule;
 }
 
@@ -99,6 +101,7 @@ export class Database implements HookedDatabase {
   readonly #allDocuments: AllDocuments;
   readonly #locals: LocalDocuments;
   readonly #bodyRenewal: BodyRenewal;
+  readonly #oldBodies: OldBodies;
 
   constructor(runtime: Runtime, parts: DatabaseParts) {
     const { registryKeys, name, record, hooks, securityDefault } = parts;
@@ -112,21 +115,33 @@ export class Database implements HookedDatabase {
     this.#updates = parts.updates;
     this.#securityDefault = securityDefault;
     const { keys } = this;
-    const sealOf = bodySeals(hooks.find(({ seal }) => seal !== undefined)?.seal, record.uuid);
+    const seal = hooks.find((hook) => hook.seal !== undefined)?.seal;
+    const sealOf = bodySeals(seal, record.uuid);
     const reader = new DocumentReader(keys, record.uuid, { readRule: parts.readRule, sealOf });
     const counts = new ChangeCounts(keys, runtime.random);
     const locals = new LocalDocuments(keys);
     const leaves = new LeafWriter(runtime, keys, sealOf);
+    const keepMs = seal === undefined ? parts.keepOldBodiesMs : () => 0;
+    const oldBodies = new OldBodies(runtime, { keys, reader, keepMs });
     const indexes = new DocumentIndexes(keys, counts);
-    const writer = new DocumentWriter(runtime, { keys, reader, leaves, indexes });
+    const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.#reader = reader;
     this.#counts = counts;
     this.#batches = new BatchWriter({ keys, reader, writer, counts, locals, hooks });
-    this.#purger = new DocumentPurger({ keys, reader, leaves, indexes, counts, hooks });
+    this.#purger = new DocumentPurger({
+      keys,
+      reader,
+      leaves,
+      oldBodies,
+      indexes,
+      counts,
+      hooks,
+    });
     this.#changes = new ChangesFeed(keys, reader);
     this.#allDocuments = new AllDocuments(keys, reader);
     this.#locals = locals;
     this.#bodyRenewal = new BodyRenewal(keys, reader, sealOf);
+    this.#oldBodies = oldBodies;
   }
 
   /** Throws STORE_DATABASE_NOT_FOUND when the database was removed; its removal conflicts with this transaction. */
@@ -177,7 +192,10 @@ export class Database implements HookedDatabase {
     return winner === undefined ? undefined : this.#reader.document(tx, id, winner);
   }
 
-  /** Empty when the revision is not known or its body is gone; with `latest`, the leaves that descend from it. */
+  /**
+   * Empty when the revision is no leaf; with `latest`, the leaves that descend from it; with `superseded`, also a revision that
+   * another one follows, unless its body is gone.
+   */
   async readRevision(
     tx: ReadTransaction,
     id: string,
@@ -192,26 +210,36 @@ export class Database implements HookedDatabase {
   async readRevisions(
     tx: ReadTransaction,
     wanted: readonly WantedRevision[],
-    { latest = false }: ReadRevisionOptions = {},
+    { latest = false, superseded = false }: ReadRevisionOptions = {},
   ): Promise<Document[][]> {
     const ids = wanted.map(({ id }) => id);
     const loaded = await this.#reader.loadMany(tx, ids);
-    const leavesOf = wanted.map(({ revision }, index) => {
+    const nodes = wanted.map(({ revision }, index) => {
       const { tree } = loaded[index] as LoadedDocument;
       const parts = parseRevision(revision);
-      const node = latest ? tree.find(parts) : tree.findLeaf(parts);
-      return node === undefined ? [] : tree.leavesBelow(node);
+      return tree.findLeaf(parts) ?? (latest || superseded ? tree.find(parts) : undefined);
+    });
+    const leavesOf = nodes.map((node, index) => {
+      if (node === undefined || (node.leaf === undefined && !latest)) return [];
+      return (loaded[index] as LoadedDocument).tree.leavesBelow(node);
     });
     const leaves = leavesOf.flatMap((nodes, index) =>
       nodes.map((node) => ({ id: ids[index] as string, node })),
     );
     const documents = await this.#reader.documents(tx, leaves);
     let next = 0;
-    return leavesOf.map((nodes) => {
-      const found = documents.slice(next, next + nodes.length);
-      next += nodes.length;
-      return found.every(isShown) ? found : found.filter(isShown);
+    const found = leavesOf.map(({ length }) => {
+      const shown = documents.slice(next, next + length);
+      next += length;
+      return shown.every(isShown) ? shown : shown.filter(isShown);
     });
+    if (!superseded || latest) return found;
+    for (const [index, node] of nodes.entries()) {
+      if (node === undefined || node.leaf !== undefined) continue;
+      const old = await this.#reader.oldDocument(tx, ids[index] as string, node);
+      if (old !== undefined) found[index] = [old];
+    }
+    return found;
   }
 
   /** All leaves, winner first. */
@@ -258,7 +286,7 @@ export class Database implements HookedDatabase {
     revision: Revision,
   ): Promise<RevisionStatus[]> {
     const { tree } = await this.#reader.load(tx, id);
-    return statusesBelow(tree, revision);
+    return statusesBelow(tree, revision, (node) => this.#reader.hasOldBody(tx, id, node));
   }
 
   /** Which revisions of each document are not in its tree, and the leaves that may be their ancestors. */
@@ -343,6 +371,12 @@ export class Database implements HookedDatabase {
   async renewBodies(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     await this.#state(tx);
     return this.#bodyRenewal.renew(tx, id, firstLeaf);
+  }
+
+  /** Clears one page of the bodies that other revisions followed before `beforeMs`. For a sweep, which goes on until the last page. */
+  async sweepOldBodies(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
+    await this.#state(tx);
+    return this.#oldBodies.sweep(tx, beforeMs);
   }
 
   async #noteUpdate(tx: Transaction, outcomes: readonly WriteOutcome[]): Promise<void> {

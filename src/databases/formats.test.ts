@@ -31,6 +31,7 @@ import {
 } from "./records/counter-record.ts";
 import { decodeDatabaseRecord, encodeDatabaseRecord } from "./records/database-record.ts";
 import { decodeDocumentRecord, encodeDocumentRecord } from "./records/document-record.ts";
+import { decodeOldBody, encodeOldBody } from "./records/old-body-record.ts";
 import { pathOf, RevisionTree } from "./revisions/revision-tree.ts";
 
 const DIGEST = "md5-XUFAKrxLKna5cZ2REBfFkg==";
@@ -135,6 +136,17 @@ const ROWS = [
     encodeContentRecord,
     decodeContentRecord,
     "015d41402abc4b2a76b9719d911017c59201ac0219",
+  ),
+  row(
+    "OldBodyRecord",
+    {
+      bodyChunkCount: 2,
+      attachmentChunkCount: 1,
+      attachments: [{ contentId: "0f".repeat(16), name: "é.txt" }],
+    },
+    encodeOldBody,
+    decodeOldBody,
+    "010201010f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f06c3a92e747874",
   ),
   row("counter", -2, encodeCounter, decodeCounter, "feffffffffffffff"),
   row(

@@ -11,6 +11,8 @@ import type { SecuritySubject } from "./security/security-object.ts";
 export interface ReadRevisionOptions {
   /** The leaves that descend from it instead. */
   readonly latest?: boolean;
+  /** Also a revision that another one follows, while its body is kept. Not together with `latest`. */
+  readonly superseded?: boolean;
 }
 
 /** The database that a hook belongs to, as far as hooks use it. */
@@ -20,7 +22,7 @@ export interface HookedDatabase {
   security(tx: ReadTransaction): Promise<JsonText>;
   /** The winner, deleted or not. */
   read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
-  /** Empty when the revision is not known or its body is gone; with `latest`, the leaves that descend from it. */
+  /** Empty when the revision is no leaf; the options ask for others, too. */
   readRevision(
     tx: ReadTransaction,
     id: string,

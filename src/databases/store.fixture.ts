@@ -31,13 +31,16 @@ export async function openStore({
   runtime = createSystemRuntime(),
   hooks = [],
   faults,
+  keepOldBodiesMs = () => 0,
 }: {
   readonly runtime?: Runtime;
   readonly faults?: MemoryFaults;
   readonly hooks?: readonly DatabaseHook[];
+  readonly keepOldBodiesMs?: () => number;
 } = {}): Promise<OpenStore> {
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, faults }) });
-  const registry = new DatabaseRegistry({ runtime, root: Subspace.fromTuple([1]), hooks });
+  const root = Subspace.fromTuple([1]);
+  const registry = new DatabaseRegistry({ runtime, root, hooks, keepOldBodiesMs });
   const careful = { whenUnknown: "check" } as const;
   await kv.transact((tx) => registry.create(tx, "films"), careful);
   const write: OpenStore["write"] = (body) =>

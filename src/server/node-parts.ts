@@ -55,6 +55,7 @@ export interface NodePartsOptions {
   /** Beside those of replications. */
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;
+  readonly keepOldBodiesMs?: () => number;
   readonly jobs?: Jobs;
   /** Seals requests of jobs, and replication documents, in the store; absent: they are stored as they are. */
   readonly seal?: Seal;
@@ -72,6 +73,7 @@ export function joinNodeParts({
   config,
   hooks = [],
   securityDefault,
+  keepOldBodiesMs,
   seal,
   jobs = new Jobs(runtime, SUBSPACES.jobs, seal && sealedRequests(seal)),
   failuresMax,
@@ -96,6 +98,7 @@ export function joinNodeParts({
     root: SUBSPACES.databases,
     hooks: [replicationHook, ...hooks, VALIDATION_HOOK],
     ...(securityDefault === undefined ? {} : { securityDefault }),
+    ...(keepOldBodiesMs === undefined ? {} : { keepOldBodiesMs }),
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const abandoned = new AbandonedReplications(runtime, kv, subspace, index);

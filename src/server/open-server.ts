@@ -28,7 +28,6 @@ import {
   RulePlans,
 } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
-import { AttachmentReclaimer } from "./attachment-reclaimer.ts";
 import {
   openLayout,
   renewSessionSecret,
@@ -41,6 +40,7 @@ import { CountReporter } from "./metrics/count-reporter.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics/metrics.ts";
 import { joinNodeParts, joinReplication } from "./node-parts.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
+import { Reclaimer } from "./reclaimer.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
 import { routes } from "./routes.ts";
 import { KeyFollower } from "./secrets/key-follower.ts";
@@ -51,7 +51,7 @@ import { apiSettings, authenticationSettings } from "./settings/authentication-s
 import { FILE_SETTINGS, isLoopback, type ServerConfig } from "./settings/config.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { corsSettings } from "./settings/cors-settings.ts";
-import { designFunctions, securityDefault } from "./settings/database-settings.ts";
+import { designFunctions, keepOldBodiesMs, securityDefault } from "./settings/database-settings.ts";
 import { egressRules } from "./settings/egress-settings.ts";
 import { lockoutSettings } from "./settings/lockout-settings.ts";
 import { MaskedConfiguration } from "./settings/node-configuration.ts";
@@ -199,6 +199,7 @@ async function assembleNode(
       }),
     ],
     securityDefault: securityDefault(configuration),
+    keepOldBodiesMs: keepOldBodiesMs(configuration),
   });
   const sandbox = new SandboxPool(runtime);
   const rotation = new Rotation({
@@ -216,6 +217,7 @@ async function assembleNode(
   });
   return {
     rotation,
+    reclaimer: new Reclaimer({ ...parts, keepOldBodiesMs: keepOldBodiesMs(configuration) }),
     runtime,
     kv,
     config,
@@ -272,7 +274,7 @@ async function openAccounts(
 
 /** Begins to listen. */
 function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
-  const { runtime, kv, config, parts, functions, accounts } = node;
+  const { runtime, kv, config, parts, functions, accounts, reclaimer } = node;
   const { configuration, utilitiesDirectory: utilities } = config;
   const settings = apiSettings(configuration);
   const api = createApi({
@@ -297,6 +299,7 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
     pausingOf,
+    compact: (name) => reclaimer.compact(name),
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
     routes: ownRoutes(node, fetch),
   });
@@ -360,11 +363,18 @@ function reachOf({ config, functions, accounts, shown }: AssembledNode, fetch: F
 }
 
 /** What every node does, whether it serves requests, runs jobs, or both. */
-function commonServices({ runtime, kv, config, parts, rotation }: AssembledNode): Service[] {
-  const { jobs, databases, attachments, replicator, budgets } = parts;
+function commonServices({
+  runtime,
+  kv,
+  config,
+  parts,
+  rotation,
+  reclaimer,
+}: AssembledNode): Service[] {
+  const { jobs, databases, replicator, budgets } = parts;
   return [
     ...JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type)),
-    new AttachmentReclaimer(runtime, kv, databases, attachments),
+    reclaimer,
     budgets,
     parts.removedDatabases,
     parts.cleanUp,

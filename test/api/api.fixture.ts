@@ -57,11 +57,13 @@ export async function openApi({
   hooks = [],
   parts = {},
   wrapEngine = (engine) => engine,
+  keepOldBodiesMs = () => 0,
 }: {
   readonly user?: User;
   readonly hooks?: readonly DatabaseHook[];
   readonly parts?: Partial<ApiParts>;
   readonly wrapEngine?: (engine: Engine) => Engine;
+  readonly keepOldBodiesMs?: () => number;
 } = {}): Promise<OpenApi> {
   const events: { name: string }[] = [];
   const runtime = createSystemRuntime({
@@ -72,6 +74,7 @@ export async function openApi({
     runtime,
     root: Subspace.fromTuple([1]),
     hooks: [...hooks, VALIDATION_HOOK],
+    keepOldBodiesMs,
   });
   const attachments = new AttachmentStore({ runtime, kv });
   const all: ApiParts = {
@@ -97,6 +100,7 @@ export async function openApi({
     isUp: () => true,
     isFull: () => false,
     pausingOf,
+    compact: () => {},
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,

@@ -50,7 +50,10 @@ export async function findDocument(
   { revision, latest = false }: Partial<Pick<DocumentOptions, "revision" | "latest">> = {},
 ): Promise<Document> {
   if (revision !== undefined) {
-    const [document] = await database.readRevision(tx, id, revision, { latest });
+    const [document] = await database.readRevision(tx, id, revision, {
+      latest,
+      superseded: true,
+    });
     if (document === undefined) throw notFound("missing");
     return document;
   }

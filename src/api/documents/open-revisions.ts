@@ -64,7 +64,7 @@ export async function readRevisionsAsked(
   options: DocumentOptions,
 ): Promise<OpenRevision[][]> {
   const { latest } = options;
-  const found = await database.readRevisions(tx, asked, { latest });
+  const found = await database.readRevisions(tx, asked, { latest, superseded: true });
   const views = await mapAtOnce(found.flat(), (document) =>
     viewOf(tx, database, document, options),
   );

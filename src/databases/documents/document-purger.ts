@@ -26,6 +26,7 @@ import type { Batch } from "./batch-writer.ts";
 import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
+import type { OldBodies } from "./old-bodies.ts";
 
 /** CouchDB's default of `_purged_infos_limit`. */
 const INFOS_LIMIT_DEFAULT = 1_000;
@@ -40,6 +41,7 @@ export interface DocumentPurgerParts {
   readonly keys: DatabaseKeys;
   readonly reader: DocumentReader;
   readonly leaves: LeafWriter;
+  readonly oldBodies: OldBodies;
   readonly indexes: DocumentIndexes;
   readonly counts: ChangeCounts;
   readonly hooks: readonly DatabaseHook[];
@@ -137,6 +139,7 @@ export class DocumentPurger {
       const left = attachments.get(leaf) ?? [];
       this.#parts.leaves.drop(tx, id, leaf, leaf.leaf, { attachments: left, kept: [] });
       loaded.tree.removeLeaf(leaf);
+      this.#parts.oldBodies.forget(tx, id, leaf, loaded.tree);
     }
     this.#parts.indexes.update(tx, state, { id, loaded, before }, counting);
   }

@@ -1,6 +1,13 @@
 /** Reads one document's records: the tree, and the records of its leaves. */
 import { assert, Utf8Text } from "../../base/index.ts";
-import type { Key, ReadTransaction, Value } from "../../kv/index.ts";
+import {
+  firstGreaterOrEqual,
+  type Key,
+  type KeyRange,
+  keyText,
+  type ReadTransaction,
+  type Value,
+} from "../../kv/index.ts";
 import type { Attachment, Document } from "../document.ts";
 import { isDocumentId } from "../names.ts";
 import { decodeAttachmentList, decodeBody } from "../records/body-record.ts";
@@ -8,7 +15,12 @@ import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
 import { formatRevision } from "../revisions/revision.ts";
-import { type LeafNode, pathOf, RevisionTree } from "../revisions/revision-tree.ts";
+import {
+  type LeafNode,
+  pathOf,
+  type RevisionNode,
+  RevisionTree,
+} from "../revisions/revision-tree.ts";
 import { type LoadedDocument, type Place, stateOf } from "../transaction-state.ts";
 
 /** What is shown of a document; undefined when it is hidden. */
@@ -131,6 +143,34 @@ export class DocumentReader {
     }));
   }
 
+  /** A revision that another one follows, as the reader may see it; undefined when its body is gone, or it is hidden. */
+  async oldDocument(
+    tx: ReadTransaction,
+    id: string,
+    node: RevisionNode,
+  ): Promise<Document | undefined> {
+    const [body, list] = await Promise.all([
+      valuesOf(tx, this.#keys.bodyChunks(id, node)),
+      valuesOf(tx, this.#keys.attachmentChunks(id, node)),
+    ]);
+    if (body.length === 0) return undefined;
+    const document: Document = {
+      id,
+      revision: formatRevision(node),
+      deleted: false,
+      body: Utf8Text.encoded(decodeBody(body, this.#sealOf(id, node))),
+      revisions: pathOf(node),
+      attachments: attachmentsOf(list),
+    };
+    return this.#readRule === undefined ? document : this.#readRule(document);
+  }
+
+  /** Whether the body of a revision is there that another one follows. */
+  async hasOldBody(tx: ReadTransaction, id: string, node: RevisionNode): Promise<boolean> {
+    const key = this.#keys.body(id, node, 0);
+    return keyText(await tx.getKey(firstGreaterOrEqual(key))) === keyText(key);
+  }
+
   /** The record of a leaf's body, as it is stored. */
   bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
     const keyOf = (chunk: number): Key => this.#keys.body(id, node, chunk);
@@ -162,6 +202,12 @@ function storedDocument(chunks: readonly Value[]): LoadedDocument {
 
 function attachmentsOf(chunks: readonly Value[]): Attachment[] {
   return chunks.length === 0 ? [] : decodeAttachmentList(chunks);
+}
+
+async function valuesOf(tx: ReadTransaction, range: KeyRange): Promise<Value[]> {
+  const values: Value[] = [];
+  for await (const { value } of tx.getRange(range)) values.push(value);
+  return values;
 }
 
 const NO_PLACE: Place = { kind: "none" };

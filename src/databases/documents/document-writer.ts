@@ -22,6 +22,7 @@ import { type Counting, type DocumentIndexes, treeBefore } from "./document-inde
 import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
 import { newRevisionHash } from "./new-revision.ts";
+import type { OldBodies } from "./old-bodies.ts";
 
 /** Each write of a document reads and writes what is known of all of its leaves. CouchDB: has no bound. */
 const LEAVES_MAX = 1_000;
@@ -61,6 +62,7 @@ export class DocumentWriter {
   readonly #keys: DatabaseKeys;
   readonly #reader: DocumentReader;
   readonly #leaves: LeafWriter;
+  readonly #oldBodies: OldBodies;
   readonly #indexes: DocumentIndexes;
 
   constructor(
@@ -69,6 +71,7 @@ export class DocumentWriter {
       readonly keys: DatabaseKeys;
       readonly reader: DocumentReader;
       readonly leaves: LeafWriter;
+      readonly oldBodies: OldBodies;
       readonly indexes: DocumentIndexes;
     },
   ) {
@@ -76,6 +79,7 @@ export class DocumentWriter {
     this.#keys = parts.keys;
     this.#reader = parts.reader;
     this.#leaves = parts.leaves;
+    this.#oldBodies = parts.oldBodies;
     this.#indexes = parts.indexes;
   }
 
@@ -146,10 +150,10 @@ export class DocumentWriter {
     const after = before.leaves.size === 0 ? undefined : new Set(tree.leaves);
     for (const [leaf, leafState] of before.leaves) {
       if (after?.has(leaf)) continue;
-      this.#leaves.drop(tx, edit.id, leaf, leafState, {
-        attachments: leafAttachments.get(leaf) ?? [],
-        kept: attachments,
-      });
+      const left = leafAttachments.get(leaf) ?? [];
+      const old = { revision: leaf, leaf: leafState, attachments: left };
+      if (this.#oldBodies.keep(tx, edit.id, old)) continue;
+      this.#leaves.drop(tx, edit.id, leaf, leafState, { attachments: left, kept: attachments });
     }
     this.#indexes.update(tx, state, { id: edit.id, loaded, before }, counting);
     return { kind: "written", id: edit.id, revision: formatRevision(revision) };

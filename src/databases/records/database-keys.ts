@@ -112,6 +112,7 @@ const BOUNDARY = 16;
 const SWEEP_CURSOR = 17;
 const PURGE = 18;
 const PURGE_LIMIT = 19;
+const OLD_BODY = 20;
 
 const COUNTER_NUMBERS = {
   documents: 1,
@@ -174,6 +175,11 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
   { key: "(18, number)", value: "PurgeRecord", note: "the latest purges, numbered from 1" },
   { key: "(19)", value: "PurgeLimit", note: "absent until set" },
+  {
+    key: "(20, sinceMs, id, generation, hash)",
+    value: "OldBodyRecord",
+    note: "a revision that another one follows, since then; its rows of 2, 3 and 12 are kept for a while",
+  },
 ];
 
 /** The form of a revision's hash in a key. */
@@ -204,8 +210,16 @@ export class DatabaseKeys {
     return this.#database.pack([BODY, id, generation, hashItem(hash), chunk]);
   }
 
+  bodyChunks(id: string, { generation, hash }: RevisionParts): Range {
+    return this.#database.range([BODY, id, generation, hashItem(hash)]);
+  }
+
   attachments(id: string, { generation, hash }: RevisionParts, chunk: number): Key {
     return this.#database.pack([ATTACHMENTS, id, generation, hashItem(hash), chunk]);
+  }
+
+  attachmentChunks(id: string, { generation, hash }: RevisionParts): Range {
+    return this.#database.range([ATTACHMENTS, id, generation, hashItem(hash)]);
   }
 
   newChange(userVersion: number): VersionstampedBytes {
@@ -366,6 +380,28 @@ export class DatabaseKeys {
 
   purgeLimit(): Key {
     return this.#database.pack([PURGE_LIMIT]);
+  }
+
+  oldBody(sinceMs: number, id: string, { generation, hash }: RevisionParts): Key {
+    return this.#database.pack([OLD_BODY, sinceMs, id, generation, hashItem(hash)]);
+  }
+
+  oldBodiesBefore(timeMs: number): Range {
+    return {
+      begin: this.#database.range([OLD_BODY]).begin,
+      end: this.#database.pack([OLD_BODY, timeMs]),
+    };
+  }
+
+  oldBodyRevision(key: Key): { readonly id: string; readonly revision: RevisionParts } {
+    const [, , id, generation, hash] = this.#database.unpack(key);
+    return {
+      id: id as string,
+      revision: {
+        generation: generation as number,
+        hash: typeof hash === "string" ? hash : hexEncode(hash as Uint8Array),
+      },
+    };
   }
 }
 

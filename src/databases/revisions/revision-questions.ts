@@ -15,16 +15,26 @@ export interface MissingRevisions {
   readonly possibleAncestors: readonly Revision[];
 }
 
-/** The revision and its known ancestors, and which bodies are there. */
-export function statusesBelow(tree: RevisionTree, revision: Revision): RevisionStatus[] {
-  const statuses: RevisionStatus[] = [];
+/** The revision and its known ancestors, and which bodies are there. `hasOldBody` tells it of an ancestor. */
+export async function statusesBelow(
+  tree: RevisionTree,
+  revision: Revision,
+  hasOldBody: (node: RevisionNode) => Promise<boolean>,
+): Promise<RevisionStatus[]> {
+  const asked: Promise<RevisionStatus>[] = [];
   let node: RevisionNode | undefined = tree.find(parseRevision(revision));
-  for (; node !== undefined; node = node.parent) {
-    const status =
-      node.leaf === undefined ? "missing" : node.leaf.deleted ? "deleted" : "available";
-    statuses.push({ revision: formatRevision(node), status });
-  }
-  return statuses;
+  for (; node !== undefined; node = node.parent) asked.push(statusOf(node, hasOldBody));
+  return Promise.all(asked);
+}
+
+async function statusOf(
+  node: RevisionNode,
+  hasOldBody: (node: RevisionNode) => Promise<boolean>,
+): Promise<RevisionStatus> {
+  const revision = formatRevision(node);
+  if (node.leaf?.deleted === true) return { revision, status: "deleted" };
+  const isThere = node.leaf !== undefined || (await hasOldBody(node));
+  return { revision, status: isThere ? "available" : "missing" };
 }
 
 /** Which of the revisions are not in the tree, and the leaves that may be their ancestors. */

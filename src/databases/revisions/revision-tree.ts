@@ -28,7 +28,7 @@ export interface LeafState {
 
 export interface RevisionNode extends RevisionParts {
   readonly parent: RevisionNode | undefined;
-  /** Undefined for an ancestor: its body is gone. */
+  /** Undefined for an ancestor: its body is gone, or kept for a while. */
   readonly leaf: LeafState | undefined;
 }
 
@@ -142,6 +142,20 @@ export class RevisionTree {
   /** Forgets a leaf, and the ancestors that no other leaf has. */
   removeLeaf(leaf: LeafNode): void {
     this.#leaves = this.#leaves.filter((other) => other !== leaf);
+  }
+
+  /** The ancestors of a leaf that no leaf of the tree has, the latest first; of one that was removed, those that went with it. */
+  ancestorsOnlyOf(leaf: LeafNode): RevisionNode[] {
+    const ancestors: RevisionNode[] = [];
+    for (let at = leaf.parent; at !== undefined; at = at.parent) ancestors.push(at);
+    const depths = new Map(ancestors.map((node, depth) => [node, depth]));
+    let count = ancestors.length;
+    for (const other of this.leaves) {
+      let at: RevisionNode | undefined = other;
+      while (at !== undefined && !depths.has(at)) at = at.parent;
+      if (at !== undefined) count = Math.min(count, depths.get(at) as number);
+    }
+    return ancestors.slice(0, count);
   }
 
   /** The leaf's body is stored in so many chunks from now on. */

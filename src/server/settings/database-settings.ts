@@ -14,6 +14,7 @@ import {
 interface DatabaseTexts {
   readonly defaultSecurity: "admin_only" | "admin_local" | "everyone";
   readonly processTimeoutMs: number;
+  readonly keepOldBodiesSec: number;
 }
 
 const SETTINGS: SettingsOf<DatabaseTexts> = {
@@ -23,6 +24,7 @@ const SETTINGS: SettingsOf<DatabaseTexts> = {
     "everyone",
   ]),
   processTimeoutMs: integerSetting("couchdb", "os_process_timeout", 5_000),
+  keepOldBodiesSec: integerSetting("couchdb", "keep_old_bodies_sec", 3_600, { min: 0 }),
 };
 
 export const DATABASE_SETTINGS: readonly Setting<unknown>[] =
@@ -33,6 +35,12 @@ export function securityDefault(texts: SettingTexts): () => string {
   const settings = liveSettings(texts, SETTINGS);
   // CouchDB's `admin_local` opens databases to everyone on the port that we have.
   return () => (settings.defaultSecurity === "admin_only" ? SECURITY_ADMIN_ONLY : "{}");
+}
+
+/** How long the body of a revision is kept that another one follows. */
+export function keepOldBodiesMs(texts: SettingTexts): () => number {
+  const settings = liveSettings(texts, SETTINGS);
+  return () => settings.keepOldBodiesSec * 1000;
 }
 
 export function designFunctions(

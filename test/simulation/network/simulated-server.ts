@@ -45,6 +45,7 @@ export class SimulatedServer {
       isUp: () => true,
       isFull: () => false,
       pausingOf: () => ({}),
+      compact: () => {},
       hashPasswords: async (edits) => edits,
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,

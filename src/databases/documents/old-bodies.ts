@@ -1,0 +1,124 @@
+/**
+ * Bodies of revisions that others follow. They stay where they were written, with the lists of their attachments and the
+ * references to their bytes, and a row in the order of time says since when. A sweep clears those that are old enough.
+ *
+ * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of a deletion is not
+ * kept, and neither is one that is sealed: a credential that was replaced is gone.
+ */
+import type { Runtime } from "../../base/index.ts";
+import type { KeyValue, Transaction } from "../../kv/index.ts";
+import type { Attachment } from "../document.ts";
+import { CHUNK_BYTES } from "../records/chunks.ts";
+import type { DatabaseKeys } from "../records/database-keys.ts";
+import { decodeOldBody, encodeOldBody } from "../records/old-body-record.ts";
+import type { RevisionParts } from "../revisions/revision.ts";
+import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
+import type { DocumentReader } from "./document-reader.ts";
+
+/** A transaction of a sweep reads the trees of so many documents. */
+const SWEEP_PAGE_ROWS = 50;
+
+/** How long bodies are kept, in milliseconds; 0: not at all. Read at each write. */
+export type KeepOldBodies = () => number;
+
+export interface SweptOldBodies {
+  readonly bodyCount: number;
+  /** Whether nothing of that age is left. */
+  readonly isLast: boolean;
+}
+
+export class OldBodies {
+  readonly #runtime: Runtime;
+  readonly #keys: DatabaseKeys;
+  readonly #reader: DocumentReader;
+  readonly #keepMs: KeepOldBodies;
+
+  constructor(
+    runtime: Runtime,
+    {
+      keys,
+      reader,
+      keepMs,
+    }: {
+      readonly keys: DatabaseKeys;
+      readonly reader: DocumentReader;
+      readonly keepMs: KeepOldBodies;
+    },
+  ) {
+    this.#runtime = runtime;
+    this.#keys = keys;
+    this.#reader = reader;
+    this.#keepMs = keepMs;
+  }
+
+  /** Keeps what a leaf has that another revision follows now. False when it is not kept: then the caller clears it. */
+  keep(
+    tx: Transaction,
+    id: string,
+    {
+      revision,
+      leaf,
+      attachments,
+    }: {
+      readonly revision: RevisionParts;
+      readonly leaf: LeafState;
+      readonly attachments: readonly Attachment[];
+    },
+  ): boolean {
+    if (leaf.deleted || this.#keepMs() === 0) return false;
+    const record = encodeOldBody({ ...leaf, attachments });
+    // Thousands of attachments.
+    if (record.length > CHUNK_BYTES) return false;
+    tx.set(this.#keys.oldBody(Math.floor(this.#runtime.clock.nowMs()), id, revision), record);
+    return true;
+  }
+
+  /** The bodies of ancestors that went with a purged leaf are not read again, whatever history comes back. */
+  forget(tx: Transaction, id: string, leaf: LeafNode, tree: RevisionTree): void {
+    for (const node of tree.ancestorsOnlyOf(leaf)) {
+      tx.clearRange(this.#keys.bodyChunks(id, node));
+      tx.clearRange(this.#keys.attachmentChunks(id, node));
+    }
+  }
+
+  /** Clears one page of the bodies that are old since before `beforeMs`, the oldest first. */
+  async sweep(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
+    const page = await tx.getRangePage(this.#keys.oldBodiesBefore(beforeMs), {
+      limit: SWEEP_PAGE_ROWS,
+    });
+    const ids = page.entries.map(({ key }) => this.#keys.oldBodyRevision(key).id);
+    const loaded = await this.#reader.loadMany(tx, ids);
+    for (const [index, entry] of page.entries.entries()) {
+      await this.#clear(tx, entry, loaded[index]?.tree);
+    }
+    return { bodyCount: page.entries.length, isLast: page.stoppedBy === "exhausted" };
+  }
+
+  async #clear(
+    tx: Transaction,
+    { key, value }: KeyValue,
+    tree: RevisionTree | undefined,
+  ): Promise<void> {
+    const keys = this.#keys;
+    const { id, revision } = keys.oldBodyRevision(key);
+    const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(value);
+    // A revision that was purged may be a leaf again, and has rows of its own.
+    const leaf = tree?.findLeaf(revision);
+    const kept = leaf === undefined ? [] : await this.#reader.attachments(tx, id, leaf);
+    tx.clear(key);
+    for (let chunk = leaf?.leaf.bodyChunkCount ?? 0; chunk < bodyChunkCount; chunk++) {
+      tx.clear(keys.body(id, revision, chunk));
+    }
+    for (let chunk = leaf?.leaf.attachmentChunkCount ?? 0; chunk < attachmentChunkCount; chunk++) {
+      tx.clear(keys.attachments(id, revision, chunk));
+    }
+    const nowMs = this.#runtime.clock.nowMs();
+    for (const { contentId, name } of attachments) {
+      if (kept.some((other) => other.contentId === contentId && other.name === name)) continue;
+      tx.clear(keys.reference(contentId, id, revision, name));
+      tx.set(keys.unreferenced(nowMs, contentId), NOTHING);
+    }
+  }
+}
+
+const NOTHING = new Uint8Array(0);

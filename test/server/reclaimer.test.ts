@@ -1,0 +1,125 @@
+/** What frees old bodies: at intervals those that are old enough, and all of a database that is compacted. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type Clock, Utf8Text } from "../../src/base/index.ts";
+import { AttachmentStore, DatabaseRegistry } from "../../src/databases/index.ts";
+import { Subspace } from "../../src/kv/index.ts";
+import { Reclaimer } from "../../src/server/reclaimer.ts";
+import { ADMIN, openNode } from "../support/open-node.ts";
+
+const KEEP_MS = 3_600_000;
+
+let node: Awaited<ReturnType<typeof openNode>>;
+let databases: DatabaseRegistry;
+let reclaimer: Reclaimer;
+let nowMs: number;
+/** Wakes the reclaimer, which sleeps; undefined while it works. */
+let wake: (() => void) | undefined;
+let onceAsleep: () => void;
+let stopping: AbortController;
+let running: Promise<void>;
+
+const sleep: Clock["sleep"] = (_durationMs, signal) =>
+  new Promise((resolve, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason));
+    wake = resolve;
+    onceAsleep();
+  });
+
+/** Lets time pass while the reclaimer sleeps; resolves when it sleeps again. */
+async function pass(durationMs: number): Promise<void> {
+  if (wake === undefined) await new Promise<void>((resolve) => (onceAsleep = resolve));
+  nowMs += durationMs;
+  const asleepAgain = new Promise<void>((resolve) => (onceAsleep = resolve));
+  wake?.();
+  await asleepAgain;
+}
+
+beforeEach(async () => {
+  nowMs = 1_700_000_000_000;
+  wake = undefined;
+  onceAsleep = () => {};
+  node = await openNode();
+  const runtime = {
+    ...node.runtime,
+    clock: { ...node.runtime.clock, nowMs: () => nowMs, sleep },
+  };
+  const { kv } = node;
+  const root = Subspace.fromTuple(["old bodies"]);
+  databases = new DatabaseRegistry({ runtime, root, keepOldBodiesMs: () => KEEP_MS });
+  const attachments = new AttachmentStore({ runtime, kv });
+  reclaimer = new Reclaimer({
+    runtime,
+    kv,
+    databases,
+    attachments,
+    keepOldBodiesMs: () => KEEP_MS,
+  });
+  for (const name of ["films", "books"]) {
+    await kv.transact((tx) => databases.create(tx, name));
+    await write(name);
+  }
+  stopping = new AbortController();
+  running = reclaimer.run(stopping.signal);
+});
+
+afterEach(async () => {
+  stopping.abort(new Error("The test is over"));
+  await running;
+  await node.stop();
+  await node.kv.close();
+});
+
+const first = new Map<string, string>();
+
+/** Two revisions of one document. */
+async function write(name: string): Promise<void> {
+  let parent: string | undefined;
+  for (const body of ['{"n":1}', '{"n":2}']) {
+    const edit = {
+      mode: "interactive",
+      id: "a",
+      parent,
+      deleted: false,
+      body: Utf8Text.of(body),
+      attachments: [],
+    } as const;
+    const outcome = await node.kv.transact(async (tx) =>
+      (await databases.open(tx, name)).write(tx, edit, ADMIN),
+    );
+    if (outcome.kind !== "written") throw new Error(outcome.kind);
+    if (parent === undefined) first.set(name, outcome.revision);
+    parent = outcome.revision;
+  }
+}
+
+const isThere = (name: string): Promise<boolean> =>
+  node.kv.read(async (tx) => {
+    const database = await databases.open(tx, name);
+    const found = await database.readRevision(tx, "a", first.get(name) as string, {
+      superseded: true,
+    });
+    return found.length > 0;
+  });
+
+const swept = (database: string) =>
+  node.event("databases.swept", (fields) => fields.database === database);
+
+test("those of a database that is compacted go at once, those of others stay", async () => {
+  reclaimer.compact("films");
+  expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });
+  expect([await isThere("films"), await isThere("books")]).toEqual([false, true]);
+});
+
+test("all go when they were kept for long enough", async () => {
+  await pass(KEEP_MS / 2);
+  expect([await isThere("films"), await isThere("books")]).toEqual([true, true]);
+  await pass(KEEP_MS);
+  expect([await isThere("films"), await isThere("books")]).toEqual([false, false]);
+});
+
+test("a database that is not there any more is passed over", async () => {
+  await node.kv.transact((tx) => databases.remove(tx, "films"));
+  reclaimer.compact("films");
+  reclaimer.compact("books");
+  expect(await swept("books")).toMatchObject({ bodyCount: 1 });
+});
