@@ -17,18 +17,21 @@ async function openStore(directory: string, mapBytes?: number): Promise<KeyValue
   return new KeyValueStore({ runtime, engine });
 }
 
-test("the folder is made, and what was stored is there when it is opened again", async () => {
-  await withDirectory(async (directory) => {
-    const nested = join(directory, "a", "b");
-    const first = await openStore(nested);
-    await first.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
-    await first.close();
-    expect(readdirSync(nested).sort()).toEqual(["bell", "data.mdb", "lock.mdb"]);
-    const second = await openStore(nested);
-    expect(await second.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
-    await second.close();
-  });
-});
+test.each(["b", "b-1.0", ".b"])(
+  "the folder %s is made, and what was stored is there when it is opened again",
+  async (name) => {
+    await withDirectory(async (directory) => {
+      const nested = join(directory, "a", name);
+      const first = await openStore(nested);
+      await first.transact(async (tx) => tx.set(bytes("k"), bytes("v")));
+      await first.close();
+      expect(readdirSync(nested).sort()).toEqual(["bell", "data.mdb", "lock.mdb"]);
+      const second = await openStore(nested);
+      expect(await second.read((tx) => tx.get(bytes("k")))).toEqual(bytes("v"));
+      await second.close();
+    });
+  },
+);
 
 test("processes that make a store at once make one", async () => {
   await withDirectory(async (directory) => {

@@ -49,6 +49,8 @@ export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
   // Not passed as a literal: the declarations of lmdb lack the encoders that its manual describes.
   return {
     path,
+    // By itself it takes a path with a dot in its last name for that of a file.
+    noSubdir: false,
     keyEncoder,
     encoding: "binary" as const,
     encoder: valueEncoder,
