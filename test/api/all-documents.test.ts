@@ -18,6 +18,8 @@ async function openLetters<Api extends Asked>(open: () => Promise<Api>): Promise
 
 const OFFSET = "CouchDB counts the rows before a start key, which takes a scan";
 
+const KEYS_BESIDE_RANGE = "`keys` is incompatible with `key`, `start_key` and `end_key`";
+
 function row(id: string) {
   return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
 }
@@ -210,6 +212,26 @@ describe("_all_docs", () => {
       ask: "POST /films/_all_docs",
       body: { keys: "a" },
       ...refusal(400, "bad_request", "`keys` body member must be an array."),
+    },
+    ...[
+      'GET /films/_all_docs?keys=["a","b"]&key="a"',
+      'GET /films/_all_docs?keys=["a"]&startkey="b"',
+    ].map((ask) => ({
+      name: `refuses keys beside a range (${ask})`,
+      ask,
+      ...refusal(400, "query_parse_error", KEYS_BESIDE_RANGE),
+    })),
+    {
+      name: "refuses keys beside an end in the body",
+      ask: "POST /films/_all_docs",
+      body: { keys: ["a", "b"], end_key: "b" },
+      ...refusal(400, "query_parse_error", KEYS_BESIDE_RANGE),
+    },
+    {
+      name: "takes a key that is the only one of the keys, too",
+      ask: 'GET /films/_all_docs?keys=["a"]&key="a"',
+      status: 200,
+      has: { rows: [row("a")] },
     },
     {
       name: "finds nothing by keys that are no ids",

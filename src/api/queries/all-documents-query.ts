@@ -76,8 +76,15 @@ function parseQuery(
   const inclusiveEnd = flag("inclusive_end", true);
   // Null is a key, too.
   const given = (...values: readonly unknown[]): unknown => values.find((it) => it !== undefined);
-  const start = given(key, value("startkey"), value("start_key"), textOf(word("startkey_docid")));
-  const end = given(key, value("endkey"), value("end_key"), textOf(word("endkey_docid")));
+  const startKey = given(key, value("startkey"), value("start_key"));
+  const endKey = given(key, value("endkey"), value("end_key"));
+  const isBesideKeys = (end: unknown): boolean =>
+    end !== undefined && (keys ?? []).length > 0 && !isOnly(end, keys as readonly unknown[]);
+  if (isBesideKeys(startKey) || isBesideKeys(endKey)) {
+    throw queryError("`keys` is incompatible with `key`, `start_key` and `end_key`");
+  }
+  const start = given(startKey, textOf(word("startkey_docid")));
+  const end = given(endKey, textOf(word("endkey_docid")));
   return {
     keys: keys?.filter((id) => typeof id !== "string" || id.startsWith(scope.prefix)),
     ...range({ start, end, descending, inclusiveEnd: inclusiveEnd || key !== undefined }, scope),
@@ -93,6 +100,11 @@ function parseQuery(
       encodingInfo: flag("att_encoding_info"),
     },
   };
+}
+
+/** CouchDB takes one key in a list for `key`. */
+function isOnly(key: unknown, keys: readonly unknown[]): boolean {
+  return keys.length === 1 && JSON.stringify(key) === JSON.stringify(keys[0]);
 }
 
 interface AskedRange {
