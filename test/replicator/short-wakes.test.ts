@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 /** A node with a parked job between two databases of a server that counts what it is asked. */
-async function openParked() {
+async function openParked(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   const world = new World("short-wakes");
   const server = new SimulatedServer(composeNode(world.openNode()));
   const asked: string[] = [];
@@ -51,7 +51,8 @@ async function openParked() {
       await happening?.();
     }
     await world.time.sleep(1, request.signal);
-    return responseOf(await serve(request));
+    const answer = await serve(request);
+    return responseOf({ ...answer, headers: { ...answer.headers, server: serverName } });
   };
   const node = openVirtualNode({ world, fetch, config: { parkAfterSec: 10 } });
   stops.push(() => node.stop());
@@ -110,14 +111,33 @@ test("a woken job asks each side what it needs, parks at once, and logs in nowhe
     "GET /a/_local/ID",
     "GET /b/_local/ID",
     "POST /a/_bulk_get",
-    "POST /a/_ensure_full_commit",
     "POST /b/_bulk_docs",
-    "POST /b/_ensure_full_commit",
     "POST /b/_revs_diff",
     "PUT /a/_local/ID",
     "PUT /b/_local/ID",
   ]);
   expect(await node.wake("third")).toEqual(asked);
+});
+
+test.each(["CouchDB/2.3.1 (Erlang OTP/19)", "nginx"])(
+  "what calls itself %s is asked to make durable what it has",
+  async (serverName) => {
+    const node = await openParked(serverName);
+    const asked = await node.wake("second");
+    const commits = ["POST /a/_ensure_full_commit", "POST /b/_ensure_full_commit"];
+    expect(asked.filter((each) => each.endsWith("commit")).toSorted()).toEqual(commits);
+    expect(asked).toHaveLength(10);
+  },
+);
+
+test("the checkpoints are read after the last document is written, and before the next ones are", async () => {
+  const node = await openParked();
+  const asked = await node.wake("second");
+  const place = (request: string): number => asked.indexOf(request);
+  for (const name of ["a", "b"]) {
+    expect(place(`GET /${name}/_local/ID`)).toBeGreaterThan(place("POST /b/_bulk_docs"));
+    expect(place(`GET /${name}/_local/ID`)).toBeLessThan(place("PUT /a/_local/ID"));
+  }
 });
 
 test("a job whose source has changed when it parks is woken again, and keeps its slot then", async () => {
@@ -184,6 +204,52 @@ test.each(["a", "b"])(
     expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
   },
 );
+
+test.each([
+  ["a", "POST /a/_bulk_get"],
+  ["b", "POST /b/_bulk_docs"],
+  ["b", "GET /a/_local/ID"],
+])("it notices that %s was made anew before %s, and copies all", async (name, request) => {
+  const node = await openParked();
+  node.before.set(request, async () => {
+    await node.kv.transact((tx) => node.databases.remove(tx, name));
+    await node.kv.transact((tx) => node.databases.create(tx, name));
+    if (name === "a") {
+      await node.kv.transact(async (tx) =>
+        (await node.databases.open(tx, "a")).write(tx, { ...LATE, attachments: [] }, ADMIN),
+      );
+    }
+  });
+  const asked = await node.wake("second");
+  expect(count(asked, "GET /b/")).toBe(1);
+  expect(node.names).toContain("replication.place-lost");
+  for (const id of name === "a" ? ["late"] : ["first", "second"]) {
+    expect(await node.has("b", id)).toBe(true);
+  }
+  const entry = await node.world.until(node.replicator.find(node.id));
+  expect(entry?.data.history.map(({ type }) => type)).not.toContain("crashed");
+});
+
+test("a target that was put back to an earlier state gets again what it had", async () => {
+  const node = await openParked();
+  const { world, kv, databases } = node;
+  const locals = () =>
+    world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
+  const before = await locals();
+  await node.wake("second");
+  // A backup of the time before: the document is not there, and the checkpoint is the earlier one.
+  await node.remake("b");
+  await world.until(
+    kv.transact(async (tx) => {
+      const database = await databases.open(tx, "b");
+      for (const { id, body } of before.entries)
+        database.writeLocal(tx, { id, parent: undefined, body });
+    }),
+  );
+  await node.wake("third");
+  expect(await node.has("b", "second")).toBe(true);
+  expect(await node.has("b", "third")).toBe(true);
+});
 
 test("a job that comes to look, or is run by an operator, asks both sides", async () => {
   const node = await openParked();

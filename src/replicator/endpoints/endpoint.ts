@@ -150,6 +150,8 @@ export interface CheckpointDocument {
 export interface Endpoint {
   /** For people: without a password. */
   readonly shownUrl: string;
+  /** Whether it has said that what it acknowledges is durable, so that `commit` does nothing there. */
+  readonly writesDurably: boolean;
 
   /** Creates the database; nothing happens when it exists. */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;

@@ -70,6 +70,10 @@ class WatchedEndpoint implements Endpoint {
     return this.#inner.shownUrl;
   }
 
+  get writesDurably(): boolean {
+    return this.#inner.writesDurably;
+  }
+
   create(...args: Parameters<Endpoint["create"]>): Promise<void> {
     return this.#noted("open", this.#inner.create(...args));
   }

@@ -116,10 +116,19 @@ export class Checkpoints {
 
   /**
    * Makes durable what both sides have, then records it on both, source first. Rejects when a side is not the database any
-   * more that it was at the start: what was copied may be gone.
+   * more that it was at the start: what was copied may be gone. `areRead`: what both sides remember was read since the last document
+   * was written. So they are the databases that they were, and a server that acknowledges nothing that is not durable is not asked.
    */
-  async write(log: ReplicationLog, signal: AbortSignal): Promise<void> {
-    const startTimes = await Promise.all(this.#sides.map((side) => commit(side, signal)));
+  async write(
+    log: ReplicationLog,
+    signal: AbortSignal,
+    { areRead = false }: { readonly areRead?: boolean } = {},
+  ): Promise<void> {
+    const startTimes = await Promise.all(
+      this.#sides.map((side) =>
+        areRead && side.endpoint.writesDurably ? side.instanceStartTime : commit(side, signal),
+      ),
+    );
     const changed = this.#sides.filter(
       ({ instanceStartTime }, index) => !sameStartTime(instanceStartTime, startTimes[index]),
     );

@@ -64,6 +64,11 @@ export class LagMeter {
     this.#forgetArrived();
   }
 
+  /** What was read and has not arrived will be read again. */
+  startOver(): void {
+    this.#readCount = this.#arrivedCount;
+  }
+
   /** When `arrivedCount` had arrived, so many were pending by the source's own count; undefined: it could not say. */
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;

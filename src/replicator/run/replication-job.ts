@@ -281,7 +281,7 @@ export class ReplicationJob {
       () => askPending(this.#job, measured, source, ended.signal),
       () => this.#watchFilter(replication, ids, ended.signal),
       () => this.#followSecurity(run, replication, ended.signal),
-      () => this.#park(run, replication, source, ended.signal),
+      () => this.#park(run, replication, source, parked.endsCaughtUp, ended.signal),
       () => this.#keepHours(replication, ended.signal),
       () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal),
     ]);
@@ -354,10 +354,13 @@ export class ReplicationJob {
     run: ReplicationRun,
     replication: Replication,
     source: Endpoint,
+    endsCaughtUp: boolean,
     ended: AbortSignal,
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
     if (!replication.continuous || !canPark(runtime.digests, replication)) return;
+    // It ends by itself.
+    if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
     const updateSequence = await onceQuiet(runtime.clock, run, source, config, isCrowded, ended);
     if (updateSequence === undefined) return;
@@ -443,8 +446,10 @@ function parkedPlace({
   state,
   startTimes,
   checkpointedSequence: sequence,
+  statistics,
 }: ReplicationJobData): ParkedPlace | undefined {
-  return state === "parked" || startTimes === undefined ? undefined : { sequence, startTimes };
+  if (state === "parked" || startTimes === undefined) return undefined;
+  return { sequence, statistics, startTimes };
 }
 
 /** How a run ended that has all that its source had at `updateSequence`. */

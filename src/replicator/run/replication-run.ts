@@ -54,6 +54,12 @@ const BATCHES_PER_COPIER = { http: 2, local: 1 };
 /** How long the last checkpoint of a stopped run may take. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
 
+/**
+ * In a run so short a server's answers alone say that its database is the one that it was, and has what was written: the checkpoint
+ * that it had is read again after the last document (decision 250).
+ */
+const SHORT_RUN_MS_MAX = 10_000;
+
 /** The reason to abort a run with when it shall stop in good order. Any other reason ends it at once, without a checkpoint. */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
@@ -63,9 +69,10 @@ export class StopRequest extends OperationalError {
   }
 }
 
-/** Where a run parked: its last checkpoint, and the databases that it was between. */
+/** Where a run parked: its last checkpoint with its figures, and the databases that it was between. */
 export interface ParkedPlace {
   readonly sequence: SourceSequence;
+  readonly statistics: ReplicationStatistics;
   readonly startTimes: StartTimes;
 }
 
@@ -90,6 +97,15 @@ export interface ReplicationRunParts {
   readonly lag?: LagMeter;
 }
 
+/** A run that went on where the one before had parked has found that it may not. */
+class ParkedPlaceLostError extends OperationalError {
+  override readonly name = "ParkedPlaceLostError";
+
+  constructor() {
+    super("REPLICATOR_PARKED_PLACE_LOST", "The databases have other checkpoints than were left");
+  }
+}
+
 /** Where a run is; sequences are the source's. */
 export interface ReplicationProgress {
   readonly statistics: ReplicationStatistics;
@@ -107,6 +123,8 @@ export class ReplicationRun {
   readonly #parts: ReplicationRunParts;
   readonly #sessionId: string;
   readonly #startTimeMs: number;
+  /** On the monotonic clock. */
+  readonly #begunAtMs: number;
   readonly #lag: LagMeter;
   #statistics: ReplicationStatistics = NO_STATISTICS;
   #statisticsBefore: ReplicationStatistics = NO_STATISTICS;
@@ -118,11 +136,14 @@ export class ReplicationRun {
   #log: ReplicationLog | undefined;
   #quietSinceMs: number | undefined;
   #startTimes: StartTimes | undefined;
+  /** What both sides remember; undefined: they have not been asked yet. */
+  #checkpoints: Checkpoints | undefined;
 
   constructor(parts: ReplicationRunParts) {
     this.#parts = parts;
     this.#sessionId = randomHex(parts.runtime.random);
     this.#startTimeMs = parts.runtime.clock.nowMs();
+    this.#begunAtMs = parts.runtime.clock.monotonicMs();
     this.#lag = parts.lag ?? new LagMeter();
   }
 
@@ -180,40 +201,95 @@ export class ReplicationRun {
   }
 
   async #run(signal: AbortSignal): Promise<ReplicationEnding> {
-    let checkpoints: Checkpoints | undefined;
+    let checkpoints: Checkpoints;
     try {
-      const found = (await this.#resume(signal)) ?? (await this.#open(signal));
-      checkpoints = found;
-      this.#startTimes = found.startTimes;
-      this.#begin(found);
-      const copied = new AbortController();
-      const batchCopier = this.#openBatchCopier();
-      await runTogether(signal, [
-        (taskSignal) =>
-          this.#lookBack(found, batchCopier, taskSignal)
-            .then(() => this.#copyAll(batchCopier, taskSignal))
-            .finally(() => copied.abort()),
-        (taskSignal) => this.#retryWhenAsked(batchCopier, copied.signal, taskSignal),
-        (taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal),
-        (taskSignal) => this.#checkpointRegularly(found, copied.signal, taskSignal),
-      ]);
+      checkpoints = (await this.#runFromParked(signal)) ?? (await this.#runFromCheckpoints(signal));
     } catch (error) {
       if (!isStopRequest(error) && !isStopRequest(signal.reason)) throw error;
-      if (checkpoints !== undefined) await this.#lastCheckpoint(checkpoints);
+      if (this.#begun) await this.#lastCheckpoint();
       return { kind: "stopped" };
     }
-    await this.#checkpoint(checkpoints, signal);
     return { kind: "completed", result: this.#result(checkpoints) };
   }
 
   /**
-   * Goes on where the run before parked, if both sides still have its checkpoint: one that was made anew has none, so they are the
-   * databases that they were. Undefined: they have to be asked.
+   * Goes on at once where the run before parked, and asks both sides for its checkpoint before the next one is written. Undefined:
+   * there is no such place, or the databases are others by now; what was written is there, and all is to be looked at again.
    */
+  async #runFromParked(signal: AbortSignal): Promise<Checkpoints | undefined> {
+    const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
+    if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined)
+      return undefined;
+    // A source that may not be written has no checkpoint that would tell whether it is the one that it was.
+    if ((await ownCheckpoint.read()) !== undefined) return undefined;
+    try {
+      await this.copySecurity(signal);
+      this.#begin(parkedAt.sequence, parkedAt.statistics);
+      this.#startTimes = parkedAt.startTimes;
+      return await this.#copyToEnd(signal);
+    } catch (error) {
+      if (signal.aborted || !isPlaceLost(error)) throw error;
+      this.#begun = false;
+      this.#checkpoints = undefined;
+      this.#lag.startOver();
+      this.#parts.runtime.trace.event("replication.place-lost", {
+        source: this.#parts.source.shownUrl,
+      });
+      return undefined;
+    }
+  }
+
+  async #runFromCheckpoints(signal: AbortSignal): Promise<Checkpoints> {
+    const found = (await this.#resume(signal)) ?? (await this.#open(signal));
+    const { sinceSequence } = this.#parts.replication;
+    const { restartAt } = this.#parts;
+    const { sequence, history } = found.ancestry;
+    const common = sequence === 0 && sinceSequence !== undefined ? sinceSequence : sequence;
+    // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
+    this.#begin(
+      restartAt === undefined ? common : restartAt.sequence,
+      restartAt === undefined ? recordedStatistics(history) : undefined,
+    );
+    this.#checkpoints = found;
+    this.#startTimes = found.startTimes;
+    return this.#copyToEnd(signal);
+  }
+
+  /** Copies, and writes checkpoints meanwhile and at the end. Returns what both sides remembered. */
+  async #copyToEnd(signal: AbortSignal): Promise<Checkpoints> {
+    const copied = new AbortController();
+    const batchCopier = this.#openBatchCopier();
+    await runTogether(signal, [
+      (taskSignal) =>
+        this.#lookBack(batchCopier, taskSignal)
+          .then(() => this.#copyAll(batchCopier, taskSignal))
+          .finally(() => copied.abort()),
+      (taskSignal) => this.#retryWhenAsked(batchCopier, copied.signal, taskSignal),
+      (taskSignal) => this.#retryRegularly(batchCopier, copied.signal, taskSignal),
+      (taskSignal) => this.#checkpointRegularly(copied.signal, taskSignal),
+    ]);
+    return this.#checkpoint(signal);
+  }
+
+  /** Goes on where the run before parked, if both sides still have its checkpoint. Undefined: they have to be asked. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
-    const { source, target, ids, ownCheckpoint, parkedAt } = this.#parts;
-    if (parkedAt === undefined) return undefined;
-    const { sequence, startTimes } = parkedAt;
+    const { parkedAt, endsCaughtUp } = this.#parts;
+    // Else both were asked already, in vain.
+    if (parkedAt === undefined || endsCaughtUp === true) return undefined;
+    const found = await this.#findParked(parkedAt, signal);
+    if (found !== undefined) await this.copySecurity(signal);
+    return found;
+  }
+
+  /**
+   * The checkpoints that the run before left; undefined: a side has another one, or none. A database that was made anew has none, so
+   * they are the databases that they were.
+   */
+  async #findParked(
+    { sequence, startTimes }: ParkedPlace,
+    signal: AbortSignal,
+  ): Promise<Checkpoints | undefined> {
+    const { source, target, ids, ownCheckpoint } = this.#parts;
     const sides = {
       source: { endpoint: source, info: { instanceStartTime: startTimes.source } },
       target: { endpoint: target, info: { instanceStartTime: startTimes.target } },
@@ -225,9 +301,7 @@ export class ReplicationRun {
         throw error;
       },
     );
-    if (found?.isAt(sequence) !== true) return undefined;
-    await this.copySecurity(signal);
-    return found;
+    return found?.isAt(sequence) === true ? found : undefined;
   }
 
   /** Asks both sides what they are, and what they remember of the replication. */
@@ -272,32 +346,26 @@ export class ReplicationRun {
     return { info: await target.info(signal), isNew: true };
   }
 
-  #begin({ ancestry }: Checkpoints): void {
-    const { replication, restartAt } = this.#parts;
-    const { sinceSequence } = replication;
-    const common =
-      ancestry.sequence === 0 && sinceSequence !== undefined ? sinceSequence : ancestry.sequence;
-    const start = restartAt === undefined ? common : restartAt.sequence;
+  #begin(start: SourceSequence, statistics: ReplicationStatistics = this.#statistics): void {
     this.#sequence = new ThroughSequence(start);
     this.#start = start;
     this.#committed = start;
     this.#begun = true;
-    // Not the job's own figures: what it did after its last checkpoint is done, and counted, once more.
-    if (restartAt === undefined) this.#statistics = recordedStatistics(ancestry.history);
-    this.#statisticsBefore = this.#statistics;
+    this.#statistics = statistics;
+    this.#statisticsBefore = statistics;
   }
 
   /**
    * Begins with what earlier runs passed and did not bring over, if their checkpoint says that there is something and the list of
    * failures does not hold it: goes through the changes up to the checkpoint once more, and the target says what it lacks.
    */
-  async #lookBack(
-    { ancestry, passedFailures }: Checkpoints,
-    batchCopier: BatchCopier,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
-    if (restartAt !== undefined || !passedFailures || ancestry.sequence === 0) return;
+    const checkpoints = this.#checkpoints;
+    // A run that goes on where another parked asks for them in the end.
+    if (checkpoints === undefined || restartAt !== undefined) return;
+    const { ancestry, passedFailures } = checkpoints;
+    if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
@@ -421,31 +489,30 @@ export class ReplicationRun {
     }
   }
 
-  async #checkpointRegularly(
-    checkpoints: Checkpoints,
-    copied: AbortSignal,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #checkpointRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#parts.runtime;
     const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
     while (!copied.aborted) {
       // 75 to 100 % of the interval, so that jobs started together do not write together.
       await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
       signal.throwIfAborted();
-      if (!copied.aborted) await this.#checkpoint(checkpoints, signal);
+      if (!copied.aborted) await this.#checkpoint(signal);
     }
   }
 
-  /** Records the through sequence on both sides, when it moved and something was copied. */
-  async #checkpoint(checkpoints: Checkpoints, signal: AbortSignal): Promise<void> {
+  /** Records the through sequence on both sides, when it moved and something was copied. Returns what they remembered before the run. */
+  async #checkpoint(signal: AbortSignal): Promise<Checkpoints> {
     const { runtime, replication } = this.#parts;
     const through = this.#sequence.through;
-    if (!replication.options.useCheckpoints) return;
-    if (through === this.#committed) return;
+    const wasAsked = this.#checkpoints !== undefined;
+    const checkpoints = this.#checkpoints ?? (await this.#askParked(signal));
+    this.#checkpoints = checkpoints;
+    if (!replication.options.useCheckpoints || through === this.#committed) return checkpoints;
+    const nowMs = runtime.clock.nowMs();
     const log = nextLog({
       sessionId: this.#sessionId,
       startTimeMs: this.#startTimeMs,
-      nowMs: runtime.clock.nowMs(),
+      nowMs,
       startSequence: this.#start,
       throughSequence: through,
       statistics: this.#statistics,
@@ -453,14 +520,25 @@ export class ReplicationRun {
       byDocumentIds: replication.selection.kind === "doc-ids",
     });
     await this.#parts.mayWrite();
-    await checkpoints.write(log, signal);
+    const isShort = runtime.clock.monotonicMs() - this.#begunAtMs < SHORT_RUN_MS_MAX;
+    await checkpoints.write(log, signal, { areRead: !wasAsked && isShort });
     this.#log = log;
     this.#committed = through;
     runtime.trace.event("replication.checkpoint", { source: this.#parts.source.shownUrl });
+    return checkpoints;
+  }
+
+  /** Throws a ParkedPlaceLostError when the run may not go on where the one before parked. */
+  async #askParked(signal: AbortSignal): Promise<Checkpoints> {
+    const { parkedAt, failures } = this.#parts;
+    const found = parkedAt && (await this.#findParked(parkedAt, signal));
+    const isAllSeen = found?.passedFailures === false || (await failures.isWhole());
+    if (found === undefined || !isAllSeen) throw new ParkedPlaceLostError();
+    return found;
   }
 
   /** The run is over either way; a checkpoint that fails now costs only that some changes are looked at again. */
-  async #lastCheckpoint(checkpoints: Checkpoints): Promise<void> {
+  async #lastCheckpoint(): Promise<void> {
     const { clock, trace } = this.#parts.runtime;
     const limit = new AbortController();
     const done = new AbortController();
@@ -469,7 +547,7 @@ export class ReplicationRun {
       () => {},
     );
     try {
-      await this.#checkpoint(checkpoints, limit.signal);
+      await this.#checkpoint(limit.signal);
     } catch (error) {
       trace.event("replication.last-checkpoint-failed", { error: String(error) });
     } finally {
@@ -489,6 +567,13 @@ export class ReplicationRun {
 
 function isMissing(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "db_not_found";
+}
+
+/** Whether what a run was refused may be due to databases that are others by now. */
+function isPlaceLost(error: unknown): boolean {
+  if (error instanceof ParkedPlaceLostError || isMissing(error)) return true;
+  const status = error instanceof EndpointError ? error.answer?.status : undefined;
+  return status !== undefined && status >= 400 && status < 500;
 }
 
 function isStopRequest(error: unknown): boolean {

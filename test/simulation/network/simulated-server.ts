@@ -80,7 +80,8 @@ export class SimulatedServer {
       for await (const piece of response.body) chunks.push(Buffer.from(piece));
     }
     const type = response.headers["Content-Type"] ?? response.headers["content-type"] ?? "";
-    return { status: response.status, type, bytes: Buffer.concat(chunks) };
+    const { Server: server = "" } = response.headers;
+    return { status: response.status, headers: { server }, type, bytes: Buffer.concat(chunks) };
   }
 }
 

@@ -47,6 +47,12 @@ const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
 
 const SECURITY = "_security";
 
+/**
+ * Servers that write before they acknowledge, whatever they are configured to: CouchDB since 3.0, which has no `delayed_commits`
+ * (`_ensure_full_commit` is there for older replicators), and who calls itself that, as we do.
+ */
+const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
+
 export interface HttpEndpointParts extends HttpRequestsParts {
   readonly parseMultipart: MultipartParser;
   /** What documents cost, for endpoints with a budget. `fetch` charges requests and bytes. */
@@ -70,6 +76,10 @@ export class HttpEndpoint implements Endpoint {
     this.#reader = new HttpDocumentReader(this.#requests, parts.parseMultipart);
     this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime.random);
     this.#feedTimeoutMs = feedTimeoutMs(options.connectionTimeoutMs, parts.stallTimeoutMs);
+  }
+
+  get writesDurably(): boolean {
+    return DURABLE_SERVER.test(this.#requests.serverName ?? "");
   }
 
   async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {

@@ -109,6 +109,7 @@ export class HttpRequests {
   readonly #connection: Connection;
   readonly #once: Fetch;
   readonly #patiently: Fetch;
+  #serverName: string | undefined;
 
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
     const headers: Record<string, string> = {
@@ -146,8 +147,18 @@ export class HttpRequests {
     const granted = grant === undefined ? limited : withGrant(limited, grant);
     const named = withHeaders(granted, headers);
     const { runtime, rateLimits } = parts;
-    this.#once = withRateLimit(runtime, named, rateLimits, address.url, activity?.waits);
+    const limiter = withRateLimit(runtime, named, rateLimits, address.url, activity?.waits);
+    this.#once = async (request) => {
+      const response = await limiter(request);
+      this.#serverName = response.headers.get("server");
+      return response;
+    };
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
+  }
+
+  /** What the server called itself in its last answer (`Server`); undefined: nothing, or there was none. */
+  get serverName(): string | undefined {
+    return this.#serverName;
   }
 
   #isFeed(url: string): boolean {

@@ -28,6 +28,8 @@ import { LocalDocumentWriter } from "./document-writer.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
+  /** To commit here is no request, and tells whether the database is the one that it was. */
+  readonly writesDurably = false;
   readonly #access: LocalAccess;
   readonly #reader: LocalDocumentReader;
   readonly #writer: LocalDocumentWriter;
