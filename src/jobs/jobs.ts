@@ -259,6 +259,20 @@ export class Jobs {
     return this.#facts(tx, job);
   }
 
+  /** One page of a type's jobs in order of id, beginning behind `afterId`, with state and due time alone. */
+  async schedules(
+    tx: ReadTransaction,
+    type: JobType,
+    { afterId, limit }: { readonly afterId?: string; readonly limit: number },
+  ): Promise<Page<Pick<Job, "id" | "state" | "scheduledAtSec">>> {
+    const page = await this.#page(tx, type, afterId, limit);
+    const entries = page.entries.map(({ key, value }) => {
+      const { state, scheduledAtSec } = decodeFacts(value);
+      return { id: this.#keys.lastElement(key) as string, state, scheduledAtSec };
+    });
+    return { entries, stoppedBy: page.stoppedBy };
+  }
+
   /** The job, and its place in the activity order, which tells a later sign of life from an earlier one. */
   async observe(tx: ReadTransaction, { type, id }: JobName): Promise<Observation | undefined> {
     const name = { type, id };
@@ -277,10 +291,7 @@ export class Jobs {
     type: JobType,
     { afterId, limit }: { readonly afterId?: string; readonly limit: number },
   ): Promise<Page<Job>> {
-    const range = this.#keys.jobsOfType(type);
-    const begin =
-      afterId === undefined ? range.begin : keyAfter(this.#keys.job({ type, id: afterId }));
-    const page = await tx.getRangePage({ begin, end: range.end }, { limit });
+    const page = await this.#page(tx, type, afterId, limit);
     const entries = await Promise.all(
       page.entries.map(async ({ key, value }): Promise<Job> => {
         const name = { type, id: this.#keys.lastElement(key) as string };
@@ -293,6 +304,17 @@ export class Jobs {
       }),
     );
     return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  #page(
+    tx: ReadTransaction,
+    type: JobType,
+    afterId: string | undefined,
+    limit: number,
+  ): ReturnType<ReadTransaction["getRangePage"]> {
+    const { begin, end } = this.#keys.jobsOfType(type);
+    const from = afterId === undefined ? begin : keyAfter(this.#keys.job({ type, id: afterId }));
+    return tx.getRangePage({ begin: from, end }, { limit });
   }
 
   /** Up to `limit` ids of a type's jobs in their order, or backwards. Begins behind `afterId`, and all of them begin with `prefix`. */

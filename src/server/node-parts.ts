@@ -179,7 +179,7 @@ export function joinReplication(
     leaseMs: config.workerLeaseSec * 1000,
   });
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
-  const clockSteps = new ClockSteps({ runtime, kv, jobs });
+  const clockSteps = new ClockSteps({ runtime, kv, jobs, parked: parts.parked, config });
   const ownCheckpoints = new OwnCheckpoints(kv, subspace);
   const running = { held: { ...parts, outages }, endpoints, ownCheckpoints, ids: parts.ids };
   const watching = {

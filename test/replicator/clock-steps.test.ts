@@ -1,9 +1,17 @@
 /** A clock that was ahead by an hour, and is set right while jobs wait. docs/decisions/0190-due-times-are-wall-time.md */
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Fetch, RequestFailedError } from "../../src/http-client/index.ts";
-import { ClockSteps, dueAfterStep } from "../../src/replicator/index.ts";
+import {
+  ClockSteps,
+  dueAfterStep,
+  ParkedJobs,
+  parseReplication,
+  REPLICATOR_CONFIG_DEFAULT,
+} from "../../src/replicator/index.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
 import { VirtualTime } from "../simulation/kernel/virtual-time.ts";
 import { type Node, openNode } from "../support/open-node.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
 
 const RIGHT_MS = Date.UTC(2026, 0, 1);
 const HOUR_MS = 3_600_000;
@@ -13,6 +21,16 @@ const stops: (() => void)[] = [];
 afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
+
+/** `auditIntervalSec`: what the node takes for the longest that a job stays parked. */
+function clockStepsOf(
+  node: Pick<Node, "runtime" | "kv" | "jobs">,
+  auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
+): ClockSteps {
+  const { runtime, kv, jobs } = node;
+  const parked = new ParkedJobs(SUBSPACES.replicator, jobs);
+  return new ClockSteps({ runtime, kv, jobs, parked, config: { auditIntervalSec } });
+}
 
 /** A node whose clock is an hour ahead, with a job that its source's server makes crash, over and over. */
 async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
@@ -52,7 +70,7 @@ async function openAhead(answer: Fetch, pauseSec = PAUSE_SEC) {
   return {
     time,
     crashCount,
-    watchClock: () => void new ClockSteps(node).run(stopping.signal),
+    watchClock: () => void clockStepsOf(node).run(stopping.signal),
     setRight: () => {
       aheadMs = 0;
     },
@@ -104,6 +122,31 @@ describe("a job that waits to be tried again", () => {
     isAway = false;
     expect(await node.runsAgain(60)).toBe(true);
   });
+});
+
+test.each([
+  ["is not read", REPLICATOR_CONFIG_DEFAULT.auditIntervalSec, 0],
+  ["is read when it is due later than any that parks now", 60, 1],
+])("the data of a parked job %s", async (_, auditIntervalSec, readCount) => {
+  const node = openVirtualNode({ config: { parkAfterSec: 10 } });
+  const { world } = node;
+  await node.start();
+  for (const name of ["a", "b"]) await node.createDatabase(name);
+  const body = { source: "a", target: "b", continuous: true };
+  const user = { userName: null, isAdmin: true };
+  await world.until(node.replicator.start(parseReplication(body), user));
+  const isParked = () => node.names.includes("replication.parked");
+  expect(await world.time.run(world.time.nowMs + 600_000, isParked)).toBe(true);
+  const stopping = new AbortController();
+  stops.push(() => {
+    stopping.abort(new Error("The test is over"));
+    void node.stop();
+  });
+  const read = vi.spyOn(node.jobs, "getMany");
+  const { runtime } = node.simulated;
+  void clockStepsOf({ ...node, runtime }, auditIntervalSec).run(stopping.signal);
+  await world.time.run(world.time.nowMs + 5000);
+  expect(read.mock.calls.length).toBe(readCount);
 });
 
 describe("a time at which a job is due", () => {

@@ -3,30 +3,40 @@
  *
  * Who put a job into the queue noted when, by the same clock. A time in the future tells that this clock was ahead, and by how much at least,
  * so the job is due as long after now as it was to be due after then. Every node looks at its own clock, and at all jobs that wait when
- * it went back, when another process is gone, whose clock may have been ahead, and when it starts itself.
+ * it went back, when another process is gone, whose clock may have been ahead, and when it starts itself. A parked job that is due within
+ * an audit interval is left: no job has to be looked at sooner, and there are so many of them.
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
 import type { Runtime } from "../../base/index.ts";
 import type { Job, Jobs, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
+import type { ReplicatorConfig } from "../replicator-config.ts";
 import { intoWindow, nextRunSec, scheduleOf } from "../request/schedule.ts";
-import { NEVER_SEC } from "./decide.ts";
+import { NEVER_SEC, parkedSecMax } from "./decide.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "./job-data-record.ts";
+import type { ParkedJobs } from "./parked-jobs.ts";
 
 /** Clocks of nodes differ, and are corrected, by less. */
 const STEP_MS_MIN = 10_000;
 /** How often a node looks at its clock. */
 const LOOK_MS = 10_000;
-/** Jobs that are looked at in one transaction, and the pause behind them: all jobs are looked at, and hardly one has to be moved. */
-const PAGE_JOBS = 100;
+/**
+ * Jobs whose due times are read in one transaction, and those of them whose data are; and the pause behind the former. All jobs are
+ * looked at, and hardly one has to be moved.
+ */
+const PAGE_JOBS = 500;
+const PAGE_DATA = 100;
 const PAGE_PAUSE_MS = 100;
 
 export interface ClockStepsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
+  readonly parked: ParkedJobs;
+  /** Read at each use. */
+  readonly config: Pick<ReplicatorConfig, "auditIntervalSec">;
 }
 
 export class ClockSteps {
@@ -59,18 +69,46 @@ export class ClockSteps {
   }
 
   async #lookAtAll(signal: AbortSignal): Promise<void> {
-    const { runtime, kv, jobs } = this.#parts;
+    const { runtime, kv, jobs, parked } = this.#parts;
     let afterId: string | undefined;
     while (!signal.aborted) {
       const from = { ...(afterId === undefined ? {} : { afterId }), limit: PAGE_JOBS };
-      const page = await kv.read((tx) => jobs.list(tx, REPLICATION_JOB_TYPE, from));
-      for (const job of page.entries) {
-        if (this.#newDueSec(job) !== undefined) await this.#move(job.id);
+      const { page, ids } = await kv.read(async (tx) => {
+        const read = await jobs.schedules(tx, REPLICATION_JOB_TYPE, from);
+        const waiting = read.entries.filter((job) => this.#mayMove(job));
+        const soon = waiting.filter((job) => this.#isAuditedSoon(job)).map(({ id }) => id);
+        const left = await parked.among(tx, soon);
+        return { page: read, ids: waiting.map(({ id }) => id).filter((id) => !left.has(id)) };
+      });
+      for (let start = 0; start < ids.length; start += PAGE_DATA) {
+        await this.#look(ids.slice(start, start + PAGE_DATA));
+        await runtime.clock.sleep(PAGE_PAUSE_MS, signal).catch(() => {});
       }
       afterId = page.entries.at(-1)?.id;
       if (page.stoppedBy === "exhausted" || afterId === undefined) return;
       await runtime.clock.sleep(PAGE_PAUSE_MS, signal).catch(() => {});
     }
+  }
+
+  async #look(ids: readonly string[]): Promise<void> {
+    const { kv, jobs } = this.#parts;
+    const found = await kv.read((tx) => jobs.getMany(tx, REPLICATION_JOB_TYPE, ids));
+    for (const job of found) {
+      if (this.#newDueSec(job) !== undefined) await this.#move(job.id);
+    }
+  }
+
+  /** Whether a job waits for a time to come, which tells nothing yet of who put it there. */
+  #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
+    const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
+    return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
+  }
+
+  /** Whether a parked job would be looked at as soon as any that parks now. */
+  #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
+    const { runtime, config } = this.#parts;
+    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    return scheduledAtSec <= nowSec + parkedSecMax(config.auditIntervalSec);
   }
 
   async #move(id: string): Promise<void> {

@@ -23,6 +23,11 @@ export const NEVER_SEC = 2 ** 36;
 /** The share by which a job stays parked for less or more than it may: jobs that parked together do not come back together. */
 const AUDIT_JITTER = 0.1;
 
+/** How long a job stays parked at most, in seconds. */
+export function parkedSecMax(auditIntervalSec: number): number {
+  return Math.ceil(auditIntervalSec * (1 + AUDIT_JITTER));
+}
+
 /** When a job that has ended looks again whether the owner of its replication has tried their failures. */
 const LIST_PAUSE_SEC = 5;
 

@@ -75,6 +75,12 @@ export class ParkedJobs {
     tx.clear(this.#keys.watched(String(source), String(database), jobId));
   }
 
+  /** Those of these jobs that are parked. */
+  async among(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
+    const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob(jobId)));
+    return new Set(jobIds.filter((_, index) => rows[index] !== undefined));
+  }
+
   /** Those of a source in the order of their databases, behind `after`; of one database alone, where one is named. */
   async page(
     tx: ReadTransaction,
