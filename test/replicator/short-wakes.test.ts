@@ -1,5 +1,5 @@
 /** What a watcher's wake costs the servers of a job: it goes on where it parked, unless a database is another. In virtual time. */
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { Fetch, FetchRequest } from "../../src/http-client/index.ts";
 import { parseReplication } from "../../src/replicator/index.ts";
@@ -138,6 +138,31 @@ test("the checkpoints are read after the last document is written, and before th
     expect(place(`GET /${name}/_local/ID`)).toBeGreaterThan(place("POST /b/_bulk_docs"));
     expect(place(`GET /${name}/_local/ID`)).toBeLessThan(place("PUT /a/_local/ID"));
   }
+});
+
+test("a short run is noted by the write of its end, a longer one while it lasts", async () => {
+  const node = await openParked();
+  const { world, replicator } = node;
+  const history = async () => {
+    const entry = await world.until(replicator.find(node.id));
+    return entry?.data.history.map(({ type }) => type).slice(0, 2);
+  };
+  const update = vi.spyOn(node.jobs, "update");
+  // The watcher's own job is updated as well.
+  const updateCount = () => update.mock.calls.filter(([, { id }]) => id === node.id).length;
+  await node.wake("second");
+  expect(updateCount()).toBe(0);
+  expect(await history()).toEqual(["parked", "started"]);
+  await world.time.run(world.time.nowMs + 60_000);
+  const isAsked = vi.fn(() => world.time.sleep(3000));
+  node.before.set("GET /a/_changes", isAsked);
+  await node.put("a", "third", {});
+  await world.time.run(world.time.nowMs + 60_000, () => isAsked.mock.calls.length > 0);
+  await world.time.run(world.time.nowMs + 2000);
+  expect((await history())?.[0]).toBe("started");
+  expect(updateCount()).toBe(1);
+  await node.onceParked();
+  expect(await history()).toEqual(["parked", "started"]);
 });
 
 test("a job whose source has changed when it parks is woken again, and keeps its slot then", async () => {

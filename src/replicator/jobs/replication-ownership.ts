@@ -75,6 +75,11 @@ export class ReplicationOwnership {
     return { kind: "owner" };
   }
 
+  /** Whether the job is the owner already, so that it need not claim the replication. */
+  async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
+    return (await this.#ownerOf(tx, replicationId)) === jobId;
+  }
+
   /** The job is not one of this replication any more. If it was the owner, another one takes its place. */
   async release(
     tx: Transaction,

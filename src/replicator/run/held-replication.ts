@@ -94,6 +94,8 @@ export class HeldReplication {
   /** When this run began; it may end before it knows its replication. */
   #startMs: number;
   #hasBegun = false;
+  /** Whether the next write has to say that the run has begun. */
+  #isBeginningUnwritten = false;
   /** A run that never ended, as its node died or lost the job; until it is written down. */
   #lostRun: JobRun | undefined;
   #stored: ReplicationJobData;
@@ -175,8 +177,14 @@ export class HeldReplication {
     return this.#control.restartAt;
   }
 
-  /** Notes that the run begins, unless another job owns the replication. */
-  async begin(replicationId: string): Promise<Claim> {
+  /**
+   * Notes that the run begins, unless another job owns the replication. A run that `isShort` is noted by the next write, which is
+   * mostly that of its end.
+   */
+  async begin(
+    replicationId: string,
+    { isShort = false }: { readonly isShort?: boolean } = {},
+  ): Promise<Claim> {
     const { runtime, kv, ownership, events, config } = this.parts;
     const before = this.#data;
     const { historyLengthMax } = config;
@@ -186,6 +194,17 @@ export class HeldReplication {
     });
     const { userName, vouched } = before;
     const job = { jobId: this.held.id, userName, vouched };
+    if (isShort && before.state !== "parked" && before.replicationId === replicationId) {
+      const isOwner = await kv.read(async (tx) => {
+        await this.verify(tx);
+        return ownership.isOwner(tx, replicationId, this.held.id);
+      });
+      if (isOwner) {
+        this.#isBeginningUnwritten = true;
+        this.#noteBegun(begun, replicationId);
+        return { kind: "owner" };
+      }
+    }
     const claim = await kv.transact(async (tx) => {
       await this.verify(tx);
       if (before.replicationId !== replicationId) {
@@ -202,14 +221,24 @@ export class HeldReplication {
       return claimed;
     });
     if (claim.kind === "owner") {
-      this.#data = begun;
-      this.#startMs = begun.lastStartMs;
-      this.#hasBegun = true;
       this.#lostRun = undefined;
       this.#noteStored(begun);
-      runtime.trace.event("replication.started", { jobId: this.held.id, replicationId });
+      this.#noteBegun(begun, replicationId);
     }
     return claim;
+  }
+
+  #noteBegun(begun: ReplicationJobData, replicationId: string): void {
+    this.#data = begun;
+    this.#startMs = begun.lastStartMs;
+    this.#hasBegun = true;
+    const { trace } = this.parts.runtime;
+    trace.event("replication.started", { jobId: this.held.id, replicationId });
+  }
+
+  /** Stores that the run has begun, if that is not stored yet: it is no short one. */
+  async showBeginning(): Promise<void> {
+    if (this.#isBeginningUnwritten) await this.update();
   }
 
   /** Takes over where the run is. When it has a checkpoint of its own, the next run goes on from there. */
@@ -288,18 +317,28 @@ export class HeldReplication {
 
   /** Stores the figures; throws when the job was taken away. */
   async update(): Promise<void> {
-    const { runtime, kv, jobs, backlogs } = this.parts;
+    const { runtime, kv, jobs, backlogs, events } = this.parts;
     const endsRestart = this.#hasCheckpoint;
     const stored = this.#data;
     const backlog = this.#backlogNews();
+    const begins = this.#isBeginningUnwritten;
     const timeoutSec = await kv.transact(async (tx) => {
       await this.#write(tx, stored);
+      if (begins) {
+        events.noteRun(tx, this.held.id, [{ type: "started" }]);
+        await this.#writeRuns(tx, []);
+        await this.#clearDocumentState(tx);
+      }
       if (endsRestart) await this.#endRestart(tx);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       return jobs.getTypeTimeout(tx, this.held.type);
     });
     this.#learnTimeout(timeoutSec);
     this.#noteStored(stored);
+    if (begins) {
+      this.#isBeginningUnwritten = false;
+      this.#lostRun = undefined;
+    }
     if (backlog !== undefined) this.#storedBacklog = backlog;
     runtime.trace.event("replication.reported", { jobId: this.held.id });
     // From now on it need not be looked at again.
@@ -344,6 +383,7 @@ export class HeldReplication {
     const run = this.#endedRun(ending, nowMs, known && lagSec(known, nowMs));
     const { historyLengthMax } = config;
     const data = ended(this.#data, fate, { nowMs, historyLengthMax });
+    const begins = this.#isBeginningUnwritten;
     await kv.transact(async (tx) => {
       await this.#endRestart(tx);
       const dueAtSec = await this.#dueSec(tx, fate, data);
@@ -351,7 +391,9 @@ export class HeldReplication {
         await jobs.resubmit(tx, this.held, await this.#dueAsDecided(tx, dueAtSec));
       }
       await jobs.finish(tx, this.held, encodeProgress(data), this.#requestToStore);
-      events.noteRun(tx, this.held.id, fate.events);
+      const beginning = begins ? [{ type: "started" } as const] : [];
+      events.noteRun(tx, this.held.id, [...beginning, ...fate.events]);
+      if (begins && !hasEnded(data.state)) await this.#clearDocumentState(tx);
       if (hasEnded(data.state)) await this.#writeDocumentState(tx, data, nowMs);
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);

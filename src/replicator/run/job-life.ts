@@ -74,6 +74,7 @@ export async function showLife(
 ): Promise<void> {
   const { runtime } = job.parts;
   if (unwatchedMs > 0) await runtime.clock.sleep(unwatchedMs, ended).catch(() => {});
+  if (!ended.aborted) await job.showBeginning();
   while (!ended.aborted) {
     const watch = await job.watch();
     const over = new AbortController();

@@ -45,6 +45,8 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { copiersAfter, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
+/** As in `replication-run.ts`: made once. */
+const OVER = new Error("The run is over");
 /** A server goes on answering 429. */
 const PUT_OFF = "max_backoff";
 /** A node stores the figures of so many jobs a second; with more of them, those of each less often. */
@@ -129,7 +131,8 @@ export class ReplicationJob {
       const request = await this.#retryOnly(ids);
       // Another job with the same list has tried it again.
       if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
-      const collision = await this.#begin(ids);
+      const parked = this.#parked(before);
+      const collision = await this.#begin(ids, parked.endsCaughtUp);
       if (collision !== undefined) return collision;
       checkOptions(replication.options);
       this.#warn(replication);
@@ -139,7 +142,7 @@ export class ReplicationJob {
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
       const paced = isPutOff ? gently(replication) : replication;
-      const ending = await this.#copy(paced, ids, this.#parked(before), signal);
+      const ending = await this.#copy(paced, ids, parked, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (error) {
@@ -205,7 +208,7 @@ export class ReplicationJob {
         try {
           result = { value: await task(taskSignal) };
         } finally {
-          over.abort();
+          over.abort(OVER);
         }
       },
       () => this.#showLife(undefined, over.signal, 0),
@@ -215,8 +218,8 @@ export class ReplicationJob {
   }
 
   /** Begins the run, unless another job owns the replication: then that is how it ended. */
-  async #begin({ id }: ReplicationId): Promise<RunEnding | undefined> {
-    const claim = await this.#job.begin(id);
+  async #begin({ id }: ReplicationId, isShort: boolean): Promise<RunEnding | undefined> {
+    const claim = await this.#job.begin(id, { isShort });
     if (claim.kind === "owner") return undefined;
     if (hasEnded(this.#job.data.state)) return { kind: "list-met" };
     const reason = `Duplicate job running: ${claim.otherJobId}`;
@@ -274,7 +277,7 @@ export class ReplicationJob {
           ending = await run.run(runSignal);
         } finally {
           measured.observe(this.#job);
-          ended.abort();
+          ended.abort(OVER);
         }
       },
       () => this.#showLife(measured, ended.signal, parked.endsCaughtUp ? UNWATCHED_MS : 0),
