@@ -30,6 +30,20 @@ async function sample(name: string): Promise<number> {
   return Number(line?.split(" ").at(-1));
 }
 
+test("the times of requests are a summary", async () => {
+  const name = "couchdb_request_time_seconds";
+  const [countBefore, sumBefore] = [await sample(`${name}_count`), await sample(`${name}_sum`)];
+  await ask("GET", "/");
+  // The second question counts the first one.
+  expect(await sample(`${name}_count`)).toBe(countBefore + 3);
+  expect(await sample(`${name}_sum`)).toBeGreaterThan(sumBefore);
+  const [median, longest] = [0.5, 0.999].map((part) => sample(`${name}{quantile="${part}"}`));
+  expect(await median).toBeGreaterThan(0);
+  expect(await longest).toBeGreaterThanOrEqual((await median) ?? 0);
+  const text: string = await ask("GET", "/_node/_local/_prometheus");
+  expect(text).toContain(`# TYPE ${name} summary`);
+});
+
 test("requests are counted by method and by status", async () => {
   const before = await sample('couchdb_httpd_status_codes{code="404"}');
   await ask("GET", "/nope");

@@ -1,4 +1,4 @@
-/** How long requests took, in the present minute and the one before, as CouchDB's histograms show it. */
+/** How long requests took: in the present minute and the one before, as CouchDB's histograms show it, and as a metric. */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import type { Distribution } from "../../api/index.ts";
 import type { Clock } from "../../base/index.ts";
@@ -16,11 +16,24 @@ const PERCENTILES = [
   [999, 99.9],
 ] as const;
 
+/** In the metric, as parts of one. */
+const QUANTILES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
+
+/** One sample of a metric, in the form of `prom-client`. */
+interface Sample {
+  readonly metricName?: string;
+  readonly labels: Readonly<Record<string, number>>;
+  readonly value: number;
+}
+
 export class RequestTimes {
   readonly #clock: Pick<Clock, "monotonicMs">;
   #former = createHistogram();
   #present = createHistogram();
   #beganMs: number;
+  /** Of all requests. */
+  #count = 0;
+  #totalMs = 0;
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
     this.#clock = clock;
@@ -29,16 +42,36 @@ export class RequestTimes {
 
   record(durationMs: number): void {
     this.#turn();
+    this.#count++;
+    this.#totalMs += durationMs;
     this.#present.record(Math.max(1, Math.round(durationMs * UNITS_PER_MS)));
   }
 
   /** In milliseconds. */
   distribution(): Distribution {
+    return distributionOf(this.#both());
+  }
+
+  /** In seconds: quantiles of the last one to two minutes, and the sum and number of all requests since the start. */
+  samples(name: string): Sample[] {
+    const both = this.#both();
+    const quantiles = QUANTILES.map((quantile) => ({
+      labels: { quantile },
+      value: both.count === 0 ? 0 : both.percentile(quantile * 100) / UNITS_PER_MS / 1000,
+    }));
+    return [
+      ...quantiles,
+      { metricName: `${name}_sum`, labels: {}, value: this.#totalMs / 1000 },
+      { metricName: `${name}_count`, labels: {}, value: this.#count },
+    ];
+  }
+
+  #both(): RecordableHistogram {
     this.#turn();
     const both = createHistogram();
     both.add(this.#former);
     both.add(this.#present);
-    return distributionOf(both);
+    return both;
   }
 
   #turn(): void {
