@@ -1,11 +1,18 @@
-/** The bytes of an attachment on their way into the store, before the document that refers to them. */
-import type { AttachmentEdit, AttachmentStore, Database } from "../databases/index.ts";
+/** The bytes of attachments on their way into the store, before the document that refers to them. */
+import type { Turns } from "../base/index.ts";
+import type {
+  AttachmentEdit,
+  AttachmentStore,
+  Database,
+  StagedContent,
+  StageOptions,
+} from "../databases/index.ts";
 
 /** The default type of an attachment. */
 export const CONTENT_TYPE_DEFAULT = "application/octet-stream";
 
-/** An attachment whose bytes come, as its sender describes it. What is not said is not checked. */
-export interface IncomingAttachment {
+/** An attachment whose bytes are to be stored, as its sender describes it. What is not said is not checked. */
+export interface DescribedAttachment {
   readonly name: string;
   readonly contentType?: string | undefined;
   readonly revisionPosition?: number | undefined;
@@ -17,24 +24,62 @@ export interface IncomingAttachment {
   readonly encoding?: "gzip" | undefined;
   /** Compresses bytes that come plain; undefined: they stay as they are. */
   readonly compressionLevel?: number | undefined;
+}
+
+/** One whose bytes are on their way. */
+export interface IncomingAttachment extends DescribedAttachment {
   /** Can be read once. */
   readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** One whose bytes are at hand. */
+export interface WholeAttachment extends DescribedAttachment {
+  readonly bytes: Uint8Array;
 }
 
 /** Stores the bytes, and returns what a document says to have them. Throws as `AttachmentStore.stage` does. */
 export async function stageAttachment(
   store: AttachmentStore,
   database: Database,
-  { name, contentType = CONTENT_TYPE_DEFAULT, revisionPosition, ...incoming }: IncomingAttachment,
+  attachment: IncomingAttachment,
   signal: AbortSignal,
 ): Promise<AttachmentEdit> {
-  const { digest, length, encoding, compressionLevel } = incoming;
-  const content = await store.stage(
-    database,
-    incoming.body,
-    { encoding, expectedDigest: digest, expectedLength: length, compressionLevel },
-    signal,
-  );
+  const options = optionsOf(attachment);
+  return editOf(attachment, await store.stage(database, attachment.body, options, signal));
+}
+
+/** As `stageAttachment` of each, in their order, with many in one transaction. The next one is taken when it is needed. */
+export async function stageAttachments(
+  store: AttachmentStore,
+  database: Database,
+  attachments: Iterable<WholeAttachment>,
+  options: { readonly turns?: Turns; readonly signal: AbortSignal },
+): Promise<AttachmentEdit[]> {
+  // What is kept of each has no bytes.
+  const described: DescribedAttachment[] = [];
+  const contents = function* () {
+    for (const { bytes, ...attachment } of attachments) {
+      described.push(attachment);
+      yield { bytes, options: optionsOf(attachment) };
+    }
+  };
+  const staged = await store.stageWhole(database, contents(), options);
+  return staged.map((content, index) => editOf(described[index] as DescribedAttachment, content));
+}
+
+function optionsOf({
+  digest,
+  length,
+  encoding,
+  compressionLevel,
+}: DescribedAttachment): StageOptions {
+  return { encoding, expectedDigest: digest, expectedLength: length, compressionLevel };
+}
+
+function editOf(
+  { name, contentType = CONTENT_TYPE_DEFAULT, revisionPosition }: DescribedAttachment,
+  content: StagedContent,
+): AttachmentEdit {
   return {
     kind: "staged",
     name,

@@ -4,10 +4,12 @@ import type { AttachmentEdit, Database, DocumentEdit } from "../../databases/ind
 import { BODY_BYTES_MAX, checkDocumentId } from "../../databases/index.ts";
 import {
   CONTENT_TYPE_DEFAULT,
-  type IncomingAttachment,
+  type DescribedAttachment,
   replicatedEdit,
   stageAttachment,
+  stageAttachments,
   stubEdit,
+  type WholeAttachment,
 } from "../../documents/index.ts";
 import {
   badRequest,
@@ -48,7 +50,7 @@ export async function wireEdit(
   mode = editMode(call),
 ): Promise<DocumentEdit> {
   checkWire(parts, wire);
-  const attachments = await inlineAttachments(parts, call, wire, mode);
+  const attachments = await inlineAttachments(parts, call, wire.attachments, mode);
   return editOf(wire, attachments, mode);
 }
 
@@ -110,13 +112,22 @@ export async function storeUpload(
   { attachment, mode, chunks }: Upload,
   signal: AbortSignal,
 ): Promise<AttachmentEdit> {
+  const incoming = { ...describedUpload(settings, attachment, mode), body: chunks };
+  return stageAttachment(store, database, incoming, signal);
+}
+
+function describedUpload(
+  settings: DatabaseParts["settings"],
+  attachment: UploadedAttachment,
+  mode: EditMode,
+): DescribedAttachment {
   const { name, contentType = CONTENT_TYPE_DEFAULT, digest, encoding } = attachment;
   if (encoding !== undefined && encoding !== "gzip" && encoding !== "identity") {
     throw badRequest(`Attachment "${name}" has an encoding that is neither gzip nor identity`);
   }
   const isGzip = encoding === "gzip";
   const isReplicated = mode === "replicated";
-  const incoming: IncomingAttachment = {
+  return {
     name,
     contentType,
     revisionPosition: isReplicated ? attachment.revisionPosition : undefined,
@@ -124,45 +135,43 @@ export async function storeUpload(
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
     compressionLevel: isReplicated ? undefined : compressionLevelOf(settings, contentType),
-    body: chunks,
   };
-  return stageAttachment(store, database, incoming, signal);
 }
 
-/** Stubs as they are, inline data stored. */
-async function inlineAttachments(
+/** Stubs as they are, inline data stored: many of them wait for the disk together. */
+export async function inlineAttachments(
   parts: DatabaseParts,
   call: Call,
-  { attachments }: WireDocument,
+  attachments: readonly WireAttachment[],
   mode: EditMode,
 ): Promise<AttachmentEdit[]> {
   if (attachments.length === 0) return [];
+  const { attachments: store, settings } = parts;
   const database = await openDatabase(parts, call);
-  const edits: AttachmentEdit[] = [];
-  for (const attachment of attachments) {
-    if (call.turns.areDue) await call.turns.give();
-    edits.push(await inlineAttachment(parts, call, database, attachment, mode));
-  }
-  return edits;
+  const inline = attachments.filter(({ content }) => content.kind !== "stub");
+  const uploads = function* () {
+    for (const attachment of inline) yield inlineUpload(settings, attachment, mode);
+  };
+  const options = { turns: call.turns, signal: call.request.signal };
+  const staged = await stageAttachments(store, database, uploads(), options);
+  let next = 0;
+  return attachments.map((attachment) =>
+    attachment.content.kind === "stub" ? stubEdit(attachment) : (staged[next++] as AttachmentEdit),
+  );
 }
 
-export async function inlineAttachment(
-  parts: DatabaseParts,
-  call: Call,
-  database: Database,
-  attachment: WireAttachment,
+function inlineUpload(
+  settings: DatabaseParts["settings"],
+  { name, content, contentType, revisionPosition }: WireAttachment,
   mode: EditMode,
-): Promise<AttachmentEdit> {
-  const { name, content, contentType, revisionPosition } = attachment;
-  if (content.kind === "stub") return stubEdit(attachment);
-  if (content.kind === "follows") {
+): WholeAttachment {
+  if (content.kind !== "inline") {
     throw badRequest(`Attachment "${name}" follows, but the request is not multipart/related`);
   }
   const bytes = base64Decode(content.data, { isPadded: true });
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
   // Inline data are never encoded, and what else is beside them may be left from an older version.
-  const upload = { attachment: { name, contentType, revisionPosition }, mode, chunks: once(bytes) };
-  return storeUpload(parts, database, upload, call.request.signal);
+  return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };
 }
 
 function parentOf({ revision, revisions }: WireDocument): string | undefined {
@@ -184,8 +193,4 @@ function checkNames(attachments: readonly AttachmentEdit[]): void {
     if (names.has(name)) throw badRequest(`Duplicate attachment name '${name}'`);
     names.add(name);
   }
-}
-
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield bytes;
 }

@@ -10,6 +10,7 @@ import {
   bytesPart,
   type MultipartPart,
   multipartLength,
+  type WireAttachment,
   type WrittenPart,
   writeMultipart,
 } from "../../protocol/index.ts";
@@ -26,7 +27,7 @@ import {
   checkWire,
   type EditMode,
   editOf,
-  inlineAttachment,
+  inlineAttachments,
   type NamedDocument,
   storeUpload,
 } from "./edits.ts";
@@ -142,9 +143,12 @@ export async function readMultipartEdit(
     checkWire(parts, wire);
     const database = await openDatabase(parts, call);
     const attachments: AttachmentEdit[] = [];
+    const isFollowing = ({ content }: WireAttachment) => content.kind === "follows";
+    const others = wire.attachments.filter((attachment) => !isFollowing(attachment));
+    const atHand = (await inlineAttachments(parts, call, others, mode)).values();
     for (const attachment of wire.attachments) {
-      if (attachment.content.kind !== "follows") {
-        attachments.push(await inlineAttachment(parts, call, database, attachment, mode));
+      if (!isFollowing(attachment)) {
+        attachments.push(atHand.next().value as AttachmentEdit);
         continue;
       }
       const next = await iterator.next();

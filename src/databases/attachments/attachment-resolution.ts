@@ -19,10 +19,11 @@ export async function resolveAttachments(
   edits: readonly AttachmentEdit[],
   { stubs, generation }: { readonly stubs: StubSource; readonly generation: number },
 ): Promise<Resolution> {
+  const sources = stubs.map((list) => new Map(list.map((stored) => [stored.name, stored])));
   const resolved = await Promise.all(
     edits.map(async (edit) => {
       checkAttachmentName(edit.name);
-      if (edit.kind === "stub") return resolveStub(edit, stubs);
+      if (edit.kind === "stub") return resolveStub(edit, sources);
       const content = await sharedContent(tx, keys, edit.content);
       const revisionPosition = edit.revisionPosition ?? generation;
       const { name, contentType } = edit;
@@ -44,15 +45,19 @@ export async function resolveAttachments(
 /** By name, and by digest or else position when the stub says them: what it does not say may be anything. */
 function resolveStub(
   stub: AttachmentEdit & { readonly kind: "stub" },
-  sources: StubSource,
+  sources: readonly ReadonlyMap<string, Attachment>[],
 ): Attachment | undefined {
   for (const attachments of sources) {
-    const found = attachments.find(({ name, digest, revisionPosition }) => {
-      if (name !== stub.name) return false;
-      if (stub.digest !== undefined) return digest === stub.digest;
-      return stub.revisionPosition === undefined || revisionPosition === stub.revisionPosition;
-    });
-    if (found !== undefined) return found;
+    const named = attachments.get(stub.name);
+    if (named !== undefined && isMeant(stub, named)) return named;
   }
   return undefined;
+}
+
+function isMeant(
+  stub: AttachmentEdit & { readonly kind: "stub" },
+  { digest, revisionPosition }: Attachment,
+): boolean {
+  if (stub.digest !== undefined) return digest === stub.digest;
+  return stub.revisionPosition === undefined || revisionPosition === stub.revisionPosition;
 }

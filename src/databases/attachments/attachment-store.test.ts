@@ -1,5 +1,5 @@
 import { gzipSync } from "node:zlib";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { concatBytes, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
 import type { Attachment, AttachmentEdit, DocumentEdit, StagedContent } from "../document.ts";
@@ -62,7 +62,11 @@ function withAttachments(edit: DocumentEdit, ...attachments: AttachmentEdit[]): 
   return { ...edit, attachments };
 }
 
-function staged(name: string, content: StagedContent, revisionPosition?: number): AttachmentEdit {
+function stagedEdit(
+  name: string,
+  content: StagedContent,
+  revisionPosition?: number,
+): AttachmentEdit {
   const edit = { kind: "staged", name, contentType: "text/plain", content } as const;
   return revisionPosition === undefined ? edit : { ...edit, revisionPosition };
 }
@@ -77,6 +81,53 @@ function noise(byteCount: number): Uint8Array {
 }
 
 describe("staging and reading", () => {
+  test("bytes that are at hand are stored many at a time, and are what each would be alone", async () => {
+    const store = await openAttachments();
+    const database = await store.read(async (_tx, opened) => opened);
+    const transact = vi.spyOn(store.kv, "transact");
+    const small = Array.from({ length: 30 }, (_, index) => ({
+      bytes: noise(index * 3_001),
+      options: index % 2 === 0 ? {} : { compressionLevel: 8 },
+    }));
+    await store.attachments.stageWhole(database, small);
+    expect(transact).toHaveBeenCalledTimes(2);
+
+    const zipped = { bytes: gzipSync(HELLO), options: { encoding: "gzip" } } as const;
+    const contents = [...small.slice(20), { bytes: noise(3_000_000), options: {} }, zipped];
+    const staged = await store.attachments.stageWhole(database, contents);
+    for (const [index, { bytes, options }] of contents.entries()) {
+      const content = staged[index] as StagedContent;
+      expect({ ...content, contentId: "" }).toEqual({
+        ...(await store.stage(bytes, options)),
+        contentId: "",
+      });
+      const id = `doc-${index}`;
+      await store.edit(withAttachments(interactive(id), stagedEdit("a", content)));
+      const [attachment] = (await store.attachmentsOf(id)) as [Attachment];
+      const read = await store.bytesOf(attachment, { decoded: false });
+      const { createMd5 } = createSystemRuntime().digests;
+      const md5 = createMd5();
+      md5.update(read);
+      expect(`md5-${Buffer.from(md5.digest()).toString("base64")}`).toBe(content.digest);
+    }
+  });
+
+  test("bytes at hand that are not what was announced end it, and what was stored is reclaimed", async () => {
+    const store = await openAttachments();
+    const database = await store.read(async (_tx, opened) => opened);
+    const contents = [
+      { bytes: noise(600_000), options: {} },
+      { bytes: HELLO, options: {} },
+      { bytes: HELLO, options: { expectedLength: 6 } },
+    ];
+    await expect(store.attachments.stageWhole(database, contents)).rejects.toMatchObject({
+      code: "STORE_ATTACHMENT_LENGTH_MISMATCH",
+    });
+    expect(await store.storedContentCount()).toBe(1);
+    await store.reclaim();
+    expect(await store.storedContentCount()).toBe(0);
+  });
+
   test("bytes come back as they were, in any size and from any place", async () => {
     const store = await openAttachments();
     for (const byteCount of [0, 1, 65_535, 65_536, 65_537, 1_048_576, 3_000_000]) {
@@ -84,7 +135,7 @@ describe("staging and reading", () => {
       const content = await store.stage(bytes);
       expect(content).toMatchObject({ length: byteCount, encodedLength: byteCount });
       const id = `doc-${byteCount}`;
-      await store.edit(withAttachments(interactive(id), staged("a", content)));
+      await store.edit(withAttachments(interactive(id), stagedEdit("a", content)));
       const [attachment] = (await store.attachmentsOf(id)) as [Attachment];
       expect(Buffer.from(await store.bytesOf(attachment)).equals(bytes)).toBe(true);
       const part = await store.bytesOf(attachment, { start: 65_000, end: 140_000 });
@@ -115,7 +166,7 @@ describe("staging and reading", () => {
     const content = await store.stage(text, { compressionLevel: 6 });
     expect(content).toMatchObject({ encoding: "gzip", length: 300_000 });
     expect(content.encodedLength).toBeLessThan(10_000);
-    await store.edit(withAttachments(interactive("a"), staged("t", content)));
+    await store.edit(withAttachments(interactive("a"), stagedEdit("t", content)));
     const [attachment] = (await store.attachmentsOf("a")) as [Attachment];
     expect((await store.bytesOf(attachment)).length).toBe(300_000);
     expect((await store.bytesOf(attachment, { decoded: false })).length).toBe(
@@ -148,7 +199,7 @@ describe("references", () => {
     for (const id of ["a", "b", "c"]) {
       const content = await store.stage(HELLO);
       await store.edit(
-        withAttachments(interactive(id), staged("x", content), staged("y", content)),
+        withAttachments(interactive(id), stagedEdit("x", content), stagedEdit("y", content)),
       );
     }
     expect(await store.storedContentCount()).toBe(1);
@@ -160,7 +211,7 @@ describe("references", () => {
     const store = await openAttachments();
     const content = await store.stage(HELLO);
     const first = revisionOf(
-      (await store.edit(withAttachments(interactive("a"), staged("x", content))))[0],
+      (await store.edit(withAttachments(interactive("a"), stagedEdit("x", content))))[0],
     );
     const edit = withAttachments(interactive("a", first), { kind: "stub", name: "x" });
     const second = revisionOf((await store.edit(edit))[0]);
@@ -179,7 +230,7 @@ describe("references", () => {
     const store = await openAttachments();
     const zipped = new Uint8Array(gzipSync(HELLO));
     const content = await store.stage(zipped, { encoding: "gzip" });
-    await store.edit(withAttachments(replicated("a", ["2-b", "1-a"]), staged("x", content, 2)));
+    await store.edit(withAttachments(replicated("a", ["2-b", "1-a"]), stagedEdit("x", content, 2)));
     const stub: AttachmentEdit = { kind: "stub", name: "x", revisionPosition: 2 };
     const branch = withAttachments(replicated("a", ["3-z", "2-y", "1-a"]), stub);
     expect((await store.edit(branch))[0]?.kind).toBe("written");
@@ -195,7 +246,11 @@ describe("references", () => {
     const kept = await store.stage(HELLO);
     const released = await store.stage(noise(200_000));
     await store.stage(noise(100));
-    const edit = withAttachments(interactive("a"), staged("k", kept), staged("r", released));
+    const edit = withAttachments(
+      interactive("a"),
+      stagedEdit("k", kept),
+      stagedEdit("r", released),
+    );
     const first = revisionOf((await store.edit(edit))[0]);
     expect(await store.reclaim(1_000)).toBe(0);
     expect(await store.reclaim()).toBe(1);
@@ -205,7 +260,7 @@ describe("references", () => {
     expect(await store.storedContentCount()).toBe(1);
     const [attachment] = (await store.attachmentsOf("a")) as [Attachment];
     expect(utf8Decode(await store.bytesOf(attachment))).toBe("hello");
-    const again = withAttachments(interactive("b"), staged("r", released));
+    const again = withAttachments(interactive("b"), stagedEdit("r", released));
     await expect(store.edit(again)).rejects.toMatchObject({
       code: "STORE_ATTACHMENT_CONTENT_GONE",
     });
@@ -217,13 +272,13 @@ describe("references", () => {
     const store = await openAttachments();
     await store.stage(HELLO);
     const first = await store.stage(HELLO);
-    const edit = withAttachments(interactive("a"), staged("x", first));
+    const edit = withAttachments(interactive("a"), stagedEdit("x", first));
     const revision = revisionOf((await store.edit(edit))[0]);
     await store.edit(interactive("a", revision));
     expect(await store.reclaim()).toBe(2);
     expect(await store.storedContentCount()).toBe(0);
     const second = await store.stage(HELLO);
-    await store.edit(withAttachments(interactive("b"), staged("x", second)));
+    await store.edit(withAttachments(interactive("b"), stagedEdit("x", second)));
     const [attachment] = (await store.attachmentsOf("b")) as [Attachment];
     expect(utf8Decode(await store.bytesOf(attachment))).toBe("hello");
   });

@@ -11,17 +11,19 @@
  */
 import {
   assert,
+  concatBytes,
   type DigestStream,
   EMPTY_BYTES,
   OperationalError,
   type Runtime,
   randomHex,
+  type Turns,
 } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { Database } from "../database.ts";
 import type { Attachment, StagedContent } from "../document.ts";
 import { digestText } from "../records/body-record.ts";
-import { encodeContentRecord } from "../records/content-record.ts";
+import { type ContentRecord, encodeContentRecord } from "../records/content-record.ts";
 import { clearContent, contentGone } from "./content.ts";
 import { GzipMeter } from "./gzip-meter.ts";
 
@@ -37,6 +39,9 @@ const MARKER_RENEWAL_MS = 60_000;
 /** The age of the markers that reclaim looks at: time for a slow document to follow its attachments. */
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
+/** Whole contents that are stored in one transaction, with up to `UPLOAD_BYTES` together. A larger one goes alone. */
+const WHOLE_COUNT_MAX = 500;
+const WHOLE_BYTES_MAX = 4 * CHUNK_BYTES;
 
 export interface StageOptions {
   /** The bytes come compressed, and are kept so. */
@@ -47,6 +52,12 @@ export interface StageOptions {
   readonly expectedLength?: number | undefined;
   /** Stores the bytes gzipped, from 1 (fast) to 9 (small), unless they come compressed; undefined: as they come. */
   readonly compressionLevel?: number | undefined;
+}
+
+/** Bytes that are at hand as a whole. */
+export interface WholeContent {
+  readonly bytes: Uint8Array;
+  readonly options: StageOptions;
 }
 
 export interface ReadContentOptions {
@@ -81,6 +92,54 @@ export class AttachmentStore {
     options: StageOptions,
     signal?: AbortSignal,
   ): Promise<StagedContent> {
+    const upload = new Upload(this.#runtime, this.#kv, database, signal);
+    const record = await this.#fill(upload, chunks, options, signal);
+    await upload.finish(encodeContentRecord(record));
+    return { contentId: upload.contentId, ...record };
+  }
+
+  /**
+   * As `stage` of each, in their order, with as many in a transaction as fit: each one waits for the disk. Takes the next content when
+   * those before it are in the store, or will be with it. The first that `stage` would refuse ends it.
+   */
+  async stageWhole(
+    database: Database,
+    contents: Iterable<WholeContent>,
+    { turns, signal }: { readonly turns?: Turns; readonly signal?: AbortSignal } = {},
+  ): Promise<StagedContent[]> {
+    const staged: StagedContent[] = [];
+    let held: HeldContent[] = [];
+    let heldBytes = 0;
+    const store = async (): Promise<void> => {
+      if (held.length > 0) await this.#storeHeld(database, held, signal);
+      held = [];
+      heldBytes = 0;
+    };
+    for (const { bytes, options } of contents) {
+      if (turns?.areDue === true) await turns.give();
+      if (bytes.length > WHOLE_BYTES_MAX) {
+        staged.push(await this.stage(database, once(bytes), options, signal));
+        continue;
+      }
+      if (held.length === WHOLE_COUNT_MAX || heldBytes + bytes.length > UPLOAD_BYTES) await store();
+      const content = new HeldContent(randomHex(this.#runtime.random));
+      const record = await this.#fill(content, once(bytes), options, signal);
+      content.record = encodeContentRecord(record);
+      held.push(content);
+      heldBytes += bytes.length;
+      staged.push({ contentId: content.contentId, ...record });
+    }
+    await store();
+    return staged;
+  }
+
+  /** Passes what comes on to `sink`, as it is to be stored, and tells what that was. */
+  async #fill(
+    sink: ContentSink,
+    chunks: AsyncIterable<Uint8Array>,
+    options: StageOptions,
+    signal: AbortSignal | undefined,
+  ): Promise<ContentRecord> {
     const { digests, compression } = this.#runtime;
     const incoming = new Meter(digests.createMd5());
     const level = options.encoding === undefined ? options.compressionLevel : undefined;
@@ -90,24 +149,39 @@ export class AttachmentStore {
     const metered = incoming.measure(gzipMeter === undefined ? chunks : gzipMeter.tap(chunks));
     const encoded = isCompressed ? stored.measure(compression.gzip(metered, { level })) : metered;
 
-    const upload = new Upload(this.#runtime, this.#kv, database, signal);
     try {
       for await (const chunk of encoded) {
         signal?.throwIfAborted();
-        await upload.push(chunk);
+        await sink.push(chunk);
       }
     } finally {
-      await upload.settled();
+      await sink.settled();
     }
     checkIncoming(incoming, options);
-    const record = {
+    return {
       digest: stored.digest,
       length: gzipMeter === undefined ? incoming.length : await gzipMeter.decodedLength(),
       encoding: isCompressed ? "gzip" : options.encoding,
       encodedLength: stored.length,
-    } as const;
-    await upload.finish(encodeContentRecord(record));
-    return { contentId: upload.contentId, ...record };
+    };
+  }
+
+  async #storeHeld(
+    database: Database,
+    held: readonly HeldContent[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { keys } = database;
+    const nowMs = this.#runtime.clock.nowMs();
+    const body = async (tx: Transaction): Promise<void> => {
+      await database.assertExists(tx);
+      for (const { contentId, bytes, record } of held) {
+        setChunks(tx, database, { contentId, firstChunk: 0, bytes });
+        tx.set(keys.unreferenced(nowMs, contentId), NOTHING);
+        tx.set(keys.content(contentId), record);
+      }
+    };
+    await this.#kv.transact(body, { signal, whenUnknown: "retry" });
   }
 
   /** The bytes of an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE when its last leaf went while they were read. */
@@ -180,8 +254,37 @@ export class AttachmentStore {
   }
 }
 
+/** Takes the bytes of a content, as they are to be stored. */
+interface ContentSink {
+  /** Resolves when more may come. */
+  push(bytes: Uint8Array): Promise<void>;
+  /** Resolves when nothing is on its way any more, however that ended. */
+  settled(): Promise<void>;
+}
+
+/** A small content, until it is stored with others. */
+class HeldContent implements ContentSink {
+  readonly contentId: string;
+  record: Uint8Array = EMPTY_BYTES;
+  #bytes: Uint8Array = EMPTY_BYTES;
+
+  constructor(contentId: string) {
+    this.contentId = contentId;
+  }
+
+  get bytes(): Uint8Array {
+    return this.#bytes;
+  }
+
+  async push(bytes: Uint8Array): Promise<void> {
+    this.#bytes = this.#bytes.length === 0 ? bytes : concatBytes([this.#bytes, bytes]);
+  }
+
+  async settled(): Promise<void> {}
+}
+
 /** Cuts what comes into chunks, and stores them a few at a time. */
-class Upload {
+class Upload implements ContentSink {
   readonly contentId: string;
   readonly #runtime: Runtime;
   readonly #kv: KeyValueStore;
@@ -208,7 +311,7 @@ class Upload {
     this.#signal = signal;
   }
 
-  /** Resolves when more may come: what was pushed before is stored, or on its way. */
+  /** What was pushed before is stored, or on its way. */
   async push(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
       // The last chunks go with the content's record, so a full transaction waits for one byte more.
@@ -243,7 +346,6 @@ class Upload {
     this.#filledBytes = needed;
   }
 
-  /** Resolves when nothing is on its way any more, however that ended. */
   async settled(): Promise<void> {
     await this.#storing.catch(() => {});
   }
@@ -263,11 +365,8 @@ class Upload {
     const body = async (tx: Transaction): Promise<void> => {
       await this.#database.assertExists(tx);
       if (oldMarkerMs !== undefined) await this.#assertMarked(tx, oldMarkerMs, nowMs);
-      for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
-        const chunk = this.#chunkCount + offset / CHUNK_BYTES;
-        const key = keys.contentChunk(this.contentId, chunk);
-        tx.set(key, bytes.subarray(offset, offset + CHUNK_BYTES));
-      }
+      const { contentId } = this;
+      setChunks(tx, this.#database, { contentId, firstChunk: this.#chunkCount, bytes });
       if (isRenewed) {
         if (oldMarkerMs !== undefined) tx.clear(keys.unreferenced(oldMarkerMs, this.contentId));
         tx.set(keys.unreferenced(nowMs, this.contentId), NOTHING);
@@ -333,6 +432,23 @@ function checkIncoming(incoming: Meter, { expectedDigest, expectedLength }: Stag
   );
 }
 
+function setChunks(
+  tx: Transaction,
+  { keys }: Database,
+  content: {
+    readonly contentId: string;
+    /** The number of the first chunk. */
+    readonly firstChunk: number;
+    readonly bytes: Uint8Array;
+  },
+): void {
+  const { contentId, firstChunk, bytes } = content;
+  for (let offset = 0; offset < bytes.length; offset += CHUNK_BYTES) {
+    const key = keys.contentChunk(contentId, firstChunk + offset / CHUNK_BYTES);
+    tx.set(key, bytes.subarray(offset, offset + CHUNK_BYTES));
+  }
+}
+
 async function readPage(
   tx: ReadTransaction,
   database: Database,
@@ -383,4 +499,8 @@ async function* slice(
     if (part.length > 0) yield part;
     if (position >= end) return;
   }
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes;
 }
