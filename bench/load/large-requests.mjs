@@ -162,10 +162,10 @@ const REQUESTS = [
     () => `{"language":"query","views":{${list(100_000, (at) => `"${at}":{"map":{}}`)}}}`,
   ],
   [
-    "document with 10,000 attachments",
+    "document with 2,000 attachments",
     "PUT",
     `/films/a${NUMBER}`,
-    () => `{"_attachments":{${list(10_000, (at) => `"${at}":{"data":"YQ=="}`)}}}`,
+    () => `{"_attachments":{${list(2_000, (at) => `"${at}":{"data":"YQ=="}`)}}}`,
   ],
   ["document 9,999 deep", "PUT", `/films/a${NUMBER}`, () => nested('{"a":', 9_999, "}")],
   ["_find 900 deep", "POST", "/films/_find", () => `{"selector":{"a":${nested("[", 900, "]")}}}`],

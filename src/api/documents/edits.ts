@@ -24,8 +24,8 @@ import type { Call } from "../http/call.ts";
 import { booleanParameter } from "../http/query.ts";
 import { readDocumentBody } from "../http/request-body.ts";
 
-/** Each write of a document reads and writes the list of all of them. CouchDB: has no bound. */
-const ATTACHMENTS_MAX = 10_000;
+/** All of them are written in one turn of the event loop, and their list with each write of the document. CouchDB: has no bound. */
+const ATTACHMENTS_MAX = 2_000;
 
 export type EditMode = DocumentEdit["mode"];
 
