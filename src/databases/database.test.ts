@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type Runtime, utf8Encode } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import type { Database } from "./database.ts";
@@ -408,6 +408,22 @@ describe("changes", () => {
     expect(await store.read((tx, database) => database.updateSequence(tx))).toBe(
       page.entries[0]?.sequence,
     );
+  });
+
+  test("few documents are looked up without a look at the changes of others", async () => {
+    const store = await loaded(25);
+    const { kv } = store;
+    const ranges = await kv.read(async (tx) => {
+      const database = await store.registry.open(tx, "films");
+      const read = vi.spyOn(tx, "getRangePage");
+      const page = await database.changesOf(tx, ["d20", "d3", "none"], { since: "0" });
+      const all = await database.changes(tx, {});
+      expect(page.entries).toEqual([all.entries[3], all.entries[20]]);
+      expect(page).toMatchObject({ stoppedBy: "exhausted" });
+      expect(page.lastSequence).toBe(all.entries[24]?.sequence);
+      return read.mock.calls.slice(0, -1).map(([, options]) => options);
+    });
+    expect(ranges).toEqual([expect.objectContaining({ limit: 1 })]);
   });
 
   test("pages follow each other, both ways", async () => {

@@ -6,7 +6,11 @@
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
-import { ChangesFeed, type ChangesOptions } from "./changes/changes-feed.ts";
+import {
+  ChangesFeed,
+  type ChangesOfDocuments,
+  type ChangesOptions,
+} from "./changes/changes-feed.ts";
 import type { DatabaseUpdates } from "./changes/database-updates.ts";
 import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./changes/sequence.ts";
 import { ChangeCounts } from "./counters/change-counts.ts";
@@ -391,6 +395,15 @@ export class Database implements HookedDatabase {
   /** One page of the update sequence: each document at its latest change. */
   changes(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
     return this.#changes.page(tx, options);
+  }
+
+  /** The same of some documents only, each looked up: for few of them that is far less than to read all changes. */
+  changesOf(
+    tx: ReadTransaction,
+    ids: readonly string[],
+    options: Omit<ChangesOptions, "byteLimit">,
+  ): Promise<ChangesOfDocuments> {
+    return this.#changes.pageOf(tx, ids, options);
   }
 
   /** How many entries follow the sequence. */

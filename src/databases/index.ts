@@ -37,7 +37,8 @@ export type {
   StageOptions,
 } from "./attachments/attachment-store.ts";
 export { AttachmentStore } from "./attachments/attachment-store.ts";
-export type { ChangesOptions } from "./changes/changes-feed.ts";
+export type { ChangesOfDocuments, ChangesOptions } from "./changes/changes-feed.ts";
+export { LOOKED_UP_MAX } from "./changes/changes-feed.ts";
 export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./changes/database-updates.ts";
 export { DatabaseUpdates } from "./changes/database-updates.ts";
 export { FIRST_SEQUENCE } from "./changes/sequence.ts";

@@ -242,6 +242,65 @@ describe("a normal feed", () => {
   });
 });
 
+describe("a feed of a few documents", () => {
+  test("is the same whether they are looked up or found among all changes", async () => {
+    const { ask } = await openChanges(openFilms);
+    const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `d${n}`, n }));
+    await ask("POST /films/_bulk_docs", { body: { docs } });
+    await ask("PUT /films/d7?new_edits=false", { body: { _rev: "2-e" } });
+    const all = (await ask("GET /films/_changes")).json;
+    const places = [3, 100, 250].map((at) => all.results[at].seq);
+    const known = ["d250", "nope", "d7", "b", "gone", "d7", "_design/x", "d99"];
+    const unknown = Array.from({ length: 100 }, (_, n) => `unknown${n}`);
+    const queries = ["", "descending=true", "style=all_docs&include_docs=true"].flatMap((query) => [
+      query,
+      `${query}&limit=2`,
+      ...places.map((since) => `${query}&limit=3&since=${since}`),
+      `${query}&since=now`,
+      `${query}&feed=longpoll`,
+    ]);
+    for (const query of queries) {
+      const asked = `POST /films/_changes?filter=_doc_ids&${query}`;
+      const looked = await ask(asked, { body: { doc_ids: known } });
+      const found = await ask(asked, { body: { doc_ids: [...known, ...unknown] } });
+      expect(looked.json, query).toEqual(found.json);
+    }
+    const { results } = (
+      await ask("POST /films/_changes?filter=_doc_ids", { body: { doc_ids: known } })
+    ).json;
+    const ids = results.map(({ id }: { id: string }) => id);
+    expect(ids).toEqual(["b", "gone", "_design/x", "d99", "d250", "d7"]);
+    const none = { doc_ids: ["nope"] };
+    expect((await ask("POST /films/_changes?filter=_doc_ids", { body: none })).json).toEqual({
+      results: [],
+      last_seq: all.last_seq,
+      pending: 0,
+    });
+  });
+
+  test("is sent in pages when documents are sent with it", async () => {
+    const { ask } = await openFilms();
+    const docs = Array.from({ length: 90 }, (_, n) => ({
+      _id: `d${n}`,
+      text: "x".repeat(100_000),
+    }));
+    await ask("POST /films/_bulk_docs", { body: { docs } });
+    for (const descending of [false, true]) {
+      const answer = await ask(
+        `POST /films/_changes?filter=_doc_ids&include_docs=true&descending=${descending}`,
+        { body: { doc_ids: docs.map(({ _id }) => _id) } },
+      );
+      const ids = answer.json.results.map(({ doc }: { doc: { _id: string } }) => doc._id);
+      expect(ids).toEqual(docs.map(({ _id }) => _id).sort(byNumber(descending)));
+    }
+  });
+});
+
+function byNumber(descending: boolean) {
+  return (left: string, right: string) =>
+    (Number(left.slice(1)) - Number(right.slice(1))) * (descending ? -1 : 1);
+}
+
 describe("a longpoll feed", () => {
   test("answers at once when there are changes", async () => {
     const { ask } = await openChanges(openFilms);

@@ -1,4 +1,5 @@
 /** The query of a changes feed. */
+import { LOOKED_UP_MAX } from "../../databases/index.ts";
 import { type FilterName, type FilterRequest, parseFilterName } from "../../documents/index.ts";
 import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../protocol/index.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
@@ -11,7 +12,12 @@ import { type FeedQuery, feedQuery } from "./feed-query.ts";
 /** Which changes pass. */
 export type ChangesFilter =
   | { readonly kind: "all" }
-  | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
+  | {
+      readonly kind: "ids";
+      readonly matches: (id: string) => boolean;
+      /** All that match, when they are few: then they are looked up. */
+      readonly few?: readonly string[];
+    }
   | {
       readonly kind: "selector";
       readonly matches: (document: unknown) => boolean;
@@ -124,7 +130,10 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
 function byIds(value: unknown): ChangesFilter {
   if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set(value);
-  return { kind: "ids", matches: (id) => ids.has(id) };
+  const matches = (id: string): boolean => ids.has(id);
+  return ids.size > LOOKED_UP_MAX
+    ? { kind: "ids", matches }
+    : { kind: "ids", matches, few: [...ids] };
 }
 
 function bySelector(value: unknown, fields: unknown): ChangesFilter {

@@ -1,6 +1,6 @@
 /** Reads the rows of a changes feed, page by page, and waits for more of them. */
-import { errorCode } from "../../base/index.ts";
-import type { Change, Database, Document } from "../../databases/index.ts";
+import { errorCode, type Page } from "../../base/index.ts";
+import type { Change, ChangesOfDocuments, Database, Document } from "../../databases/index.ts";
 import type { DocumentFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase, writeDatabase } from "../access/database-access.ts";
@@ -10,7 +10,7 @@ import type { Call } from "../http/call.ts";
 import { PageSize } from "../http/page-size.ts";
 import { oneLine } from "../http/responses.ts";
 import { projectDocument } from "../queries/projection.ts";
-import type { ChangesQuery } from "./changes-query.ts";
+import type { ChangesFilter, ChangesQuery } from "./changes-query.ts";
 import { waitFor } from "./feed-wait.ts";
 
 /** Changes looked at in one transaction, when their documents are not. */
@@ -32,7 +32,7 @@ export interface ChangesRow {
 /** A filter that can be asked. */
 export type OpenedFilter =
   | { readonly kind: "all" }
-  | { readonly kind: "ids"; readonly matches: (id: string) => boolean }
+  | (ChangesFilter & { readonly kind: "ids" })
   | { readonly kind: "documents"; readonly pass: DocumentFilter };
 
 /** A change, and what was read of its document. */
@@ -56,6 +56,8 @@ export class ChangesReader {
   readonly #filter: OpenedFilter;
   readonly #until: string | undefined;
   readonly #size = new PageSize();
+  /** What there is at first, of few documents, is looked up; what comes later is less. As in CouchDB. */
+  #looksUp: boolean;
   #rowCount = 0;
 
   constructor(
@@ -75,6 +77,7 @@ export class ChangesReader {
     this.#database = feed.database;
     this.#filter = feed.filter;
     this.#until = feed.until;
+    this.#looksUp = feed.filter.kind === "ids" && feed.filter.few !== undefined;
   }
 
   get limitIsReached(): boolean {
@@ -92,15 +95,20 @@ export class ChangesReader {
     const needsDocuments = includeDocuments || filter.kind === "documents";
     const countMax = needsDocuments ? this.#size.count : PAGE_COUNT_MAX;
     const wanted = limit - this.#rowCount;
+    const few = this.#looksUp && filter.kind === "ids" ? filter.few : undefined;
     const { changes, candidates } = await this.#read(async (tx, database) => {
-      const page = await database.changes(tx, {
+      const options = {
         since,
         descending,
         // Without a filter, no more is read than is wanted.
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
         ...(this.#until === undefined ? {} : { until: this.#until }),
-      });
+      };
+      const page =
+        few === undefined
+          ? withLastSequence(await database.changes(tx, options))
+          : await database.changesOf(tx, few, options);
       const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
       const candidates = needsDocuments
         ? await Promise.all(looked.map((change) => this.#candidate(tx, database, change)))
@@ -115,12 +123,10 @@ export class ChangesReader {
       rows.push(entry.view === undefined ? row : await this.#withDocument(row, entry.view));
     }
     const isCut = this.limitIsReached && sent.length > 0;
-    const last = isCut ? sent.at(-1)?.change : changes.entries.at(-1);
-    return {
-      rows,
-      lastSequence: last?.sequence ?? before ?? since,
-      isLast: changes.stoppedBy === "exhausted",
-    };
+    const lastSequence = isCut ? sent.at(-1)?.change.sequence : changes.lastSequence;
+    const isLast = changes.stoppedBy === "exhausted";
+    if (isLast) this.#looksUp = false;
+    return { rows, lastSequence: lastSequence ?? before ?? since, isLast };
   }
 
   /** How many changes follow the sequence. */
@@ -233,6 +239,10 @@ export class ChangesReader {
     const shown = fields === undefined ? document : projectDocument(document, fields);
     return { sequence, text: `${text.slice(0, -1)},"doc":${oneLine(shown)}}` };
   }
+}
+
+function withLastSequence(page: Page<Change>): ChangesOfDocuments {
+  return { ...page, lastSequence: page.entries.at(-1)?.sequence };
 }
 
 /** Of the documents' bodies. */

@@ -2,7 +2,6 @@
 import { assert, type Page } from "../../base/index.ts";
 import {
   firstGreaterThan,
-  type Key,
   type RangeOptions,
   type ReadTransaction,
   type Versionstamp,
@@ -12,6 +11,7 @@ import type { DocumentReader } from "../documents/document-reader.ts";
 import { type ChangedLeaf, decodeChangeRecord } from "../records/change-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { formatRevision } from "../revisions/revision.ts";
+import type { RevisionTree } from "../revisions/revision-tree.ts";
 import { formatSequence, parseSequence } from "./sequence.ts";
 
 export interface ChangesOptions {
@@ -25,6 +25,15 @@ export interface ChangesOptions {
   readonly descending?: boolean;
   /** Of the stored rows. */
   readonly byteLimit?: number;
+}
+
+/** So many documents are better looked up than found among all changes. As in CouchDB. */
+export const LOOKED_UP_MAX = 100;
+
+/** What `ChangesFeed.pageOf` found. */
+export interface ChangesOfDocuments extends Page<Change> {
+  /** Up to where all changes of these documents are told: often a change of another one. Undefined when there is no change at all. */
+  readonly lastSequence: string | undefined;
 }
 
 export class ChangesFeed {
@@ -62,9 +71,48 @@ export class ChangesFeed {
     for (const { key, value } of page.entries) {
       const record = decodeChangeRecord(value);
       const leaves = record.complete ? record.leaves : await this.#allLeaves(tx, record.id);
-      entries.push(this.#change(key, record.id, leaves));
+      entries.push(changeOf(this.#keys.changeVersionstamp(key), record.id, leaves));
     }
     return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  /**
+   * As `page`, of the documents with these ids only. Each is looked up, so a few ids cost the same however many changes there are;
+   * a further page costs that again.
+   */
+  async pageOf(
+    tx: ReadTransaction,
+    ids: readonly string[],
+    options: Omit<ChangesOptions, "byteLimit">,
+  ): Promise<ChangesOfDocuments> {
+    const { since = "0", until, before, limit, descending = false } = options;
+    const sinceStamp = parseSequence(since);
+    const untilStamp = until === undefined ? undefined : parseSequence(until);
+    const beforeStamp = before === undefined ? undefined : parseSequence(before);
+    const [end, loaded] = await Promise.all([
+      this.page(tx, { ...options, limit: 1, descending: !descending }),
+      this.#reader.loadMany(tx, ids),
+    ]);
+    const found: { readonly at: Versionstamp; readonly change: Change }[] = [];
+    for (const [index, { place, tree }] of loaded.entries()) {
+      assert(
+        place.kind !== "written",
+        "The changes of a transaction are known when it is committed",
+      );
+      if (place.kind !== "stored") continue;
+      const at = place.versionstamp;
+      const isIn =
+        isBefore(sinceStamp, at) &&
+        (until === undefined || !isBefore(untilStamp, at)) &&
+        (before === undefined || isBefore(at, beforeStamp));
+      if (isIn) found.push({ at, change: changeOf(at, ids[index] as string, changedLeaves(tree)) });
+    }
+    found.sort((left, right) => left.at.compare(right.at) * (descending ? -1 : 1));
+    const entries = found.slice(0, limit).map(({ change }) => change);
+    if (entries.length < found.length) {
+      return { entries, stoppedBy: "row-limit", lastSequence: entries.at(-1)?.sequence };
+    }
+    return { entries, stoppedBy: "exhausted", lastSequence: end.entries[0]?.sequence };
   }
 
   /** Of the last change; undefined when there is none. */
@@ -74,27 +122,32 @@ export class ChangesFeed {
     return last === undefined ? undefined : this.#keys.changeVersionstamp(last.key);
   }
 
-  #change(key: Key, id: string, leaves: readonly ChangedLeaf[]): Change {
-    const named = leaves.map((leaf) => {
-      return { revision: formatRevision(leaf), deleted: leaf.deleted };
-    });
-    const [winner] = named;
-    assert(winner !== undefined, "A changed document has a leaf");
-    return {
-      sequence: formatSequence(this.#keys.changeVersionstamp(key)),
-      id,
-      deleted: winner.deleted,
-      winner: winner.revision,
-      leaves: named,
-    };
-  }
-
   async #allLeaves(tx: ReadTransaction, id: string): Promise<readonly ChangedLeaf[]> {
     const { tree } = await this.#reader.load(tx, id);
-    return tree.leaves.map(({ generation, hash, leaf }) => {
-      return { generation, hash, deleted: leaf.deleted };
-    });
+    return changedLeaves(tree);
   }
+}
+
+function changeOf(versionstamp: Versionstamp, id: string, leaves: readonly ChangedLeaf[]): Change {
+  const named = leaves.map((leaf) => {
+    return { revision: formatRevision(leaf), deleted: leaf.deleted };
+  });
+  const [winner] = named;
+  assert(winner !== undefined, "A changed document has a leaf");
+  return {
+    sequence: formatSequence(versionstamp),
+    id,
+    deleted: winner.deleted,
+    winner: winner.revision,
+    leaves: named,
+  };
+}
+
+/** Winner first. */
+function changedLeaves({ leaves }: RevisionTree): ChangedLeaf[] {
+  return leaves.map(({ generation, hash, leaf }) => {
+    return { generation, hash, deleted: leaf.deleted };
+  });
 }
 
 /** Undefined comes before everything. */

@@ -53,7 +53,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   {
     section: "couchdb",
     keys: ["changes_doc_ids_optimization_threshold"],
-    why: "the filter `_doc_ids` reads the feed",
+    why: "the filter `_doc_ids` looks up to 100 ids up, and reads the feed for more",
   },
   {
     section: "couchdb",

@@ -1,5 +1,12 @@
 /** The changes of a database of our own, read in pages. A watch waits for new ones. */
-import type { Change } from "../../../databases/index.ts";
+import {
+  type Change,
+  type ChangesOfDocuments,
+  type ChangesOptions,
+  type Database,
+  LOOKED_UP_MAX,
+} from "../../../databases/index.ts";
+import type { ReadTransaction } from "../../../kv/index.ts";
 import { ProtocolError } from "../../../protocol/index.ts";
 import {
   type ChangesItem,
@@ -25,11 +32,14 @@ export async function* readLocalChanges(
   const until = request.continuous
     ? {}
     : { until: await access.read((tx, database) => database.updateSequence(tx)) };
+  // What there is at first, of few documents, is looked up; what comes later is less.
+  let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
     const page = await access.read((tx, database) =>
-      database.changes(tx, { since, ...until, limit: CHANGES_ROWS_MAX }),
+      readPage(tx, database, few, { since, ...until }),
     );
+    few = undefined;
     const revisions = await select(page.entries).catch((error: unknown) => {
       throw access.shown(error);
     });
@@ -37,9 +47,8 @@ export async function* readLocalChanges(
       changesItems(change, revisions[index] ?? []),
     );
     changed ||= items.length > 0;
-    const last = page.entries.at(-1);
-    if (last !== undefined) {
-      since = last.sequence;
+    if (page.lastSequence !== undefined) {
+      since = page.lastSequence;
       // What the selection passed over need not be looked at again.
       const lastItem = items.at(-1);
       const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
@@ -52,6 +61,24 @@ export async function* readLocalChanges(
     if (!request.continuous) return;
     await nextChange(access, since, signal);
   }
+}
+
+/** The ids that are selected, if they are few. */
+function fewIds({ selection }: ChangesRequest): readonly string[] | undefined {
+  if (selection.kind !== "doc-ids") return undefined;
+  const ids = [...new Set(selection.ids)];
+  return ids.length > LOOKED_UP_MAX ? undefined : ids;
+}
+
+async function readPage(
+  tx: ReadTransaction,
+  database: Database,
+  few: readonly string[] | undefined,
+  range: Pick<ChangesOptions, "since" | "until">,
+): Promise<ChangesOfDocuments> {
+  if (few !== undefined) return database.changesOf(tx, few, range);
+  const page = await database.changes(tx, { ...range, limit: CHANGES_ROWS_MAX });
+  return { ...page, lastSequence: page.entries.at(-1)?.sequence };
 }
 
 /** Our sequences are texts; 0, where a replication without a checkpoint begins, is before all of them. */
