@@ -45,6 +45,14 @@ export interface ApiSettings extends AdmissionLimits, UuidSettings {
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
+/** What `_compact` starts, of the database of a name. */
+export interface Compaction {
+  /** Has old bodies cleared soon, whatever their age. */
+  start(name: string): void;
+  /** Whether this node has not done so yet. */
+  isRunning(name: string): boolean;
+}
+
 /** What resources of databases and documents need. */
 export interface DatabaseParts {
   readonly runtime: Runtime;
@@ -60,8 +68,7 @@ export interface DatabaseParts {
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
   /** Whether a write asks for replication jobs that wait. Throws a ProtocolError for a write that may not. */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
-  /** Has what `_compact` frees freed soon, in the database of that name. */
-  readonly compact: (name: string) => void;
+  readonly compaction: Compaction;
   /** Read at each use. */
   readonly settings: ApiSettings;
 }

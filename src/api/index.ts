@@ -20,7 +20,7 @@ export { METRICS_ROLE, READER_ROLE, requireAdmin } from "./access/authorization.
 export type { SessionAuthority } from "./access/session.ts";
 export { sessionRoutes } from "./access/session.ts";
 export { createApi } from "./api.ts";
-export type { ApiParts, ApiSettings } from "./api-parts.ts";
+export type { ApiParts, ApiSettings, Compaction } from "./api-parts.ts";
 export type { Call, Handler } from "./http/call.ts";
 export { parameter } from "./http/call.ts";
 export type { CorsOf, CorsSettings } from "./http/cors.ts";

@@ -299,7 +299,7 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
     pausingOf,
-    compact: (name) => reclaimer.compact(name),
+    compaction: reclaimer,
     hashPasswords: (edits) => hashPasswords(edits, accounts.passwords),
     routes: ownRoutes(node, fetch),
   });

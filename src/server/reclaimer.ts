@@ -2,6 +2,7 @@
  * Frees what nobody can ask for any more, in every database at intervals, and in one when somebody asks for it: bodies
  * that another revision followed a while ago, then the bytes of attachments that no document refers to.
  */
+import type { Compaction } from "../api/index.ts";
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { AttachmentStore, Database, DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
@@ -17,11 +18,12 @@ export interface ReclaimerParts {
   readonly keepOldBodiesMs: () => number;
 }
 
-export class Reclaimer {
+export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
-  /** Databases whose old bodies are cleared at once, whatever their age. */
+  /** Databases whose old bodies are cleared at once, whatever their age, and the one that is worked at. */
   readonly #asked = new Set<string>();
+  #compacted: string | undefined;
   #wake: () => void = () => {};
 
   constructor(parts: ReclaimerParts) {
@@ -29,9 +31,13 @@ export class Reclaimer {
   }
 
   /** Clears all old bodies of the database soon: what CouchDB's `_compact` does. */
-  compact(name: string): void {
+  start(name: string): void {
     this.#asked.add(name);
     this.#wake();
+  }
+
+  isRunning(name: string): boolean {
+    return this.#asked.has(name) || this.#compacted === name;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -39,10 +45,7 @@ export class Reclaimer {
     let nextMs = clock.nowMs() + INTERVAL_MS;
     while (!signal.aborted) {
       if (this.#asked.size === 0) await this.#untilAsked(nextMs - clock.nowMs(), signal);
-      for (const name of [...this.#asked]) {
-        this.#asked.delete(name);
-        await this.#reclaim(name, clock.nowMs() + 1, signal);
-      }
+      await this.#compactAsked(signal);
       if (signal.aborted || clock.nowMs() < nextMs) continue;
       await this.#reclaimAll(signal);
       nextMs = clock.nowMs() + INTERVAL_MS;
@@ -57,10 +60,21 @@ export class Reclaimer {
     this.#wake = () => {};
   }
 
+  async #compactAsked(signal: AbortSignal): Promise<void> {
+    for (const name of this.#asked) {
+      if (signal.aborted) return;
+      this.#asked.delete(name);
+      this.#compacted = name;
+      await this.#reclaim(name, this.#parts.runtime.clock.nowMs() + 1, signal);
+      this.#compacted = undefined;
+    }
+  }
+
   async #reclaimAll(signal: AbortSignal): Promise<void> {
     const { runtime, kv, databases, keepOldBodiesMs } = this.#parts;
     const names = await kv.read((tx) => databases.names(tx, {}));
     for (const name of names) {
+      await this.#compactAsked(signal);
       if (signal.aborted) return;
       await this.#reclaim(name, runtime.clock.nowMs() - keepOldBodiesMs(), signal);
     }

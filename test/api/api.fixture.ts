@@ -100,7 +100,7 @@ export async function openApi({
     isUp: () => true,
     isFull: () => false,
     pausingOf,
-    compact: () => {},
+    compaction: { start: () => {}, isRunning: () => false },
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,

@@ -105,7 +105,8 @@ const swept = (database: string) =>
   node.event("databases.swept", (fields) => fields.database === database);
 
 test("those of a database that is compacted go at once, those of others stay", async () => {
-  reclaimer.compact("films");
+  reclaimer.start("films");
+  expect(reclaimer.isRunning("films")).toBe(true);
   expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });
   expect([await isThere("films"), await isThere("books")]).toEqual([false, true]);
 });
@@ -119,7 +120,7 @@ test("all go when they were kept for long enough", async () => {
 
 test("a database that is not there any more is passed over", async () => {
   await node.kv.transact((tx) => databases.remove(tx, "films"));
-  reclaimer.compact("films");
-  reclaimer.compact("books");
+  reclaimer.start("films");
+  reclaimer.start("books");
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
 });

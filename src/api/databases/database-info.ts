@@ -1,8 +1,9 @@
 /** A database's description as CouchDB gives it. */
 import type { DatabaseInfo } from "../../databases/index.ts";
+import type { DatabaseParts } from "../api-parts.ts";
 
 /** CouchDB's members; what is about shards and files says that there is one of each. */
-export function infoView(info: DatabaseInfo): object {
+export function infoView({ compaction }: DatabaseParts, info: DatabaseInfo): object {
   return {
     instance_start_time: info.instanceStartTime,
     db_name: info.name,
@@ -13,7 +14,7 @@ export function infoView(info: DatabaseInfo): object {
     doc_del_count: info.deletedDocumentCount,
     doc_count: info.documentCount,
     disk_format_version: 8,
-    compact_running: false,
+    compact_running: compaction.isRunning(info.name),
     cluster: { q: 1, n: 1, w: 1, r: 1 },
   };
 }

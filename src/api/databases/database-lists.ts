@@ -67,7 +67,7 @@ async function* descriptions(
   let separator = "[";
   for (const name of names) {
     const info = await infoOf(parts, call, name);
-    const row = info === undefined ? missing(name) : { key: name, info: infoView(info) };
+    const row = info === undefined ? missing(name) : { key: name, info: infoView(parts, info) };
     if (row === undefined) continue;
     yield separator + JSON.stringify(row);
     separator = ",";

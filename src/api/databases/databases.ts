@@ -39,7 +39,10 @@ export function databaseRoutes(parts: DatabaseParts): Route[] {
 }
 
 async function describe(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  return json(200, infoView(await readDatabase(parts, call, (tx, database) => database.info(tx))));
+  return json(
+    200,
+    infoView(parts, await readDatabase(parts, call, (tx, database) => database.info(tx))),
+  );
 }
 
 async function create({ kv, databases }: DatabaseParts, call: Call): Promise<ApiResponse> {
@@ -80,7 +83,7 @@ async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiRe
 /** Old bodies are cleared at once; the store reclaims the room unasked. */
 async function compact(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
-  parts.compact(await readDatabase(parts, call, async (_, { name }) => name));
+  parts.compaction.start(await readDatabase(parts, call, async (_, { name }) => name));
   return json(202, OK);
 }
 

@@ -45,7 +45,7 @@ export class SimulatedServer {
       isUp: () => true,
       isFull: () => false,
       pausingOf: () => ({}),
-      compact: () => {},
+      compaction: { start: () => {}, isRunning: () => false },
       hashPasswords: async (edits) => edits,
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,
