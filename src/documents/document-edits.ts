@@ -3,6 +3,7 @@ import type { AttachmentEdit, DocumentEdit, RevisionPath } from "../databases/in
 import {
   badRequest,
   formatRevision,
+  ProtocolError,
   parseRevision,
   type WireAttachment,
   type WireDocument,
@@ -17,6 +18,10 @@ export function replicatedEdit(
   const path = revisions ?? pathOf(revision);
   if (path === undefined || path.hashes.length === 0) {
     throw badRequest("A document that is replicated needs _rev or _revisions");
+  }
+  // Only revisions of local documents begin at 0.
+  if (path.start === 0 && !id.startsWith("_local/")) {
+    throw new ProtocolError(400, "doc_validation", "_revisions.start must be positive.");
   }
   return { mode: "replicated", id, deleted, body, attachments, revisions: path };
 }

@@ -122,7 +122,8 @@ function parseRevisions(value: JsonText): WireRevisions {
   if (!Array.isArray(ids) || !ids.every((hash) => typeof hash === "string" && hash !== "")) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids isn't an array of strings.");
   }
-  if (ids.length > start) {
+  // Those of local documents begin at 0, as many as there are.
+  if (start > 0 && ids.length > start) {
     throw new ProtocolError(400, "doc_validation", "_revisions.ids has more entries than start.");
   }
   return { start, hashes: ids };

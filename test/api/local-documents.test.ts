@@ -63,6 +63,32 @@ testRows(FILMS, [
     status: 201,
     json: { ok: true, id: "_local/x", rev: "0-1" },
   },
+  ...["GET", "PUT", "DELETE"].map((method) => ({
+    name: `attachments are refused (${method})`,
+    ask: `${method} /films/_local/x/file`,
+    ...refusal(400, "bad_request", "_local documents do not accept attachments."),
+  })),
+  {
+    name: "the first of its revisions is the one that is followed",
+    ask: "PUT /films/_local/x",
+    body: { _rev: "0-7", _revisions: { start: 0, ids: ["3", "2"] } },
+    status: 201,
+    json: { ok: true, id: "_local/x", rev: "0-4" },
+  },
+  {
+    name: "no revisions name none",
+    ask: "PUT /films/_local/x",
+    body: { _revisions: { start: 0, ids: [] } },
+    status: 201,
+    json: { ok: true, id: "_local/x", rev: "0-1" },
+  },
+  {
+    name: "revisions of other documents are refused",
+    differs: "The error is that of a request",
+    ask: "PUT /films/_local/x",
+    body: { _revisions: { start: 5, ids: ["1"] } },
+    ...refusal(400, "bad_request", "Invalid rev format"),
+  },
   {
     name: "an id of nothing is refused",
     differs: "Ours names the id",

@@ -175,7 +175,7 @@ function inlineUpload(
 }
 
 function parentOf({ revision, revisions }: WireDocument): string | undefined {
-  if (revision !== undefined || revisions === undefined) return revision;
+  if (revision !== undefined || revisions === undefined || revisions.start === 0) return revision;
   const [hash] = revisions.hashes;
   return hash === undefined ? undefined : formatRevision(revisions.start, hash);
 }

@@ -1,6 +1,6 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
 import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
-import { renderWireDocument } from "../../protocol/index.ts";
+import { badRequest, renderWireDocument, type WireDocument } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
@@ -12,9 +12,10 @@ import { notFound } from "./document-request.ts";
 import { checkWire } from "./edits.ts";
 
 export function localDocumentRoutes(parts: DatabaseParts): Route[] {
-  const path = "/{database}/_local/{name...}";
+  const path = "/{database}/_local/{name}";
   const id = (call: Call): string => `_local/${parameter(call, "name")}`;
   return [
+    defineRoute(["GET", "PUT", "DELETE"], `${path}/{attachment...}`, refuseAttachment),
     defineRoute("GET", path, (call) => readLocal(parts, call, id(call))),
     defineRoute("PUT", path, (call) => writeLocal(parts, call, id(call))),
     defineRoute("DELETE", path, (call) => deleteLocal(parts, call, id(call))),
@@ -45,7 +46,7 @@ export async function writeLocal(
   const wire = await readDocumentBody(call, "unique");
   // Local documents have no attachments: what is sent of some is left out, as in CouchDB.
   checkWire(parts, { ...wire, attachments: [], id });
-  const parent = call.request.query.get("rev") || wire.revision;
+  const parent = call.request.query.get("rev") || parentOf(wire);
   const outcome = await writeDatabase(
     parts,
     call,
@@ -59,6 +60,16 @@ export async function writeLocal(
   const { revision } = outcome;
   const headers = { ETag: `"${revision}"`, Location: locationOf(call, id) };
   return json(wire.deleted ? 200 : 201, { ok: true, id, rev: revision }, headers);
+}
+
+/** The revision that a body names: the first of its `_revisions` counts before `_rev`, as in CouchDB. */
+function parentOf({ revision, revisions }: WireDocument): string | undefined {
+  const [first] = revisions?.hashes ?? [];
+  return first === undefined ? revision : `${revisions?.start}-${first}`;
+}
+
+async function refuseAttachment(): Promise<never> {
+  throw badRequest("_local documents do not accept attachments.");
 }
 
 export async function deleteLocal(
