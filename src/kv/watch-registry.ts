@@ -3,15 +3,20 @@ import { abortable } from "../base/index.ts";
 import { keyText } from "./key-bytes.ts";
 import { KeyValueError } from "./kv-error.ts";
 import type { TextInterval } from "./mutation.ts";
+import { SortedMap } from "./sorted-map.ts";
 import type { Key, Watch } from "./transaction.ts";
 
+/** Behind the text of any key, whose characters are bytes. */
+const AFTER_ALL = "\uffff";
+
 export class WatchRegistry {
-  readonly #watches = new Map<string, Set<ArmedWatch>>();
+  /** In order, so that a range that is cleared is looked up as a key is: a node has a watch for each job that it runs. */
+  #watches = new SortedMap<Set<ArmedWatch>>();
   /** How many watched keys have a length: most keys of a commit have another, and need no look. */
   readonly #countByLength = new Map<number, number>();
 
   get isEmpty(): boolean {
-    return this.#watches.size === 0;
+    return this.#countByLength.size === 0;
   }
 
   arm(key: Key): Watch {
@@ -31,28 +36,43 @@ export class WatchRegistry {
   /** Fires the watches of what was written. */
   announce(writes: readonly TextInterval[]): void {
     for (const { begin, end } of writes) {
-      if (this.#watches.size === 0) return;
-      if (end === undefined) this.#fire(begin);
-      else {
-        for (const text of this.#watches.keys()) {
-          if (begin <= text && text < end) this.#fire(text);
-        }
-      }
+      if (this.isEmpty) return;
+      if (end !== undefined) this.#fireAmong(begin, end);
+      else if (this.hasLength(begin.length)) this.#fire(begin);
     }
+  }
+
+  /** Fires the watches of keys from `begin` to `end`, exclusive. */
+  #fireAmong(begin: string, end: string): void {
+    const found: string[] = [];
+    this.#watches.scan(begin, end, (text) => {
+      found.push(text);
+      return true;
+    });
+    for (const text of found) this.#fire(text);
   }
 
   /** When it is not known what was written. */
   fireAll(): void {
-    for (const text of [...this.#watches.keys()]) this.#fire(text);
+    for (const [text] of this.#all()) this.#fire(text);
   }
 
   close(): void {
-    const all = [...this.#watches.values()];
-    this.#watches.clear();
+    const all = this.#all();
+    this.#watches = new SortedMap();
     this.#countByLength.clear();
-    for (const watches of all) {
+    for (const [, watches] of all) {
       for (const watch of watches) watch.close(new KeyValueError("KV_CLOSED", { closed: "store" }));
     }
+  }
+
+  #all(): readonly (readonly [text: string, watches: ReadonlySet<ArmedWatch>])[] {
+    const all: (readonly [string, ReadonlySet<ArmedWatch>])[] = [];
+    this.#watches.scan("", AFTER_ALL, (text, watches) => {
+      all.push([text, watches]);
+      return true;
+    });
+    return all;
   }
 
   #fire(text: string): void {
