@@ -37,6 +37,8 @@ export interface Digests {
   /** As lower-case hexadecimal digits. */
   md5Hex(bytes: Uint8Array): string;
   createMd5(): DigestStream;
+  /** As lower-case hexadecimal digits. */
+  sha1Hex(bytes: Uint8Array): string;
 }
 
 export interface GzipOptions {

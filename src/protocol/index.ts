@@ -1,13 +1,25 @@
 /** CouchDB's protocol, for client and server: revisions, media types, multipart, documents, selectors. */
+export type { Term } from "./external-term.ts";
+export {
+  atom,
+  binary,
+  charlist,
+  encodeOnce,
+  encodeTerm,
+  jsonTerm,
+  list,
+  tuple,
+} from "./external-term.ts";
 export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
 export { bytesPart, multipartLength, writeMultipart } from "./multipart.ts";
-export { normalizeSelector } from "./normalize-selector.ts";
+export type { Selector } from "./normalize-selector.ts";
+export { isSelectorObject, normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
 export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
-export { compileSelector, fieldPath } from "./selector.ts";
+export { compareJson, compileSelector, fieldPath, valueAt } from "./selector.ts";
 export type { IdBounds, SelectorFields } from "./selector-fields.ts";
 export { selectorFields, selectorIdBounds } from "./selector-fields.ts";
 export {

@@ -100,7 +100,8 @@ export function fieldPath(field: string): string[] {
   return field.split(/(?<!\\)\./).map((segment) => segment.replaceAll("\\", ""));
 }
 
-function valueAt(document: unknown, path: readonly string[]): unknown {
+/** The value of a field, by its path; undefined where there is none. Digits find elements of arrays. */
+export function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document;
   for (const segment of path) {
     if (Array.isArray(value)) value = /^\d+$/.test(segment) ? value[Number(segment)] : undefined;
@@ -218,8 +219,8 @@ function typeName(value: unknown): string {
 const TYPE_ORDER = ["null", "boolean", "number", "string", "array", "object"];
 const collator = new Intl.Collator("und");
 
-/** CouchDB's view order of JSON values. */
-function compareJson(left: unknown, right: unknown): number {
+/** CouchDB's view order of JSON values; 0 only for values that are the same. */
+export function compareJson(left: unknown, right: unknown): number {
   const leftType = typeName(left);
   const byType = TYPE_ORDER.indexOf(leftType) - TYPE_ORDER.indexOf(typeName(right));
   if (byType !== 0 || leftType === "null") return byType;

@@ -14,4 +14,5 @@ export const systemDigests: Digests = {
       digest: () => new Uint8Array(stream.digest()),
     };
   },
+  sha1Hex: (bytes) => hash("sha1", bytes, "hex"),
 };

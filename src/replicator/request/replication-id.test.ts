@@ -11,6 +11,7 @@ const digests = {
   md5: unused,
   md5Hex: (bytes: Uint8Array) => createHash("md5").update(bytes).digest("hex"),
   createMd5: unused,
+  sha1Hex: unused,
 };
 
 const context = (serverUuid: string) => ({

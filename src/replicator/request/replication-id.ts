@@ -6,8 +6,6 @@
  * never part of an id; a user's name is, as in CouchDB.
  */
 import type { Digests } from "../../base/index.ts";
-import { normalizeSelector } from "../../protocol/index.ts";
-import { endpointUrl, writtenUrl } from "./endpoint-url.ts";
 import {
   atom,
   binary,
@@ -16,9 +14,11 @@ import {
   encodeTerm,
   jsonTerm,
   list,
+  normalizeSelector,
   type Term,
   tuple,
-} from "./external-term.ts";
+} from "../../protocol/index.ts";
+import { endpointUrl, writtenUrl } from "./endpoint-url.ts";
 import { omissionMembers } from "./parse-omissions.ts";
 import type { EndpointAddress, Replication, Selection } from "./replication.ts";
 

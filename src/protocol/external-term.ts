@@ -2,7 +2,7 @@
  * Erlang's external term format, as far as CouchDB hashes it for a replication id (`term_to_binary` with minor version
  * 1). With it a job that moves here from CouchDB keeps its id, and so finds its checkpoints.
  */
-import { Utf8Writer, utf8Encode } from "../../base/index.ts";
+import { Utf8Writer, utf8Encode } from "../base/index.ts";
 
 /** A term. JavaScript's plain values do not tell their type: each term says which Erlang type it is. */
 export type Term =
