@@ -83,6 +83,7 @@ export class DatabaseRegistry {
       // Microseconds, as far as the clock has them: a database that is re-created at once was born at another time.
       instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
       revisionLimit: REVISION_LIMIT_DEFAULT,
+      indexSet: 0,
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);

@@ -5,7 +5,7 @@
  * again; reads of a removed database find nothing.
  */
 import { assert, type JsonText, OperationalError, type Page, type Runtime } from "../base/index.ts";
-import type { ReadTransaction, Transaction, Watch } from "../kv/index.ts";
+import type { ReadTransaction, Subspace, Transaction, Watch } from "../kv/index.ts";
 import {
   ChangesFeed,
   type ChangesOfDocuments,
@@ -69,6 +69,9 @@ import {
   type TransactionState,
 } from "./transaction-state.ts";
 
+/** Names of index sets are integers below it. */
+const INDEX_SETS = 2 ** 48;
+
 /** A revision that is asked for. */
 export interface WantedRevision {
   readonly id: string;
@@ -92,6 +95,7 @@ export class Database implements HookedDatabase {
   readonly uuid: string;
   readonly instanceStartTime: string;
   readonly keys: DatabaseKeys;
+  readonly isSealed: boolean;
   readonly #runtime: Runtime;
   readonly #parts: DatabaseParts;
   readonly #registryKeys: RegistryKeys;
@@ -120,6 +124,7 @@ export class Database implements HookedDatabase {
     this.#securityDefault = securityDefault;
     const { keys } = this;
     const seal = hooks.find((hook) => hook.seal !== undefined)?.seal;
+    this.isSealed = seal !== undefined;
     const sealOf = bodySeals(seal, record.uuid);
     const reader = new DocumentReader(keys, record.uuid, { readRule: parts.readRule, sealOf });
     const counts = new ChangeCounts(keys, runtime.random);
@@ -244,6 +249,17 @@ export class Database implements HookedDatabase {
       if (old !== undefined) found[index] = [old];
     }
     return found;
+  }
+
+  async winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]> {
+    const loaded = await this.#reader.loadMany(tx, ids);
+    const nodes = loaded.map(({ tree: { winner } }) => winner);
+    const there = nodes.flatMap((node, index) =>
+      node === undefined ? [] : [{ id: ids[index] as string, node }],
+    );
+    const documents = await this.#reader.documents(tx, there);
+    let next = 0;
+    return nodes.map((node) => (node === undefined ? undefined : documents[next++]));
   }
 
   /** All leaves, winner first. */
@@ -483,6 +499,23 @@ export class Database implements HookedDatabase {
       );
     }
     const record = { ...(await this.#record(tx)), revisionLimit };
+    tx.set(this.#registryKeys.database(this.name), encodeDatabaseRecord(record));
+  }
+
+  get indexSubspace(): Subspace {
+    return this.keys.indexes();
+  }
+
+  async indexSet(tx: ReadTransaction): Promise<number> {
+    return (await this.#record(tx)).indexSet;
+  }
+
+  async changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void> {
+    const state = await this.#state(tx);
+    // By chance, so that no attempt that was not committed has ever shown it to anyone.
+    const indexSet = isEmpty ? 0 : 1 + this.#runtime.random.integer(INDEX_SETS - 1);
+    const record = { ...(await this.#record(tx)), indexSet };
+    state.database = record;
     tx.set(this.#registryKeys.database(this.name), encodeDatabaseRecord(record));
   }
 

@@ -48,6 +48,7 @@ const DATABASE = {
   uuid: "a0".repeat(16),
   instanceStartTime: 1_795_266_938_500_467,
   revisionLimit: 1_000,
+  indexSet: 0,
 };
 const CHANGE = {
   id: "d",

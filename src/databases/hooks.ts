@@ -3,7 +3,7 @@
  * add writes of their own after it. So a replication document and its job are written in one transaction.
  */
 import type { JsonText, Page, Seal } from "../base/index.ts";
-import type { ReadTransaction, Transaction } from "../kv/index.ts";
+import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
 import type { Document, DocumentEdit, Leaf, Revision, WriteOutcome } from "./document.ts";
 import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
 import type { SecuritySubject } from "./security/security-object.ts";
@@ -30,6 +30,16 @@ export interface HookedDatabase {
     options?: ReadRevisionOptions,
   ): Promise<Document[]>;
   leaves(tx: ReadTransaction, id: string): Promise<Leaf[]>;
+  /** The winners of documents, in one read and in the order of the ids; undefined for one without leaves, and for a hidden one. */
+  winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]>;
+  /** Whether bodies are sealed in the store: then nothing of them may be stored elsewhere. */
+  readonly isSealed: boolean;
+  /** Where a layer above keeps the indexes of the database; it is cleared with the database. */
+  readonly indexSubspace: Subspace;
+  /** The set of indexes that every write keeps up to date; 0: there is none. Its change conflicts with this transaction. */
+  indexSet(tx: ReadTransaction): Promise<number>;
+  /** Draws a new name for a changed set, or sets 0 for an empty one. Conflicts with all who write here at the moment. */
+  changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void>;
   /** After the write that the hook follows. */
   write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
   allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
@@ -91,6 +101,15 @@ export interface DatabaseHook {
     database: HookedDatabase,
     winner: Document,
     context: WriteContext,
+  ): Promise<void>;
+  /**
+   * Runs once for each batch of edits or purges that wrote, with the ids of its documents in no order, after `afterWrite`. `indexSet` is that
+   * of the database. It writes no documents here.
+   */
+  afterBatch?(
+    tx: Transaction,
+    database: HookedDatabase,
+    written: { readonly ids: readonly string[]; readonly indexSet: number },
   ): Promise<void>;
   /** The document as it is shown to who is no admin of the database; undefined when it is hidden. */
   afterRead?(document: Document, reader: SecuritySubject): Document | undefined;

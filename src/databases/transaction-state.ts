@@ -36,7 +36,8 @@ export interface Share {
 }
 
 export interface TransactionState {
-  readonly database: DatabaseRecord;
+  /** As this transaction leaves it. */
+  database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
   /** The contents that written attachments refer to, by what their bytes are. */
   readonly contents: Map<string, string>;

@@ -67,6 +67,7 @@ export class BatchWriter {
       const written = await this.#writeRound(batch, round, unchanged);
       for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
     }
+    await announceBatch(batch, this.#hooks, outcomes.flatMap(writtenDocument));
     return outcomes;
   }
 
@@ -177,6 +178,25 @@ async function announce(
     const winner = await database.read(tx, id);
     await hook.afterWrite(tx, database, winner as Document, context);
   }
+}
+
+/** Tells the hooks of all documents that a batch wrote. */
+export async function announceBatch(
+  { tx, state, database }: Batch,
+  hooks: readonly DatabaseHook[],
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return;
+  for (const hook of hooks) {
+    if (hook.afterBatch === undefined) continue;
+    const { indexSet } = state.database;
+    await hook.afterBatch(tx, database, { ids: [...new Set(ids)], indexSet });
+  }
+}
+
+function writtenDocument(outcome: WriteOutcome): string[] {
+  const isDocument = outcome.kind === "written" && !outcome.id.startsWith(LOCAL_PREFIX);
+  return isDocument ? [outcome.id] : [];
 }
 
 /** The place that a document leaves when it is written. */

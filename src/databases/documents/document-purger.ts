@@ -22,7 +22,7 @@ import {
 import { formatRevision, parseRevision } from "../revisions/revision.ts";
 import type { LeafNode } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
-import type { Batch } from "./batch-writer.ts";
+import { announceBatch, type Batch } from "./batch-writer.ts";
 import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
@@ -80,6 +80,11 @@ export class DocumentPurger {
     counts.finish(tx, state);
     this.#parts.indexes.announce(tx, state);
     for (const entry of affected) await this.#announce(batch, entry);
+    await announceBatch(
+      batch,
+      this.#parts.hooks,
+      affected.map(({ id }) => id),
+    );
     return found.map(({ id, leaves }) => ({ id, revisions: leaves.map(formatRevision) }));
   }
 

@@ -13,7 +13,7 @@ import { CONTEXT, interactive, type OpenStore, openStore, replicated } from "../
 
 const IDS = ["d", "e"];
 /** Below the subspace of the test's registry: a database, its body, references of attachments, and old bodies. */
-const [DATABASE, BODY, LIST, REFERENCE, CONTENT, OLD_BODY] = [2, 2, 3, 12, 10, 20];
+const [DATABASE, BODY, LIST, REFERENCE, CONTENT, OLD_BODY] = [2, 2, 3, 12, 10, 21];
 
 const id = fc.constantFrom(...IDS);
 const step = fc.oneof(

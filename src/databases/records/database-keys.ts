@@ -112,7 +112,8 @@ const BOUNDARY = 16;
 const SWEEP_CURSOR = 17;
 const PURGE = 18;
 const PURGE_LIMIT = 19;
-const OLD_BODY = 20;
+const INDEXES = 20;
+const OLD_BODY = 21;
 
 const COUNTER_NUMBERS = {
   documents: 1,
@@ -175,8 +176,9 @@ export const DATABASE_KEY_SHAPES: readonly KeyShape[] = [
   { key: "(17)", value: "versionstamp", note: "the boundary at which the next sweep begins" },
   { key: "(18, number)", value: "PurgeRecord", note: "the latest purges, numbered from 1" },
   { key: "(19)", value: "PurgeLimit", note: "absent until set" },
+  { key: "(20, …)", value: "", note: "the indexes of the database: entries, and what they are" },
   {
-    key: "(20, sinceMs, id, generation, hash)",
+    key: "(21, sinceMs, id, generation, hash)",
     value: "OldBodyRecord",
     note: "a revision that another one follows, since then; its rows of 2, 3 and 12 are kept for a while",
   },
@@ -402,6 +404,11 @@ export class DatabaseKeys {
         hash: typeof hash === "string" ? hash : hexEncode(hash as Uint8Array),
       },
     };
+  }
+
+  /** What the layer of indexes keeps of the database. */
+  indexes(): Subspace {
+    return this.#database.subspace(INDEXES);
   }
 }
 

@@ -1,8 +1,12 @@
-/** The stored form of a database in the registry: format (1), uuid (16), birth, revision limit. */
+/**
+ * The stored form of a database in the registry: format, uuid (16), birth, revision limit; and in format 2, which only databases with
+ * indexes have, their index set. A program that knows no indexes refuses format 2, so it writes no document without its entries.
+ */
 import { assert, hexDecode, hexEncode } from "../../base/index.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
+const FORMAT_WITH_INDEXES = 2;
 const UUID_BYTES = 16;
 
 export interface DatabaseRecord {
@@ -11,24 +15,30 @@ export interface DatabaseRecord {
   /** Microseconds since the epoch, the last three digits drawn by chance. */
   readonly instanceStartTime: number;
   readonly revisionLimit: number;
+  /** Names the set of indexes that every write keeps up to date: drawn anew whenever the set changes. 0: there is none. */
+  readonly indexSet: number;
 }
 
 export function encodeDatabaseRecord(record: DatabaseRecord): Uint8Array {
-  const { uuid, instanceStartTime, revisionLimit } = record;
-  return new RecordWriter()
-    .byte(FORMAT)
+  const { uuid, instanceStartTime, revisionLimit, indexSet } = record;
+  const writer = new RecordWriter()
+    .byte(indexSet === 0 ? FORMAT : FORMAT_WITH_INDEXES)
     .raw(hexDecode(uuid) as Uint8Array)
     .integer(instanceStartTime)
-    .integer(revisionLimit)
-    .finish();
+    .integer(revisionLimit);
+  if (indexSet !== 0) writer.integer(indexSet);
+  return writer.finish();
 }
 
 export function decodeDatabaseRecord(value: Uint8Array): DatabaseRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The database record has a format of this version");
+  const format = reader.byte();
+  const isKnown = format === FORMAT || format === FORMAT_WITH_INDEXES;
+  assert(isKnown, "The database record has a format of this version");
   return {
     uuid: hexEncode(reader.raw(UUID_BYTES)),
     instanceStartTime: reader.integer(),
     revisionLimit: reader.integer(),
+    indexSet: format === FORMAT ? 0 : reader.integer(),
   };
 }
