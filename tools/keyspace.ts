@@ -4,6 +4,7 @@
  */
 import { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "../src/databases/index.ts";
 import { LMDB_KEY_SHAPES } from "../src/host/index.ts";
+import { INDEX_KEY_SHAPES } from "../src/indexes/index.ts";
 import { JOB_KEY_SHAPES } from "../src/jobs/index.ts";
 import { type KeyShape, KV_KEY_SHAPES } from "../src/kv/index.ts";
 import { REPLICATOR_KEY_SHAPES } from "../src/replicator/index.ts";
@@ -27,6 +28,12 @@ const SECTIONS: readonly Section[] = [
     title: "Databases: one database",
     where: 'Below `("tandem", 2, 2, uuid)`.',
     shapes: DATABASE_KEY_SHAPES,
+  },
+  {
+    title: "Indexes of one database",
+    where:
+      'Below `("tandem", 2, 2, uuid, 20)`. The keys of entries go on behind their tuples with bytes that are none.',
+    shapes: INDEX_KEY_SHAPES,
   },
   { title: "Replicator", where: 'Below `("tandem", 3)`.', shapes: REPLICATOR_KEY_SHAPES },
   {
@@ -53,6 +60,7 @@ export function declaredShapes(sources: readonly string[]): string[] {
 /** The names of the lists that the page is made from. */
 export const LISTED_SHAPES: readonly string[] = [
   "DATABASE_KEY_SHAPES",
+  "INDEX_KEY_SHAPES",
   "JOB_KEY_SHAPES",
   "KV_KEY_SHAPES",
   "LMDB_KEY_SHAPES",

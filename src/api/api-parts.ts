@@ -7,6 +7,7 @@ import type {
   WriteContext,
 } from "../databases/index.ts";
 import type { DesignFunctions } from "../documents/index.ts";
+import type { IndexBuilds, Indexes } from "../indexes/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import type { MultipartParser } from "../protocol/index.ts";
 import type { AdmissionLimits } from "./http/admission.ts";
@@ -59,6 +60,9 @@ export interface DatabaseParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
+  readonly indexes: Indexes;
+  /** Waits for indexes that are being built. */
+  readonly indexBuilds: Pick<IndexBuilds, "whenReady">;
   readonly parseMultipart: MultipartParser;
   /** Names documents that come without an id. */
   readonly uuids: UuidSource;

@@ -30,6 +30,7 @@ import type { Headers } from "./http/responses.ts";
 import { type Match, type Route, Router, splitPath } from "./http/router.ts";
 import { allDocumentsRoutes } from "./queries/all-documents.ts";
 import { findRoutes } from "./queries/find.ts";
+import { indexRoutes } from "./queries/indexes.ts";
 import { dashboardRoutes } from "./server/dashboard.ts";
 import { serverInfoRoutes } from "./server/server-info.ts";
 import { utilityRoutes } from "./server/utilities.ts";
@@ -87,6 +88,7 @@ export function apiRoutes(parts: ApiParts): readonly Route[] {
     ...allDocumentsRoutes(parts),
     ...changesRoutes(parts),
     ...findRoutes(parts),
+    ...indexRoutes(parts),
     ...databaseUpdatesRoutes(parts),
     ...utilityRoutes(parts.utilities),
     ...dashboardRoutes(parts.dashboard),

@@ -156,6 +156,12 @@ export interface Events {
   "replication.rule-removed": { readonly rule: string; readonly userName: string | null };
   /** Jobs were asked to give their slots to others. */
   "replication.rotated": { readonly stopped: number; readonly waiting: number };
+  /** The first build of an index has failed; it is tried again after a pause. */
+  "index.build-failed": {
+    readonly database: string;
+    readonly design: string;
+    readonly error: string;
+  };
   /** The watcher of a source has lost it; it tries again after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
   /** How the sources of parked jobs are watched: by the server's feed, or by asking for their update sequences. */

@@ -5,6 +5,7 @@
 import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
 import { VALIDATION_HOOK } from "../documents/index.ts";
+import { INDEX_JOB_TYPE, IndexBuilds, Indexes, scheduleBuild } from "../indexes/index.ts";
 import { Jobs, JobWorker, type LeaseRenewer } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import {
@@ -46,6 +47,9 @@ import {
 } from "../replicator/index.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
+
+/** The types of jobs that a node runs. */
+export const ALL_JOB_TYPES: readonly string[] = [...JOB_TYPES, INDEX_JOB_TYPE];
 
 export interface NodePartsOptions {
   readonly runtime: Runtime;
@@ -93,13 +97,15 @@ export function joinNodeParts({
   const owned = { runtime, kv, jobs, ownership, controls, backlogs, runs, parked };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
+  const indexes = new Indexes({ runtime, scheduleBuild: scheduleBuild(jobs) });
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    hooks: [replicationHook, ...hooks, VALIDATION_HOOK],
+    hooks: [replicationHook, ...hooks, VALIDATION_HOOK, indexes.hook],
     ...(securityDefault === undefined ? {} : { securityDefault }),
     ...(keepOldBodiesMs === undefined ? {} : { keepOldBodiesMs }),
   });
+  const indexBuilds = new IndexBuilds({ runtime, kv, jobs, databases, indexes });
   const attachments = new AttachmentStore({ runtime, kv });
   const abandoned = new AbandonedReplications(runtime, kv, subspace, index);
   const replicator = new Replicator({
@@ -129,6 +135,8 @@ export function joinNodeParts({
     failureLists,
     removedDatabases,
     databases,
+    indexes,
+    indexBuilds,
     attachments,
     replicator,
     ruleStore,
@@ -175,7 +183,7 @@ export function joinReplication(
     renewer,
     node,
     processId,
-    types: JOB_TYPES,
+    types: ALL_JOB_TYPES,
     leaseMs: config.workerLeaseSec * 1000,
   });
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
@@ -191,6 +199,7 @@ export function joinReplication(
   const companions = new Companions(parts, [
     new SourceWatches(watching),
     new RuleFollowers(watching),
+    parts.indexBuilds,
   ]);
   const scheduler = new Scheduler(
     parts,

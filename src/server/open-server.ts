@@ -20,13 +20,7 @@ import {
 import type { Fetch } from "../http-client/index.ts";
 import { ActivityMonitor, type LeaseRenewer, WorkerWatch } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import {
-  AlertWatch,
-  Endpoints,
-  JOB_TYPES,
-  ReplicationChecks,
-  RulePlans,
-} from "../replicator/index.ts";
+import { AlertWatch, Endpoints, ReplicationChecks, RulePlans } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import {
   openLayout,
@@ -38,7 +32,7 @@ import {
 import { type Listening, listen } from "./listen.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import { type CountReport, EventCounts, Metrics } from "./metrics/metrics.ts";
-import { joinNodeParts, joinReplication } from "./node-parts.ts";
+import { ALL_JOB_TYPES, joinNodeParts, joinReplication } from "./node-parts.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { Reclaimer } from "./reclaimer.ts";
 import { ReplicationProcess, type StartProcess } from "./replication-process.ts";
@@ -282,6 +276,8 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
     kv,
     databases: parts.databases,
     attachments: parts.attachments,
+    indexes: parts.indexes,
+    indexBuilds: parts.indexBuilds,
     parseMultipart,
     functions,
     authenticate: (request) => accounts.authentication.authenticate(request),
@@ -373,7 +369,7 @@ function commonServices({
 }: AssembledNode): Service[] {
   const { jobs, databases, replicator, budgets } = parts;
   return [
-    ...JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type)),
+    ...ALL_JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type)),
     reclaimer,
     budgets,
     parts.removedDatabases,

@@ -14,6 +14,8 @@ import { VALIDATION_HOOK, ValidationCodes } from "../../src/documents/index.ts";
 import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import { createSystemRuntime } from "../../src/host/system/runtime.ts";
+import { IndexBuilds, Indexes } from "../../src/indexes/index.ts";
+import { Jobs } from "../../src/jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
 import { ADMIN, SETTINGS } from "./api-settings.ts";
 
@@ -70,18 +72,23 @@ export async function openApi({
     event: (name, fields) => events.push({ name, ...fields }),
   });
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
+  // Queries do the work that no node does here.
+  const indexes = new Indexes({ runtime, scheduleBuild: async () => {} });
   const databases = new DatabaseRegistry({
     runtime,
     root: Subspace.fromTuple([1]),
-    hooks: [...hooks, VALIDATION_HOOK],
+    hooks: [...hooks, VALIDATION_HOOK, indexes.hook],
     keepOldBodiesMs,
   });
+  const jobs = new Jobs(runtime, Subspace.fromTuple([2]));
   const attachments = new AttachmentStore({ runtime, kv });
   const all: ApiParts = {
     runtime,
     kv,
     databases,
     attachments,
+    indexes,
+    indexBuilds: new IndexBuilds({ runtime, kv, jobs, databases, indexes }),
     uuids: new UuidSource(runtime, parts.settings ?? SETTINGS),
     parseMultipart,
     functions: {

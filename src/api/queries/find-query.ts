@@ -1,4 +1,5 @@
 /** The body of `_find` and `_explain` (`mango_opts`, `mango_sort`, `mango_fields`), and CouchDB's sentences for bad ones. */
+import { hexDecode, hexEncode } from "../../base/index.ts";
 import {
   badRequest,
   compileSelector,
@@ -26,21 +27,30 @@ export interface FindQuery {
   readonly isEmpty: boolean;
   readonly limit: number;
   readonly skip: number;
-  /** By id, backwards; there is no other order than that of ids. */
+  /** Backwards in the order of the index. */
   readonly descending: boolean;
   /** The names that were given, for `_explain`; empty for the whole document. */
   readonly fields: readonly string[];
   readonly paths: readonly (readonly string[])[];
-  /** The id of the last document that an earlier answer looked at. */
-  readonly bookmark: string | undefined;
+  /** Where an earlier answer ended. */
+  readonly bookmark: Bookmark | undefined;
   readonly conflicts: boolean;
   readonly executionStatistics: boolean;
-  /** Of the index that was asked for in vain: the design document's name, and the view's. */
+  /** Of the index that was asked for: the design document's name, and the view's. */
   readonly useIndex: readonly string[];
-  /** What has no meaning without indexes and shards, as `_explain` shows it. */
+  /** Whether another index, or all documents, may serve instead. */
+  readonly allowFallback: boolean;
+  /** What has no meaning without shards, as `_explain` shows it. */
   readonly ignored: { readonly [name: string]: unknown };
   readonly sort: Readonly<Record<string, "asc" | "desc">>;
+  /** The names of `sort`, in its order. */
+  readonly sortFields: readonly string[];
 }
+
+/** The last document that an answer looked at: by its id, or by its place in an index. */
+export type Bookmark =
+  | { readonly id: string }
+  | { readonly index: number; readonly place: Uint8Array };
 
 const KNOWN_KEYS = [
   "selector",
@@ -72,7 +82,8 @@ export async function findQuery(call: Call): Promise<FindQuery> {
   const bookmark = readBookmark(members.get("bookmark"));
   const limit = count(members.get("limit"), LIMIT_DEFAULT);
   const skip = count(members.get("skip"), 0);
-  const sort = readSort(members.get("sort"));
+  const sortFields = readSort(members.get("sort"));
+  const sort = Object.fromEntries(sortFields);
   const fields = readFields(members.get("fields"));
   if ((members.get("partition") ?? "") !== "") {
     throw invalid("query_parse_error", "`partition` parameter is not supported on this db");
@@ -82,8 +93,8 @@ export async function findQuery(call: Call): Promise<FindQuery> {
     stale: stale(members.get("stale")),
     update: flag(members.get("update"), true),
     stable: flag(members.get("stable"), false),
-    allow_fallback: flag(members.get("allow_fallback"), true),
   };
+  const allowFallback = flag(members.get("allow_fallback"), true);
   const conflicts = flag(members.get("conflicts"), false);
   const executionStatistics = flag(members.get("execution_stats"), false);
   for (const name of members.keys()) {
@@ -91,48 +102,57 @@ export async function findQuery(call: Call): Promise<FindQuery> {
       throw invalid("invalid_key", `Invalid key ${name} for this request.`);
     }
   }
-  const known = selectorFields(selector);
-  requireOrderById(sort, known);
-  if (!ignored.allow_fallback) refuseWithoutIndex(useIndex);
   return {
     matches,
     selector,
-    selectorFields: known,
+    selectorFields: selectorFields(selector),
     idBounds: selectorIdBounds(selector),
     isEmpty: isEmptyCombination(selector),
     limit,
     skip,
-    descending: sort._id === "desc",
+    descending: sortFields[0]?.[1] === "desc",
     fields,
     paths: fields.map(fieldPath),
     bookmark,
     conflicts,
     executionStatistics,
     useIndex,
+    allowFallback,
     ignored,
     sort,
+    sortFields: [...new Set(sortFields.map(([name]) => name))],
   };
 }
 
 /** The content of `bookmark`, which says where the next answer begins. */
-export function bookmarkOf(id: string | undefined): string {
-  return id === undefined ? "nil" : `id:${encodeURIComponent(id)}`;
+export function bookmarkText(bookmark: Bookmark | undefined): string {
+  if (bookmark === undefined) return "nil";
+  if ("id" in bookmark) return `id:${encodeURIComponent(bookmark.id)}`;
+  return `index:${bookmark.index}:${hexEncode(bookmark.place)}`;
 }
 
 /** CouchDB: refuses "nil", which it gives itself; here it is the begin. */
-function readBookmark(value: unknown): string | undefined {
+function readBookmark(value: unknown): Bookmark | undefined {
   if (value === undefined || value === null || value === "" || value === "nil") return undefined;
   if (typeof value === "string" && value.startsWith("id:")) {
     try {
-      return decodeURIComponent(value.slice(3));
+      return { id: decodeURIComponent(value.slice(3)) };
     } catch {
       // It is none of ours.
     }
   }
-  throw invalid("invalid_bookmark", `Invalid bookmark value: ${JSON.stringify(value)}`);
+  const match = typeof value === "string" && /^index:(\d{1,15}):([0-9a-f]*)$/.exec(value);
+  const place = match ? hexDecode(match[2] as string) : undefined;
+  if (match && place !== undefined) return { index: Number(match[1]), place };
+  throw invalidBookmark(value);
 }
 
-function readSelector(value: unknown): Pick<FindQuery, "selector" | "matches"> {
+/** Of none that this server gave, or of one that does not fit the query. */
+export function invalidBookmark(value: unknown): ProtocolError {
+  return invalid("invalid_bookmark", `Invalid bookmark value: ${JSON.stringify(value)}`);
+}
+
+export function readSelector(value: unknown): Pick<FindQuery, "selector" | "matches"> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     const reason = `Selector must be a JSON object, not: ${JSON.stringify(value)}`;
     throw invalid("invalid_selector_json", reason);
@@ -147,7 +167,7 @@ function isEmptyCombination(selector: unknown): boolean {
   return ["$and", "$or"].includes(name ?? "") && Array.isArray(argument) && argument.length === 0;
 }
 
-function readSort(value: unknown = []): FindQuery["sort"] {
+export function readSort(value: unknown = []): [string, "asc" | "desc"][] {
   if (!Array.isArray(value)) {
     const reason = `Sort must be an array of sort specs, not: ${JSON.stringify(value)}`;
     throw invalid("invalid_sort_json", reason);
@@ -157,7 +177,7 @@ function readSort(value: unknown = []): FindQuery["sort"] {
     const reason = "Sorts currently only support a single direction for all fields.";
     throw invalid("unsupported_mixed_sort", reason);
   }
-  return Object.fromEntries(pairs);
+  return pairs;
 }
 
 function sortField(value: unknown): [string, "asc" | "desc"] {
@@ -170,24 +190,6 @@ function sortField(value: unknown): [string, "asc" | "desc"] {
   throw invalid("invalid_sort_field", `Invalid sort field: ${JSON.stringify(value)}`);
 }
 
-/** The index of all documents serves a sort by `_id`, if the selector says something of ids. */
-function requireOrderById(sort: FindQuery["sort"], { indexable }: SelectorFields): void {
-  const names = Object.keys(sort);
-  if (names.length === 0) return;
-  if (names.length === 1 && names[0] === "_id" && indexable.includes("_id")) return;
-  const reason = "No index exists for this sort, try indexing by the sort fields.";
-  throw invalid("no_usable_index", reason);
-}
-
-function refuseWithoutIndex([design]: readonly string[]): never {
-  throw invalid(
-    "invalid_index",
-    design === undefined
-      ? "You must specify an index with the `use_index` parameter."
-      : `_design/${design} specified by \`use_index\` could not be found or it is not suitable.`,
-  );
-}
-
 function readFields(value: unknown = []): readonly string[] {
   if (!Array.isArray(value)) {
     const reason = `Fields must be an array of strings, not: ${JSON.stringify(value)}`;
@@ -198,7 +200,7 @@ function readFields(value: unknown = []): readonly string[] {
   throw invalid("invalid_field", `Invalid JSON for field spec: ${JSON.stringify(wrong)}`);
 }
 
-function indexName(value: unknown): readonly string[] {
+export function indexName(value: unknown): readonly string[] {
   if (value === undefined || value === null) return [];
   const parts = typeof value === "string" ? value.replace(/^_design\//, "").split("/") : value;
   const isName = Array.isArray(parts) && parts.every((part) => typeof part === "string");
@@ -213,7 +215,7 @@ function count(value: unknown, fallback: number): number {
   throw invalid("invalid_non_neg_integer", reason);
 }
 
-function positive(value: unknown, fallback: number): number {
+export function positive(value: unknown, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === "number" && Number.isInteger(value) && value > 0) return value;
   const reason = `${JSON.stringify(value)} is not an integer greater than zero`;
@@ -232,6 +234,6 @@ function stale(value: unknown): "ok" | false {
   throw badRequest(`Invalid value for stale: ${JSON.stringify(value)}`);
 }
 
-function invalid(error: string, reason: string): ProtocolError {
+export function invalid(error: string, reason: string): ProtocolError {
   return new ProtocolError(400, error, reason);
 }

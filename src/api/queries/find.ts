@@ -1,9 +1,10 @@
 /**
- * Mango queries (`mango_httpd`): `_find` reads the documents in the order of their ids and tests each against the
- * selector. The only index is that of all documents, so every answer has CouchDB's warning for such a query.
+ * Mango queries (`mango_httpd`): `_find` reads the documents that an index names, or all of them in the order of their ids, and tests each
+ * against the selector.
  */
 import type { Database } from "../../databases/index.ts";
-import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import type { EntryRange, FieldRange, Index } from "../../indexes/index.ts";
+import { isNamedBy } from "../../indexes/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
@@ -11,54 +12,83 @@ import { type DocumentView, viewOf, viewText } from "../documents/document-view.
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { PageSize } from "../http/page-size.ts";
-import { integerParameter } from "../http/query.ts";
 import { inPieces, json, oneLine, streamedJson } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { bookmarkOf, type FindQuery, findQuery } from "./find-query.ts";
+import { explanation } from "./explanation.ts";
+import {
+  type Bookmark,
+  bookmarkText,
+  type FindQuery,
+  findQuery,
+  invalid,
+  invalidBookmark,
+} from "./find-query.ts";
+import { indexRefusal, type Plan, planOf, shortName, wholeDatabase } from "./plan.ts";
 import { projectDocument } from "./projection.ts";
 
-const ALL_DOCUMENTS_INDEX = {
-  ddoc: null,
-  name: "_all_docs",
-  type: "special",
-  def: { fields: [{ _id: "asc" }] },
-};
 const NO_INDEX_WARNING = "No matching index found, create an index to optimize query time.";
+const SCAN_WARNING =
+  "The number of documents examined is high in proportion to the number of results returned. Consider adding a more specific index to improve this.";
+/** CouchDB's `[mango] index_scan_warning_threshold`: documents that were read for each that is answered. */
+const SCAN_WARNING_RATIO = 10;
+
+type Chosen = Plan & { readonly kind: "chosen" };
 
 export function findRoutes(parts: DatabaseParts): Route[] {
   return [
     defineRoute("POST", "/{database}/_find", (call) => find(parts, call)),
     defineRoute("POST", "/{database}/_explain", (call) => explain(parts, call)),
-    defineRoute("GET", "/{database}/_index", (call) => listIndexes(parts, call)),
-    defineRoute("POST", "/{database}/_index", () => refuseIndex()),
-    defineRoute("POST", "/{database}/_index/_bulk_delete", () => refuseIndex()),
-    defineRoute("DELETE", "/{database}/_index/{rest...}", (call) => missingIndex(parts, call)),
   ];
 }
 
 async function find(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await findQuery(call);
-  return streamedJson(200, inPieces(texts(parts, call, query)));
+  const plan = await readyPlan(parts, call, query);
+  return streamedJson(200, inPieces(texts(parts, call, query, plan)));
+}
+
+/** The plan, when its index is complete. */
+async function readyPlan(parts: DatabaseParts, call: Call, query: FindQuery): Promise<Chosen> {
+  for (;;) {
+    const plan = await planOf(parts, call, query);
+    if (plan.kind === "none-usable") {
+      const reason = "No index exists for this sort, try indexing by the sort fields.";
+      throw invalid("no_usable_index", reason);
+    }
+    const { source } = plan.index;
+    const { bookmark } = query;
+    const isBookmarkOfPlan =
+      bookmark === undefined ||
+      ("id" in bookmark ? source === undefined : bookmark.index === source?.number);
+    if (!isBookmarkOfPlan) throw invalidBookmark(bookmarkText(bookmark));
+    if (source === undefined) return plan;
+    const name = await readDatabase(parts, call, async (_, database) => database.name);
+    const database = await wholeDatabase(parts, call, name);
+    const { signal } = call.request;
+    if (await parts.indexBuilds.whenReady(database, source.number, signal)) return plan;
+    // The index was removed meanwhile.
+  }
 }
 
 async function* texts(
   parts: DatabaseParts,
   call: Call,
   query: FindQuery,
+  plan: Chosen,
 ): AsyncGenerator<string, void, undefined> {
   const { clock } = parts.runtime;
   const startMs = clock.monotonicMs();
-  const scan = new Scan(parts, call, query);
+  const scan = new Scan(parts, call, query, plan);
   let separator = '{"docs":[\r\n';
   for await (const text of scan.documents()) {
     yield separator + oneLine(projected(text, query));
     separator = ",\r\n";
   }
   if (scan.returnedCount === 0) yield '{"docs":[';
-  yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkOf(scan.lastId))}`;
+  yield `\r\n],\r\n"bookmark": ${JSON.stringify(bookmarkText(scan.bookmark))}`;
   if (query.executionStatistics) {
     const statistics = {
-      total_keys_examined: scan.examinedCount,
+      total_keys_examined: scan.keyCount,
       total_docs_examined: scan.examinedCount,
       total_quorum_docs_examined: 0,
       results_returned: scan.returnedCount,
@@ -66,7 +96,16 @@ async function* texts(
     };
     yield `,\r\n"execution_stats": ${JSON.stringify(statistics)}`;
   }
-  yield `,\r\n"warning": ${JSON.stringify(warning(query))}}\r\n`;
+  const warnings = [...indexWarnings(query, plan), ...scan.warnings];
+  if (warnings.length > 0) yield `,\r\n"warning": ${JSON.stringify(warnings.join("\n"))}`;
+  yield "}\r\n";
+}
+
+/** A document that may match, and the bookmark behind it. */
+interface Found {
+  readonly database: Database;
+  readonly view: DocumentView;
+  readonly bookmark: Bookmark;
 }
 
 /** One pass over the documents that may match. */
@@ -74,35 +113,44 @@ class Scan {
   readonly #parts: DatabaseParts;
   readonly #call: Call;
   readonly #query: FindQuery;
+  readonly #plan: Chosen;
   readonly #view: ViewOptions;
+  keyCount = 0;
   examinedCount = 0;
   returnedCount = 0;
-  /** Of the last document that matched, skipped ones included: what the bookmark says. */
-  lastId: string | undefined;
+  /** Of the last document that matched, skipped ones included. */
+  bookmark: Bookmark | undefined;
 
-  constructor(parts: DatabaseParts, call: Call, query: FindQuery) {
+  constructor(parts: DatabaseParts, call: Call, query: FindQuery, plan: Chosen) {
     this.#parts = parts;
     this.#call = call;
     this.#query = query;
+    this.#plan = plan;
     this.#view = { ...PLAIN_VIEW, conflicts: query.conflicts };
-    this.lastId = query.bookmark;
+    this.bookmark = query.bookmark;
+  }
+
+  get warnings(): readonly string[] {
+    const ratio = this.examinedCount / Math.max(1, this.returnedCount);
+    return ratio > SCAN_WARNING_RATIO ? [SCAN_WARNING] : [];
   }
 
   async *documents(): AsyncGenerator<string, void, undefined> {
     const { limit, matches, isEmpty } = this.#query;
     let { skip } = this.#query;
-    if (isEmpty || limit === 0) {
+    if (isEmpty || limit === 0 || this.#plan.ranges.includes("empty")) {
       // Also a query that looks at nothing needs a database.
       await readDatabase(this.#parts, this.#call, async () => undefined);
       return;
     }
-    for await (const { database, view } of this.#views()) {
+    for await (const { database, view, bookmark } of this.#found()) {
+      this.keyCount++;
       this.examinedCount++;
       if (this.#call.turns.areDue) await this.#call.turns.give();
       const { signal } = this.#call.request;
       const text = await viewText(this.#parts, database, view, this.#view, signal);
       if (!matches(JSON.parse(text))) continue;
-      this.lastId = view.document.id;
+      this.bookmark = bookmark;
       if (skip > 0) {
         skip--;
         continue;
@@ -113,13 +161,62 @@ class Scan {
     }
   }
 
-  async *#views(): AsyncGenerator<{ database: Database; view: DocumentView }, void, undefined> {
+  #found(): AsyncGenerator<Found, void, undefined> {
+    const { source } = this.#plan.index;
+    return source === undefined ? this.#byId() : this.#byIndex(source);
+  }
+
+  async *#byIndex(index: Index): AsyncGenerator<Found, void, undefined> {
+    const { bookmark, descending, limit: wanted, skip } = this.#query;
+    const range = entryRange(index, this.#plan);
+    let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
+    const size = new PageSize();
+    for (;;) {
+      // Mostly each entry is an answer.
+      const limit = Math.min(size.count, wanted + skip);
+      const options = { range, after, descending, limit };
+      const { database, found, last, isLast } = await readDatabase(
+        this.#parts,
+        this.#call,
+        async (tx, opened) => {
+          const page = await this.#parts.indexes.entries(tx, opened, index, options);
+          const winners = await opened.winners(
+            tx,
+            page.entries.map(({ id }) => id),
+          );
+          const shown = page.entries.flatMap(({ place }, at) => {
+            const document = winners[at];
+            return document === undefined ? [] : [{ place, document }];
+          });
+          return {
+            database: opened,
+            found: await Promise.all(
+              shown.map(async ({ place, document }) => ({
+                place,
+                view: await viewOf(tx, opened, document, this.#view),
+              })),
+            ),
+            last: page.entries.at(-1)?.place,
+            isLast: page.stoppedBy === "exhausted",
+          };
+        },
+      );
+      for (const { place, view } of found) {
+        yield { database, view, bookmark: { index: index.number, place } };
+      }
+      if (isLast || last === undefined) return;
+      size.learn(found.length, lengthOf(found.map(({ view }) => view)));
+      after = last;
+    }
+  }
+
+  async *#byId(): AsyncGenerator<Found, void, undefined> {
     const { idBounds, descending, bookmark } = this.#query;
     const [first, last] = descending
       ? [idBounds.high, idBounds.low]
       : [idBounds.low, idBounds.high];
-    let startId = bookmark ?? first;
-    let seen = bookmark;
+    let seen = bookmark !== undefined && "id" in bookmark ? bookmark.id : undefined;
+    let startId = seen ?? first;
     const size = new PageSize();
     for (;;) {
       // The first row may be the last one of the page before.
@@ -147,7 +244,7 @@ class Scan {
       );
       for (const view of views) {
         const { id } = view.document;
-        if (id !== seen && !id.startsWith("_design/")) yield { database, view };
+        if (id !== seen && !id.startsWith("_design/")) yield { database, view, bookmark: { id } };
       }
       if (ids.length < limit) return;
       size.learn(ids.length, lengthOf(views));
@@ -165,84 +262,41 @@ function projected(text: string, { paths }: FindQuery): string {
   return paths.length === 0 ? text : projectDocument(text, paths);
 }
 
-function warning({ useIndex: [design, view] }: FindQuery): string {
-  if (design === undefined) return NO_INDEX_WARNING;
-  const reason =
-    view === undefined
-      ? `_design/${design} was not used because it does not contain a valid index for this query.`
-      : `_design/${design}, ${view} was not used because it is not a valid index for this query.`;
-  return `${reason}\n${NO_INDEX_WARNING}`;
+/** The entries that may match. */
+function entryRange(index: Index, { ranges }: Chosen): EntryRange {
+  const fields: FieldRange[] = [];
+  for (const range of ranges) {
+    if (range === "empty") break;
+    const { low, high } = range;
+    if (low.operator === "$eq") fields.push({ equal: low.value });
+    else {
+      fields.push({
+        ...("value" in low ? { low: { value: low.value } } : {}),
+        ...("value" in high ? { high: { value: high.value } } : {}),
+      });
+    }
+  }
+  return index.range(fields);
+}
+
+function indexWarnings({ useIndex }: FindQuery, { index }: Chosen): string[] {
+  const [design, name] = useIndex;
+  const warnings: string[] = [];
+  if (design !== undefined && !isNamedBy(index, useIndex)) {
+    warnings.push(
+      name === undefined
+        ? `_design/${shortName(design)} was not used because it does not contain a valid index for this query.`
+        : `_design/${shortName(design)}, ${name} was not used because it is not a valid index for this query.`,
+    );
+  }
+  if (index.source === undefined) warnings.push(NO_INDEX_WARNING);
+  return warnings;
 }
 
 async function explain(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await findQuery(call);
-  const database = await readDatabase(parts, call, async (_, { name }) => name);
-  const { fields, limit, skip, conflicts, descending, idBounds, ignored } = query;
-  const { low = null, high = "<MAX>" } = idBounds;
-  const [start_key, end_key] = descending ? [high, low ?? ""] : [low, high];
-  return json(200, {
-    dbname: database,
-    index: ALL_DOCUMENTS_INDEX,
-    partitioned: false,
-    selector: query.selector,
-    opts: {
-      use_index: query.useIndex,
-      bookmark: bookmarkOf(query.bookmark),
-      limit,
-      skip,
-      sort: query.sort,
-      fields,
-      partition: "",
-      r: ignored.r,
-      conflicts,
-      stale: ignored.stale,
-      update: ignored.update,
-      stable: ignored.stable,
-      execution_stats: query.executionStatistics,
-      allow_fallback: ignored.allow_fallback,
-    },
-    limit,
-    skip,
-    fields,
-    index_candidates: [],
-    selector_hints: [
-      {
-        type: "json",
-        indexable_fields: query.selectorFields.indexable,
-        unindexable_fields: query.selectorFields.unindexable,
-      },
-    ],
-    mrargs: {
-      include_docs: true,
-      view_type: "map",
-      reduce: false,
-      partition: null,
-      start_key,
-      end_key,
-      direction: descending ? "rev" : "fwd",
-      stable: ignored.stable,
-      update: ignored.update,
-      conflicts: conflicts || "undefined",
-    },
-    covering: false,
-  });
-}
-
-async function listIndexes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  await readDatabase(parts, call, async () => undefined);
-  const limit = integerParameter(call, "limit");
-  const skip = integerParameter(call, "skip") ?? 0;
-  // CouchDB: a 500.
-  if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
-  return json(200, { total_rows: 1, indexes: skip === 0 ? [ALL_DOCUMENTS_INDEX] : [] });
-}
-
-async function refuseIndex(): Promise<never> {
-  const reason = "Mango indexes are not part of Tandem; _find reads all documents.";
-  throw new ProtocolError(501, "not_implemented", reason);
-}
-
-async function missingIndex(parts: DatabaseParts, call: Call): Promise<never> {
-  await readDatabase(parts, call, async () => undefined);
-  throw new ProtocolError(404, "not_found", "missing");
+  const plan = await planOf(parts, call, query);
+  if (plan.kind === "none-usable" && !query.allowFallback) throw indexRefusal(query);
+  const name = await readDatabase(parts, call, async (_, database) => database.name);
+  return json(200, explanation(name, query, plan));
 }

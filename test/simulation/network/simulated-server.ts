@@ -20,13 +20,22 @@ export class SimulatedServer {
   readonly #signal = new AbortController().signal;
   #isDamaged = true;
 
-  constructor({ runtime, kv, databases, attachments }: ReturnType<typeof composeNode>) {
+  constructor({
+    runtime,
+    kv,
+    databases,
+    attachments,
+    indexes,
+    indexBuilds,
+  }: ReturnType<typeof composeNode>) {
     setMaxListeners(0, this.#signal);
     this.#api = createApi({
       runtime,
       kv,
       databases,
       attachments,
+      indexes,
+      indexBuilds,
       uuids: new UuidSource(runtime, SETTINGS),
       parseMultipart,
       functions: {

@@ -1,0 +1,111 @@
+/** The answer of `_explain`: the plan of a query, and why the other indexes are not used. Pure. */
+import type { Bound, Range } from "../../indexes/index.ts";
+import { bookmarkText, type FindQuery } from "./find-query.ts";
+import type { ListedIndex, Plan } from "./plan.ts";
+
+/** What CouchDB shows in the place of what is above every value. */
+const HIGHEST = "<MAX>";
+
+export function explanation(database: string, query: FindQuery, plan: Plan): object {
+  const { fields, limit, skip, conflicts, ignored } = query;
+  return {
+    dbname: database,
+    index: plan.kind === "chosen" ? indexView(plan.index) : null,
+    partitioned: false,
+    selector: query.selector,
+    opts: {
+      use_index: query.useIndex,
+      bookmark: bookmarkText(query.bookmark),
+      limit,
+      skip,
+      sort: query.sort,
+      fields,
+      partition: "",
+      r: ignored.r,
+      conflicts,
+      stale: ignored.stale,
+      update: ignored.update,
+      stable: ignored.stable,
+      execution_stats: query.executionStatistics,
+      allow_fallback: query.allowFallback,
+    },
+    limit,
+    skip,
+    fields,
+    index_candidates: plan.rejected.map(({ index, isUsable, reason, ranking }) => ({
+      index: indexView(index),
+      analysis: {
+        usable: isUsable,
+        reasons: [{ name: reason }],
+        ranking,
+        covering: index.source === undefined ? null : false,
+      },
+    })),
+    selector_hints: [
+      {
+        type: "json",
+        indexable_fields: query.selectorFields.indexable,
+        unindexable_fields: query.selectorFields.unindexable,
+      },
+    ],
+    ...(plan.kind === "chosen" ? { mrargs: viewArguments(query, plan), covering: false } : {}),
+  };
+}
+
+/** An index as `_index` and `_explain` show it. */
+export function indexView({ source }: ListedIndex): object {
+  if (source === undefined) {
+    const def = { fields: [{ _id: "asc" }] };
+    return { ddoc: null, name: "_all_docs", type: "special", def };
+  }
+  const { design, name, fields, partialFilter } = source.stored;
+  return {
+    ddoc: design,
+    name,
+    type: "json",
+    partitioned: false,
+    def: {
+      fields: fields.map((field) => ({ [field.name]: field.direction })),
+      ...(partialFilter === undefined ? {} : { partial_filter_selector: partialFilter }),
+    },
+  };
+}
+
+function viewArguments(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): object {
+  const { descending, ignored, conflicts } = query;
+  const { start, end } = boundsOf(query, plan);
+  const [start_key, end_key] = descending ? [end, start] : [start, end];
+  return {
+    include_docs: true,
+    view_type: "map",
+    reduce: false,
+    partition: null,
+    start_key,
+    end_key,
+    direction: descending ? "rev" : "fwd",
+    stable: ignored.stable,
+    update: ignored.update,
+    conflicts: conflicts || "undefined",
+  };
+}
+
+function boundsOf(
+  { isEmpty, idBounds, descending }: FindQuery,
+  { index, ranges }: Plan & { readonly kind: "chosen" },
+): { readonly start: unknown; readonly end: unknown } {
+  if (index.source === undefined) {
+    const { low = descending ? "" : null, high = HIGHEST } = idBounds;
+    return { start: low, end: high };
+  }
+  const bounds = ranges.filter((range) => range !== "empty");
+  if (isEmpty || bounds.length < ranges.length) return { start: null, end: null };
+  const start = shownUntilOpen(bounds, ({ low }) => low);
+  const end = shownUntilOpen(bounds, ({ high }) => high);
+  return { start, end: [...end, HIGHEST] };
+}
+
+function shownUntilOpen(ranges: readonly Range[], side: (range: Range) => Bound): unknown[] {
+  const bounds = ranges.map(side);
+  const open = bounds.findIndex((bound) => !("value" in bound));
+  return bounds.slice(0, open < 0 ? bounds.length : open).map(({ shown }) => shown);
+}

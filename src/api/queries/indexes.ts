@@ -1,0 +1,294 @@
+/** `_index` (`mango_httpd`, `mango_idx`): lists, makes and removes indexes. They are views of design documents in the language `query`. */
+import { Utf8Text, utf8Encode } from "../../base/index.ts";
+import type { Document } from "../../databases/index.ts";
+import { faultOf, INDEXES_MAX } from "../../indexes/index.ts";
+import {
+  atom,
+  badRequest,
+  binary,
+  encodeTerm,
+  isSelectorObject,
+  jsonTerm,
+  list,
+  ProtocolError,
+  tuple,
+} from "../../protocol/index.ts";
+import { readDatabase } from "../access/database-access.ts";
+import type { DatabaseParts } from "../api-parts.ts";
+import { writeOne } from "../documents/document-writes.ts";
+import { type Call, parameter } from "../http/call.ts";
+import type { ApiResponse } from "../http/exchange.ts";
+import { integerParameter } from "../http/query.ts";
+import { readJsonMembers } from "../http/request-body.ts";
+import { json } from "../http/responses.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+import { indexView } from "./explanation.ts";
+import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
+import { listIndexes } from "./plan.ts";
+
+/** Others may change the same design document meanwhile. */
+const CONFLICTS_MAX = 10;
+/** The names of indexes, and members of a request's body. */
+const KNOWN_KEYS = ["index", "type", "name", "ddoc", "w", "partitioned"];
+const AUTO_NAME = "auto_name";
+
+export function indexRoutes(parts: DatabaseParts): Route[] {
+  return [
+    defineRoute("GET", "/{database}/_index", (call) => listAll(parts, call)),
+    defineRoute("POST", "/{database}/_index", (call) => create(parts, call)),
+    defineRoute("POST", "/{database}/_index/_bulk_delete", (call) => removeMany(parts, call)),
+    defineRoute("DELETE", "/{database}/_index/{rest...}", (call) => removeOne(parts, call)),
+  ];
+}
+
+async function listAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
+  const indexes = await listIndexes(parts, call);
+  const limit = integerParameter(call, "limit");
+  const skip = integerParameter(call, "skip") ?? 0;
+  // CouchDB: a 500.
+  if (limit === 0) throw badRequest("Index parameter ranges: limit > 1, skip > 0");
+  const shown = indexes.slice(skip, limit === undefined ? undefined : skip + limit);
+  return json(200, { total_rows: indexes.length, indexes: shown.map(indexView) });
+}
+
+/** An index that is asked for. */
+interface NewIndex {
+  readonly design: string;
+  readonly name: string;
+  /** The view that is written into the design document. */
+  readonly view: { readonly map: object; readonly reduce: "_count"; readonly options: object };
+}
+
+async function create(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
+  const wanted = await newIndex(parts, call);
+  if (await readDatabase(parts, call, async (_, { isSealed }) => isSealed)) {
+    throw invalid("invalid_index", "The documents of this database are sealed in the store");
+  }
+  const answer = (result: "created" | "exists"): ApiResponse =>
+    json(200, { result, id: wanted.design, name: wanted.name });
+  for (let conflictCount = 0; ; conflictCount++) {
+    const [design, indexes] = [
+      await readDesign(parts, call, wanted.design),
+      await listIndexes(parts, call),
+    ];
+    const body = design === undefined ? { language: "query" } : bodyOf(design);
+    if (body.language !== "query") {
+      const language = JSON.stringify(body.language);
+      const reason = `Existing design doc has an invalid language: ${language}`;
+      throw invalid("invalid_ddoc_lang", reason);
+    }
+    const views: { readonly [name: string]: unknown } = isSelectorObject(body.views)
+      ? body.views
+      : {};
+    const existing = Object.hasOwn(views, wanted.name) ? views[wanted.name] : undefined;
+    if (JSON.stringify(existing) === JSON.stringify(wanted.view)) return answer("exists");
+    // The index of all documents is one of them.
+    if (existing === undefined && indexes.length > INDEXES_MAX) {
+      throw invalid("invalid_index", `A database has at most ${INDEXES_MAX} indexes`);
+    }
+    const newBody = { ...body, views: withMember(views, wanted.name, wanted.view) };
+    try {
+      await writeDesign(parts, call, { id: wanted.design, before: design, body: newBody });
+      return answer("created");
+    } catch (error) {
+      if (!isConflict(error) || conflictCount === CONFLICTS_MAX) throw error;
+    }
+  }
+}
+
+async function newIndex(parts: DatabaseParts, call: Call): Promise<NewIndex> {
+  const texts = await readJsonMembers(call);
+  const members = new Map([...texts].map(([name, text]) => [name, JSON.parse(text) as unknown]));
+  const definition = members.get("index");
+  if (!members.has("index")) throw invalid("missing_required_key", "Missing required key: index");
+  const type = members.get("type") ?? "json";
+  if (typeof type !== "string") {
+    throw invalid("invalid_string", `Invalid string: ${JSON.stringify(type)}`);
+  }
+  const name = givenName(members.get("name"));
+  const ddoc = givenName(members.get("ddoc"));
+  const w = positive(members.get("w"), 2);
+  const partitioned = members.get("partitioned") ?? "db_default";
+  if (typeof partitioned !== "boolean" && partitioned !== "db_default") {
+    const reason = `Invalid value for partitioned: ${JSON.stringify(partitioned)}`;
+    throw invalid("invalid_partitioned_value", reason);
+  }
+  const unknown = [...members.keys()].find((key) => !KNOWN_KEYS.includes(key));
+  if (unknown !== undefined) {
+    throw invalid("invalid_key", `Invalid key ${unknown} for this request.`);
+  }
+  if (type === "text" || type === "nouveau") {
+    throw new ProtocolError(503, "required index service unavailable", type);
+  }
+  if (type !== "json") throw invalid("invalid_index", `Invalid type for index: ${type}`);
+  if (partitioned === true) {
+    const reason = "`partitioned` option cannot be `true` in a non-partitioned database.";
+    throw badRequest(reason);
+  }
+  const options = list([
+    tuple(atom("ddoc"), ddoc === undefined ? atom(AUTO_NAME) : binary(ddoc)),
+    tuple(atom("def"), jsonTerm(definition)),
+    tuple(atom("name"), name === undefined ? atom(AUTO_NAME) : binary(name)),
+    tuple(atom("partitioned"), atom(String(partitioned))),
+    tuple(atom("type"), binary(type)),
+    tuple(atom("w"), { number: w }),
+  ]);
+  // CouchDB's name of an index that has none.
+  const hash = parts.runtime.digests.sha1Hex(encodeTerm(tuple(jsonTerm(definition), options)));
+  const design = (ddoc ?? hash).replace(/^(?!_design\/)/, "_design/");
+  return { design, name: name ?? hash, view: viewOfDefinition(definition, design, name ?? hash) };
+}
+
+function givenName(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  if (value === "") {
+    throw invalid("invalid_empty_string", "Index name or ddoc cannot be empty string");
+  }
+  if (typeof value === "string") return value;
+  throw invalid("invalid_string", `Invalid string: ${JSON.stringify(value)}`);
+}
+
+function viewOfDefinition(definition: unknown, design: string, name: string): NewIndex["view"] {
+  if (!isSelectorObject(definition)) {
+    const reason = `JSON indexes must be an object, not: ${JSON.stringify(definition)}`;
+    throw invalid("invalid_index", reason);
+  }
+  const { fields, partial_filter_selector: filter, ...others } = definition;
+  if (fields === undefined) throw invalid("missing_required_key", "Missing required key: fields");
+  const sort = readSort(fields);
+  const partialFilter = filter === undefined ? {} : readSelector(filter).selector;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) {
+    throw invalid("invalid_key", `Invalid key ${unknown} for this request.`);
+  }
+  const fault = faultOf({
+    design,
+    name,
+    fields: sort.map(([field, direction]) => ({ name: field, direction })),
+    partialFilter,
+  });
+  if (fault !== undefined) throw invalid("invalid_index", fault);
+  return {
+    map: { fields: Object.fromEntries(sort), partial_filter_selector: partialFilter },
+    reduce: "_count",
+    options: { def: definition },
+  };
+}
+
+/** `_index/{design}/json/{name}`, with or without `_design/`. */
+async function removeOne(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
+  const segments = parameter(call, "rest").split("/");
+  const [design = "", type, ...name] = segments[0] === "_design" ? segments.slice(1) : segments;
+  const isRemoved =
+    type === "json" && (await removeViews(parts, call, designId(design), name.join("/")));
+  if (!isRemoved) throw new ProtocolError(404, "not_found", "missing");
+  return json(200, { ok: true });
+}
+
+async function removeMany(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
+  const texts = await readJsonMembers(call);
+  const members = new Map([...texts].map(([name, text]) => [name, JSON.parse(text) as unknown]));
+  const ids = members.get("docids");
+  if (ids === undefined) throw invalid("missing_required_key", "Missing required key: docids");
+  if (!Array.isArray(ids)) {
+    const reason = `Bulk Delete requires an array of non-null docids. Docids: ${JSON.stringify(ids)}`;
+    throw invalid("invalid_bulk_docs", reason);
+  }
+  for (const id of ids) indexName(id);
+  positive(members.get("w"), 2);
+  const unknown = [...members.keys()].find((key) => key !== "docids" && key !== "w");
+  if (unknown !== undefined) {
+    throw invalid("invalid_key", `Invalid key ${unknown} for this request.`);
+  }
+  await readDatabase(parts, call, async () => undefined);
+  const success: object[] = [];
+  const fail: object[] = [];
+  for (const given of ids) {
+    const id = designId(String(given));
+    if (await removeViews(parts, call, id)) success.unshift({ id, ok: true });
+    else fail.unshift({ id, error: "not_found" });
+  }
+  return json(200, { success, fail });
+}
+
+/**
+ * Removes the index of that name, or all of them, from a design document, and the document with the last one. False when there is none.
+ */
+async function removeViews(
+  parts: DatabaseParts,
+  call: Call,
+  id: string,
+  name?: string,
+): Promise<boolean> {
+  for (let conflictCount = 0; ; conflictCount++) {
+    const indexes = await listIndexes(parts, call);
+    const names = indexes
+      .filter((index) => index.design === id && (name === undefined || index.name === name))
+      .map((index) => index.name);
+    const design = names.length === 0 ? undefined : await readDesign(parts, call, id);
+    if (design === undefined) return false;
+    const { views, ...others } = bodyOf(design);
+    const left = Object.entries(views as object).filter(([each]) => !names.includes(each));
+    const body = left.length === 0 ? others : { ...others, views: Object.fromEntries(left) };
+    const isLast = Object.keys(body).length === 1;
+    try {
+      const written = isLast ? {} : body;
+      await writeDesign(parts, call, { id, before: design, body: written, deleted: isLast });
+      return true;
+    } catch (error) {
+      if (!isConflict(error) || conflictCount === CONFLICTS_MAX) throw error;
+    }
+  }
+}
+
+function designId(name: string): string {
+  return name.startsWith("_design/") ? name : `_design/${name}`;
+}
+
+/** Undefined when it is deleted, or was never there. */
+function readDesign(parts: DatabaseParts, call: Call, id: string): Promise<Document | undefined> {
+  return readDatabase(parts, call, async (tx, database) => {
+    const document = await database.read(tx, id);
+    return document?.deleted ? undefined : document;
+  });
+}
+
+async function writeDesign(
+  parts: DatabaseParts,
+  call: Call,
+  {
+    id,
+    before,
+    body,
+    deleted = false,
+  }: {
+    readonly id: string;
+    readonly before: Document | undefined;
+    readonly body: object;
+    readonly deleted?: boolean;
+  },
+): Promise<void> {
+  const attachments = deleted ? [] : (before?.attachments ?? []);
+  await writeOne(parts, call, {
+    id,
+    deleted,
+    mode: "interactive",
+    parent: before?.revision,
+    body: Utf8Text.encoded(utf8Encode(JSON.stringify(body))),
+    attachments: attachments.map(({ name }) => ({ kind: "stub", name })),
+  });
+}
+
+function bodyOf(document: Document): Readonly<Record<string, unknown>> {
+  const body: unknown = JSON.parse(document.body.text);
+  return isSelectorObject(body) ? body : {};
+}
+
+/** Also of a name that is none for an assignment. */
+function withMember(object: object, name: string, value: unknown): object {
+  return Object.fromEntries([...Object.entries(object), [name, value]]);
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof ProtocolError && error.status === 409;
+}

@@ -1,0 +1,75 @@
+/** Which index serves a query: asks the store what indexes there are, and the planner which of them it is. */
+import type { Database } from "../../databases/index.ts";
+import {
+  ALL_DOCUMENTS,
+  type Candidate,
+  type Choice,
+  chooseIndex,
+  compareText,
+  type Index,
+} from "../../indexes/index.ts";
+import type { ProtocolError } from "../../protocol/index.ts";
+import { readDatabase, writeDatabase } from "../access/database-access.ts";
+import type { DatabaseParts } from "../api-parts.ts";
+import type { Call } from "../http/call.ts";
+import { type FindQuery, invalid } from "./find-query.ts";
+
+/** An index as the planner sees it, and as it is read. */
+export interface ListedIndex extends Candidate {
+  /** Undefined for the index of all documents. */
+  readonly source: Index | undefined;
+}
+
+export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
+
+/** The indexes of the database in CouchDB's order: that of all documents, then by design document and name. */
+export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
+  for (;;) {
+    const found = await readDatabase(parts, call, async (tx, database) => {
+      if (await parts.indexes.needsRenewal(tx, database)) return undefined;
+      return parts.indexes.list(tx, database);
+    });
+    if (found !== undefined) return [{ ...ALL_DOCUMENTS, source: undefined }, ...listed(found)];
+    const renew = { whenUnknown: "retry" } as const;
+    await writeDatabase(parts, call, (tx, database) => parts.indexes.renew(tx, database), renew);
+  }
+}
+
+function listed(indexes: readonly Index[]): ListedIndex[] {
+  return indexes
+    .map((source) => {
+      const { design, name, fields, partialFilter } = source.stored;
+      const columns = fields.map((field) => field.name);
+      return { design, name, columns, isPartial: partialFilter !== undefined, source };
+    })
+    .sort((left, right) => {
+      return compareText(left.design, right.design) || compareText(left.name, right.name);
+    });
+}
+
+/** Throws a ProtocolError where the index that was asked for does not serve, and no other may be taken. */
+export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery): Promise<Plan> {
+  const choice = chooseIndex(await listIndexes(parts, call), query);
+  if (choice.kind === "fallback-refused") throw indexRefusal(query);
+  return choice;
+}
+
+export function indexRefusal({ useIndex: [design, name] }: FindQuery): ProtocolError {
+  if (design === undefined) {
+    const reason = "You must specify an index with the `use_index` parameter.";
+    return invalid("invalid_index", reason);
+  }
+  const named = name === undefined ? shortName(design) : `${shortName(design)}, ${name}`;
+  const reason = `_design/${named} specified by \`use_index\` could not be found or it is not suitable.`;
+  return invalid("invalid_index", reason);
+}
+
+export function shortName(design: string): string {
+  return design.replace(/^_design\//, "");
+}
+
+/** The database without what the reader may not see left out: for who waits for its indexes. */
+export function wholeDatabase(parts: DatabaseParts, call: Call, name: string): Promise<Database> {
+  const { signal } = call.request;
+  return parts.kv.read((tx) => parts.databases.open(tx, name), { signal });
+}

@@ -1,0 +1,249 @@
+/**
+ * Which index serves a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`), and why the others do not. Pure.
+ *
+ * Usable is an index whose fields the selector requires to exist, or the sort does, and which has the order of the sort. An index with
+ * a partial filter is used only when the query names it. Of several the one is chosen whose first fields the selector
+ * says most about; then the one with the fewest fields; then the first by name.
+ */
+import { isSelectorObject, selectorFields } from "../protocol/index.ts";
+import { type FieldRanges, fieldRanges, type Range } from "./field-ranges.ts";
+
+/** What the planner knows of an index. `design` is null for the index of all documents. */
+export interface Candidate {
+  readonly design: string | null;
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly isPartial: boolean;
+}
+
+export const ALL_DOCUMENTS: Candidate = {
+  design: null,
+  name: "_all_docs",
+  columns: ["_id"],
+  isPartial: false,
+};
+
+export interface Wanted {
+  /** In its normal form. */
+  readonly selector: unknown;
+  readonly sortFields: readonly string[];
+  /** Nothing, the design document, or that and the index; the design document with or without `_design/`. */
+  readonly useIndex: readonly string[];
+  readonly allowFallback: boolean;
+}
+
+export type RejectionReason =
+  | "is_partial"
+  | "needs_text_search"
+  | "field_mismatch"
+  | "sort_order_mismatch"
+  | "excluded_by_user"
+  | "unfavored_type"
+  | "less_overlap"
+  | "too_many_fields"
+  | "alphabetically_comes_after";
+
+/** An index that was not chosen. */
+export interface Rejected<T extends Candidate> {
+  readonly index: T;
+  readonly isUsable: boolean;
+  readonly reason: RejectionReason;
+  /** The lower, the closer it was. */
+  readonly ranking: number;
+}
+
+/** `index` is undefined when none is usable. */
+export type Choice<T extends Candidate> =
+  | {
+      readonly kind: "chosen";
+      readonly index: T;
+      /** Of its first fields, as far as the selector says something of each. */
+      readonly ranges: readonly (Range | "empty")[];
+      readonly rejected: readonly Rejected<T>[];
+    }
+  | { readonly kind: "none-usable"; readonly rejected: readonly Rejected<T>[] }
+  /** The index that was asked for does not serve, and no other may be taken. */
+  | { readonly kind: "fallback-refused" };
+
+/** `indexes` holds the index of all documents, too. */
+export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: Wanted): Choice<T> {
+  const { selector, useIndex, allowFallback } = wanted;
+  const isNamed = (index: Candidate): boolean => useIndex.length > 0 && isNamedBy(index, useIndex);
+  const considered = indexes.filter((index) => !index.isPartial || isNamed(index));
+  const verdicts = new Map(considered.map((index) => [index, faultsOf(index, wanted)]));
+  const usable = considered.filter((index) => verdicts.get(index)?.length === 0);
+  const named = usable.filter(isNamed);
+  if (usable.length > 0 && named.length === 0) {
+    const mayFallBack = allowFallback || (useIndex.length === 0 && usable.length > 1);
+    if (!mayFallBack) return { kind: "fallback-refused" };
+  }
+  const filtered = named.length > 0 ? named : usable;
+  const views = filtered.filter(({ design }) => design !== null);
+  const favored = views.length > 0 ? views : filtered;
+  const ranges = fieldRanges(selector);
+  const sorted = favored
+    .map((index) => ({ index, prefix: prefixOf(index, ranges) }))
+    .sort((left, right) => compareFit(left, right));
+  const winner = sorted[0];
+  const width = winner?.index.columns.length ?? 0;
+  const ranks = groupRanks(sorted.length, {
+    unfavored: filtered.length > favored.length,
+    excluded: usable.length > filtered.length,
+    unusable: considered.length > usable.length,
+  });
+  const rejected = indexes
+    .filter((index) => index !== winner?.index)
+    .map((index): Rejected<T> => {
+      const place = sorted.findIndex((each) => each.index === index);
+      const fit = sorted[place];
+      if (fit !== undefined) {
+        const distance = ranges.size - fit.prefix.length;
+        const tie = index.columns.length > width ? "too_many_fields" : "alphabetically_comes_after";
+        const reason = distance > 0 ? "less_overlap" : tie;
+        return { index, isUsable: true, reason, ranking: place };
+      }
+      const faults = verdicts.get(index);
+      const [fault] = faults ?? [];
+      if (index.isPartial) {
+        // CouchDB also says of a partial index that was named why else it is not used.
+        return { index, isUsable: false, reason: "is_partial", ranking: ranks.partial };
+      }
+      if (fault !== undefined) {
+        return { index, isUsable: false, reason: fault, ranking: ranks.unusable };
+      }
+      if (!filtered.includes(index)) {
+        return { index, isUsable: true, reason: "excluded_by_user", ranking: ranks.excluded };
+      }
+      return { index, isUsable: true, reason: "unfavored_type", ranking: ranks.unfavored };
+    });
+  if (winner === undefined) return { kind: "none-usable", rejected };
+  return { kind: "chosen", index: winner.index, ranges: winner.prefix, rejected };
+}
+
+/** Each group of indexes ranks behind those before it that are not empty. */
+function groupRanks(
+  sortedCount: number,
+  has: { readonly unfavored: boolean; readonly excluded: boolean; readonly unusable: boolean },
+) {
+  const unfavored = Math.max(1, sortedCount);
+  const excluded = unfavored + Number(has.unfavored);
+  const unusable = excluded + Number(has.excluded);
+  return { unfavored, excluded, unusable, partial: unusable + Number(has.unusable) };
+}
+
+/** Whether `use_index` means the index. */
+export function isNamedBy(index: Candidate, [design, name]: readonly string[]): boolean {
+  const id = design?.startsWith("_design/") ? design : `_design/${design}`;
+  return index.design === id && (name === undefined || index.name === name);
+}
+
+function faultsOf(index: Candidate, { selector, sortFields }: Wanted): RejectionReason[] {
+  const { columns, design } = index;
+  if (design === null) {
+    if (sortFields.length === 0) return [];
+    const isFieldMissing = !selectorFields(selector).indexable.includes("_id");
+    const isSorted = isPrefix(sortFields, columns);
+    return [
+      ...(isFieldMissing ? (["field_mismatch"] as const) : []),
+      ...(isSorted ? [] : (["sort_order_mismatch"] as const)),
+    ];
+  }
+  const required = columns.filter(
+    (column) => !sortFields.includes(column) && column !== "_id" && column !== "_rev",
+  );
+  return [
+    ...(isTextSearch(selector) ? (["needs_text_search"] as const) : []),
+    ...(missingFields(selector, required).length > 0 ? (["field_mismatch"] as const) : []),
+    ...(hasSort(columns, sortFields, selector) ? [] : (["sort_order_mismatch"] as const)),
+  ];
+}
+
+function isTextSearch(term: unknown): boolean {
+  if (Array.isArray(term)) return term.some(isTextSearch);
+  if (!isSelectorObject(term)) return false;
+  const [name, argument] = Object.entries(term)[0] ?? [];
+  return name === "$default" || name === "$text" || isTextSearch(argument);
+}
+
+/** The fields among `required` that a document may lack and yet pass. */
+function missingFields(selector: unknown, required: readonly string[]): readonly string[] {
+  let missing = required;
+  const terms = [selector];
+  while (terms.length > 0 && missing.length > 0) {
+    const term = terms.shift();
+    if (!isSelectorObject(term)) continue;
+    const [name, argument] = Object.entries(term)[0] ?? [];
+    if (name === undefined) continue;
+    if (name === "$and" && Array.isArray(argument)) terms.push(...argument);
+    else if (name === "$or" && Array.isArray(argument)) {
+      // Without a branch nothing is missing, as in CouchDB: such a query finds nothing.
+      const before = missing;
+      const left = argument.flatMap((branch) => missingFields(branch, before));
+      missing = before.filter((field) => left.includes(field));
+    } else if (!passesMissing(argument)) missing = missing.filter((field) => field !== name);
+  }
+  return missing;
+}
+
+/** Every other condition fails where there is no field. */
+function passesMissing(condition: unknown): boolean {
+  if (!isSelectorObject(condition)) return false;
+  const { $exists, $not } = condition;
+  return $exists === false || (isSelectorObject($not) && $not.$exists === true);
+}
+
+/** Whether the columns are in the order of the sort, behind those that have one value. */
+function hasSort(
+  columns: readonly string[],
+  sortFields: readonly string[],
+  selector: unknown,
+): boolean {
+  if (sortFields.length === 0) return true;
+  for (const [index, column] of columns.entries()) {
+    if (column === sortFields[0]) return isPrefix(sortFields, columns.slice(index));
+    if (!isConstant(selector, column)) return false;
+  }
+  return false;
+}
+
+function isConstant(term: unknown, field: string): boolean {
+  if (!isSelectorObject(term)) return false;
+  const [name, argument] = Object.entries(term)[0] ?? [];
+  if (name === "$and" && Array.isArray(argument)) {
+    return argument.some((inner) => isConstant(inner, field));
+  }
+  return name === field && isSelectorObject(argument) && Object.hasOwn(argument, "$eq");
+}
+
+function isPrefix(prefix: readonly string[], list: readonly string[]): boolean {
+  return prefix.every((item, index) => item === list[index]);
+}
+
+function prefixOf({ columns }: Candidate, ranges: FieldRanges): (Range | "empty")[] {
+  const prefix: (Range | "empty")[] = [];
+  for (const column of columns) {
+    const range = ranges.get(column);
+    if (range === undefined) break;
+    prefix.push(range);
+  }
+  return prefix;
+}
+
+interface Fit {
+  readonly index: Candidate;
+  readonly prefix: readonly unknown[];
+}
+
+function compareFit(left: Fit, right: Fit): number {
+  return (
+    right.prefix.length - left.prefix.length ||
+    left.index.columns.length - right.index.columns.length ||
+    compareText(left.index.design ?? "", right.index.design ?? "") ||
+    compareText(left.index.name, right.index.name)
+  );
+}
+
+export function compareText(left: string, right: string): number {
+  if (left === right) return 0;
+  return left < right ? -1 : 1;
+}

@@ -1,0 +1,99 @@
+/** Keys of texts against the comparer that selectors use. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { compareBytes } from "../base/index.ts";
+import { systemDigests } from "../host/system/digests.ts";
+import { Collation } from "./collation.ts";
+
+const collation = new Collation(systemDigests);
+const letters = new Intl.Collator("und", { sensitivity: "base" });
+const all = new Intl.Collator("und");
+const LENGTH_MAX = 2_000;
+
+/** Code points of many scripts, with those that make, change or ignore letters more often than they are met. */
+const character = fc.oneof(
+  fc.constantFrom(..."abAB éÉèæÆœßﬁﬀĳŉǆøØđłŀl·ıİiİ½¼Ⅳ㎏①²₂،؛٣३๓𝟛𝔸"),
+  fc.constantFrom(..."ийИЙёеї̆̈̂ѵѷΑαάΆςσΣᾳἀ"),
+  fc.constantFrom("\u0301", "\u0306", "\u0308", "\u0338", "\u0327", "\u0323", "\u200d", "\u00ad"),
+  fc.constantFrom(
+    "\u0000",
+    "\u0001",
+    "\ufffd",
+    "\ufffe",
+    "\uffff",
+    "\ue000",
+    "\u{10fffd}",
+    "\ud800",
+  ),
+  fc.constantFrom(..."かがカｶﾞガーｰ々ゝ゛゙가각나각ㄱ中国㐀一丁龥豈"),
+  fc.constantFrom(..."เแกขคาำ้ະເກຄཀཱཱིུக்ஷௌகौकখা", "\u{20000}", "\u{17000}", "😀", "🇩", "\u{1d15e}"),
+  fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCodePoint(code)),
+  fc.integer({ min: 0xa0, max: 0x5ff }).map((code) => String.fromCodePoint(code)),
+  fc.integer({ min: 0, max: 0x2fff }).map((code) => String.fromCodePoint(code)),
+  fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCodePoint(code)),
+  fc.integer({ min: 0x10000, max: 0x10ffff }).map((code) => String.fromCodePoint(code)),
+);
+const text = fc.array(character, { maxLength: 8 }).map((characters) => characters.join(""));
+/** Texts that begin alike differ where it matters. */
+const pair = fc
+  .tuple(fc.array(character, { maxLength: 4 }), text, text)
+  .map(([prefix, left, right]) => [prefix.join("") + left, prefix.join("") + right] as const);
+
+function key(value: string): Uint8Array {
+  const out: number[] = [];
+  collation.append(out, value, LENGTH_MAX);
+  return Uint8Array.from(out);
+}
+
+function primary(value: string): { readonly bytes: Uint8Array; readonly isWhole: boolean } {
+  const out: number[] = [];
+  const isWhole = collation.appendPrimary(out, value, LENGTH_MAX);
+  return { bytes: Uint8Array.from(out), isWhole };
+}
+
+describe("a key", () => {
+  test("is never on the other side of a bound than its text", () => {
+    fc.assert(
+      fc.property(pair, ([left, right]) => {
+        if (all.compare(left, right) > 0) return;
+        const low = primary(left);
+        const high = primary(right);
+        expect(compareBytes(key(right), low.bytes)).toBeGreaterThanOrEqual(0);
+        const above = Uint8Array.of(...high.bytes, high.isWhole ? 0x01 : 0xff);
+        expect(compareBytes(key(left), above)).toBeLessThan(0);
+      }),
+      { numRuns: Number(process.env.FUZZ_COUNT ?? 20_000) },
+    );
+  });
+
+  test("is in the order of letters where all of them are weighed", () => {
+    fc.assert(
+      fc.property(pair, ([left, right]) => {
+        if (!primary(left).isWhole || !primary(right).isWhole) return;
+        const order = letters.compare(left, right);
+        if (order !== 0) expect(Math.sign(compareBytes(key(left), key(right)))).toBe(order);
+      }),
+      { numRuns: Number(process.env.FUZZ_COUNT ?? 20_000) },
+    );
+  });
+
+  test("begins no other one, unless FF follows there, which begins no value", () => {
+    fc.assert(
+      fc.property(pair, ([left, right]) => {
+        const [first, second] = [key(left), key(right)];
+        if (compareBytes(first, second) === 0) return;
+        const isBegun = compareBytes(second.subarray(0, first.length), first) === 0;
+        expect(isBegun && second[first.length] !== 0xff).toBe(false);
+      }),
+    );
+  });
+
+  test("has the order of the collator for words of European languages", () => {
+    const words =
+      "abc aBc ABC Abc äbc ábc Äbc zebra Zebra éclair eclair Eclair straße strasse naïve naive Ångström Angstrom ёлка елка Ёлка άλφα αλφα 10 2 a-b a b _a !a".split(
+        " ",
+      );
+    const byKey = [...words].sort((left, right) => compareBytes(key(left), key(right)));
+    expect(byKey).toEqual([...words].sort(all.compare));
+  });
+});

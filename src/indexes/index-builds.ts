@@ -1,0 +1,222 @@
+/**
+ * The first build of an index: a job of its own type in the queue, so that some node runs it, and another one when that node dies. It
+ * reads the documents in the order of their ids, in pages, each in a transaction that also stores how far it is. What is
+ * written meanwhile has its entry already, or conflicts with the page.
+ *
+ * A query that waits for an index which nobody builds does a page of the work itself.
+ */
+import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
+import type { Database, DatabaseRegistry } from "../databases/index.ts";
+import type { HeldJob, JobData, Jobs } from "../jobs/index.ts";
+import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import type { Indexes, ScheduleBuild } from "./indexes.ts";
+
+export const INDEX_JOB_TYPE = "index";
+
+/** Documents that a page looks at: as many as their sizes allow. */
+const PAGE = { countMin: 1, countFirst: 50, countMax: 500, bytesAim: 500_000 };
+/** Then the page gets smaller: those who write its documents go on. */
+const CONFLICTS_MAX = 3;
+/** A build that shows no life for so long is taken from its node. Each page is a sign of life. */
+const SILENT_SEC_MAX = 90;
+/** Before a build is tried again that failed. */
+const PAUSE_SEC = 5;
+/** A database of so many documents is indexed by who asks first, in the time that a job takes to be accepted. */
+const SMALL_COUNT = 500;
+/** How long a query waits for a sign of life of the build. */
+const SILENCE_MS = 1_000;
+
+export interface IndexBuildsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly jobs: Jobs;
+  readonly databases: DatabaseRegistry;
+  readonly indexes: Indexes;
+}
+
+type PageEnd = "gone" | "ready" | "more";
+
+/** The size of the next page of one build. */
+class PageCount {
+  count = PAGE.countFirst;
+
+  learn(documentCount: number, byteCount: number): void {
+    const fitting = (PAGE.bytesAim * documentCount) / Math.max(1, byteCount);
+    const allowed = Math.min(PAGE.countMax, this.count * 2, Math.floor(fitting));
+    this.count = Math.max(PAGE.countMin, allowed);
+  }
+
+  shrink(): void {
+    this.count = Math.max(PAGE.countMin, this.count >> 1);
+  }
+}
+
+/** For the composition root, which has no builds yet when it makes the indexes. */
+export function scheduleBuild(jobs: Jobs): ScheduleBuild {
+  return async (tx, database, { number, design, name }) => {
+    await jobs.setTypeTimeout(tx, INDEX_JOB_TYPE, SILENT_SEC_MAX);
+    await jobs.add(
+      tx,
+      { type: INDEX_JOB_TYPE, id: `${database.uuid}-${number}` },
+      { database: database.name, uuid: database.uuid, number, design, name },
+    );
+  };
+}
+
+export class IndexBuilds {
+  readonly type = INDEX_JOB_TYPE;
+  readonly #parts: IndexBuildsParts;
+
+  constructor(parts: IndexBuildsParts) {
+    this.#parts = parts;
+  }
+
+  /** Runs a job until the signal aborts, and gives it back. Never rejects: a job that it cannot give back is found by its silence. */
+  async run(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
+    const { kv, jobs, runtime } = this.#parts;
+    try {
+      await this.#build(held, data, signal);
+    } catch (error) {
+      if (errorCode(error) === "JOBS_HALTED") return;
+      const pauseSec = signal.aborted ? 0 : PAUSE_SEC;
+      if (!signal.aborted) {
+        const { database, design } = data;
+        const fields = { database: String(database), design: String(design) };
+        runtime.trace.event("index.build-failed", { ...fields, error: String(error) });
+      }
+      const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+      await kv
+        .transact(async (tx) => {
+          await jobs.resubmit(tx, held, nowSec + pauseSec);
+          await jobs.finish(tx, held);
+        })
+        .catch(() => {});
+    }
+  }
+
+  /** Resolves when the index is complete; false when it is gone. Throws STORE_DATABASE_NOT_FOUND. */
+  async whenReady(database: Database, number: number, signal: AbortSignal): Promise<boolean> {
+    const { runtime, kv, indexes } = this.#parts;
+    const size = new PageCount();
+    for (let isFirst = true; ; isFirst = false) {
+      const seen = await kv.transact(
+        async (tx) => {
+          await database.assertExists(tx);
+          const state = await indexes.state(tx, database, number);
+          if (state === undefined || state.isReady) return state;
+          const { documentCount } = await database.info(tx.snapshot);
+          const watch = indexes.watchState(tx, database, number);
+          return { watch, isSmall: documentCount <= SMALL_COUNT };
+        },
+        { signal, whenUnknown: "retry" },
+      );
+      if (seen === undefined) return false;
+      if (!("watch" in seen)) return true;
+      const { watch, isSmall } = seen;
+      try {
+        const isMoved =
+          !(isFirst && isSmall) &&
+          (await waitAtMost(runtime.clock, SILENCE_MS, signal, (over) => watch.fired(over)));
+        signal.throwIfAborted();
+        if (!isMoved) await this.#page(database, number, size, signal);
+      } finally {
+        watch.cancel();
+      }
+    }
+  }
+
+  async #build(held: HeldJob, data: JobData, signal: AbortSignal): Promise<void> {
+    const { kv, jobs, databases } = this.#parts;
+    const database = await kv.read(async (tx) => {
+      const found = await databases.find(tx, data.database as string);
+      return found?.uuid === data.uuid ? found : undefined;
+    });
+    const size = new PageCount();
+    let end: PageEnd = database === undefined ? "gone" : "more";
+    while (database !== undefined && end === "more") {
+      signal.throwIfAborted();
+      end = await this.#page(database, data.number as number, size, signal, (tx) =>
+        jobs.update(tx, held),
+      );
+    }
+    await kv.transact(
+      async (tx) => {
+        await jobs.verify(tx, held);
+        await jobs.remove(tx, held);
+      },
+      { whenUnknown: "retry" },
+    );
+  }
+
+  /** Does one page. `first` runs in its transaction, before anything else. */
+  async #page(
+    database: Database,
+    number: number,
+    size: PageCount,
+    signal: AbortSignal,
+    first: (tx: Transaction) => Promise<void> = async () => {},
+  ): Promise<PageEnd> {
+    const { kv } = this.#parts;
+    try {
+      const { end, documentCount, byteCount } = await kv.transact(
+        async (tx) => {
+          await first(tx);
+          return this.#buildPage(tx, database, number, size.count);
+        },
+        { signal, whenUnknown: "retry", retryCountMax: CONFLICTS_MAX },
+      );
+      size.learn(documentCount, byteCount);
+      return end;
+    } catch (error) {
+      if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return "gone";
+      const code = errorCode(error);
+      const isTooMuch = code === "KV_CONFLICT" || code === "KV_TOO_LARGE" || code === "KV_TOO_OLD";
+      if (!isTooMuch || (code === "KV_TOO_LARGE" && size.count === PAGE.countMin)) throw error;
+      size.shrink();
+      return "more";
+    }
+  }
+
+  async #buildPage(tx: Transaction, database: Database, number: number, count: number) {
+    const { indexes, runtime } = this.#parts;
+    await database.assertExists(tx);
+    const nothing = { documentCount: 0, byteCount: 0 };
+    const [state, all] = await Promise.all([
+      indexes.state(tx, database, number),
+      indexes.list(tx, database),
+    ]);
+    const index = all.find((each) => each.number === number);
+    if (state === undefined || index === undefined) return { end: "gone" as const, ...nothing };
+    if (state.isReady) return { end: "ready" as const, ...nothing };
+    const { lastId, doneCount } = state;
+    const { totalCount = (await database.info(tx.snapshot)).documentCount } = state;
+    const page = await database.allDocuments(tx, {
+      ...(lastId === undefined ? {} : { startId: lastId }),
+      limit: count + (lastId === undefined ? 0 : 1),
+      withDocument: true,
+    });
+    const rows = page.entries.filter(({ id }) => id !== lastId);
+    const documents = rows.filter(({ id }) => !id.startsWith("_design/"));
+    await indexes.index(
+      tx,
+      database,
+      [index],
+      documents.map(({ id, document }) => ({ id, document })),
+    );
+    const isReady = page.stoppedBy === "exhausted";
+    indexes.setState(tx, database, number, {
+      ...state,
+      isReady,
+      lastId: isReady ? undefined : (rows.at(-1)?.id ?? lastId),
+      doneCount: doneCount + rows.length,
+      totalCount,
+      updatedMs: runtime.clock.nowMs(),
+    });
+    const byteCount = rows.reduce((sum, { document }) => sum + (document?.body.length ?? 0), 0);
+    return {
+      end: isReady ? ("ready" as const) : ("more" as const),
+      documentCount: rows.length,
+      byteCount,
+    };
+  }
+}

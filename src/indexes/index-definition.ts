@@ -1,0 +1,96 @@
+/** What an index is: read from a design document of the language `query`, as CouchDB writes it, and written into one. */
+import {
+  compileSelector,
+  fieldPath,
+  isSelectorObject,
+  normalizeSelector,
+} from "../protocol/index.ts";
+
+export type Direction = "asc" | "desc";
+
+export interface IndexField {
+  readonly name: string;
+  readonly direction: Direction;
+}
+
+/** An index as its design document defines it. */
+export interface IndexDefinition {
+  /** The id of the design document. */
+  readonly design: string;
+  readonly name: string;
+  readonly fields: readonly IndexField[];
+  /** Only documents that it lets pass are in the index; in the form that is shown. */
+  readonly partialFilter: unknown;
+}
+
+/** What an entry costs in each write. CouchDB has neither bound. */
+export const INDEX_FIELDS_MAX = 64;
+export const INDEXES_MAX = 64;
+/** A definition is one row of the store. */
+const DEFINITION_LENGTH_MAX = 30_000;
+
+/** The indexes of a design document, without those that are none; none for one of another language. */
+export function definitionsOf(design: string, body: unknown): IndexDefinition[] {
+  if (!isSelectorObject(body) || body.language !== "query" || !isSelectorObject(body.views)) {
+    return [];
+  }
+  return Object.entries(body.views).flatMap(
+    ([name, view]) => definitionOf(design, name, view) ?? [],
+  );
+}
+
+function definitionOf(design: string, name: string, view: unknown): IndexDefinition | undefined {
+  if (!isSelectorObject(view) || !isSelectorObject(view.map) || !isSelectorObject(view.options)) {
+    return undefined;
+  }
+  if (!isSelectorObject(view.map.fields)) return undefined;
+  const fields = Object.entries(view.map.fields).map(([field, direction]) => {
+    return { name: field, direction: direction === "desc" ? "desc" : "asc" } as const;
+  });
+  const { partial_filter_selector: partialFilter } = view.map;
+  const definition = {
+    design,
+    name,
+    fields,
+    partialFilter: isEmptyFilter(partialFilter) ? undefined : partialFilter,
+  };
+  return faultOf(definition) === undefined ? definition : undefined;
+}
+
+/** Why an index cannot be kept; undefined for one that can. */
+export function faultOf(definition: IndexDefinition): string | undefined {
+  const { fields, partialFilter } = definition;
+  if (fields.length === 0) return "An index has at least one field";
+  if (fields.length > INDEX_FIELDS_MAX) return `An index has at most ${INDEX_FIELDS_MAX} fields`;
+  if (JSON.stringify(definition).length > DEFINITION_LENGTH_MAX) {
+    return `The definition of an index has at most ${DEFINITION_LENGTH_MAX} characters`;
+  }
+  try {
+    if (partialFilter !== undefined) compileFilter(partialFilter);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+function isEmptyFilter(filter: unknown): boolean {
+  return filter === undefined || (isSelectorObject(filter) && Object.keys(filter).length === 0);
+}
+
+export function compileFilter(filter: unknown): (document: unknown) => boolean {
+  return compileSelector(isSelectorObject(filter) ? filter : {});
+}
+
+export function fieldPaths({ fields }: IndexDefinition): string[][] {
+  return fields.map(({ name }) => fieldPath(name));
+}
+
+/** Whether two definitions make the same entries. */
+export function areSameEntries(left: IndexDefinition, right: IndexDefinition): boolean {
+  return JSON.stringify(entryPart(left)) === JSON.stringify(entryPart(right));
+}
+
+function entryPart({ fields, partialFilter }: IndexDefinition): unknown {
+  const filter = isSelectorObject(partialFilter) ? normalizeSelector(partialFilter) : null;
+  return [fields.map(({ name }) => name), filter];
+}

@@ -1,0 +1,97 @@
+/** The keys of the indexes of one database, below its own, and the records that are JSON. */
+import { assert, utf8Decode, utf8Encode } from "../base/index.ts";
+import { type Key, type KeyShape, type Subspace, unpackText } from "../kv/index.ts";
+import type { IndexDefinition } from "./index-definition.ts";
+
+const NEXT_NUMBER = 0;
+const DEFINITION = 1;
+const STATE = 2;
+const ENTRY = 3;
+const ENTRY_OF = 4;
+
+/** The shapes below `(2, uuid, 20)` of the databases' subspace. */
+export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
+  { key: "(0)", value: "JSON", note: "the number of the next index; never used again" },
+  { key: "(1, number)", value: "JSON", note: "the definition of an index" },
+  {
+    key: "(2, number)",
+    value: "JSON",
+    note: "how far its first build is, or that it is ready; watched",
+  },
+  {
+    key: "(3, number) values id",
+    value: "id",
+    note: "an entry: the values' bytes (`index-key.ts`), then those of the document's id",
+  },
+  { key: "(4, number, id)", value: "values", note: "the values of a document's entry" },
+];
+
+/** An index as it is stored. */
+export interface StoredIndex extends IndexDefinition {
+  readonly number: number;
+  /** The version of the collation of its entries. */
+  readonly collation: string;
+}
+
+/** The first build of an index. */
+export interface IndexState {
+  readonly isReady: boolean;
+  /** The last document that it looked at, in the order of ids; undefined before the first. */
+  readonly lastId?: string | undefined;
+  readonly doneCount: number;
+  /** Documents of the database when the build began to read; undefined before. */
+  readonly totalCount?: number | undefined;
+  readonly startedMs: number;
+  readonly updatedMs: number;
+}
+
+export class IndexKeyspace {
+  readonly #root: Subspace;
+
+  constructor(root: Subspace) {
+    this.#root = root;
+  }
+
+  nextNumber(): Key {
+    return this.#root.pack([NEXT_NUMBER]);
+  }
+
+  definition(number: number): Key {
+    return this.#root.pack([DEFINITION, number]);
+  }
+
+  definitions() {
+    return this.#root.range([DEFINITION]);
+  }
+
+  state(number: number): Key {
+    return this.#root.pack([STATE, number]);
+  }
+
+  /** What the keys of all entries begin with. */
+  entryPrefix(number: number): Key {
+    return this.#root.pack([ENTRY, number]);
+  }
+
+  entryOf(number: number, id: string): Key {
+    return this.#root.pack([ENTRY_OF, number, id]);
+  }
+
+  entriesOf(number: number) {
+    return this.#root.range([ENTRY_OF, number]);
+  }
+
+  entryOfId(number: number, key: Key): string {
+    return unpackText(key, this.#root.pack([ENTRY_OF, number]).length);
+  }
+}
+
+export function encodeJsonRecord(value: unknown): Uint8Array {
+  return utf8Encode(JSON.stringify(value));
+}
+
+export function decodeJsonRecord<T>(value: Uint8Array): T {
+  const record: unknown = JSON.parse(utf8Decode(value));
+  assert(record !== null, "A record is there");
+  return record as T;
+}

@@ -1,0 +1,19 @@
+/**
+ * Indexes of databases (Mango's, of the type `json`): what design documents define, entries that are written with each document, the
+ * first build as a background job, and the choice of an index for a query.
+ *
+ * Reading order: index-definition.ts, index-keyspace.ts, collation.ts, index-key.ts, indexes.ts, index-builds.ts; field-ranges.ts,
+ * choose-index.ts.
+ */
+export type { Candidate, Choice, Rejected, Wanted } from "./choose-index.ts";
+export { ALL_DOCUMENTS, chooseIndex, compareText, isNamedBy } from "./choose-index.ts";
+export type { Bound, FieldRanges, Range } from "./field-ranges.ts";
+export { fieldRanges } from "./field-ranges.ts";
+export { INDEX_JOB_TYPE, IndexBuilds, scheduleBuild } from "./index-builds.ts";
+export type { Direction, IndexDefinition, IndexField } from "./index-definition.ts";
+export { faultOf, INDEXES_MAX } from "./index-definition.ts";
+export type { EntryRange, FieldRange } from "./index-key.ts";
+export type { IndexState, StoredIndex } from "./index-keyspace.ts";
+export { INDEX_KEY_SHAPES } from "./index-keyspace.ts";
+export type { Entry, IndexesParts, ScheduleBuild } from "./indexes.ts";
+export { Index, Indexes } from "./indexes.ts";

@@ -1,0 +1,406 @@
+/**
+ * The indexes of databases. What design documents define is registered in the transaction that writes them: from then on every
+ * write of a document keeps its entries, in its own transaction, and the documents that are there already are read by the
+ * first build (`index-builds.ts`), page by page.
+ */
+import {
+  compareBytes,
+  type Digests,
+  type Page,
+  type Runtime,
+  utf8Decode,
+  utf8Encode,
+} from "../base/index.ts";
+import type { DatabaseHook, Document, HookedDatabase } from "../databases/index.ts";
+import { renderStoredDocument } from "../documents/index.ts";
+import { keyAfter, type ReadTransaction, type Transaction, type Watch } from "../kv/index.ts";
+import { isSelectorObject, valueAt } from "../protocol/index.ts";
+import { Collation } from "./collation.ts";
+import {
+  areSameEntries,
+  compileFilter,
+  definitionsOf,
+  fieldPaths,
+  INDEXES_MAX,
+  type IndexDefinition,
+} from "./index-definition.ts";
+import { type EntryRange, type FieldRange, IndexKeys } from "./index-key.ts";
+import {
+  decodeJsonRecord,
+  encodeJsonRecord,
+  IndexKeyspace,
+  type IndexState,
+  type StoredIndex,
+} from "./index-keyspace.ts";
+
+const DESIGN_PREFIX = "_design/";
+/** Behind every id of a design document. */
+const DESIGN_END = "_design0";
+/** Sets that are held ready for the next write. */
+const CACHED_SETS_MAX = 1_000;
+
+/** Adds the job of an index's first build, in the transaction that registers the index. */
+export type ScheduleBuild = (
+  tx: Transaction,
+  database: Pick<HookedDatabase, "name" | "uuid">,
+  index: StoredIndex,
+) => Promise<void>;
+
+export interface IndexesParts {
+  readonly runtime: { readonly clock: Runtime["clock"]; readonly digests: Digests };
+  readonly scheduleBuild: ScheduleBuild;
+}
+
+/** An index, ready for use. */
+export class Index {
+  readonly stored: StoredIndex;
+  readonly #paths: readonly (readonly string[])[];
+  readonly #passes: ((document: unknown) => boolean) | undefined;
+  readonly #keys: IndexKeys;
+
+  constructor(stored: StoredIndex, collation: Collation) {
+    this.stored = stored;
+    this.#paths = fieldPaths(stored);
+    this.#passes =
+      stored.partialFilter === undefined ? undefined : compileFilter(stored.partialFilter);
+    this.#keys = new IndexKeys(collation, stored.fields.length);
+  }
+
+  get number(): number {
+    return this.stored.number;
+  }
+
+  /** The values of a document's entry; undefined for a document that has none: it lacks a field, or does not pass the filter. */
+  valuesOf(document: unknown): Uint8Array | undefined {
+    const values: unknown[] = [];
+    for (const path of this.#paths) {
+      const value = valueAt(document, path);
+      if (value === undefined) return undefined;
+      values.push(value);
+    }
+    if (this.#passes?.(document) === false) return undefined;
+    return this.#keys.entry(values);
+  }
+
+  range(ranges: readonly FieldRange[]): EntryRange {
+    return this.#keys.range(ranges);
+  }
+}
+
+/** A document in an index. */
+export interface Entry {
+  readonly id: string;
+  /** Where it is: the bytes of its values and its id. */
+  readonly place: Uint8Array;
+}
+
+export interface EntriesOptions {
+  readonly range: EntryRange;
+  /** A place, also of an entry that is gone. */
+  readonly after: Uint8Array | undefined;
+  readonly descending: boolean;
+  readonly limit: number;
+}
+
+interface IndexSet {
+  readonly name: number;
+  readonly indexes: readonly Index[];
+  readonly hasOtherCollation: boolean;
+}
+
+const NO_INDEXES: readonly Index[] = [];
+
+export class Indexes {
+  readonly #parts: IndexesParts;
+  #collation: Collation | undefined;
+  /** By the database's uuid, the one used last at the end. */
+  readonly #sets = new Map<string, IndexSet>();
+
+  constructor(parts: IndexesParts) {
+    this.#parts = parts;
+  }
+
+  /** Registers what design documents define, and keeps entries. */
+  get hook(): DatabaseHook {
+    return {
+      appliesTo: () => true,
+      afterBatch: (tx, database, { ids, indexSet }) => {
+        const designs = ids.filter((id) => id.startsWith(DESIGN_PREFIX));
+        if (indexSet === 0 && designs.length === 0) return Promise.resolve();
+        return this.#afterBatch(tx, database, ids, designs);
+      },
+    };
+  }
+
+  /** Those of the database, in the order in which they were made. Their collation may be another one: `renew` makes them anew. */
+  async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {
+    return (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
+  }
+
+  /**
+   * Whether `renew` has something to do: the store has design documents that no version registered, or entries of another version of
+   * ICU.
+   */
+  async needsRenewal(tx: ReadTransaction, database: HookedDatabase): Promise<boolean> {
+    if (database.isSealed) return false;
+    const set = await this.#set(tx, database);
+    if (set !== undefined) return set.hasOtherCollation;
+    for await (const { body, id } of designDocuments(tx, database)) {
+      if (definitionsOf(id, body).length > 0) return true;
+    }
+    return false;
+  }
+
+  /** Registers what all design documents define. */
+  async renew(tx: Transaction, database: HookedDatabase): Promise<void> {
+    const ids: string[] = [];
+    for await (const { id } of designDocuments(tx, database)) ids.push(id);
+    await this.#followDesigns(tx, database, ids);
+  }
+
+  /** A page of an index's entries in their order, or backwards, behind the one that `after` is. */
+  async entries(
+    tx: ReadTransaction,
+    database: HookedDatabase,
+    index: Index,
+    { range, after, descending, limit }: EntriesOptions,
+  ): Promise<Page<Entry>> {
+    const prefix = keyspaceOf(database).entryPrefix(index.number);
+    let begin = joined(prefix, range.begin);
+    let end = joined(prefix, range.end);
+    if (after !== undefined) {
+      const place = joined(prefix, after);
+      if (descending) end = compareBytes(place, end) < 0 ? place : end;
+      else begin = compareBytes(keyAfter(place), begin) > 0 ? keyAfter(place) : begin;
+    }
+    if (compareBytes(begin, end) >= 0) return { entries: [], stoppedBy: "exhausted" };
+    const page = await tx.getRangePage({ begin, end }, { limit, reverse: descending });
+    const entries = page.entries.map(({ key, value }) => ({
+      id: utf8Decode(value),
+      place: key.slice(prefix.length),
+    }));
+    return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  /** Undefined when the index is gone. */
+  async state(
+    tx: ReadTransaction,
+    database: HookedDatabase,
+    number: number,
+  ): Promise<IndexState | undefined> {
+    const value = await tx.get(keyspaceOf(database).state(number));
+    return value && decodeJsonRecord<IndexState>(value);
+  }
+
+  setState(tx: Transaction, database: HookedDatabase, number: number, state: IndexState): void {
+    tx.set(keyspaceOf(database).state(number), encodeJsonRecord(state));
+  }
+
+  /** Fires when the build goes on, and when it is over. */
+  watchState(tx: Transaction, database: HookedDatabase, number: number): Watch {
+    return tx.watch(keyspaceOf(database).state(number));
+  }
+
+  /** Writes the entries of documents in these indexes. */
+  async index(
+    tx: Transaction,
+    database: HookedDatabase,
+    indexes: readonly Index[],
+    documents: readonly { readonly id: string; readonly document: Document | undefined }[],
+  ): Promise<void> {
+    const keyspace = keyspaceOf(database);
+    const rows = documents.flatMap(({ id, document }) => {
+      const isThere = document !== undefined && !document.deleted;
+      const json = isThere ? jsonOf(document) : undefined;
+      return indexes.map((index) => ({
+        id,
+        index,
+        key: keyspace.entryOf(index.number, id),
+        values: json === undefined ? undefined : index.valuesOf(json),
+      }));
+    });
+    const before = await tx.getMany(rows.map(({ key }) => key));
+    for (const [at, { id, index, key, values }] of rows.entries()) {
+      const old = before[at];
+      if (old === undefined ? values === undefined : values && areEqual(old, values)) continue;
+      const prefix = keyspace.entryPrefix(index.number);
+      const idBytes = utf8Encode(id);
+      if (old !== undefined) tx.clear(joined(prefix, old, idBytes));
+      if (values === undefined) tx.clear(key);
+      else {
+        tx.set(key, values);
+        tx.set(joined(prefix, values, idBytes), idBytes);
+      }
+    }
+  }
+
+  async #afterBatch(
+    tx: Transaction,
+    database: HookedDatabase,
+    ids: readonly string[],
+    designs: readonly string[],
+  ): Promise<void> {
+    if (database.isSealed) return;
+    if (designs.length > 0) await this.#followDesigns(tx, database, designs);
+    let set = await this.#set(tx, database);
+    if (set?.hasOtherCollation) {
+      // Another version of ICU made the entries; a mixture would be in no order.
+      await this.renew(tx, database);
+      set = await this.#set(tx, database);
+    }
+    if (set === undefined) return;
+    const others = designs.length === 0 ? ids : ids.filter((id) => !id.startsWith(DESIGN_PREFIX));
+    if (others.length === 0) return;
+    const winners = await database.winners(tx, others);
+    const documents = others.map((id, index) => ({ id, document: winners[index] }));
+    await this.index(tx, database, set.indexes, documents);
+  }
+
+  /** Makes the registered indexes of design documents those that they define now. */
+  async #followDesigns(
+    tx: Transaction,
+    database: HookedDatabase,
+    designs: readonly string[],
+  ): Promise<void> {
+    const collation = this.#openCollation().version;
+    const registered = (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
+    const winners = await database.winners(tx, designs);
+    const wanted = winners.flatMap((winner, index) =>
+      winner === undefined || winner.deleted
+        ? []
+        : definitionsOf(designs[index] as string, JSON.parse(winner.body.text)),
+    );
+    const kept = new Set<number>();
+    const added: IndexDefinition[] = [];
+    for (const definition of wanted) {
+      const same = registered.find(
+        ({ stored }) =>
+          stored.design === definition.design &&
+          stored.name === definition.name &&
+          stored.collation === collation &&
+          JSON.stringify(stored.fields) === JSON.stringify(definition.fields) &&
+          areSameEntries(stored, definition),
+      );
+      if (same === undefined) added.push(definition);
+      else kept.add(same.number);
+    }
+    const removed = registered.filter(
+      ({ number, stored }) => designs.includes(stored.design) && !kept.has(number),
+    );
+    const room = INDEXES_MAX - (registered.length - removed.length);
+    const taken = added.slice(0, Math.max(0, room));
+    if (removed.length === 0 && taken.length === 0) return;
+    for (const { number } of removed) this.#remove(tx, database, number);
+    await this.#add(tx, database, taken, collation);
+    const count = registered.length - removed.length + taken.length;
+    await database.changeIndexSet(tx, count === 0);
+  }
+
+  async #add(
+    tx: Transaction,
+    database: HookedDatabase,
+    definitions: readonly IndexDefinition[],
+    collation: string,
+  ): Promise<void> {
+    if (definitions.length === 0) return;
+    const keyspace = keyspaceOf(database);
+    const value = await tx.get(keyspace.nextNumber());
+    let number = value === undefined ? 1 : decodeJsonRecord<number>(value);
+    const nowMs = this.#parts.runtime.clock.nowMs();
+    const times = { startedMs: nowMs, updatedMs: nowMs };
+    for (const definition of definitions) {
+      const index: StoredIndex = { ...definition, number: number++, collation };
+      tx.set(keyspace.definition(index.number), encodeJsonRecord(index));
+      this.setState(tx, database, index.number, { isReady: false, doneCount: 0, ...times });
+      await this.#parts.scheduleBuild(tx, database, index);
+    }
+    tx.set(keyspace.nextNumber(), encodeJsonRecord(number));
+  }
+
+  #remove(tx: Transaction, database: HookedDatabase, number: number): void {
+    const keyspace = keyspaceOf(database);
+    tx.clear(keyspace.definition(number));
+    tx.clear(keyspace.state(number));
+    const prefix = keyspace.entryPrefix(number);
+    tx.clearRange({ begin: prefix, end: joined(prefix, ABOVE_ENTRIES) });
+    tx.clearRange(keyspace.entriesOf(number));
+  }
+
+  async #set(tx: ReadTransaction, database: HookedDatabase): Promise<IndexSet | undefined> {
+    const name = await database.indexSet(tx);
+    if (name === 0) return undefined;
+    const known = this.#sets.get(database.uuid);
+    const set = known?.name === name ? known : await this.#load(tx, database, name);
+    this.#sets.delete(database.uuid);
+    this.#sets.set(database.uuid, set);
+    if (this.#sets.size > CACHED_SETS_MAX) {
+      const [oldest] = this.#sets.keys();
+      this.#sets.delete(oldest as string);
+    }
+    return set;
+  }
+
+  async #load(tx: ReadTransaction, database: HookedDatabase, name: number): Promise<IndexSet> {
+    const collation = this.#openCollation();
+    const indexes: Index[] = [];
+    for await (const { value } of tx.getRange(keyspaceOf(database).definitions())) {
+      indexes.push(new Index(decodeJsonRecord<StoredIndex>(value), collation));
+    }
+    const hasOtherCollation = indexes.some(({ stored }) => stored.collation !== collation.version);
+    return { name, indexes, hasOtherCollation };
+  }
+
+  #openCollation(): Collation {
+    this.#collation ??= new Collation(this.#parts.runtime.digests);
+    return this.#collation;
+  }
+}
+
+const ABOVE_ENTRIES = Uint8Array.of(0xff);
+
+export function keyspaceOf(database: Pick<HookedDatabase, "indexSubspace">): IndexKeyspace {
+  return new IndexKeyspace(database.indexSubspace);
+}
+
+/** A document as selectors see it. */
+function jsonOf(document: Document): unknown {
+  if (document.attachments.length > 0) return JSON.parse(renderStoredDocument(document));
+  const body: unknown = JSON.parse(document.body.text);
+  return { _id: document.id, _rev: document.revision, ...(isSelectorObject(body) ? body : {}) };
+}
+
+const DESIGN_PAGE_COUNT = 100;
+
+async function* designDocuments(
+  tx: ReadTransaction,
+  database: HookedDatabase,
+): AsyncGenerator<{ readonly id: string; readonly body: unknown }> {
+  let startId = DESIGN_PREFIX;
+  for (let isFirst = true; ; isFirst = false) {
+    const { entries, stoppedBy } = await database.allDocuments(tx, {
+      startId,
+      endId: DESIGN_END,
+      limit: DESIGN_PAGE_COUNT,
+      withDocument: true,
+    });
+    for (const { id, document } of isFirst ? entries : entries.slice(1)) {
+      if (document !== undefined) yield { id, body: JSON.parse(document.body.text) };
+    }
+    if (stoppedBy === "exhausted") return;
+    startId = entries.at(-1)?.id as string;
+  }
+}
+
+export function joined(...parts: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+function areEqual(left: Uint8Array, right: Uint8Array): boolean {
+  return left.length === right.length && left.every((byte, index) => byte === right[index]);
+}

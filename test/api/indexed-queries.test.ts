@@ -1,0 +1,186 @@
+/** Whatever is written, an index answers what reading all documents answers. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { compareJson, valueAt } from "../../src/protocol/index.ts";
+import { type OpenApi, openFilms } from "./api.fixture.ts";
+
+const value = fc.oneof(
+  fc.constantFrom(null, true, false, 0, -0, 1, -1, 2.5, -2.5, 1e300, 5e-324),
+  fc.constantFrom(
+    "",
+    "a",
+    "A",
+    "á",
+    "ab",
+    "b",
+    "B",
+    "и",
+    "й",
+    "ื",
+    "\u0000",
+    "a\u0301",
+    "中",
+    "a😀",
+  ),
+  fc.constantFrom("x".repeat(3_000), `${"x".repeat(3_000)}y`, `${"x".repeat(900)}z`),
+  fc.constantFrom<unknown>([], [1], [1, "a"], ["a"], [[]], {}, { a: 1 }, { a: "b" }, { b: 1 }),
+);
+const body = fc.record(
+  { a: value, b: value, c: fc.record({ d: value }, { requiredKeys: [] }) },
+  { requiredKeys: [] },
+);
+const id = fc.constantFrom("1", "2", "3", "4", "5", "6", "é", "x y");
+
+type Step =
+  | { readonly kind: "put"; readonly id: string; readonly body: object }
+  | { readonly kind: "delete" | "purge"; readonly id: string }
+  | { readonly kind: "conflict"; readonly id: string; readonly body: object; readonly hash: string }
+  | { readonly kind: "index" | "remove"; readonly fields: readonly string[] };
+
+const fields = fc.constantFrom(["a"], ["b"], ["a", "b"], ["c.d"], ["_id", "a"]);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("put" as const), id, body }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("delete", "purge"), id }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("conflict" as const),
+      id,
+      body,
+      hash: fc.constantFrom("0", "8", "f").map((digit) => digit.repeat(32)),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("index", "remove"), fields }) },
+);
+
+async function revisionOf({ ask }: OpenApi, id: string): Promise<string | undefined> {
+  const answer = await ask(`GET /films/${encodeURIComponent(id)}`);
+  return answer.status === 200 ? answer.json._rev : undefined;
+}
+
+async function carryOut(api: OpenApi, step: Step): Promise<void> {
+  const { ask } = api;
+  switch (step.kind) {
+    case "put":
+    case "delete": {
+      const _rev = await revisionOf(api, step.id);
+      const edit = step.kind === "put" ? step.body : { _deleted: true };
+      const doc = { ...edit, _id: step.id, ...(_rev === undefined ? {} : { _rev }) };
+      await ask("POST /films/_bulk_docs", { body: { docs: [doc] } });
+      return;
+    }
+    case "conflict": {
+      const docs = [{ ...step.body, _id: step.id, _rev: `1-${step.hash}` }];
+      await ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
+      return;
+    }
+    case "purge": {
+      const _rev = await revisionOf(api, step.id);
+      if (_rev !== undefined) await ask("POST /films/_purge", { body: { [step.id]: [_rev] } });
+      return;
+    }
+    case "index": {
+      const name = step.fields.join();
+      const answer = await ask("POST /films/_index", {
+        body: { index: { fields: step.fields }, ddoc: name, name },
+      });
+      expect(answer.status).toBe(200);
+      return;
+    }
+    case "remove":
+      await ask(`DELETE /films/_index/${step.fields.join()}/json/${step.fields.join()}`);
+  }
+}
+
+const operator = fc.constantFrom("$eq", "$gt", "$gte", "$lt", "$lte");
+const condition = fc.oneof(
+  fc.tuple(operator, value).map(([name, operand]) => ({ [name]: operand })),
+  fc.tuple(operator, value, operator, value).map(([low, from, high, to]) => ({
+    ...{ [low]: from },
+    ...{ [high]: to },
+  })),
+  fc.constantFrom("", "a", "x", "и", "á").map((prefix) => ({ $beginsWith: prefix })),
+  fc.constantFrom({ $exists: true }, { $ne: 1 }, { $in: ["a", 1] }),
+);
+const selector = fc.oneof(
+  condition.map((a) => ({ a })),
+  condition.map((b) => ({ b })),
+  fc.tuple(condition, condition).map(([a, b]) => ({ a, b })),
+  condition.map((d) => ({ c: { d } })),
+);
+
+describe("an indexed query", () => {
+  test("finds what a query that reads all documents finds, in the order of the index", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 25 }),
+        fc.array(selector, { minLength: 3, maxLength: 6 }),
+        fc.boolean(),
+        async (steps, selectors, descending) => {
+          const api = await openFilms();
+          for (const each of steps) await carryOut(api, each);
+          for (const each of selectors) await compare(api, each, descending);
+        },
+      ),
+      { numRuns: Number(process.env.FUZZ_COUNT ?? 60) },
+    );
+  }, 600_000);
+});
+
+async function compare({ ask }: OpenApi, wanted: object, descending: boolean): Promise<void> {
+  const all = await ask("POST /films/_find", {
+    // The index of all documents serves what is sorted by ids and says something of them.
+    body: {
+      selector: { $and: [{ _id: { $gt: null } }, wanted] },
+      use_index: "_all_docs",
+      limit: 100,
+      sort: [{ _id: "asc" }],
+    },
+  });
+  const { json: list } = await ask("GET /films/_index");
+  for (const { ddoc, name, def } of list.indexes.slice(1)) {
+    const [first] = Object.keys(def.fields[0]) as [string];
+    const sort = descending ? [{ [first]: "desc" }] : [];
+    // What lacks the field of the sort is not found.
+    const selector = descending ? { $and: [wanted, { [first]: { $exists: true } }] } : wanted;
+    const request = { selector, use_index: [ddoc, name], sort, limit: 3 };
+    const found: { readonly _id: string }[] = [];
+    for (let bookmark = "nil"; ; ) {
+      const { status, json } = await ask("POST /films/_find", { body: { ...request, bookmark } });
+      if (status === 400) {
+        expect(json.error).toBe("no_usable_index");
+        break;
+      }
+      found.push(...json.docs);
+      ({ bookmark } = json);
+      const isUsed = !json.warning?.includes("was not used");
+      if (json.docs.length < 3 || !isUsed) {
+        if (isUsed)
+          expectSame(found, having(all.json.docs, descending ? first : "_id"), first, descending);
+        break;
+      }
+    }
+  }
+}
+
+type Found = { readonly [name: string]: unknown };
+
+function having(docs: readonly Found[], field: string): readonly Found[] {
+  return docs.filter((doc) => valueAt(doc, field.split(".")) !== undefined);
+}
+
+function expectSame(
+  found: readonly Found[],
+  all: readonly Found[],
+  first: string,
+  descending: boolean,
+): void {
+  const ids = (docs: typeof found) => docs.map(({ _id }) => _id).toSorted();
+  expect(ids(found)).toEqual(ids(all));
+  if (first !== "a") return;
+  const isLong = ({ a }: (typeof found)[number]) => JSON.stringify(a).length > 900;
+  const values = found.filter((doc) => !isLong(doc)).map(({ a }) => a);
+  const order = descending ? -1 : 1;
+  const sorted = [...values].sort((left, right) => order * compareJson(left, right));
+  expect(values).toEqual(sorted);
+}
