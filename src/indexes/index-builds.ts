@@ -7,7 +7,7 @@
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
-import type { HeldJob, JobData, Jobs } from "../jobs/index.ts";
+import type { HeldJob, JobData, Jobs, Worker } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import type { Indexes, ScheduleBuild } from "./indexes.ts";
 
@@ -32,6 +32,20 @@ export interface IndexBuildsParts {
   readonly jobs: Jobs;
   readonly databases: DatabaseRegistry;
   readonly indexes: Indexes;
+}
+
+/** A build as it is shown. */
+export interface RunningBuild {
+  readonly database: string;
+  /** The id of the design document. */
+  readonly design: string;
+  /** Undefined when its node was just expelled. */
+  readonly worker: Worker | undefined;
+  /** Documents: those that were looked at, and all that there were when the build began to read. */
+  readonly doneCount: number;
+  readonly totalCount: number;
+  readonly startedMs: number;
+  readonly updatedMs: number;
 }
 
 type PageEnd = "gone" | "ready" | "more";
@@ -94,11 +108,41 @@ export class IndexBuilds {
     }
   }
 
+  /** The builds that run, in the order of their last signs of life. */
+  async running(): Promise<RunningBuild[]> {
+    const { kv, jobs, databases, indexes } = this.#parts;
+    return kv.read(async (tx) => {
+      const ids = await jobs.runningIds(tx, INDEX_JOB_TYPE);
+      const builds = await Promise.all(
+        ids.map(async (id): Promise<RunningBuild[]> => {
+          const job = await jobs.get(tx, { type: INDEX_JOB_TYPE, id });
+          const database = await databases.find(tx, String(job?.data.database));
+          if (job === undefined || database === undefined) return [];
+          if (database.uuid !== job.data.uuid) return [];
+          const state = await indexes.state(tx, database, Number(job.data.number));
+          if (state === undefined) return [];
+          const worker = job.worker && (await jobs.workers.member(tx, job.worker));
+          const { doneCount, totalCount = 0, startedMs, updatedMs } = state;
+          return [
+            {
+              database: database.name,
+              design: String(job.data.design),
+              worker: worker || undefined,
+              ...{ doneCount, totalCount, startedMs, updatedMs },
+            },
+          ];
+        }),
+      );
+      return builds.flat();
+    });
+  }
+
   /** Resolves when the index is complete; false when it is gone. Throws STORE_DATABASE_NOT_FOUND. */
   async whenReady(database: Database, number: number, signal: AbortSignal): Promise<boolean> {
     const { runtime, kv, indexes } = this.#parts;
     const size = new PageCount();
-    for (let isFirst = true; ; isFirst = false) {
+    let hasTakenOver = false;
+    for (;;) {
       const seen = await kv.transact(
         async (tx) => {
           await database.assertExists(tx);
@@ -115,10 +159,13 @@ export class IndexBuilds {
       const { watch, isSmall } = seen;
       try {
         const isMoved =
-          !(isFirst && isSmall) &&
+          !hasTakenOver &&
+          !isSmall &&
           (await waitAtMost(runtime.clock, SILENCE_MS, signal, (over) => watch.fired(over)));
         signal.throwIfAborted();
-        if (!isMoved) await this.#page(database, number, size, signal);
+        if (isMoved) continue;
+        hasTakenOver = true;
+        await this.#page(database, number, size, signal);
       } finally {
         watch.cancel();
       }

@@ -9,6 +9,7 @@ export type { Candidate, Choice, Rejected, Wanted } from "./choose-index.ts";
 export { ALL_DOCUMENTS, chooseIndex, compareText, isNamedBy } from "./choose-index.ts";
 export type { Bound, FieldRanges, Range } from "./field-ranges.ts";
 export { fieldRanges } from "./field-ranges.ts";
+export type { RunningBuild } from "./index-builds.ts";
 export { INDEX_JOB_TYPE, IndexBuilds, scheduleBuild } from "./index-builds.ts";
 export type { Direction, IndexDefinition, IndexField } from "./index-definition.ts";
 export { faultOf, INDEXES_MAX } from "./index-definition.ts";

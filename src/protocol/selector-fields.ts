@@ -15,6 +15,8 @@ export interface SelectorFields {
 
 /** What no id of a document that passes is below, or above. */
 export interface IdBounds {
+  /** An upper bound is no text: CouchDB reads no document then, since it compares ids here as Erlang compares terms. */
+  readonly isEmpty?: true;
   readonly low?: string;
   readonly high?: string;
 }
@@ -42,9 +44,11 @@ export function selectorFields(normalized: unknown): SelectorFields {
 export function selectorIdBounds(normalized: unknown): IdBounds {
   let bounds: IdBounds = {};
   for (const { field, operator, operand, isNecessary } of conditions(normalized)) {
-    if (field !== "_id" || !isNecessary || typeof operand !== "string") continue;
+    if (field !== "_id" || !isNecessary) continue;
     const isLow = ["$eq", "$gt", "$gte", "$beginsWith"].includes(operator);
     const isHigh = ["$eq", "$lt", "$lte"].includes(operator);
+    if (isHigh && typeof operand !== "string") bounds = { ...bounds, isEmpty: true };
+    if (typeof operand !== "string") continue;
     if (isLow && (bounds.low ?? "") <= operand) bounds = { ...bounds, low: operand };
     if (isHigh && (bounds.high ?? operand) >= operand) bounds = { ...bounds, high: operand };
   }

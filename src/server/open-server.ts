@@ -306,8 +306,9 @@ function serveApi(node: AssembledNode, fetch: Fetch): Promise<Listening> {
 function ownRoutes(node: AssembledNode, fetch: Fetch) {
   const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
   const { configuration, nodeName } = config;
-  const { jobs, databases, replicator, budgets } = parts;
+  const { jobs, databases, indexBuilds, replicator, budgets } = parts;
   return routes({
+    indexBuilds,
     runtime,
     kv,
     jobs,

@@ -104,6 +104,24 @@ test("a find is answered", async () => {
   expect(docs).toEqual([{ _id: "b" }]);
 });
 
+test("an index is made and serves a find in its order", async () => {
+  await films.bulk({
+    docs: [
+      { _id: "a", title: "N" },
+      { _id: "b", title: "M" },
+    ],
+  });
+  const made = await films.createIndex({ index: { fields: ["title"] }, name: "by-title" });
+  expect(made).toMatchObject({ result: "created", name: "by-title" });
+  const { docs, warning } = await films.find({
+    selector: { title: { $gt: "" } },
+    sort: ["title"],
+    fields: ["_id"],
+  });
+  expect(docs).toEqual([{ _id: "b" }, { _id: "a" }]);
+  expect(warning).toBeUndefined();
+});
+
 test("a session is opened with a cookie, and wrong passwords are refused", async () => {
   const anonymous = nano(tandem.url);
   await expect(anonymous.db.create("x")).rejects.toMatchObject({ statusCode: 401 });

@@ -73,6 +73,8 @@ export async function openWholeApi({
       kv,
       databases: parts.databases,
       attachments: parts.attachments,
+      indexes: parts.indexes,
+      indexBuilds: parts.indexBuilds,
       authenticate: authenticate ?? ((request) => authentication.authenticate(request)),
       routes: routes({
         ...parts,

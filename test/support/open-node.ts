@@ -35,14 +35,24 @@ export async function openNode({
   });
   const runtime = runtimeOver(system);
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
-  const { endpoints, jobs, index, databases, attachments, replicator, scheduler, ...services } =
-    composeNode({
-      runtime,
-      kv,
-      config,
-      ...(fetch === undefined ? {} : { fetch }),
-      ...(failuresMax === undefined ? {} : { failuresMax }),
-    });
+  const {
+    endpoints,
+    jobs,
+    index,
+    indexes,
+    indexBuilds,
+    databases,
+    attachments,
+    replicator,
+    scheduler,
+    ...services
+  } = composeNode({
+    runtime,
+    kv,
+    config,
+    ...(fetch === undefined ? {} : { fetch }),
+    ...(failuresMax === undefined ? {} : { failuresMax }),
+  });
   await replicator.prepare();
   const stopping = new AbortController();
   let running: Promise<void> | undefined;
@@ -51,6 +61,8 @@ export async function openNode({
     kv,
     jobs,
     databases,
+    indexes,
+    indexBuilds,
     attachments,
     endpoints,
     index,

@@ -136,9 +136,12 @@ class Scan {
   }
 
   async *documents(): AsyncGenerator<string, void, undefined> {
-    const { limit, matches, isEmpty } = this.#query;
+    const { limit, matches, isEmpty, idBounds } = this.#query;
     let { skip } = this.#query;
-    if (isEmpty || limit === 0 || this.#plan.ranges.includes("empty")) {
+    const { index, ranges } = this.#plan;
+    const isNothingInRange =
+      index.source === undefined ? idBounds.isEmpty === true : ranges.includes("empty");
+    if (isEmpty || limit === 0 || isNothingInRange) {
       // Also a query that looks at nothing needs a database.
       await readDatabase(this.#parts, this.#call, async () => undefined);
       return;

@@ -1,5 +1,6 @@
 /** `_scheduler/jobs`, `_scheduler/docs` and `_active_tasks`: the present states of replication jobs. */
 import type { DatabaseRegistry } from "../../databases/index.ts";
+import type { IndexBuilds, RunningBuild } from "../../indexes/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
@@ -32,6 +33,7 @@ export interface SchedulerParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly replicator: Replicator;
+  readonly indexBuilds: Pick<IndexBuilds, "running">;
   /** The address of our databases for others, with a slash at the end. */
   readonly shownUrl: () => string;
   readonly nodeName: string;
@@ -155,18 +157,35 @@ async function named(
 
 /** Of all nodes, or of one. */
 async function activeTasks(
-  { replicator, shownUrl }: SchedulerParts,
+  { replicator, indexBuilds, shownUrl }: SchedulerParts,
   nodeName?: string,
 ): Promise<ApiResponse> {
   // A parked job is no task of any node.
   const filter = { states: ["running"], parked: false } as const;
   const running = await replicator.lists.page({ filter, limit: Number.POSITIVE_INFINITY });
-  return json(
-    200,
-    running.entries
-      .filter(({ worker }) => nodeName === undefined || worker?.node === nodeName)
-      .map((entry) => taskView(entry, shownUrl())),
-  );
+  const isOfNode = ({ worker }: Pick<JobEntry | RunningBuild, "worker">): boolean =>
+    nodeName === undefined || worker?.node === nodeName;
+  return json(200, [
+    ...running.entries.filter(isOfNode).map((entry) => taskView(entry, shownUrl())),
+    ...(await indexBuilds.running()).filter(isOfNode).map(indexerView),
+  ]);
+}
+
+/** The first build of an index, as CouchDB shows the indexer of a shard. */
+function indexerView({ worker, ...build }: RunningBuild): object {
+  const { database, design, doneCount, totalCount, startedMs, updatedMs } = build;
+  return {
+    node: worker?.node ?? null,
+    pid: worker?.processId ?? null,
+    changes_done: doneCount,
+    database,
+    design_document: design,
+    progress: totalCount === 0 ? 0 : Math.min(100, Math.floor((doneCount * 100) / totalCount)),
+    started_on: Math.floor(startedMs / 1000),
+    total_changes: totalCount,
+    type: "indexer",
+    updated_on: Math.floor(updatedMs / 1000),
+  };
 }
 
 function statesParameter(call: Call): { readonly states?: readonly ReplicationState[] } {

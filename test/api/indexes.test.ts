@@ -1,0 +1,380 @@
+/** `_index`, and queries that indexes serve. What CouchDB answers is in its sources (`mango_idx`, `mango_cursor`), where no row was recorded. */
+import { describe, expect, test } from "vitest";
+import type { DatabaseHook } from "../../src/databases/index.ts";
+import { type Asked, openFilms } from "./api.fixture.ts";
+
+const ALL_DOCUMENTS = {
+  ddoc: null,
+  name: "_all_docs",
+  type: "special",
+  def: { fields: [{ _id: "asc" }] },
+};
+
+async function openIndexed(...fields: readonly (readonly string[])[]) {
+  const api = await openFilms();
+  const docs = Array.from({ length: 30 }, (_, n) => ({
+    _id: `d${10 + n}`,
+    n: n % 10,
+    even: n % 2 === 0,
+    o: { x: n },
+  }));
+  await api.ask("POST /films/_bulk_docs", { body: { docs: [...docs, { _id: "none" }] } });
+  for (const each of fields) await makeIndex(api, each);
+  return api;
+}
+
+async function makeIndex({ ask }: Asked, fields: readonly string[], filter?: object) {
+  const name = fields.join("-");
+  const index = {
+    fields,
+    ...(filter === undefined ? {} : { partial_filter_selector: filter }),
+  };
+  const answer = await ask("POST /films/_index", { body: { index, ddoc: name, name } });
+  expect(answer).toMatchObject({ status: 200, json: { result: "created" } });
+}
+
+async function find({ ask }: Asked, body: object) {
+  const answer = await ask("POST /films/_find", { body });
+  expect(answer.status, answer.text).toBe(200);
+  const { docs } = answer.json;
+  return { ...answer.json, ids: docs.map(({ _id }: { readonly _id: string }) => _id) };
+}
+
+describe("_index", () => {
+  test("writes a design document as CouchDB does", async () => {
+    const { ask } = await openFilms();
+    const index = { fields: ["a", { b: "asc" }], partial_filter_selector: { c: 1 } };
+    await ask("POST /films/_index", { body: { index, ddoc: "d", name: "i" } });
+    const { json } = await ask("GET /films/_design/d");
+    expect(json).toEqual({
+      _id: "_design/d",
+      _rev: json._rev,
+      language: "query",
+      views: {
+        i: {
+          map: { fields: { a: "asc", b: "asc" }, partial_filter_selector: { c: { $eq: 1 } } },
+          reduce: "_count",
+          options: { def: index },
+        },
+      },
+    });
+  });
+
+  test("lists that of all documents first, then by design document and name", async () => {
+    const api = await openFilms();
+    for (const fields of [["b"], ["a", "b"], ["a"]]) await makeIndex(api, fields);
+    const { json } = await api.ask("GET /films/_index");
+    expect(json.total_rows).toBe(4);
+    expect(json.indexes[0]).toEqual(ALL_DOCUMENTS);
+    expect(json.indexes[2]).toEqual({
+      ddoc: "_design/a-b",
+      name: "a-b",
+      type: "json",
+      partitioned: false,
+      def: { fields: [{ a: "asc" }, { b: "asc" }] },
+    });
+    expect(json.indexes.map(({ name }: { readonly name: string }) => name).slice(1)).toEqual([
+      "a",
+      "a-b",
+      "b",
+    ]);
+    const page = await api.ask("GET /films/_index?skip=1&limit=1");
+    expect(page.json.indexes).toMatchObject([{ name: "a" }]);
+  });
+
+  test("keeps several indexes in one design document, and removes it with the last", async () => {
+    const { ask } = await openFilms();
+    for (const name of ["a", "b"]) {
+      await ask("POST /films/_index", { body: { index: { fields: [name] }, ddoc: "d", name } });
+    }
+    expect((await ask("DELETE /films/_index/_design/d/json/a")).json).toEqual({ ok: true });
+    expect((await ask("GET /films/_design/d")).json.views).toEqual({ b: expect.anything() });
+    expect((await ask("DELETE /films/_index/d/json/a")).status).toBe(404);
+    expect((await ask("DELETE /films/_index/d/text/b")).status).toBe(404);
+    const body = { docids: ["d", "_design/e"] };
+    expect((await ask("POST /films/_index/_bulk_delete", { body })).json).toEqual({
+      success: [{ id: "_design/d", ok: true }],
+      fail: [{ id: "_design/e", error: "not_found" }],
+    });
+    expect((await ask("GET /films/_design/d")).status).toBe(404);
+    expect((await ask("GET /films/_index")).json.total_rows).toBe(1);
+  });
+
+  test.each([
+    [{ index: { fields: ["a"] }, type: "text" }, 503, "required index service unavailable"],
+    [{ index: { fields: ["a"] }, type: "geo" }, 400, "invalid_index"],
+    [{ index: { fields: [] } }, 400, "invalid_index"],
+    [{ index: { fields: [{ a: "asc" }, { b: "desc" }] } }, 400, "unsupported_mixed_sort"],
+    [{ index: { fields: ["a"], x: 1 } }, 400, "invalid_key"],
+    [{ index: {} }, 400, "missing_required_key"],
+    [{ index: 1 }, 400, "invalid_index"],
+    [{}, 400, "missing_required_key"],
+    [{ index: { fields: ["a"] }, name: "" }, 400, "invalid_empty_string"],
+    [{ index: { fields: ["a"] }, ddoc: 1 }, 400, "invalid_string"],
+    [{ index: { fields: ["a"] }, partitioned: true }, 400, "bad_request"],
+    [
+      { index: { fields: ["a"], partial_filter_selector: { a: { $no: 1 } } } },
+      400,
+      "invalid_operator",
+    ],
+    [{ index: { fields: Array.from({ length: 65 }, (_, n) => `f${n}`) } }, 400, "invalid_index"],
+  ])("refuses %j", async (body, status, error) => {
+    const { ask } = await openFilms();
+    expect(await ask("POST /films/_index", { body })).toMatchObject({ status, json: { error } });
+  });
+
+  test("refuses a design document of another language", async () => {
+    const { ask } = await openFilms();
+    await ask("PUT /films/_design/d", { body: { language: "javascript" } });
+    const body = { index: { fields: ["a"] }, ddoc: "d" };
+    expect(await ask("POST /films/_index", { body })).toMatchObject({
+      status: 400,
+      json: { error: "invalid_ddoc_lang" },
+    });
+  });
+
+  test("needs an administrator of the database", async () => {
+    const films = await openFilms();
+    const body = { admins: { names: ["alice"] }, members: { names: ["bob"] } };
+    await films.ask("PUT /films/_security", { body });
+    const open = (name: string) =>
+      openFilms({
+        parts: { ...films.parts, authenticate: async () => ({ name, roles: [], isAdmin: false }) },
+      });
+    const bob = await open("bob");
+    const index = { body: { index: { fields: ["a"] }, ddoc: "d", name: "a" } };
+    expect((await bob.ask("POST /films/_index", index)).status).toBe(403);
+    const alice = await open("alice");
+    expect((await alice.ask("POST /films/_index", index)).status).toBe(200);
+    expect((await bob.ask("GET /films/_index")).json.total_rows).toBe(2);
+    expect((await bob.ask("DELETE /films/_index/d/json/a")).status).toBe(403);
+  });
+
+  test("refuses a database whose documents are sealed, and indexes nothing there", async () => {
+    const seal: DatabaseHook["seal"] = {
+      seal: (bytes: Uint8Array) => bytes,
+      open: (bytes: Uint8Array) => bytes,
+      isCurrent: () => true,
+    } as never;
+    const { ask, parts } = await openFilms({
+      hooks: [{ appliesTo: () => true, seal }],
+    });
+    const body = { index: { fields: ["a"] } };
+    expect((await ask("POST /films/_index", { body })).json.error).toBe("invalid_index");
+    const views = { i: { map: { fields: { a: "asc" } }, reduce: "_count", options: {} } };
+    const document = { language: "query", views };
+    await ask("PUT /films/_design/d", { body: document });
+    await ask("PUT /films/a", { body: { a: 1 } });
+    const database = await parts.kv.read((tx) => parts.databases.open(tx, "films"));
+    const rows = await parts.kv.read((tx) => tx.getRangePage(database.indexSubspace.range()));
+    expect(rows.entries).toEqual([]);
+  });
+});
+
+describe("an index", () => {
+  test("serves a query in its order, and its bookmarks go on behind the last document", async () => {
+    const api = await openIndexed(["n"]);
+    const query = { selector: { n: { $gte: 8 } }, limit: 4, fields: ["_id"] };
+    const first = await find(api, query);
+    expect(first.ids).toEqual(["d18", "d28", "d38", "d19"]);
+    expect(first.warning).toBeUndefined();
+    // The document that the bookmark names goes.
+    const { json } = await api.ask("GET /films/d19");
+    await api.ask(`DELETE /films/d19?rev=${json._rev}`);
+    const second = await find(api, { ...query, bookmark: first.bookmark });
+    expect(second.ids).toEqual(["d29", "d39"]);
+    const last = await find(api, { ...query, bookmark: second.bookmark });
+    expect(last.ids).toEqual([]);
+    expect(last.bookmark).toBe(second.bookmark);
+  });
+
+  test("is read backwards", async () => {
+    const api = await openIndexed(["n"]);
+    const query = { selector: { n: { $lt: 2 } }, sort: [{ n: "desc" }], limit: 4 };
+    const first = await find(api, query);
+    expect(first.ids).toEqual(["d31", "d21", "d11", "d30"]);
+    const second = await find(api, { ...query, bookmark: first.bookmark });
+    expect(second.ids).toEqual(["d20", "d10"]);
+  });
+
+  test("tells what was examined", async () => {
+    const api = await openIndexed(["n"]);
+    const selector = { n: 3, "o.x": { $gt: 5 } };
+    const { ids, execution_stats: statistics } = await find(api, {
+      selector,
+      execution_stats: true,
+    });
+    expect(ids).toEqual(["d23", "d33"]);
+    expect(statistics).toMatchObject({
+      total_keys_examined: 3,
+      total_docs_examined: 3,
+      results_returned: 2,
+    });
+  });
+
+  test("warns of many documents that were read for few results", async () => {
+    const api = await openIndexed(["n"]);
+    const { warning } = await find(api, { selector: { n: { $gte: 0 }, "o.x": 7 } });
+    expect(warning).toMatch(/^The number of documents examined is high in proportion/);
+  });
+
+  test("follows what is written, deleted and replicated", async () => {
+    const api = await openIndexed(["n"]);
+    const seven = { selector: { n: 7 } };
+    const { json } = await api.ask("GET /films/d17");
+    await api.ask("PUT /films/d17", { body: { ...json, n: 70 } });
+    expect((await find(api, seven)).ids).toEqual(["d27", "d37"]);
+    const docs = [
+      { _id: "d27", _rev: "9-f", n: 71 },
+      { _id: "new", _rev: "1-a", n: 7 },
+    ];
+    await api.ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
+    expect((await find(api, seven)).ids).toEqual(["d37", "new"]);
+    await api.ask("POST /films/_purge", { body: { new: ["1-a"] } });
+    expect((await find(api, seven)).ids).toEqual(["d37"]);
+  });
+
+  test("is kept for a design document that comes by replication, and goes when that defines another", async () => {
+    const api = await openFilms();
+    const map = { fields: { n: "asc" }, partial_filter_selector: {} };
+    const view = { map, reduce: "_count", options: { def: { fields: ["n"] } } };
+    const design = { _id: "_design/d", _rev: "1-a", language: "query", views: { n: view } };
+    // As a replication brings them.
+    const docs = [{ _id: "a", _rev: "1-a", n: 1 }, design, { _id: "b", _rev: "1-a", n: 0 }];
+    await api.ask("POST /films/_bulk_docs", { body: { docs, new_edits: false } });
+    const query = { selector: { n: { $gte: 0 } }, sort: ["n"] };
+    expect((await find(api, query)).ids).toEqual(["b", "a"]);
+    const other = { ...view, map: { fields: { m: "asc" } } };
+    const changed = { ...design, _rev: "2-a", views: { n: other } };
+    await api.ask("POST /films/_bulk_docs", { body: { docs: [changed], new_edits: false } });
+    const refused = await api.ask("POST /films/_find", { body: query });
+    expect(refused.json.error).toBe("no_usable_index");
+    expect((await api.ask("GET /films/_index")).json.total_rows).toBe(2);
+  });
+
+  test("with a partial filter serves only who names it", async () => {
+    const api = await openIndexed();
+    await makeIndex(api, ["n"], { even: true });
+    const selector = { n: 4 };
+    const plain = await find(api, { selector });
+    expect(plain.ids).toEqual(["d14", "d24", "d34"]);
+    expect(plain.warning).toMatch(/^No matching index found/);
+    const odd = await find(api, { selector: { n: { $lte: 3 } }, use_index: "n", fields: ["_id"] });
+    expect(odd.ids).toEqual(["d10", "d20", "d30", "d12", "d22", "d32"]);
+    expect(odd.warning).toBeUndefined();
+  });
+
+  test("of another collation is made anew by who meets it", async () => {
+    const api = await openIndexed(["n"]);
+    const { kv, databases, indexes } = api.parts;
+    await kv.transact(async (tx) => {
+      const database = await databases.open(tx, "films");
+      const [index] = await indexes.list(tx, database);
+      const key = database.indexSubspace.pack([1, index?.number ?? 0]);
+      tx.set(key, Buffer.from(JSON.stringify({ ...index?.stored, collation: "older" })));
+      await database.changeIndexSet(tx, false);
+    });
+    await api.ask("PUT /films/d99", { body: { n: 9 } });
+    expect((await find(api, { selector: { n: 9 } })).ids).toEqual(["d19", "d29", "d39", "d99"]);
+    await kv.read(async (tx) => {
+      const list = await indexes.list(tx, await databases.open(tx, "films"));
+      expect(list.map(({ number }) => number)).toEqual([2]);
+    });
+  });
+});
+
+describe("the planner", () => {
+  async function explained(api: Asked, body: object) {
+    const { json } = await api.ask("POST /films/_explain", { body });
+    const candidates = json.index_candidates.map(
+      ({ index, analysis }: { index: { name: string }; analysis: Record<string, never> }) => [
+        index.name,
+        (analysis.reasons as unknown as { name: string }[])[0]?.name,
+        analysis.usable,
+        analysis.ranking,
+      ],
+    );
+    return {
+      ...json,
+      candidates: Object.fromEntries(candidates.map(([n, ...v]: never[]) => [n, v])),
+    };
+  }
+
+  test("takes the index that the selector says most about, and tells why not the others", async () => {
+    const api = await openIndexed(["n"], ["n", "even"], ["even"], ["o.x"]);
+    const json = await explained(api, { selector: { n: 1, even: false } });
+    expect(json.index).toMatchObject({ name: "n-even", type: "json" });
+    expect(json.mrargs).toMatchObject({
+      start_key: [1, false],
+      end_key: [1, false, "<MAX>"],
+      direction: "fwd",
+    });
+    expect(json.candidates).toEqual({
+      _all_docs: ["unfavored_type", true, 3],
+      even: ["less_overlap", true, 1],
+      n: ["less_overlap", true, 2],
+      "o.x": ["field_mismatch", false, 4],
+    });
+  });
+
+  test("takes the index with the fewest fields, then the first by name", async () => {
+    const api = await openIndexed(["n", "o.x"], ["n"]);
+    const selector = { n: 1, "o.x": { $regex: "" } };
+    expect((await explained(api, { selector })).candidates).toMatchObject({
+      "n-o.x": ["too_many_fields", true, 1],
+    });
+  });
+
+  test.each([
+    ["n", "n"],
+    ["_design/n-even/n-even", "n-even"],
+    [["n-even", "n-even"], "n-even"],
+  ])("takes the index that is named: %j", async (useIndex, name) => {
+    const api = await openIndexed(["n"], ["n", "even"]);
+    const body = { selector: { n: 1, even: true }, use_index: useIndex };
+    expect((await explained(api, body)).index.name).toBe(name);
+  });
+
+  test("falls back from an index that does not serve, and says so, unless that is not allowed", async () => {
+    const api = await openIndexed(["n"], ["even"]);
+    const query = { selector: { n: 1 }, use_index: ["even", "even"] };
+    const { warning, ids } = await find(api, query);
+    expect(ids).toEqual(["d11", "d21", "d31"]);
+    const reason =
+      "_design/even, even was not used because it is not a valid index for this query.";
+    expect(warning).toBe(reason);
+    const body = { ...query, allow_fallback: false };
+    expect((await api.ask("POST /films/_find", { body })).json).toEqual({
+      error: "invalid_index",
+      reason:
+        "_design/even, even specified by `use_index` could not be found or it is not suitable.",
+    });
+  });
+
+  test("sorts behind fields that have one value", async () => {
+    const api = await openIndexed(["even", "n"]);
+    const sort = [{ n: "desc" }];
+    const found = await find(api, { selector: { even: true }, sort, limit: 3 });
+    expect(found.ids).toEqual(["d38", "d28", "d18"]);
+    const body = { selector: { even: { $gte: true } }, sort };
+    expect((await api.ask("POST /films/_find", { body })).json.error).toBe("no_usable_index");
+    const unusable = await explained(api, { selector: { even: { $gte: true } }, sort });
+    expect(unusable.index).toBeNull();
+    expect(unusable.candidates["even-n"]).toEqual(["sort_order_mismatch", false, 1]);
+  });
+
+  test("reads nothing where no value passes", async () => {
+    const api = await openIndexed(["n"]);
+    const body = { selector: { n: { $gt: 5, $lt: 3 } }, execution_stats: true };
+    const { ids, execution_stats: statistics } = await find(api, body);
+    expect(ids).toEqual([]);
+    expect(statistics.total_keys_examined).toBe(0);
+  });
+
+  test("refuses a bookmark of another index", async () => {
+    const api = await openIndexed(["n"]);
+    const { bookmark } = await find(api, { selector: { o: { $exists: true } }, limit: 1 });
+    const body = { selector: { n: 1 }, bookmark };
+    expect((await api.ask("POST /films/_find", { body })).json.error).toBe("invalid_bookmark");
+  });
+});

@@ -1,0 +1,163 @@
+/** The first build of an index: a job that any node goes on with. */
+import { expect, onTestFinished, test } from "vitest";
+import { Utf8Text } from "../../src/base/index.ts";
+import { INDEX_JOB_TYPE, type IndexState } from "../../src/indexes/index.ts";
+import { MemoryStorage } from "../../src/kv/index.ts";
+import { ADMIN, type Node, openNode } from "../support/open-node.ts";
+
+/** More than a page, and more than a query does by itself. */
+const DOCUMENT_COUNT = 1_200;
+const DESIGN = JSON.stringify({
+  language: "query",
+  views: { n: { map: { fields: { n: "asc" } }, reduce: "_count", options: { def: {} } } },
+});
+
+async function openFull(storage = new MemoryStorage()): Promise<Node> {
+  const node = await open(storage);
+  await node.createDatabase("films");
+  const edits = Array.from({ length: DOCUMENT_COUNT }, (_, n) => ({
+    mode: "interactive" as const,
+    id: `d${10_000 + n}`,
+    parent: undefined,
+    deleted: false,
+    body: Utf8Text.of(JSON.stringify({ n })),
+    attachments: [],
+  }));
+  await node.kv.transact(async (tx) => {
+    const database = await node.databases.open(tx, "films");
+    await database.writeMany(tx, edits, ADMIN);
+  });
+  return node;
+}
+
+async function open(storage: MemoryStorage): Promise<Node> {
+  const node = await openNode({ storage });
+  onTestFinished(() => node.stop());
+  return node;
+}
+
+/** The numbers in the index, in its order. */
+async function indexed({ kv, databases, indexes }: Node): Promise<string[]> {
+  return kv.read(async (tx) => {
+    const database = await databases.open(tx, "films");
+    const [index] = await indexes.list(tx, database);
+    if (index === undefined) return [];
+    const options = { range: index.range([]), after: undefined, descending: false, limit: 10_000 };
+    const { entries } = await indexes.entries(tx, database, index, options);
+    return entries.map(({ id }) => id);
+  });
+}
+
+async function onceReady(node: Node): Promise<void> {
+  await onceState(node, ({ isReady }) => isReady);
+}
+
+/** The state of the first build that passes. */
+async function onceState(
+  { kv, databases, indexes }: Node,
+  passes: (state: IndexState) => boolean,
+): Promise<IndexState> {
+  for (;;) {
+    const { state, watch } = await kv.transact(async (tx) => {
+      const database = await databases.open(tx, "films");
+      const [index] = await indexes.list(tx, database);
+      const number = index?.number ?? 1;
+      const state = await indexes.state(tx, database, number);
+      return { state, watch: indexes.watchState(tx, database, number) };
+    });
+    if (state !== undefined && passes(state)) {
+      watch.cancel();
+      return state;
+    }
+    await watch.fired();
+  }
+}
+
+async function onceNoJob({ kv, jobs }: Node): Promise<void> {
+  for (;;) {
+    const { isOver, watch } = await kv.transact(async (tx) => {
+      const [job] = (await jobs.list(tx, INDEX_JOB_TYPE, { limit: 1 })).entries;
+      return { isOver: job === undefined, watch: job && jobs.watch(tx, job) };
+    });
+    if (isOver) return;
+    await watch?.fired();
+  }
+}
+
+test("all documents are indexed by a job, which goes when it is done", async () => {
+  const node = await openFull();
+  node.start();
+  await node.put("films", "_design/n", DESIGN);
+  await onceReady(node);
+  expect(await indexed(node)).toHaveLength(DOCUMENT_COUNT);
+  await onceNoJob(node);
+});
+
+test("a build that a node left is finished by another one", async () => {
+  const storage = new MemoryStorage();
+  const first = await openFull(storage);
+  await first.put("films", "_design/n", DESIGN);
+  first.start();
+  await onceState(first, ({ doneCount }) => doneCount > 0);
+  await first.stop();
+  const second = await open(storage);
+  second.start();
+  const { doneCount } = await onceState(second, ({ isReady }) => isReady);
+  // Nothing is done twice. The design document is looked at, too.
+  expect(doneCount).toBe(DOCUMENT_COUNT + 1);
+  expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
+});
+
+test("what is written while an index is built is in it as it was written last", async () => {
+  const node = await openFull();
+  await node.put("films", "_design/n", DESIGN);
+  node.start();
+  const writes = Array.from({ length: 100 }, (_, n) => {
+    const id = `d${10_000 + n * 12}`;
+    return n % 2 === 0
+      ? node.put("films", id, JSON.stringify({ n: -n }))
+      : node.put("films", id, "{}", true);
+  });
+  await Promise.all([...writes, onceReady(node)]);
+  const ids = await indexed(node);
+  expect(ids).toHaveLength(DOCUMENT_COUNT - 50);
+  expect(ids[0]).toBe(`d${10_000 + 98 * 12}`);
+});
+
+test("a query waits for the build, and does it where no node runs jobs", async () => {
+  const node = await openFull();
+  await node.put("films", "_design/n", DESIGN);
+  const { signal } = new AbortController();
+  const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
+  expect(await node.indexBuilds.whenReady(database, 1, signal)).toBe(true);
+  expect(await indexed(node)).toHaveLength(DOCUMENT_COUNT);
+  expect(await node.indexBuilds.whenReady(database, 2, signal)).toBe(false);
+});
+
+test("a build is shown while it runs", async () => {
+  const node = await openFull();
+  await node.put("films", "_design/n", DESIGN);
+  await node.kv.transact((tx) =>
+    node.jobs.accept(tx, INDEX_JOB_TYPE, { dueBySec: 1, countMax: 1 }),
+  );
+  expect(await node.indexBuilds.running()).toMatchObject([
+    { database: "films", design: "_design/n", doneCount: 0, totalCount: 0 },
+  ]);
+});
+
+test("an index that goes, or whose database goes, leaves neither entries nor a job", async () => {
+  const node = await openFull();
+  await node.put("films", "_design/n", DESIGN);
+  node.start();
+  await node.put("films", "_design/n", "{}", true);
+  await onceNoJob(node);
+  await node.kv.read(async (tx) => {
+    const { indexSubspace } = await node.databases.open(tx, "films");
+    const { entries } = await tx.getRangePage(indexSubspace.range());
+    // What is left is the number of the next one.
+    expect(entries).toHaveLength(1);
+  });
+  await node.put("films", "_design/m", DESIGN);
+  await node.kv.transact((tx) => node.databases.remove(tx, "films"));
+  await onceNoJob(node);
+});
