@@ -90,6 +90,13 @@ const ROWS = [
     "01a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e807",
   ),
   row(
+    "DatabaseRecord with indexes",
+    { ...DATABASE, indexSet: 0xabcdef012345 },
+    encodeDatabaseRecord,
+    decodeDatabaseRecord,
+    "02a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e807c5c684f8def92a",
+  ),
+  row(
     "BodyRecord",
     '{"é":1}',
     (body) => one(encodeBody(utf8Encode(body))),

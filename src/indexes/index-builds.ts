@@ -14,7 +14,7 @@ import type { Indexes, ScheduleBuild } from "./indexes.ts";
 export const INDEX_JOB_TYPE = "index";
 
 /** Documents that a page looks at: as many as their sizes allow. */
-const PAGE = { countMin: 1, countFirst: 50, countMax: 500, bytesAim: 500_000 };
+const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000 };
 /** Then the page gets smaller: those who write its documents go on. */
 const CONFLICTS_MAX = 3;
 /** A build that shows no life for so long is taken from its node. Each page is a sign of life. */

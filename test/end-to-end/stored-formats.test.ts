@@ -3,7 +3,7 @@
  *
  * A version that stores something anew adds a file of its own, and leaves the others as they are:
  *
- *   npm run build && STORE_FIXTURE=test/fixtures/stores/5.txt npx vitest run test/end-to-end/stored-formats.test.ts
+ *   npm run build && STORE_FIXTURE=test/fixtures/stores/6.txt npx vitest run test/end-to-end/stored-formats.test.ts
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -92,6 +92,12 @@ async function fill(server: TandemProcess): Promise<void> {
   await send("PUT /films/_revs_limit", { body: "50" });
   await send("PUT /films/_purged_infos_limit", { body: "9" });
   await sendJson("PUT /films/_security", SECURITY);
+  await send("PUT /indexed");
+  const words = ["b", "A", "á", "a"].map((word) => ({ _id: `word ${word}`, word }));
+  await sendJson("POST /indexed/_bulk_docs", { docs: words });
+  await sendJson("POST /indexed/_index", { index: { fields: ["word"] }, ddoc: "d", name: "word" });
+  // The index is complete when it is answered.
+  await sendJson("POST /indexed/_find", { selector: { word: "a" } });
   await sendJson("PUT /_users/org.couchdb.user:ann", {
     name: "ann",
     password: "secret",
@@ -175,6 +181,15 @@ async function expectAll(server: TandemProcess): Promise<void> {
   expect((await read("/films")).doc_count).toBe(7);
 }
 
+/** The index that `fill` made. A version of Node.js with another ICU makes it anew. */
+async function expectIndex(server: TandemProcess): Promise<void> {
+  const body = JSON.stringify({ selector: { word: { $gt: null } }, sort: ["word"] });
+  const { json } = await ask(server, "POST /indexed/_find", { body });
+  expect(json.docs.map(({ word }: { word: string }) => word)).toEqual(["a", "A", "á", "b"]);
+  const { indexes } = (await ask(server, "GET /indexed/_index")).json;
+  expect(indexes).toMatchObject([{ name: "_all_docs" }, { ddoc: "_design/d", name: "word" }]);
+}
+
 test("a store written by this version holds what was put into it", async () => {
   const directory = processes.directory();
   const writing = await processes.open({
@@ -187,15 +202,24 @@ test("a store written by this version holds what was put into it", async () => {
   await writing.stop();
   const file = process.env.STORE_FIXTURE;
   if (file !== undefined) writeFileSync(file, await dumpStore(join(directory, "data")));
-  await expectAll(
-    await processes.open({ directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT }),
-  );
+  const reading = await processes.open({
+    directory,
+    ini: INI,
+    flags: FLAGS,
+    environment: ENVIRONMENT,
+  });
+  await expectAll(reading);
+  await expectIndex(reading);
 });
+
+/** Of versions without indexes. */
+const WITHOUT_INDEXES = /^[1-5]\.txt$/;
 
 test.each(readdirSync(FIXTURES))("the store of %s is read, and written to", async (name) => {
   const directory = processes.directory();
   await restoreStore(readFileSync(new URL(name, FIXTURES), "utf8"), join(directory, "data"));
-  await expectAll(
-    await processes.open({ directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT }),
-  );
+  const options = { directory, ini: INI, flags: FLAGS, environment: ENVIRONMENT };
+  const server = await processes.open(options);
+  await expectAll(server);
+  if (!WITHOUT_INDEXES.test(name)) await expectIndex(server);
 });
