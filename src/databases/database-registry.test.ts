@@ -3,7 +3,7 @@ import { Utf8Text } from "../base/index.ts";
 import { Subspace } from "../kv/index.ts";
 import { DatabaseRegistry } from "./database-registry.ts";
 import { isDatabaseName } from "./names.ts";
-import { CONTEXT, interactive, openStore } from "./store.fixture.ts";
+import { CONTEXT, interactive, openStore, revisionOf } from "./store.fixture.ts";
 
 /** That of `openStore`. */
 const ROOT = Subspace.fromTuple([1]);
@@ -203,5 +203,54 @@ describe("hooks", () => {
     });
     await expect(failing).rejects.toThrow("given up");
     expect(await store.read((tx, database) => database.read(tx, "log-c"))).toBeUndefined();
+  });
+
+  test("a hook is told once of all that a batch wrote, and of the index set", async () => {
+    const told: { readonly ids: readonly string[]; readonly hasIndexes: boolean }[] = [];
+    const store = await openStore({
+      hooks: [
+        {
+          appliesTo: () => true,
+          afterBatch: async (tx, database, { ids, indexSet }) => {
+            told.push({ ids: ids.toSorted(), hasIndexes: indexSet !== 0 });
+            expect(await database.indexSet(tx)).toBe(indexSet);
+            const winners = await database.winners(tx, [...ids, "unknown"]);
+            expect(winners.map((winner) => winner?.id)).toEqual([...ids, undefined]);
+          },
+        },
+      ],
+    });
+    const outcomes = await store.edit(
+      interactive("a"),
+      interactive("b"),
+      interactive("a", "1-unknown"),
+      interactive("_local/x"),
+    );
+    await store.edit(interactive("a"), interactive("_local/x"));
+    await store.write((tx, database) => database.changeIndexSet(tx, false));
+    await store.edit(interactive("c"));
+    const revisions = outcomes.slice(1, 2).map(revisionOf);
+    await store.edit(interactive("b", revisions[0], { body: '{"n":1}' }));
+    expect(told).toEqual([
+      { ids: ["a", "b"], hasIndexes: false },
+      { ids: ["c"], hasIndexes: true },
+      { ids: ["b"], hasIndexes: true },
+    ]);
+  });
+
+  test("a change of the index set conflicts with a write that began before it", async () => {
+    const store = await openStore();
+    let attemptCount = 0;
+    await store.write(async (tx, database) => {
+      await database.write(tx, interactive("a"), CONTEXT);
+      if (attemptCount++ === 0) {
+        await store.write((other, same) => same.changeIndexSet(other, false));
+      }
+    });
+    expect(attemptCount).toBe(2);
+    const set = await store.read((tx, database) => database.indexSet(tx));
+    expect(set).toBeGreaterThan(0);
+    await store.write((tx, database) => database.changeIndexSet(tx, true));
+    expect(await store.read((tx, database) => database.indexSet(tx))).toBe(0);
   });
 });
