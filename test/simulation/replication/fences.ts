@@ -4,8 +4,8 @@
  */
 import type { HeldJob, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
-import type { Endpoints } from "../../../src/replicator/index.ts";
-import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
+import { type Endpoints, REPLICATION_JOB_TYPE } from "../../../src/replicator/index.ts";
+import { decodeJob, isReadable } from "../../../src/replicator/jobs/job-data-record.ts";
 import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 
 export class Fences {
@@ -24,7 +24,19 @@ export class Fences {
   watchJobs(jobs: Jobs): Jobs {
     const update = jobs.update.bind(jobs);
     const verify = jobs.verify.bind(jobs);
+    const accept = jobs.accept.bind(jobs);
     return Object.assign(jobs, {
+      accept: async (...args: Parameters<Jobs["accept"]>) => {
+        const accepted = await accept(...args);
+        if (accepted.kind === "none-due" || args[1] !== REPLICATION_JOB_TYPE) return accepted;
+        // A short run writes nothing before its end: its replication is that of the run before.
+        for (const job of accepted.jobs) {
+          if (!isReadable(job)) continue;
+          const baseId = baseIdOf(decodeJob(job).replicationId);
+          if (baseId !== undefined) this.#baseIds.set(job.id, baseId);
+        }
+        return accepted;
+      },
       update: async (...args: Parameters<Jobs["update"]>) => {
         await update(...args);
         const [_, held, data = {}, request] = args;
