@@ -4,6 +4,7 @@
  *
  * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts, design-filter.ts.
  */
+export { type BatchSizes, batchesOf } from "./batches.ts";
 export type { FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
 export type { DesignFunctions } from "./design-functions.ts";

@@ -8,7 +8,6 @@ import {
   type JsonValue,
   joinObject,
   outlineJson,
-  splitObject,
   Utf8Text,
   type Utf8Writer,
 } from "../base/index.ts";
@@ -27,7 +26,12 @@ export interface WireAttachment {
   readonly content:
     | { readonly kind: "stub" }
     | { readonly kind: "follows" }
-    | { readonly kind: "inline"; readonly data: string };
+    | {
+        readonly kind: "inline";
+        readonly data: string;
+        /** It was encoded here: nothing in it needs an escape. */
+        readonly isBase64?: true;
+      };
   readonly contentType: string | undefined;
   readonly revisionPosition: number | undefined;
   readonly digest: string | undefined;
@@ -73,7 +77,7 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
     else if (name === "_rev") revision = parseRevMember(value);
     else if (name === "_deleted") deleted = parseDeleted(value);
     else if (name === "_revisions") revisions = parseRevisions(value.text);
-    else if (name === "_attachments") attachments = parseAttachments(value.text);
+    else if (name === "_attachments") attachments = parseAttachments(value);
     else if (name.startsWith(KEPT_PREFIX)) keepsSome = true;
     else if (!IGNORED.has(name)) {
       throw new ProtocolError(400, "doc_validation", `Bad special document member: ${name}`);
@@ -129,16 +133,44 @@ function parseRevisions(value: JsonText): WireRevisions {
   return { start, hashes: ids };
 }
 
-function parseAttachments(value: JsonText): WireAttachment[] {
-  const parsed: unknown = JSON.parse(value);
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) {
+function parseAttachments(value: JsonValue): WireAttachment[] {
+  if (!value.isObject) {
     throw new ProtocolError(400, "bad_request", "_attachments must be a JSON object");
   }
-  // The names are taken from the text: `JSON.parse` would lose one that is called `__proto__`.
-  return splitObject(value).map(({ name, value: text }) => parseAttachment(name, JSON.parse(text)));
+  // Most documents were looked through down to their members only.
+  const isOpen = value.isOpen && value.values().every((attachment) => attachment.value.isOpen);
+  const opened = isOpen ? value : outlineJson(value.bytes, { depthMax: 2 });
+  return opened
+    .values()
+    .map(({ name, value: attachment }) => parseAttachment(name, attachmentMembers(attachment)));
 }
 
-function parseAttachment(name: string, value: unknown): WireAttachment {
+/** The members that a document's reader looks for; the bytes, which may be long, are not looked through again. */
+function attachmentMembers(attachment: JsonValue): Readonly<Record<string, unknown>> | undefined {
+  if (!attachment.isObject) return undefined;
+  const members: Record<string, unknown> = {};
+  for (const { name, value } of attachment.eachValue()) {
+    if (ATTACHMENT_MEMBERS.has(name)) members[name] = value.string ?? JSON.parse(value.text);
+  }
+  return members;
+}
+
+const ATTACHMENT_MEMBERS: ReadonlySet<string> = new Set([
+  "stub",
+  "follows",
+  "data",
+  "content_type",
+  "revpos",
+  "digest",
+  "length",
+  "encoding",
+  "encoded_length",
+]);
+
+function parseAttachment(
+  name: string,
+  members: Readonly<Record<string, unknown>> | undefined,
+): WireAttachment {
   const invalid = (reason: string): ProtocolError =>
     new ProtocolError(400, "bad_request", `Attachment "${name}" ${reason}`);
   if (name === "") throw new ProtocolError(400, "bad_request", "Attachment name can't be empty");
@@ -149,10 +181,7 @@ function parseAttachment(name: string, value: unknown): WireAttachment {
       `Attachment name '${name}' starts with prohibited character '_'`,
     );
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw invalid("must be a JSON object");
-  }
-  const members = value as Record<string, unknown>;
+  if (members === undefined) throw invalid("must be a JSON object");
   const number = (key: string): number | undefined => {
     const found = members[key];
     if (found === undefined) return undefined;
@@ -260,22 +289,32 @@ function isSpace(byte: number | undefined): boolean {
 function renderAttachments(attachments: readonly WireAttachment[]): JsonText {
   return joinObject(
     attachments.map((attachment) => {
-      const { content, encoding } = attachment;
-      const members: Record<string, unknown> = {
+      const { name, content, encoding } = attachment;
+      const described = {
         content_type: attachment.contentType,
         revpos: attachment.revisionPosition,
         digest: attachment.digest,
       };
-      if (content.kind === "inline") members.data = content.data;
-      else {
-        members.length = attachment.length;
-        members[content.kind] = true;
+      const encoded =
+        encoding === undefined ? {} : { encoding, encoded_length: attachment.encodedLength };
+      if (content.kind === "inline") {
+        const parts = [insideOf(described), `"data":${dataText(content)}`, insideOf(encoded)];
+        return { name, value: `{${parts.filter((part) => part !== "").join(",")}}` };
       }
-      if (encoding !== undefined) {
-        members.encoding = encoding;
-        members.encoded_length = attachment.encodedLength;
-      }
-      return { name: attachment.name, value: JSON.stringify(members) };
+      const members = { ...described, length: attachment.length, [content.kind]: true, ...encoded };
+      return { name, value: JSON.stringify(members) };
     }),
   );
+}
+
+/** An object's JSON between its braces. */
+function insideOf(members: object): string {
+  return JSON.stringify(members).slice(1, -1);
+}
+
+function dataText({
+  data,
+  isBase64,
+}: WireAttachment["content"] & { readonly kind: "inline" }): JsonText {
+  return isBase64 === true ? `"${data}"` : JSON.stringify(data);
 }

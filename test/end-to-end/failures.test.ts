@@ -32,7 +32,7 @@ async function proxyTo(server: TandemProcess): Promise<HttpProxy> {
 const FORBIDDEN = ["doc-0100", "doc-0700", "doc-1999"];
 const UNAUTHORIZED = ["doc-0042"];
 const TOO_LARGE = ["doc-0500", "doc-0501"];
-/** Has an attachment, so it travels alone. */
+/** Has an attachment that is too large to travel in bulk, so it travels alone. */
 const UNSUPPORTED = "doc-1234";
 
 /** A target that refuses seven documents, each in the way that servers do. */
@@ -70,7 +70,7 @@ function lines(count: number): string[] {
     const id = `doc-${String(number).padStart(4, "0")}`;
     const attachments =
       id === UNSUPPORTED
-        ? { _attachments: { flag: { content_type: "image/png", data: "AAEC" } } }
+        ? { _attachments: { flag: { content_type: "image/png", data: "AAEC".repeat(50_000) } } }
         : {};
     return JSON.stringify({ _id: id, number, ...attachments });
   });

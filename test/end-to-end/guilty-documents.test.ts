@@ -95,9 +95,9 @@ test.concurrent("a bulk write that fails while documents are read one by one los
   expect(await pair.ids("large")).toHaveLength(7);
 });
 
-/** Not compressed, so that servers which send attachments one by one say the digest of what they send. */
+/** Too large to travel in bulk, and not compressed, so that servers which send attachments one by one say the digest of what they send. */
 const NOTED = {
-  _attachments: { note: { content_type: "image/png", data: btoa("note") } },
+  _attachments: { note: { content_type: "image/png", data: btoa("note".repeat(50_000)) } },
 };
 
 /** Ways in which one document makes its server fail; all else is answered. */
@@ -206,7 +206,7 @@ const CUT: ProxiedAnswer = {
   cut: { afterBytes: 10, how: "reset" },
 };
 
-/** With attachments: each travels alone. */
+/** With large attachments: each travels alone. */
 const LONE_WAYS: typeof WAYS = {
   "in whose answer the source breaks off": {
     side: "source",
@@ -253,7 +253,7 @@ const LONE_WAYS: typeof WAYS = {
   },
 };
 
-/** `attached`: documents with attachments, each of which travels alone. */
+/** `attached`: documents with large attachments, each of which travels alone. */
 const CASES = [
   ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
   ...Object.entries(LONE_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),

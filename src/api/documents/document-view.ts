@@ -151,7 +151,7 @@ function renderOptions(
     encodingInfo: options.encodingInfo,
     attachmentForm: ({ name }) => {
       const text = data.get(name);
-      return text === undefined ? { kind: "stub" } : { kind: "inline", data: text };
+      return text === undefined ? { kind: "stub" } : { kind: "inline", data: text, isBase64: true };
     },
   };
 }

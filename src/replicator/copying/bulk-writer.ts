@@ -1,5 +1,5 @@
 /**
- * Writes documents without attachments to the target in bulk, as soon as there are enough for one write.
+ * Writes documents whose attachments, if any, are in their texts to the target in bulk, as soon as there are enough for one write.
  *
  * A target may fail for a whole batch because of one document, such as a CouchDB whose validation function takes too
  * long for it, or a proxy that breaks off a body that is too long. So a batch for which the target fails is sent in

@@ -1,6 +1,6 @@
 /**
  * Copies a document that travels alone: a design document, so that a refusal affects only it, or a document with
- * attachments, whose bytes are streamed and never held.
+ * large or compressed attachments, whose bytes are streamed and never held.
  */
 import { errorCode, OperationalError, type Runtime } from "../../base/index.ts";
 import {

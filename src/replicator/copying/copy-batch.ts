@@ -2,7 +2,8 @@
  * Copies a batch of changes: asks the target what it lacks, reads that from the source, and writes it to the target.
  *
  * Documents without attachments travel in bulk. Design documents travel alone, so that a refusal affects only them.
- * Documents with attachments travel alone as well: their bytes are streamed and never held.
+ * Documents with attachments travel alone as well, and their bytes are streamed and never held, unless they are small: then
+ * they are part of the text of a document that travels in bulk.
  */
 import {
   forEachConcurrent,
@@ -12,11 +13,13 @@ import {
   utf8Encode,
 } from "../../base/index.ts";
 import { isRevision, type MissingRevisions } from "../../databases/index.ts";
+import { type BatchSizes, batchesOf } from "../../documents/index.ts";
 import {
   type BulkReadResult,
   type ChangedDocument,
   type Endpoint,
   EndpointError,
+  type PlainDocument,
   type RevisionRequest,
 } from "../endpoints/endpoint.ts";
 import { mayConcernOne } from "../endpoints/suspicion.ts";
@@ -29,11 +32,14 @@ import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
 import { Blame } from "./copy-blame.ts";
-import { isChangeOmitted, isOmitted } from "./omitted.ts";
+import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
+/** The bytes of attachments that a document may have to travel in bulk, and those that are read at once. */
+const SMALL_BYTES_MAX = 128 * 1024;
+const SMALL_PAGE_BYTES = 1024 * 1024;
 /** CouchDB 3.5's figures. Asking a target that lacks almost everything is in vain; so is a bulk read of attachments. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
@@ -291,6 +297,7 @@ export class BatchCopier {
     const inBulk = requests.filter(({ id }) => !isDesignDocument(id));
     if (inBulk.length === 0) return requests;
     const alone = requests.filter(({ id }) => isDesignDocument(id));
+    const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
       // A source that could not do it lately is not asked with patience.
@@ -298,22 +305,54 @@ export class BatchCopier {
       const results = await this.#source.readRevisions(page, signal, { once });
       if (results === undefined) {
         this.#bulkGet.giveUp(clock.monotonicMs());
-        return [...alone, ...inBulk.slice(start)];
+        return [...alone, ...small.map(({ request }) => request), ...inBulk.slice(start)];
       }
-      alone.push(...(await this.#passOn(page, results, writer, signal)));
+      const rest = await this.#passOn(page, results, writer, signal);
+      alone.push(...rest.alone);
+      small.push(...rest.small);
       start += page.length;
+    }
+    for (const page of batchesOf(small, SMALL_SIZES)) {
+      alone.push(...(await this.#readSmall(page, writer, signal)));
     }
     return alone;
   }
 
-  /** Hands what a bulk read delivered to the writer; returns what it did not deliver. */
+  /** Reads documents with the bytes of their attachments; returns what must be read alone all the same. */
+  async #readSmall(
+    page: readonly SmallRequest[],
+    writer: BulkWriter,
+    signal: AbortSignal,
+  ): Promise<RevisionRequest[]> {
+    const requests = page.map(({ request }) => request);
+    const results = await this.#source.readRevisions(requests, signal, { attachments: true });
+    if (results === undefined) return requests;
+    const alone: RevisionRequest[] = [];
+    for (const [index, result] of results.entries()) {
+      if (result.kind === "separately") {
+        alone.push(requests[index] as RevisionRequest);
+        continue;
+      }
+      for (const document of result.documents) await writer.add(document, signal);
+    }
+    const readCount = requests.length - alone.length;
+    this.#sourceBlame.succeeded(readCount);
+    this.#observer.count({ docsRead: readCount });
+    return alone;
+  }
+
+  /** Hands what a bulk read delivered to the writer; returns what it did not deliver, and what of that is small. */
   async #passOn(
     page: readonly RevisionRequest[],
     results: readonly BulkReadResult[],
     writer: BulkWriter,
     signal: AbortSignal,
-  ): Promise<RevisionRequest[]> {
+  ): Promise<{
+    readonly alone: readonly RevisionRequest[];
+    readonly small: readonly SmallRequest[];
+  }> {
     const alone: RevisionRequest[] = [];
+    const small: SmallRequest[] = [];
     const omissions = this.#omissions;
     let length = 0;
     let leftOutCount = 0;
@@ -322,8 +361,11 @@ export class BatchCopier {
       if (result.kind === "separately") {
         // Its attachments need not be fetched to learn that nobody wants them.
         const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
+        const request = page[index] as RevisionRequest;
+        const byteCount = smallBytes(request, result.outlines);
         if (isLeftOut === true) leftOutCount += result.outlines?.length ?? 0;
-        else alone.push(page[index] as RevisionRequest);
+        else if (byteCount === undefined) alone.push(request);
+        else small.push({ request, byteCount });
         continue;
       }
       for (const document of result.documents) {
@@ -335,9 +377,10 @@ export class BatchCopier {
         if (!writer.tryAdd(document)) await writer.add(document, signal);
       }
     }
-    const readCount = page.length - alone.length;
-    this.#sourceBlame.succeeded(readCount);
-    this.#bulkGet.record(page.length, readCount, this.#runtime.clock.monotonicMs());
+    const usedCount = page.length - alone.length;
+    const readCount = usedCount - small.length;
+    this.#sourceBlame.succeeded(usedCount);
+    this.#bulkGet.record(page.length, usedCount, this.#runtime.clock.monotonicMs());
     this.#observer.count({
       bulkGetAttempts: page.length,
       bulkGetDocs: readCount,
@@ -348,6 +391,40 @@ export class BatchCopier {
     const meanLength = Math.max(1, length / page.length);
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);
     this.#bulkRowCount = Math.max(1, Math.min(BULK_ROWS_MAX, fitting));
-    return alone;
+    return { alone, small };
   }
+}
+
+/** A document with few bytes of attachments, which travel in its text. */
+interface SmallRequest {
+  readonly request: RevisionRequest;
+  readonly byteCount: number;
+}
+
+const SMALL_SIZES: BatchSizes<SmallRequest> = {
+  countMax: BULK_ROWS_MAX,
+  lengthMax: SMALL_PAGE_BYTES,
+  lengthOf: ({ byteCount }) => byteCount,
+};
+
+/**
+ * The bytes of a document's attachments, if it can travel with them in its text. It cannot when one is compressed, since texts have it otherwise
+ * than it is stored, nor when the target may have some of them already, which are not sent then.
+ */
+function smallBytes(
+  { ancestors }: RevisionRequest,
+  outlines: readonly PlainDocument[] | undefined,
+): number | undefined {
+  if (outlines === undefined || ancestors.length > 0) return undefined;
+  let byteCount = 0;
+  for (const outline of outlines) {
+    const wire = wireOf(outline);
+    if (wire === undefined) return undefined;
+    for (const { content, encoding, length } of wire.attachments) {
+      if (content.kind !== "stub" || encoding !== undefined || length === undefined)
+        return undefined;
+      byteCount += length;
+    }
+  }
+  return byteCount <= SMALL_BYTES_MAX ? byteCount : undefined;
 }

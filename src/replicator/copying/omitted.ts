@@ -25,7 +25,7 @@ export function isOmitted(omissions: Omissions | undefined, document: Judged): b
 }
 
 /** Undefined for what is no document: it is left to those who write it, and they say so. */
-function wireOf(document: Judged): WireDocument | undefined {
+export function wireOf(document: Judged): WireDocument | undefined {
   try {
     if ("wire" in document && document.wire !== undefined) return document.wire;
     return parseWireDocument(document.text);

@@ -63,7 +63,9 @@ export interface RevisionRequest {
   readonly ancestors: readonly string[];
 }
 
-/** A document without attachments, whole: `_id`, `_rev`, `_revisions` and the body as the text that came. */
+/**
+ * A document as one text: `_id`, `_rev`, `_revisions` and the body as they came, and attachments with their bytes in base64, if it has any.
+ */
 export interface PlainDocument {
   readonly id: string;
   /** Characters of the text, or nearly: what a write holds is bounded by it. */
@@ -95,8 +97,19 @@ export class TextDocument implements PlainDocument {
   }
 }
 
+/** How a bulk read is done. */
+export interface ReadRevisionsOptions {
+  /** As in `writeDocuments`. */
+  readonly once?: boolean;
+  /**
+   * Attachments come with their bytes in the text, unless one of them is compressed: its bytes would come otherwise than they are stored. Who
+   * asks says of how few documents.
+   */
+  readonly attachments?: boolean;
+}
+
 /**
- * What a bulk read made of one request. `separately`: it has attachments, or failed; ask for it alone. `outlines`: all of it but the
+ * What a bulk read made of one request. `separately`: it has attachments whose bytes did not come, or failed; ask for it alone. `outlines`: all of it but the
  * bytes of attachments, from a source that says so much.
  */
 export type BulkReadResult =
@@ -169,11 +182,11 @@ export interface Endpoint {
     options?: { readonly once?: boolean },
   ): Promise<ReadonlyMap<string, MissingRevisions>>;
 
-  /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. `once` as in `writeDocuments`. */
+  /** Reads many revisions at once; undefined when the endpoint cannot. Results in the order of the requests. */
   readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
-    options?: { readonly once?: boolean },
+    options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[] | undefined>;
   /** Reads one revision, or the leaves that descend from it, each handed to `consume`, with attachments. False: missing. */
   readRevision(

@@ -1,4 +1,5 @@
 /** What the replicator takes for granted of an endpoint, whatever stands behind it. */
+import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
   type Endpoint,
@@ -238,6 +239,55 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     const request = { id: "a", revision: "1-a", ancestors: [] };
     const isThere = await endpoint.readRevision(request, async () => {}, FOREVER);
     expect(isThere).toBe(false);
+  });
+
+  test("documents go from one endpoint to the next with their attachments in their texts, unless one is compressed", async () => {
+    const [source, target] = [await created(), await created()];
+    const bytes = Buffer.from("bytes of a poster");
+    const zipped = gzipSync(bytes);
+    const write = async (id: string, encoding: "gzip" | undefined) => {
+      const stored = encoding === undefined ? bytes : zipped;
+      const encoded =
+        encoding === undefined ? "" : `,"encoding":"gzip","encoded_length":${zipped.length}`;
+      const outline = { name: "p ü", length: stored.length, contentType: "image/png", encoding };
+      const attachments = `,"_attachments":{"p ü":{"content_type":"image/png","revpos":1,"length":${bytes.length}${encoded},"follows":true}}`;
+      const written = await source.writeDocument(
+        {
+          ...plain(id, 1, ["a"], attachments),
+          hasStubs: false,
+          outline: [outline],
+          attachments: (async function* () {
+            yield { ...outline, body: once(stored) };
+          })(),
+        },
+        FOREVER,
+      );
+      expect(written).toEqual({ kind: "written" });
+    };
+    await write("a", undefined);
+    await write("z", "gzip");
+    const requests = ["a", "z"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
+    const outlined = await source.readRevisions(requests, FOREVER);
+    expect(outlined).toMatchObject([{ kind: "separately" }, { kind: "separately" }]);
+    const read = await source.readRevisions(requests, FOREVER, { attachments: true });
+    expect(read).toMatchObject([{ kind: "documents" }, { kind: "separately" }]);
+    const documents = read?.flatMap((each) => (each.kind === "documents" ? each.documents : []));
+    expect(documents?.[0]?.length).toBeGreaterThan(bytes.length);
+    expect(await target.writeDocuments(documents ?? [], FOREVER)).toEqual([]);
+    const arrived = await target.readRevisions(requests.slice(0, 1), FOREVER, {
+      attachments: true,
+    });
+    const [texts, sent] = [arrived, read].map((results) =>
+      results?.flatMap((each) =>
+        each.kind === "documents" ? each.documents.map(({ text }) => JSON.parse(text)) : [],
+      ),
+    );
+    expect(texts).toEqual(sent);
+    expect(texts?.[0]._attachments["p ü"]).toMatchObject({
+      content_type: "image/png",
+      revpos: 1,
+      data: bytes.toString("base64"),
+    });
   });
 
   test("a document goes from one endpoint to the next with its attachments", async () => {

@@ -15,24 +15,33 @@ export function outlineBulkGet(body: Uint8Array): JsonValue | undefined {
   return outlineAnswer(body, MEMBERS_DEPTH);
 }
 
-/** Results in the order of the requests; undefined when the answer speaks of others, or is none. */
+/** The same with a row for each member of an attachment, which is an object in one more object of the document. */
+export function outlineBulkGetWithAttachments(body: Uint8Array): JsonValue | undefined {
+  return outlineAnswer(body, MEMBERS_DEPTH + 2);
+}
+
+/**
+ * Results in the order of the requests; undefined when the answer speaks of others, or is none. `attachments`: their bytes were asked
+ * for.
+ */
 export function parseBulkGet(
   answer: JsonValue | undefined,
   requests: readonly RevisionRequest[],
+  { attachments = false }: { readonly attachments?: boolean } = {},
 ): readonly BulkReadResult[] | undefined {
   const rows = elementsOf(answer?.member("results"));
   if (rows?.length !== requests.length) return undefined;
   const read: BulkReadResult[] = [];
   for (const [index, { id }] of requests.entries()) {
     // In another order than asked for, a row that names an error says nothing of what is missing.
-    const result = resultOf(rows[index] as JsonValue, id);
+    const result = resultOf(rows[index] as JsonValue, id, attachments);
     if (result === undefined) return undefined;
     read.push(result);
   }
   return read;
 }
 
-function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
+function resultOf(row: JsonValue, id: string, withBytes: boolean): BulkReadResult | undefined {
   const named = row.member("id");
   if (!row.isObject || (named !== undefined && !named.isString(id))) return undefined;
   const items = elementsOf(row.member("docs")) ?? [];
@@ -42,10 +51,21 @@ function resultOf(row: JsonValue, id: string): BulkReadResult | undefined {
   for (let index = 0; index < items.length; index++) {
     const document = items[index]?.member("ok");
     if (document?.member("_id")?.isString(id) !== true) return { kind: "separately" };
-    if (document.member("_attachments") !== undefined) isPlain = false;
+    const attachments = document.member("_attachments");
+    if (attachments !== undefined && !(withBytes && areInline(attachments))) isPlain = false;
     documents[index] = new ReadDocument(id, document);
   }
   return isPlain ? { kind: "documents", documents } : { kind: "separately", outlines: documents };
+}
+
+/** Whether the bytes of all are there, as they are stored. */
+function areInline(attachments: JsonValue): boolean {
+  if (!attachments.isObject) return false;
+  for (const { value } of attachments.eachValue()) {
+    const isWhole = value.member("data")?.kind === "string";
+    if (!isWhole || value.member("encoding") !== undefined) return false;
+  }
+  return true;
 }
 
 function elementsOf(value: JsonValue | undefined): JsonValue[] | undefined {

@@ -11,11 +11,12 @@ import {
   type BulkReadResult,
   EndpointError,
   InvalidDocumentError,
+  type ReadRevisionsOptions,
   type RevisionRequest,
   type StreamedDocument,
 } from "../endpoint.ts";
 import { suspicionOf } from "../suspicion.ts";
-import { outlineBulkGet, parseBulkGet } from "./bulk-get-answer.ts";
+import { outlineBulkGet, outlineBulkGetWithAttachments, parseBulkGet } from "./bulk-get-answer.ts";
 import { readOpenRevisions } from "./open-revisions.ts";
 import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
 
@@ -34,16 +35,16 @@ export class HttpDocumentReader {
   async readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
-    { once = false }: { readonly once?: boolean } = {},
+    { once = false, attachments = false }: ReadRevisionsOptions = {},
   ): Promise<readonly BulkReadResult[] | undefined> {
     const docs = requests.map(({ id, revision, ancestors }) =>
       ancestors.length === 0 ? { id, rev: revision } : { id, rev: revision, atts_since: ancestors },
     );
-    const path = "_bulk_get?latest=true&revs=true&attachments=false";
+    const path = `_bulk_get?latest=true&revs=true&attachments=${attachments}&att_encoding_info=true`;
     const body = JSON.stringify({ docs });
     let answer: Answer<JsonValue>;
     try {
-      const parse = outlineBulkGet;
+      const parse = attachments ? outlineBulkGetWithAttachments : outlineBulkGet;
       answer = await this.#requests.ask("POST", path, { body, parse, once, signal });
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
@@ -51,7 +52,7 @@ export class HttpDocumentReader {
       // It breaks off over one of them, is too much at once, or takes too long for all: each is to be asked for alone.
       return undefined;
     }
-    return answer.status === 200 ? parseBulkGet(answer.json, requests) : undefined;
+    return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;
   }
 
   /** Whether a server that did not answer something answers at all. */

@@ -21,6 +21,7 @@ import {
   EndpointError,
   type EndpointInfo,
   type PlainDocument,
+  type ReadRevisionsOptions,
   type RevisionRequest,
   type SourceSequence,
   type StreamedDocument,
@@ -139,7 +140,7 @@ export class HttpEndpoint implements Endpoint {
   async readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
-    options?: { readonly once?: boolean },
+    options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[] | undefined> {
     await this.#spending?.read.spend("documents", requests.length, signal);
     return this.#reader.readRevisions(requests, signal, options);

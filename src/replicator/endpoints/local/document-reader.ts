@@ -2,11 +2,12 @@
  * Reads documents of a database of our own, as the text that a server would send. Attachments are read while they are
  * sent.
  */
-import type { JsonText, Utf8Writer } from "../../../base/index.ts";
-import type { Database, Document } from "../../../databases/index.ts";
+import { base64Encode, concatBytes, type JsonText, type Utf8Writer } from "../../../base/index.ts";
+import type { Attachment, Database, Document } from "../../../databases/index.ts";
 import { attachmentsSince, renderStoredDocument } from "../../../documents/index.ts";
 import {
   renderWireDocument,
+  type WireAttachment,
   type WireDocument,
   writeWireDocument,
 } from "../../../protocol/index.ts";
@@ -14,6 +15,7 @@ import type {
   AttachmentStream,
   BulkReadResult,
   PlainDocument,
+  ReadRevisionsOptions,
   RevisionRequest,
   StreamedDocument,
 } from "../endpoint.ts";
@@ -32,17 +34,44 @@ export class LocalDocumentReader {
   async readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
+    { attachments = false }: ReadRevisionsOptions = {},
   ): Promise<readonly BulkReadResult[]> {
     const results: BulkReadResult[] = [];
     for (let start = 0; start < requests.length; start += DOCUMENTS_MAX) {
       signal.throwIfAborted();
       const page = requests.slice(start, start + DOCUMENTS_MAX);
-      const documents = await this.#access.read((tx, database) =>
-        database.readRevisions(tx, page, { latest: true }),
-      );
-      results.push(...documents.map(bulkReadResult));
+      const { database, found } = await this.#access.read(async (tx, opened) => ({
+        database: opened,
+        found: await opened.readRevisions(tx, page, { latest: true }),
+      }));
+      for (const documents of found) {
+        const data = attachments ? await this.#inlineData(database, documents, signal) : NO_DATA;
+        results.push(bulkReadResult(documents, data));
+      }
     }
     return results;
+  }
+
+  /** In base64. Nothing of a document with a compressed attachment. */
+  async #inlineData(
+    database: Database,
+    documents: readonly Document[],
+    signal: AbortSignal,
+  ): Promise<InlineData> {
+    const { attachments: store } = this.#access.parts;
+    const data = new Map<Attachment, string>();
+    for (const { attachments } of documents) {
+      if (attachments.some(({ encoding }) => encoding !== undefined)) continue;
+      for (const attachment of attachments) {
+        const chunks: Uint8Array[] = [];
+        const read = store.read(database, attachment, { decoded: false }, signal);
+        for await (const chunk of read) chunks.push(chunk);
+        const [first] = chunks;
+        const isOne = first !== undefined && chunks.length === 1;
+        data.set(attachment, base64Encode(isOne ? first : concatBytes(chunks)));
+      }
+    }
+    return data;
   }
 
   async readRevision(
@@ -94,21 +123,26 @@ export class LocalDocumentReader {
   }
 }
 
-function bulkReadResult(documents: readonly Document[]): BulkReadResult {
-  const separately = documents.some(({ attachments }) => attachments.length > 0);
-  if (documents.length === 0 || separately) return { kind: "separately" };
-  return {
-    kind: "documents",
-    documents: documents.map((document) => new StoredPlainDocument(document)),
-  };
+/** The bytes of attachments in base64. */
+type InlineData = ReadonlyMap<Attachment, string>;
+
+const NO_DATA: InlineData = new Map();
+
+function bulkReadResult(documents: readonly Document[], data: InlineData): BulkReadResult {
+  const read = documents.map((document) => new StoredPlainDocument(document, data));
+  if (documents.length === 0) return { kind: "separately" };
+  const isWhole = documents.every(({ attachments }) => attachments.every((one) => data.has(one)));
+  return isWhole ? { kind: "documents", documents: read } : { kind: "separately", outlines: read };
 }
 
-/** It stays as it is stored: a target of our own takes what it says, and another its bytes. */
+/** It stays as it is stored: a target of our own takes what it says, and another its bytes. Attachments without data are stubs. */
 class StoredPlainDocument implements PlainDocument {
   readonly #document: Document;
+  readonly #data: InlineData;
 
-  constructor(document: Document) {
+  constructor(document: Document, data: InlineData) {
     this.#document = document;
+    this.#data = data;
   }
 
   get id(): string {
@@ -116,22 +150,50 @@ class StoredPlainDocument implements PlainDocument {
   }
 
   get length(): number {
-    const { id, body, revisions } = this.#document;
-    return id.length + body.length + revisions.hashes.length * REVISION_CHARACTERS;
+    const { id, body, revisions, attachments } = this.#document;
+    let length = id.length + body.length + revisions.hashes.length * REVISION_CHARACTERS;
+    for (const attachment of attachments) {
+      length += ATTACHMENT_CHARACTERS + attachment.name.length;
+      length += this.#data.get(attachment)?.length ?? 0;
+    }
+    return length;
   }
 
   get text(): JsonText {
-    return renderWireDocument({ ...this.#document, attachments: [] });
+    return renderWireDocument(this.wire);
   }
 
-  get wire(): WireDocument {
-    return { ...this.#document, attachments: [] };
+  get wire(): WireDocument & { readonly id: string } {
+    const { attachments } = this.#document;
+    if (attachments.length === 0) return { ...this.#document, attachments: [] };
+    return {
+      ...this.#document,
+      attachments: attachments.map((attachment) => this.#wireAttachment(attachment)),
+    };
   }
 
   writeTo(writer: Utf8Writer): void {
-    writeWireDocument(writer, { ...this.#document, attachments: [] });
+    writeWireDocument(writer, this.wire);
+  }
+
+  #wireAttachment(attachment: Attachment): WireAttachment {
+    const { name, contentType, revisionPosition, digest, length } = attachment;
+    const { encoding, encodedLength } = attachment;
+    const data = this.#data.get(attachment);
+    return {
+      name,
+      content: data === undefined ? { kind: "stub" } : { kind: "inline", data, isBase64: true },
+      contentType,
+      revisionPosition,
+      digest,
+      length,
+      encoding,
+      encodedLength: encoding === undefined ? undefined : encodedLength,
+    };
   }
 }
 
 /** Of a hash in a list. */
 const REVISION_CHARACTERS = 35;
+/** Of what is said of an attachment. */
+const ATTACHMENT_CHARACTERS = 128;

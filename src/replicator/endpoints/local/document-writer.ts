@@ -2,7 +2,7 @@
  * Writes documents into a database of our own: many in one transaction, or one with its attachments; and reports those
  * that the store refuses.
  */
-import { errorCode, OperationalError } from "../../../base/index.ts";
+import { base64Decode, errorCode, OperationalError } from "../../../base/index.ts";
 import type {
   AttachmentEdit,
   Database,
@@ -14,8 +14,10 @@ import {
   replicatedEdit,
   replicatedRevision,
   stageAttachment,
+  stageAttachments,
   stubEdit,
   transactValidated,
+  type WholeAttachment,
   writeEdits,
   writeRefusal,
 } from "../../../documents/index.ts";
@@ -49,7 +51,8 @@ export class LocalDocumentWriter {
     signal: AbortSignal,
   ): Promise<readonly WriteFailure[]> {
     const failures: WriteFailure[] = [];
-    await writeEdits(this.#edits(documents, failures, signal), {
+    const edits = await this.#edits(documents, failures, signal);
+    await writeEdits(edits, {
       transact: (edits) => this.#transact(edits),
       isRefusal: isDocumentRefusal,
       settled: (edit, outcome) => {
@@ -124,17 +127,51 @@ export class LocalDocumentWriter {
     return [...edits.values()];
   }
 
-  /** Of what can be written. The others are added to `failures`. */
-  *#edits(
+  /** Of what can be written, with the bytes that came in the texts stored. The others are added to `failures`. */
+  async #edits(
     documents: readonly PlainDocument[],
     failures: WriteFailure[],
     signal: AbortSignal,
-  ): Generator<DocumentEdit> {
+  ): Promise<readonly DocumentEdit[]> {
+    const edits: DocumentEdit[] = [];
+    const inline: InlineAttachments[] = [];
     for (const document of documents) {
       signal.throwIfAborted();
       const parsed = this.#parse(document);
-      if (parsed.kind === "refused") failures.push(parsed.failure);
-      else yield parsed.edit;
+      if (parsed.kind === "refused") {
+        failures.push(parsed.failure);
+        continue;
+      }
+      const { wire, edit } = parsed;
+      if (wire.attachments.some(({ content }) => content.kind === "inline")) {
+        const whole = wholeAttachments(wire.attachments);
+        if (whole === undefined) {
+          failures.push(failureOf(edit, "bad_request", "Invalid attachment data"));
+          continue;
+        }
+        inline.push({ at: edits.length, whole });
+      }
+      edits.push(edit);
+    }
+    if (inline.length > 0) await this.#stageInline(edits, inline, signal);
+    return edits;
+  }
+
+  async #stageInline(
+    edits: DocumentEdit[],
+    inline: readonly InlineAttachments[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { attachments: store } = this.#access.parts;
+    const database = await this.#access.read(async (_, opened) => opened);
+    const all = inline.flatMap(({ whole }) => whole);
+    const staged = await stageAttachments(store, database, all, { signal });
+    let next = 0;
+    for (const { at, whole } of inline) {
+      const edit = edits[at] as DocumentEdit;
+      const bytesOf = new Map(whole.map(({ name }) => [name, staged[next++] as AttachmentEdit]));
+      const attachments = edit.attachments.map((stub) => bytesOf.get(stub.name) ?? stub);
+      edits[at] = { ...edit, attachments };
     }
   }
 
@@ -155,6 +192,24 @@ export class LocalDocumentWriter {
   #isTooLarge({ body }: DocumentEdit): boolean {
     return body.exceedsBytes(this.#access.parts.documentLimits.documentBytesMax);
   }
+}
+
+/** Of the edit at this place in a list. */
+interface InlineAttachments {
+  readonly at: number;
+  readonly whole: readonly WholeAttachment[];
+}
+
+/** Those whose bytes are in the text; undefined when some of it is not base64. */
+function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachment[] | undefined {
+  const whole: WholeAttachment[] = [];
+  for (const { name, content, contentType, revisionPosition } of attachments) {
+    if (content.kind !== "inline") continue;
+    const bytes = base64Decode(content.data, { isPadded: true });
+    if (bytes === undefined) return undefined;
+    whole.push({ name, contentType, revisionPosition, bytes });
+  }
+  return whole;
 }
 
 /** The store's own refusals of one document; anything else concerns the store. */

@@ -14,6 +14,7 @@ import type {
   Endpoint,
   EndpointInfo,
   PlainDocument,
+  ReadRevisionsOptions,
   RevisionRequest,
   SourceSequence,
   StreamedDocument,
@@ -82,8 +83,9 @@ export class LocalEndpoint implements Endpoint {
   readRevisions(
     requests: readonly RevisionRequest[],
     signal: AbortSignal,
+    options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[]> {
-    return this.#reader.readRevisions(requests, signal);
+    return this.#reader.readRevisions(requests, signal, options);
   }
 
   readRevision(

@@ -1,0 +1,82 @@
+/**
+ * How fast do documents with a small attachment each go from one node to another, in bulk and one by one?
+ *
+ *   npm run build && node bench/replication/small-attachments.mjs [DOCUMENTS [KIBIBYTES]]
+ *
+ * DOCUMENTS (1,000) have an attachment of KIBIBYTES (50) of chance each. They are pushed, pulled, and copied by the source's node
+ * between two URLs, as between two servers, each time into a new database: as a replication does it by default, and with
+ * `use_bulk_get` false, when each document travels alone. Everything is done ROUNDS times (3), in turn. Prints for each row the seconds,
+ * processor milliseconds of both nodes for a document, and the peak of their memory together; then the ratios of the medians.
+ */
+import { randomBytes } from "node:crypto";
+import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
+
+const DOCUMENTS = Number(process.argv[2] ?? 1_000);
+const BYTES = Number(process.argv[3] ?? 50) * 1_024;
+const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const BATCH_BYTES = 2 * MEBIBYTE;
+
+await withNodes(["here", "there"], async (here, there) => {
+  await load(here);
+  const source = `${here.url}/films`;
+  const ways = {
+    push: (target) => [here, { source: "films", target: `${there.url}/${target}` }],
+    pull: (target) => [there, { source, target }],
+    "between URLs": (target) => [here, { source, target: `${there.url}/${target}` }],
+    "local → local": (target) => [here, { source: "films", target }],
+  };
+  const uses = new Map();
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const [name, wayOf] of Object.entries(ways)) {
+      for (const use_bulk_get of [true, false]) {
+        const label = use_bulk_get ? name : `${name}, alone`;
+        const [node, body] = wayOf(
+          `copy-${round}-${use_bulk_get}-${name.replace(/\W/g, "")}`.toLowerCase(),
+        );
+        const use = await measureUse([here.pid, there.pid], () =>
+          replicate(node, { ...body, create_target: true, use_bulk_get }),
+        );
+        uses.set(label, [...(uses.get(label) ?? []), use]);
+        print(label, use);
+      }
+    }
+  }
+  for (const name of Object.keys(ways)) {
+    const ratio = (member) =>
+      (median(uses.get(`${name}, alone`), member) / median(uses.get(name), member)).toFixed(2);
+    const figures = `${ratio("seconds")} times the speed, processor time less by a factor of ${ratio("cpuSeconds")}`;
+    process.stdout.write(`${name}: in bulk ${figures}\n`);
+  }
+});
+
+async function load(server) {
+  await call(server, "PUT", "/films");
+  const rows = Math.max(1, Math.floor(BATCH_BYTES / BYTES));
+  for (let start = 0; start < DOCUMENTS; start += rows) {
+    const docs = Array.from({ length: Math.min(rows, DOCUMENTS - start) }, (_, at) => ({
+      _id: `film-${start + at}`,
+      _attachments: {
+        poster: { content_type: "image/jpeg", data: randomBytes(BYTES).toString("base64") },
+      },
+    }));
+    await call(server, "POST", "/films/_bulk_docs", JSON.stringify({ docs }));
+  }
+}
+
+async function replicate(server, body) {
+  const { history } = await call(server, "POST", "/_replicate", JSON.stringify(body));
+  if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
+}
+
+function median(uses, member) {
+  const sorted = uses.map((use) => use[member]).toSorted((left, right) => left - right);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+function print(label, { seconds, cpuSeconds, peakBytes }) {
+  const cpuMs = (cpuSeconds * 1_000) / DOCUMENTS;
+  process.stdout.write(
+    `${label.padEnd(24)} ${seconds.toFixed(2)} s  ${Math.round(DOCUMENTS / seconds)} documents/s  ` +
+      `${cpuMs.toFixed(2)} ms CPU a document  ${Math.round(peakBytes / MEBIBYTE)} MiB\n`,
+  );
+}
