@@ -26,3 +26,16 @@ test.each(cases.map((row) => [row.name, row] as const))(
     expect(documents.filter(matches).map(({ _id }) => _id)).toEqual(changes);
   },
 );
+
+test.each([
+  [{ $gt: "B" }, ["Z", "a", "é", "😀"]],
+  [{ $lte: "a" }, ["B", "Z", "a"]],
+  [{ $gt: "\uffff" }, ["😀"]],
+  [{ $gt: {} }, ["B", "Z", "a", "é", "😀"]],
+  [{ $lt: [] }, []],
+  [{ $not: { $gt: "Z" } }, ["B", "Z"]],
+])("compares ids by their bytes, and above all that is no text: %j", (condition, ids) => {
+  const matches = compileSelector({ _id: condition });
+  const all = ["B", "Z", "a", "é", "😀"].map((_id) => ({ _id }));
+  expect(all.filter(matches).map(({ _id }) => _id)).toEqual(ids);
+});

@@ -3,9 +3,10 @@
  *
  * What differs from MongoDB's language, seen on a CouchDB 3.5: a missing field fails everything but `$exists: false`, negations
  * included; comparisons cross types (null < boolean < number < string < array < object) and strings compare by Unicode
- * collation; arrays are not searched implicitly.
+ * collation, but ids by their bytes; arrays are not searched implicitly.
  */
 
+import { compareBytes, utf8Encode } from "../base/index.ts";
 import {
   isSelectorObject,
   negateSelector,
@@ -88,7 +89,7 @@ function fieldMatcher(field: string, operator: string, operand: unknown): Matche
   if (operator === "$not" && isSelectorObject(operand) && typeof operand.$exists === "boolean") {
     return fieldMatcher(field, "$exists", !operand.$exists);
   }
-  const matches = operatorMatcher(operator, operand);
+  const matches = operatorMatcher(operator, operand, field === "_id" ? compareIds : compareJson);
   return (document) => {
     const value = valueAt(document, path);
     return value !== undefined && matches(value);
@@ -111,30 +112,32 @@ export function valueAt(document: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-function operatorMatcher(operator: string, operand: unknown): Matcher {
+type Compare = (left: unknown, right: unknown) => number;
+
+function operatorMatcher(operator: string, operand: unknown, compare: Compare): Matcher {
   switch (operator) {
     case "$eq":
-      return (value) => compareJson(value, operand) === 0;
+      return (value) => compare(value, operand) === 0;
     case "$ne":
-      return (value) => compareJson(value, operand) !== 0;
+      return (value) => compare(value, operand) !== 0;
     case "$lt":
-      return (value) => compareJson(value, operand) < 0;
+      return (value) => compare(value, operand) < 0;
     case "$lte":
-      return (value) => compareJson(value, operand) <= 0;
+      return (value) => compare(value, operand) <= 0;
     case "$gt":
-      return (value) => compareJson(value, operand) > 0;
+      return (value) => compare(value, operand) > 0;
     case "$gte":
-      return (value) => compareJson(value, operand) >= 0;
+      return (value) => compare(value, operand) >= 0;
     case "$not":
-      return negated(operand);
+      return negated(operand, compare);
     default:
       return listMatcher(operator, operand) ?? textMatcher(operator, operand);
   }
 }
 
-function negated(operand: unknown): Matcher {
+function negated(operand: unknown, compare: Compare): Matcher {
   const [operator, inner] = Object.entries(operand as Selector)[0] ?? ["$eq", {}];
-  const matches = operatorMatcher(operator, inner);
+  const matches = operatorMatcher(operator, inner, compare);
   return (value) => !matches(value);
 }
 
@@ -214,6 +217,17 @@ function badArgument(operator: string, operand: unknown, why?: string): Error {
 function typeName(value: unknown): string {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : typeof value;
+}
+
+/** Erlang's order of terms, as far as an id may be held against one. */
+const TERM_ORDER = ["number", "null", "boolean", "object", "array", "string"];
+
+/** Ids are compared as Erlang compares terms: by their bytes, and above all that is no text (`mango_json:cmp_raw`). */
+function compareIds(left: unknown, right: unknown): number {
+  const leftType = typeName(left);
+  const byType = TERM_ORDER.indexOf(leftType) - TERM_ORDER.indexOf(typeName(right));
+  if (byType !== 0 || leftType !== "string") return byType || compareJson(left, right);
+  return compareBytes(utf8Encode(left as string), utf8Encode(right as string));
 }
 
 const TYPE_ORDER = ["null", "boolean", "number", "string", "array", "object"];

@@ -29,7 +29,7 @@ const body = fc.record(
   { a: value, b: value, c: fc.record({ d: value }, { requiredKeys: [] }) },
   { requiredKeys: [] },
 );
-const id = fc.constantFrom("1", "2", "3", "4", "5", "6", "é", "x y");
+const id = fc.constantFrom("1", "2", "3", "4", "5", "B", "a", "é", "x y");
 
 type Step =
   | { readonly kind: "put"; readonly id: string; readonly body: object }
@@ -107,6 +107,9 @@ const selector = fc.oneof(
   condition.map((b) => ({ b })),
   fc.tuple(condition, condition).map(([a, b]) => ({ a, b })),
   condition.map((d) => ({ c: { d } })),
+  fc
+    .tuple(operator, id, operator, fc.oneof(id, value))
+    .map(([low, from, high, to]) => ({ _id: { ...{ [low]: from }, ...{ [high]: to } } })),
 );
 
 describe("an indexed query", () => {

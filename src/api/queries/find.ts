@@ -140,7 +140,9 @@ class Scan {
     let { skip } = this.#query;
     const { index, ranges } = this.#plan;
     const isNothingInRange =
-      index.source === undefined ? idBounds.isEmpty === true : ranges.includes("empty");
+      index.source === undefined
+        ? idBounds.isEmpty === true
+        : ranges.some((range, at) => range === "empty" && index.columns[at] !== "_id");
     if (isEmpty || limit === 0 || isNothingInRange) {
       // Also a query that looks at nothing needs a database.
       await readDatabase(this.#parts, this.#call, async () => undefined);
@@ -266,12 +268,14 @@ function projected(text: string, { paths }: FindQuery): string {
 }
 
 /** The entries that may match. */
-function entryRange(index: Index, { ranges }: Chosen): EntryRange {
+function entryRange(index: Index, plan: Chosen): EntryRange {
   const fields: FieldRange[] = [];
-  for (const range of ranges) {
+  for (const [at, range] of plan.ranges.entries()) {
     if (range === "empty") break;
     const { low, high } = range;
     if (low.operator === "$eq") fields.push({ equal: low.value });
+    // Entries hold ids in the order of the collation, and selectors compare their bytes.
+    else if (plan.index.columns[at] === "_id") break;
     else {
       fields.push({
         ...("value" in low ? { low: { value: low.value } } : {}),
