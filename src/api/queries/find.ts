@@ -23,7 +23,7 @@ import {
   invalid,
   invalidBookmark,
 } from "./find-query.ts";
-import { indexRefusal, type Plan, planOf, shortName, wholeDatabase } from "./plan.ts";
+import { indexRefusal, indexState, type Plan, planOf, shortName } from "./plan.ts";
 import { projectDocument } from "./projection.ts";
 
 const NO_INDEX_WARNING = "No matching index found, create an index to optimize query time.";
@@ -62,9 +62,9 @@ async function readyPlan(parts: DatabaseParts, call: Call, query: FindQuery): Pr
       ("id" in bookmark ? source === undefined : bookmark.index === source?.number);
     if (!isBookmarkOfPlan) throw invalidBookmark(bookmarkText(bookmark));
     if (source === undefined) return plan;
-    const name = await readDatabase(parts, call, async (_, database) => database.name);
-    const database = await wholeDatabase(parts, call, name);
     const { signal } = call.request;
+    const { database, state } = await indexState(parts, call, source.number);
+    if (state?.isReady) return plan;
     if (await parts.indexBuilds.whenReady(database, source.number, signal)) return plan;
     // The index was removed meanwhile.
   }

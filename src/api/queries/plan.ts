@@ -7,9 +7,10 @@ import {
   chooseIndex,
   compareText,
   type Index,
+  type IndexState,
 } from "../../indexes/index.ts";
 import type { ProtocolError } from "../../protocol/index.ts";
-import { readDatabase, writeDatabase } from "../access/database-access.ts";
+import { existingDatabaseName, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type FindQuery, invalid } from "./find-query.ts";
@@ -68,8 +69,18 @@ export function shortName(design: string): string {
   return design.replace(/^_design\//, "");
 }
 
-/** The database without what the reader may not see left out: for who waits for its indexes. */
-export function wholeDatabase(parts: DatabaseParts, call: Call, name: string): Promise<Database> {
-  const { signal } = call.request;
-  return parts.kv.read((tx) => parts.databases.open(tx, name), { signal });
+/** How far the build of an index is; and the whole database, for who waits for it, whatever its reader may see. */
+export function indexState(
+  { kv, databases, indexes }: DatabaseParts,
+  call: Call,
+  number: number,
+): Promise<{ readonly database: Database; readonly state: IndexState | undefined }> {
+  const name = existingDatabaseName(call);
+  return kv.read(
+    async (tx) => {
+      const database = await databases.open(tx, name);
+      return { database, state: await indexes.state(tx, database, number) };
+    },
+    { signal: call.request.signal },
+  );
 }
