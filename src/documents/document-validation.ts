@@ -87,20 +87,41 @@ type Question = EditQuestion | DesignQuestion;
 /** What validation functions say of an edit. */
 interface EditQuestion {
   readonly kind: "edit";
-  /** All that the verdict depends on. */
-  readonly id: string;
+  /** With `text`, all that the verdict depends on. */
+  readonly key: string;
+  /** The new document and the old one, which may be long. */
+  readonly text: JsonText;
   readonly validators: readonly Validator[];
-  readonly run: JsonText;
   readonly shared: JsonText;
 }
 
 /** Whether a design document has the form of one, and its functions compile. */
 interface DesignQuestion {
   readonly kind: "design";
-  /** Depends on nothing but the text. */
-  readonly id: JsonText;
+  readonly key: "design";
+  /** The verdict depends on nothing else. */
+  readonly text: JsonText;
   readonly body: Utf8Text;
 }
+
+/** What was said of questions. Long texts are compared, and are not part of a key: a key of megabytes is copied and hashed. */
+class Verdicts {
+  readonly #byKey = new Map<string, { readonly text: JsonText; readonly verdict: Verdict }[]>();
+
+  /** Undefined: nothing yet. */
+  get({ key, text }: Question): Verdict | undefined {
+    return this.#byKey.get(key)?.find((known) => known.text === text)?.verdict;
+  }
+
+  set({ key, text }: Question, verdict: Verdict): void {
+    const known = this.#byKey.get(key) ?? [];
+    known.push({ text, verdict });
+    this.#byKey.set(key, known);
+  }
+}
+
+/** Null: nothing was refused. */
+type Verdict = Refusal | null;
 
 interface Validator {
   readonly codeId: string;
@@ -118,7 +139,7 @@ class VerdictsMissing extends Error {
 
 class DocumentValidation implements WriteValidation {
   readonly #functions: DesignFunctions;
-  readonly #verdicts = new Map<string, Refusal | null>();
+  readonly #verdicts = new Verdicts();
   /** As soon as they are read, not the promise of them: most databases have none, and then nothing is waited for. */
   readonly #validators = new WeakMap<
     Transaction,
@@ -138,7 +159,7 @@ class DocumentValidation implements WriteValidation {
   ): EditVerdict | Promise<EditVerdict> {
     const { body } = edit;
     if (isDesignDocument(edit)) {
-      return this.#verdict(tx, edit, { kind: "design", id: body.text, body });
+      return this.#verdict(tx, edit, { kind: "design", key: "design", text: body.text, body });
     }
     const validators = this.#validators.get(tx);
     if (Array.isArray(validators) && validators.length === 0) return { edit };
@@ -157,7 +178,7 @@ class DocumentValidation implements WriteValidation {
 
   #verdict(tx: Transaction, edit: DocumentEdit, question: Question | undefined): EditVerdict {
     if (question === undefined) return { edit };
-    const verdict = this.#verdicts.get(question.id);
+    const verdict = this.#verdicts.get(question);
     if (verdict === undefined) {
       const missing = this.#missing.get(tx) ?? [];
       this.#missing.set(tx, [...missing, question]);
@@ -197,17 +218,17 @@ class DocumentValidation implements WriteValidation {
     const edits: EditQuestion[] = [];
     for (const question of questions) {
       if (question.kind === "edit") edits.push(question);
-      else this.#verdicts.set(question.id, await this.#judgeDesign(question));
+      else this.#verdicts.set(question, await this.#judgeDesign(question));
     }
     await this.#askValidators(edits);
   }
 
-  async #judgeDesign({ id, body }: DesignQuestion): Promise<Refusal | null> {
+  async #judgeDesign({ text, body }: DesignQuestion): Promise<Verdict> {
     const turns = new Turns(this.#functions.runtime.clock);
     const design = await outlineDesign(body, turns);
     const reason = await designDocumentFault(design, turns);
     if (reason !== undefined) return { error: "invalid_design_doc", reason };
-    return compilationFault(this.#functions, id, design);
+    return compilationFault(this.#functions, text, design);
   }
 
   /** One design document after the other, each for all documents that none has refused yet. */
@@ -216,20 +237,17 @@ class DocumentValidation implements WriteValidation {
     let open = questions;
     for (const validator of first?.validators ?? []) {
       const answers = await this.#run(validator, open);
-      open = open.filter(({ id }, index) => {
+      open = open.filter((question, index) => {
         const answer = answers[index] ?? null;
-        if (answer !== null) this.#verdicts.set(id, answer);
+        if (answer !== null) this.#verdicts.set(question, answer);
         return answer === null;
       });
       if (open.length === 0) return;
     }
-    for (const { id } of open) this.#verdicts.set(id, null);
+    for (const question of open) this.#verdicts.set(question, null);
   }
 
-  async #run(
-    { codeId, code }: Validator,
-    questions: readonly EditQuestion[],
-  ): Promise<(Refusal | null)[]> {
+  async #run({ codeId, code }: Validator, questions: readonly EditQuestion[]): Promise<Verdict[]> {
     const { sandbox, timeoutMs } = this.#functions;
     try {
       return await sandbox.call({
@@ -237,7 +255,7 @@ class DocumentValidation implements WriteValidation {
         code,
         kind: "validate",
         path: ["validate_doc_update"],
-        runs: questions.map(({ run }) => run),
+        runs: questions.map(({ text }) => text),
         shared: questions[0]?.shared ?? "[]",
         timeoutMs,
       });
@@ -247,7 +265,7 @@ class DocumentValidation implements WriteValidation {
         return questions.map(() => ({ error: error.error, reason: error.reason }));
       }
       // One of them is to blame; the others are not to suffer for it.
-      const answers: (Refusal | null)[] = [];
+      const answers: Verdict[] = [];
       for (const question of questions) {
         answers.push(...(await this.#run({ codeId, code }, [question])));
       }
@@ -296,13 +314,13 @@ async function editQuestion(
 ): Promise<EditQuestion> {
   const old = await oldDocument(tx, database, edit);
   const oldText = old === undefined ? "null" : renderStoredDocument(old, { revisions: true });
-  const run = `[${newText(edit, old)},${oldText}]`;
+  const text = `[${newText(edit, old)},${oldText}]`;
   const shownRoles = isAdmin && !roles.includes("_admin") ? ["_admin", ...roles] : roles;
   const user = JSON.stringify({ db: database.name, name: userName, roles: shownRoles });
   const shared = `[${user},${await database.security(tx)}]`;
   const codeIds = validators.map(({ codeId }) => codeId);
-  const id = JSON.stringify([codeIds, run, shared]);
-  return { kind: "edit", id, validators, run, shared };
+  const key = JSON.stringify([edit.id, old?.revision, codeIds, shared]);
+  return { kind: "edit", key, text, validators, shared };
 }
 
 /** The leaf that the edit replaces; a new document, or one that was deleted, has none. */
