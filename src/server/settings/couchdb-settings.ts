@@ -151,7 +151,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
   { section: "global_changes", why: "`_db_updates` is read from the store" },
   { section: "view_updater", why: NO_VIEWS },
   { section: "view_upgrade", why: NO_VIEWS },
-  { section: "indexers", why: NO_VIEWS },
+  { section: "indexers", why: "there are no views, and jobs build the indexes of `_find`" },
   {
     section: "csp",
     why: "the header Content-Security-Policy of pages and attachments is CouchDB's default",
@@ -165,7 +165,10 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = [
     why: "functions run in threads of the node, one for each core",
   },
   { section: "quickjs", why: "the memory of a function is limited to a fixed size" },
-  { section: "mango", why: "pages of `_find` are 25 documents unless the request says otherwise" },
+  {
+    section: "mango",
+    why: "pages of `_find` are 25 documents unless the request says otherwise, and more than 10 documents read for each are warned of",
+  },
   {
     section: "replicator",
     keys: ["max_acceptors"],
