@@ -113,6 +113,11 @@ const NO_INDEXES: readonly Index[] = [];
 export class Indexes {
   readonly #parts: IndexesParts;
   #collation: Collation | undefined;
+  /**
+   * By their uuids: databases whose design documents were looked through, and define nothing. Whoever writes another one registers what it
+   * defines.
+   */
+  readonly #withoutDefinitions = new Set<string>();
   /** By the database's uuid, the one used last at the end. */
   readonly #sets = new Map<string, IndexSet>();
 
@@ -145,17 +150,20 @@ export class Indexes {
     if (database.isSealed) return false;
     const set = await this.#set(tx, database);
     if (set !== undefined) return set.hasOtherCollation;
+    if (this.#withoutDefinitions.has(database.uuid)) return false;
     for await (const { body, id } of designDocuments(tx, database)) {
       if (definitionsOf(id, body).length > 0) return true;
     }
+    if (this.#withoutDefinitions.size >= CACHED_SETS_MAX) this.#withoutDefinitions.clear();
+    this.#withoutDefinitions.add(database.uuid);
     return false;
   }
 
   /** Registers what all design documents define. */
   async renew(tx: Transaction, database: HookedDatabase): Promise<void> {
-    const ids: string[] = [];
-    for await (const { id } of designDocuments(tx, database)) ids.push(id);
-    await this.#followDesigns(tx, database, ids);
+    const ids = new Set((await this.list(tx, database)).map(({ stored }) => stored.design));
+    for await (const { id } of designDocuments(tx, database)) ids.add(id);
+    await this.#followDesigns(tx, database, [...ids]);
   }
 
   /** A page of an index's entries in their order, or backwards, behind the one that `after` is. */

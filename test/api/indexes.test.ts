@@ -1,6 +1,8 @@
 /** `_index`, and queries that indexes serve. What CouchDB answers is in its sources (`mango_idx`, `mango_cursor`), where no row was recorded. */
 import { describe, expect, test } from "vitest";
-import type { DatabaseHook } from "../../src/databases/index.ts";
+import { Utf8Text } from "../../src/base/index.ts";
+import { type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
+import { Subspace } from "../../src/kv/index.ts";
 import { type Asked, openFilms } from "./api.fixture.ts";
 
 const ALL_DOCUMENTS = {
@@ -377,4 +379,36 @@ describe("the planner", () => {
     const body = { selector: { n: 1 }, bookmark };
     expect((await api.ask("POST /films/_find", { body })).json.error).toBe("invalid_bookmark");
   });
+});
+
+test("design documents that a version without indexes stored are indexed by the first query", async () => {
+  const older = await openFilms();
+  const { kv, databases, ...parts } = older.parts;
+  const withoutHooks = new DatabaseRegistry({
+    runtime: older.runtime,
+    root: Subspace.fromTuple([1]),
+  });
+  const view = { map: { fields: { n: "asc" } }, reduce: "_count", options: {} };
+  const bodies = {
+    "_design/d": { language: "query", views: { n: view } },
+    a: { n: 2 },
+    b: { n: 1 },
+  };
+  await kv.transact(async (tx) => {
+    const database = await withoutHooks.open(tx, "films");
+    const edits = Object.entries(bodies).map(([id, body]) => ({
+      mode: "interactive" as const,
+      id,
+      parent: undefined,
+      deleted: false,
+      body: Utf8Text.of(JSON.stringify(body)),
+      attachments: [],
+    }));
+    const context = { userName: null, roles: [], isAdmin: true };
+    await database.writeMany(tx, edits, context);
+  });
+  const query = { selector: { n: { $gt: 0 } }, sort: ["n"] };
+  expect((await find(older, query)).ids).toEqual(["b", "a"]);
+  const opened = await kv.read((tx) => databases.open(tx, "films"));
+  expect(await kv.read((tx) => parts.indexes.list(tx, opened))).toHaveLength(1);
 });

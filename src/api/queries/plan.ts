@@ -10,7 +10,7 @@ import {
   type IndexState,
 } from "../../indexes/index.ts";
 import type { ProtocolError } from "../../protocol/index.ts";
-import { existingDatabaseName, readDatabase, writeDatabase } from "../access/database-access.ts";
+import { existingDatabaseName, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { type FindQuery, invalid } from "./find-query.ts";
@@ -25,14 +25,21 @@ export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
 
 /** The indexes of the database in CouchDB's order: that of all documents, then by design document and name. */
 export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
+  const { kv, databases, indexes } = parts;
+  const name = existingDatabaseName(call);
   for (;;) {
-    const found = await readDatabase(parts, call, async (tx, database) => {
-      if (await parts.indexes.needsRenewal(tx, database)) return undefined;
-      return parts.indexes.list(tx, database);
-    });
+    // What is indexed depends on no reader.
+    const found = await kv.read(
+      async (tx) => {
+        const database = await databases.open(tx, name);
+        if (await indexes.needsRenewal(tx, database)) return undefined;
+        return indexes.list(tx, database);
+      },
+      { signal: call.request.signal },
+    );
     if (found !== undefined) return [{ ...ALL_DOCUMENTS, source: undefined }, ...listed(found)];
     const renew = { whenUnknown: "retry" } as const;
-    await writeDatabase(parts, call, (tx, database) => parts.indexes.renew(tx, database), renew);
+    await writeDatabase(parts, call, (tx, database) => indexes.renew(tx, database), renew);
   }
 }
 
