@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import { type Chromium, findChromium } from "../support/chromium.ts";
 
 /** A busy machine is no reason to give up. */
-const PATIENCE_MS = 300_000;
+const PATIENCE_MS = 1_800_000;
 
 /** Undefined: there is none, and tests in a browser are skipped, except where `CI` is set. */
 export const CHROMIUM = findChromium();

@@ -471,7 +471,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       attachments: { max_bytes: 0 },
     };
     const sent = page.locator(".outcome pre");
-    await sent.first().getByText('"max_bytes": 1000000').waitFor();
+    // What was typed last is sent last.
+    await sent.first().getByText('"max_bytes": 0').waitFor();
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);
     expect(await sent.nth(1).textContent()).toContain(JSON.stringify(shown, null, 2));

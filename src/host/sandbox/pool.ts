@@ -26,6 +26,8 @@ interface Waiting {
 
 interface Thread {
   readonly handle: Worker;
+  /** When it has started, which takes long on a busy machine: no function is to blame for that. */
+  readonly ready: Promise<void>;
   /** Undefined: it is free. */
   current: Waiting | undefined;
   /** Of its last call. */
@@ -78,10 +80,12 @@ export class SandboxPool implements Sandbox {
     const { runs, timeoutMs } = waiting.call;
     const lost = new AbortController();
     const limitMs = timeoutMs * (runs.length + 1) + GRACE_MS;
-    this.#runtime.clock.sleep(limitMs, lost.signal).then(
-      () => thread.handle.terminate(),
-      () => {},
-    );
+    thread.ready
+      .then(() => this.#runtime.clock.sleep(limitMs, lost.signal))
+      .then(
+        () => thread.handle.terminate(),
+        () => {},
+      );
     const settle = (): void => lost.abort(new Error("The thread has answered"));
     thread.current = {
       ...waiting,
@@ -104,7 +108,9 @@ export class SandboxPool implements Sandbox {
 
   #start(): Thread {
     const handle = new Worker(THREAD_FILE);
-    const thread: Thread = { handle, current: undefined, codeId: undefined };
+    // Its first message says so.
+    const ready = new Promise<void>((resolve) => handle.once("message", () => resolve()));
+    const thread: Thread = { handle, ready, current: undefined, codeId: undefined };
     this.#threads.add(thread);
     let reason = "The process of the function ended.";
     handle.on("message", (answer: SandboxAnswer) => this.#answered(thread, answer));
