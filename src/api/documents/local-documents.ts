@@ -15,7 +15,9 @@ export function localDocumentRoutes(parts: DatabaseParts): Route[] {
   const path = "/{database}/_local/{name}";
   const id = (call: Call): string => `_local/${parameter(call, "name")}`;
   return [
-    defineRoute(["GET", "PUT", "DELETE"], `${path}/{attachment...}`, refuseAttachment),
+    ...["GET", "PUT", "DELETE"].map((method) =>
+      defineRoute(method, `${path}/{attachment...}`, refuseAttachment),
+    ),
     defineRoute("GET", path, (call) => readLocal(parts, call, id(call))),
     defineRoute("PUT", path, (call) => writeLocal(parts, call, id(call))),
     defineRoute("DELETE", path, (call) => deleteLocal(parts, call, id(call))),
