@@ -128,6 +128,7 @@ test("flags are pulled through faults, whole: a server without multipart is aske
     create_target: true,
     connection_timeout: 1000,
     worker_batch_size: 5,
+    use_bulk_get: false,
   });
   const { body: ended } = await tandem.onceAnswered(
     () => tandem.call("GET", `/_scheduler/docs/_replicator/${database}`),
