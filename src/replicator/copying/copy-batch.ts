@@ -362,7 +362,9 @@ export class BatchCopier {
         // Its attachments need not be fetched to learn that nobody wants them.
         const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
         const request = page[index] as RevisionRequest;
-        const byteCount = smallBytes(request, result.outlines);
+        // Of several leaves, those that are left out are told apart where each is read alone.
+        const hasOmitted = result.outlines?.some((outline) => isOmitted(omissions, outline));
+        const byteCount = hasOmitted ? undefined : smallBytes(request, result.outlines);
         if (isLeftOut === true) leftOutCount += result.outlines?.length ?? 0;
         else if (byteCount === undefined) alone.push(request);
         else small.push({ request, byteCount });
