@@ -79,6 +79,33 @@ describe.each(WAYS)("read %s", (way, options) => {
   });
 });
 
+test("a leaf that is left out stays behind when a revision has several successors by the time it is read", async () => {
+  await pair.fill("branches", [attached("kept", 10)]);
+  const call = (method: string, path: string, body?: object) =>
+    pair.here.call(method, `/branches${path}`, body);
+  const { body: first } = await call("GET", "/kept");
+  const [, hash] = first._rev.split("-");
+  const leaf = (digit: string, length: number) => ({
+    ...attached("kept", length),
+    _rev: `2-${digit.repeat(32)}`,
+    _revisions: { start: 2, ids: [digit.repeat(32), hash] },
+  });
+  const docs = [leaf("0", 10), leaf("f", 101)];
+  let readCount = 0;
+  pair.source.intercept(async (request, forward) => {
+    if (request.path.includes("_bulk_get") && readCount++ === 0) {
+      await call("POST", "/_bulk_docs", { new_edits: false, docs });
+    }
+    return forward(request);
+  });
+  const { body } = await pair.replicate("branches", { attachments: { max_bytes: 100 } });
+  expect(readCount).toBeGreaterThan(0);
+  expect(body.history[0].docs_left_out).toBeGreaterThan(0);
+  const { body: arrived } = await pair.there.call("GET", "/branches/kept?conflicts=true");
+  expect(arrived).toMatchObject({ _rev: `2-${"0".repeat(32)}` });
+  expect(arrived).not.toHaveProperty("_conflicts");
+});
+
 test("an attachment that is left out is not fetched from a source that describes it", async () => {
   await pair.fill("spared", [attached("exceeds", 10_000), { _id: "plain" }]);
   await pair.replicate("spared", { attachments: { max_bytes: 100 } });
