@@ -328,16 +328,20 @@ export class BatchCopier {
     const results = await this.#source.readRevisions(requests, signal, { attachments: true });
     if (results === undefined) return requests;
     const alone: RevisionRequest[] = [];
+    let leftOutCount = 0;
     for (const [index, result] of results.entries()) {
       if (result.kind === "separately") {
         alone.push(requests[index] as RevisionRequest);
         continue;
       }
-      for (const document of result.documents) await writer.add(document, signal);
+      for (const document of result.documents) {
+        if (isOmitted(this.#omissions, document)) leftOutCount++;
+        else await writer.add(document, signal);
+      }
     }
     const readCount = requests.length - alone.length;
     this.#sourceBlame.succeeded(readCount);
-    this.#observer.count({ docsRead: readCount });
+    this.#observer.count({ docsRead: readCount, docsLeftOut: leftOutCount });
     return alone;
   }
 
@@ -362,9 +366,7 @@ export class BatchCopier {
         // Its attachments need not be fetched to learn that nobody wants them.
         const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
         const request = page[index] as RevisionRequest;
-        // Of several leaves, those that are left out are told apart where each is read alone.
-        const hasOmitted = result.outlines?.some((outline) => isOmitted(omissions, outline));
-        const byteCount = hasOmitted ? undefined : smallBytes(request, result.outlines);
+        const byteCount = smallBytes(request, result.outlines);
         if (isLeftOut === true) leftOutCount += result.outlines?.length ?? 0;
         else if (byteCount === undefined) alone.push(request);
         else small.push({ request, byteCount });

@@ -37,5 +37,8 @@ export function wireOf(document: Judged): WireDocument | undefined {
 
 /** As its readers see it: not compressed, nor in base64. */
 function bytesOf({ content, length = 0 }: WireDocument["attachments"][number]): number {
-  return content.kind === "inline" ? Math.floor((content.data.length * 3) / 4) : length;
+  if (content.kind !== "inline") return length;
+  const { data } = content;
+  const paddingCount = data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0;
+  return Math.floor(((data.length - paddingCount) * 3) / 4);
 }
