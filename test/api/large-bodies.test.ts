@@ -91,6 +91,18 @@ describe("refused is", () => {
     expect(turnCount).toBe(0);
   });
 
+  test("more queries than one request may have, and more documents than one purges", async () => {
+    const queries = `{"queries":[${list(1_001, () => "{}")}]}`;
+    const asked = await api.ask("POST /films/_all_docs/queries", { body: queries, headers });
+    expect(asked).toMatchObject(TOO_LARGE);
+    expect(asked.json.reason).toContain("at most 1000 queries");
+    const purged = `{${list(1_001, (at) => `"${at}":["1-a"]`)}}`;
+    expect(await api.ask("POST /films/_purge", { body: purged, headers })).toMatchObject({
+      status: 400,
+      json: { error: "bad_request", reason: expect.stringContaining("at most 1000") },
+    });
+  });
+
   test("more revisions of one document than one question may have", async () => {
     for (const place of ["_revs_diff", "_missing_revs"]) {
       const bodyOf = (count: number) => `{"a":[${list(count, (at) => `"1-${at}"`)}]}`;
@@ -146,12 +158,12 @@ describe("others have their turns while", () => {
   });
 
   test.each([
-    ["_revs_diff", `{${list(2_000, (at) => `"${at}":["1-a"]`)}}`],
+    ["_revs_diff", `{${list(33_000, (at) => `"${at}":["1-a"]`)}}`],
     ["_bulk_docs", `{"docs":[${list(2_000, (at) => `{"_id":"${at}"}`)}]}`],
-    ["_all_docs/queries", `{"queries":[${list(2_000, () => '{"limit":0}')}]}`],
+    ["_all_docs/queries", `{"queries":[${list(1_000, () => '{"limit":0}')}]}`],
     ["_all_docs", `{"keys":[${list(2_000, (at) => `"${at}"`)}]}`],
     ["_bulk_get", `{"docs":[${list(2_000, (at) => `{"id":"${at}"}`)}]}`],
-    ["_purge", `{${list(2_000, (at) => `"${at}":["1-a"]`)}}`],
+    ["_purge", `{${list(1_000, (at) => `"${at}":["1-a"]`)}}`],
   ])("%s goes through a long list", async (place, body) => {
     expect((await api.ask(`POST /films/${place}`, { body, headers })).status).toBeLessThan(300);
     expect(turnCount).toBeGreaterThan(0);

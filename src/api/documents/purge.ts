@@ -12,6 +12,9 @@ import { json, jsonText } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
+/** Of one request. CouchDB: `[purge] max_document_id_number`, 100. */
+const DOCUMENTS_MAX = 1_000;
+
 /** Of one transaction. */
 const BATCH_COUNT_MAX = 100;
 const BATCH_REVISIONS_MAX = 1_000;
@@ -51,7 +54,12 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 function askedPurges(text: string): Purge[] {
   if (jsonKind(text) !== "object") throw badRequest("Request body must be a JSON object");
   const asked = new Map<string, readonly string[]>();
-  for (const { name, value } of splitObject(text)) {
+  const members = splitObject(text);
+  if (members.length > DOCUMENTS_MAX) {
+    const reason = `Exceeded maximum number of documents: ${members.length}, at most ${DOCUMENTS_MAX}.`;
+    throw badRequest(reason);
+  }
+  for (const { name, value } of members) {
     const revisions: unknown = JSON.parse(value);
     if (!Array.isArray(revisions)) throw badRequest("Invalid list of revisions");
     if (!isTextList(revisions)) throw badRequest("Invalid rev format");

@@ -1,18 +1,25 @@
 /** `_revs_diff` and `_missing_revs`: the revisions of a peer that this database lacks. */
+import { type NamedValue, Utf8Writer } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
+import { type BatchSizes, batchesOf } from "../../documents/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
-import { readJsonValues } from "../http/request-body.ts";
-import { json, jsonText } from "../http/responses.ts";
+import { readJsonRows } from "../http/request-body.ts";
+import { jsonBytes } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
-/** Documents looked at in one transaction. */
-const PAGE_COUNT_MAX = 500;
+/** Documents looked at in one transaction, and the bytes of the revisions that are asked for. */
+const PAGE_SIZES: BatchSizes<NamedValue> = {
+  countMax: 500,
+  lengthMax: 262_144,
+  lengthOf: ({ value }) => value.length,
+};
+const ANSWER_BYTES_EXPECTED = 4_096;
 /** Of one document. CouchDB: has no bound; replicators ask for leaves, of which a document has some. */
 const REVISIONS_MAX = 10_000;
 
@@ -24,60 +31,73 @@ export function revisionsDifferenceRoutes(parts: DatabaseParts): Route[] {
 }
 
 async function revisionsDifference(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const members = (await compare(parts, call)).map(([id, { missing, possibleAncestors }]) => {
+  return compare(parts, call, ["{", "}"], ({ missing, possibleAncestors }) => {
     const ancestors =
       possibleAncestors.length === 0
         ? ""
         : `,"possible_ancestors":${JSON.stringify(possibleAncestors)}`;
-    return `${JSON.stringify(id)}:{"missing":${JSON.stringify(missing)}${ancestors}}`;
+    return `{"missing":${JSON.stringify(missing)}${ancestors}}`;
   });
-  return jsonText(200, `{${members.join(",")}}`);
 }
 
 async function missingRevisions(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const rows = await compare(parts, call);
-  const missing = Object.fromEntries(rows.map(([id, row]) => [id, row.missing]));
-  return json(200, { missing_revs: missing });
+  return compare(parts, call, ['{"missing_revs":{', "}}"], ({ missing }) =>
+    JSON.stringify(missing),
+  );
 }
 
-/** The documents of which something is missing. */
+type AskedRevisions = readonly [id: string, revisions: readonly string[]];
+
+/**
+ * Answers with a member for each document of which something is missing. Each page of the question is answered before the next one is
+ * taken apart, since a row takes many times the memory of its text.
+ */
 async function compare(
   parts: DatabaseParts,
   call: Call,
-): Promise<(readonly [id: string, MissingRevisions])[]> {
-  const asked = [...(await askedRevisions(call))];
-  const rows: (readonly [string, MissingRevisions])[] = [];
-  let start = 0;
-  do {
-    const page = asked.slice(start, start + PAGE_COUNT_MAX);
-    const answers = await readDatabase(parts, call, (tx, database) =>
-      database.missingRevisions(tx, page),
-    );
-    for (const [index, answer] of answers.entries()) {
-      const [id] = page[index] as readonly [string, readonly string[]];
-      if (answer.missing.length > 0) rows.push([id, answer]);
-    }
-    start += PAGE_COUNT_MAX;
+  [open, close]: readonly [string, string],
+  textOf: (found: MissingRevisions) => string,
+): Promise<ApiResponse> {
+  const rows = await readJsonRows(call);
+  const answer = new Utf8Writer(ANSWER_BYTES_EXPECTED);
+  answer.text(open);
+  let separator = "";
+  for (const page of pagesOf(rows.eachValue())) {
     if (call.turns.areDue) await call.turns.give();
-  } while (start < asked.length);
-  return rows;
+    const asked = page.map(askedRevisions);
+    const answers = await readDatabase(parts, call, (tx, database) =>
+      database.missingRevisions(tx, asked),
+    );
+    for (const [index, found] of answers.entries()) {
+      if (found.missing.length === 0) continue;
+      const [id] = asked[index] as AskedRevisions;
+      answer.text(`${separator}${JSON.stringify(id)}:${textOf(found)}`);
+      separator = ",";
+    }
+  }
+  answer.text(close);
+  return jsonBytes(200, answer);
 }
 
-/** Throws a ProtocolError when a document is named twice. */
-async function askedRevisions(call: Call): Promise<Map<string, readonly string[]>> {
-  const asked = new Map<string, readonly string[]>();
-  for (const [name, value] of await readJsonValues(call, 1, "question")) {
-    if (call.turns.areDue) await call.turns.give();
-    const revisions: unknown = JSON.parse(value.text);
-    if (!isTextList(revisions)) {
-      throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
-    }
-    if (revisions.length > REVISIONS_MAX) {
-      const reason = `There are at most ${REVISIONS_MAX} revisions of one document in one request`;
-      throw new ProtocolError(413, "too_large", reason);
-    }
-    revisions.forEach(checkRevision);
-    asked.set(name, revisions.length === 1 ? revisions : [...new Set(revisions)]);
+/** At least one, so that a database that is not there is missed. */
+function* pagesOf(rows: Iterable<NamedValue>): Generator<readonly NamedValue[]> {
+  let isNone = true;
+  for (const page of batchesOf(rows, PAGE_SIZES)) {
+    isNone = false;
+    yield page;
   }
-  return asked;
+  if (isNone) yield [];
+}
+
+function askedRevisions({ name, value }: NamedValue): AskedRevisions {
+  const revisions: unknown = JSON.parse(value.text);
+  if (!isTextList(revisions)) {
+    throw badRequest(`The revisions of "${name}" must be a JSON array of strings`);
+  }
+  if (revisions.length > REVISIONS_MAX) {
+    const reason = `There are at most ${REVISIONS_MAX} revisions of one document in one request`;
+    throw new ProtocolError(413, "too_large", reason);
+  }
+  revisions.forEach(checkRevision);
+  return [name, revisions.length === 1 ? revisions : [...new Set(revisions)]];
 }

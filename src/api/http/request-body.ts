@@ -133,14 +133,31 @@ export async function outlineMembers(
   depthMax: number,
   content: BodyContent,
 ): Promise<ReadonlyMap<string, JsonValue>> {
-  const body = await outlineBody(call, bytes, depthMax, content);
-  if (!body.isObject) throw badRequest("Request body must be a JSON object");
   const members = new Map<string, JsonValue>();
-  for (const { name, value } of body.values()) {
+  for (const { name, value } of (await outlineObject(call, bytes, depthMax, content)).eachValue()) {
     if (members.has(name)) throw repeatedMember(name);
     members.set(name, value);
   }
   return members;
+}
+
+/** A question that is a JSON object of many members, to be taken one by one. No object in it has two of one name. */
+export async function readJsonRows(call: Call): Promise<JsonValue> {
+  requireJsonType(call);
+  const body = await outlineObject(call, await readBody(call, "question"), 1, "question");
+  await refuseRepeatedNames(call, body);
+  return body;
+}
+
+async function outlineObject(
+  call: Call,
+  bytes: Uint8Array,
+  depthMax: number,
+  content: BodyContent,
+): Promise<JsonValue> {
+  const body = await outlineBody(call, bytes, depthMax, content);
+  if (!body.isObject) throw badRequest("Request body must be a JSON object");
+  return body;
 }
 
 /** CouchDB's check on most POST requests. */

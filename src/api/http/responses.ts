@@ -1,4 +1,5 @@
 /** Answers: JSON as values, as text, and as a stream of pieces. */
+import type { Utf8Writer } from "../../base/index.ts";
 import type { ApiResponse } from "./exchange.ts";
 
 export type Headers = Readonly<Record<string, string>>;
@@ -16,6 +17,12 @@ export function json(status: number, value: unknown, headers: Headers = {}): Api
 /** A JSON text as it is. */
 export function jsonText(status: number, text: string, headers: Headers = {}): ApiResponse {
   return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: `${text}\n` };
+}
+
+/** The same, of a long one. */
+export function jsonBytes(status: number, text: Utf8Writer, headers: Headers = {}): ApiResponse {
+  text.text("\n");
+  return { status, headers: { "Content-Type": JSON_TYPE, ...headers }, body: text.finish() };
 }
 
 /**

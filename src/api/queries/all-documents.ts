@@ -1,7 +1,7 @@
 /** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
 import { type JsonText, jsonKind, splitArray } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
-import { badRequest } from "../../protocol/index.ts";
+import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { viewText } from "../documents/document-view.ts";
@@ -16,6 +16,8 @@ import { ALL, DESIGN, LOCAL, type NoRow, type Row, type Scope } from "./all-docu
 
 /** Rows of one read, when they come without their documents. */
 const PAGE_COUNT_MAX = 1_000;
+/** Of one request. Each is taken apart before the first one is answered. CouchDB: has no bound. */
+const QUERIES_MAX = 1_000;
 /** Keys looked up in one read. */
 const PAGE_KEYS_MAX = 100;
 
@@ -49,8 +51,13 @@ async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Prom
   const text = (await readJsonMembers(call)).get("queries");
   if (text === undefined) throw badRequest("POST body must include `queries` parameter.");
   if (jsonKind(text) !== "array") throw badRequest("`queries` member must be an array.");
+  const bodies = splitArray(text);
+  if (bodies.length > QUERIES_MAX) {
+    const reason = `There are at most ${QUERIES_MAX} queries in one request, but \`queries\` has ${bodies.length}`;
+    throw new ProtocolError(413, "too_large", reason);
+  }
   const queries: AllDocumentsQuery[] = [];
-  for (const body of splitArray(text)) {
+  for (const body of bodies) {
     if (call.turns.areDue) await call.turns.give();
     if (jsonKind(body) !== "object") throw badRequest("Each of `queries` must be a JSON object");
     queries.push(oneOfSeveral(call, body, scope.range));
