@@ -24,8 +24,8 @@ const TURN_MS_MAX = 50;
 const GROWTH_MAX = 4;
 /** What a node takes for any request: its young generation grows to twice 16 MiB. */
 const SMALL_MIB = 32;
-/** What a further request takes: its socket, and the work that it waits for. */
-const FURTHER_MIB = 1;
+/** What a further request takes beside its body: its socket, the pages of its answer, and garbage of all of them. */
+const FURTHER_MIB = 8;
 /** Bodies below that are sent several times at once. */
 const SMALL_BODY_MIB = 2;
 const AT_ONCE = 9;

@@ -1,11 +1,12 @@
 /** Keys of texts against the comparer that selectors use. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compareBytes } from "../base/index.ts";
+import { compareBytes, Turns } from "../base/index.ts";
+import { systemClock } from "../host/system/clock.ts";
 import { systemDigests } from "../host/system/digests.ts";
 import { Collation } from "./collation.ts";
 
-const collation = new Collation(systemDigests);
+const collation = await Collation.derive(systemDigests, new Turns(systemClock));
 const letters = new Intl.Collator("und", { sensitivity: "base" });
 const all = new Intl.Collator("und");
 const LENGTH_MAX = 2_000;

@@ -13,7 +13,7 @@
  * level come accents, case, and the text, which tell apart what is equal there; unusual mixtures of accents may be in another order
  * than ICU's. Who reads a range widens it to the primary level (`index-key.ts`), and asks the selector of each document.
  */
-import { type Digests, utf8Encode } from "../base/index.ts";
+import { type Digests, type Turns, utf8Encode } from "../base/index.ts";
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
@@ -46,46 +46,40 @@ interface Ranks {
   readonly letterCase: number;
 }
 
+/** What is found once by comparing. */
+interface Weights {
+  /** One character of each class, in order. */
+  readonly classes: readonly string[];
+  /** Of each character of a class. */
+  readonly ranks: ReadonlyMap<string, Ranks>;
+  /** Characters that are no letters of their own, in order. */
+  readonly marks: readonly string[];
+}
+
 export class Collation {
   /** Another one makes other keys: of another version of ICU. */
   readonly version: string;
-  readonly #letters = new Intl.Collator("und", { sensitivity: "base" });
-  /** One character of each class, in order. */
-  readonly #classes: readonly string[];
-  readonly #ranks = new Map<string, Ranks>();
-  readonly #marks = new Map<string, number>();
+  readonly #letters = baseComparer();
+  readonly #weights: Weights;
+  /** The numbers of the marks that are not ignored. */
+  readonly #marks: ReadonlyMap<string, number>;
   readonly #elements = new Map<number, Elements>();
 
-  constructor(digests: Pick<Digests, "sha1Hex">) {
-    const accents = new Intl.Collator("und", { sensitivity: "accent" });
-    const all = new Intl.Collator("und");
-    const { letters, marks } = this.#trusted();
-    letters.sort(this.#letters.compare);
-    const classes: string[] = [];
-    let members: string[] = [];
-    const rank = (): void => this.#rankMembers(members, accents, all);
-    for (const character of letters) {
-      const last = classes.at(-1);
-      if (last === undefined || this.#letters.compare(last + HIGHEST, character) < 0) {
-        rank();
-        members = [character];
-        classes.push(character);
-      } else if (this.#letters.compare(last, character) === 0) members.push(character);
-    }
-    rank();
-    this.#classes = classes;
-    marks.sort(accents.compare);
-    let number = 0;
-    for (const [index, mark] of marks.entries()) {
-      if (accents.compare(mark, "") === 0) continue;
-      if (index > 0 && accents.compare(marks[index - 1] as string, mark) !== 0) number++;
-      this.#marks.set(mark, number);
-    }
-    const ranks = [...this.#ranks].map(
+  /** Looks at all characters, which takes some 50 ms: others have their turns meanwhile. */
+  static async derive(digests: Pick<Digests, "sha1Hex">, turns: Turns): Promise<Collation> {
+    const weights = await deriveWeights(turns);
+    const { classes, marks } = weights;
+    const ranks = [...weights.ranks].map(
       ([text, each]) => `${text}${each.accent}.${each.letterCase}`,
     );
     const table = [...classes, "|", ...ranks, "|", ...marks].join("\0");
-    this.version = digests.sha1Hex(utf8Encode(table)).slice(0, 16);
+    return new Collation(digests.sha1Hex(utf8Encode(table)).slice(0, 16), weights);
+  }
+
+  private constructor(version: string, weights: Weights) {
+    this.version = version;
+    this.#weights = weights;
+    this.#marks = numbersOf(weights.marks);
   }
 
   /**
@@ -136,33 +130,6 @@ export class Collation {
     return true;
   }
 
-  #trusted(): { letters: string[]; marks: string[] } {
-    const letters: string[] = [];
-    const marks: string[] = [];
-    for (let code = 0; code < TRUSTED_END; code++) {
-      const character = String.fromCodePoint(code);
-      if (!TRUSTED.test(character)) continue;
-      if (this.#letters.compare(character, "") === 0) marks.push(character);
-      else letters.push(character);
-    }
-    return { letters, marks };
-  }
-
-  /** Ranks the characters of a class by their accents, and those of equal accents by their case. */
-  #rankMembers(members: string[], accents: Intl.Collator, all: Intl.Collator): void {
-    members.sort(all.compare);
-    let [accent, letterCase] = [COMMON, COMMON];
-    for (const [index, member] of members.entries()) {
-      const last = members[index - 1];
-      if (last !== undefined && accents.compare(last, member) !== 0) {
-        [accent, letterCase] = [Math.min(RANK_MAX, accent + 1), COMMON];
-      } else if (last !== undefined && all.compare(last, member) !== 0) {
-        letterCase = Math.min(RANK_MAX, letterCase + 1);
-      }
-      this.#ranks.set(member, { accent, letterCase });
-    }
-  }
-
   #elementsOf(character: string): Elements {
     const code = character.codePointAt(0) as number;
     const known = this.#elements.get(code);
@@ -186,7 +153,7 @@ export class Collation {
       return { primary, isGap, accents: new Array<number>(partCount).fill(COMMON), cases };
     }
     const [base, ...others] = [...character.normalize("NFD")];
-    const ranks = this.#ranks.get(base as string) ?? { accent: COMMON, letterCase: COMMON };
+    const ranks = this.#weights.ranks.get(base as string) ?? { accent: COMMON, letterCase: COMMON };
     const followers = others.map((other) => this.#elementsOf(other));
     return {
       primary,
@@ -215,7 +182,7 @@ export class Collation {
         return { primary, isGap: false, partCount };
       }
       const index = this.#lastClassNotAbove(parts, character);
-      const longer = parts + (this.#classes[index] ?? "");
+      const longer = parts + (this.#weights.classes[index] ?? "");
       const isPart =
         index >= 0 &&
         (this.#letters.compare(longer, character) === 0 ||
@@ -231,15 +198,95 @@ export class Collation {
 
   #lastClassNotAbove(parts: string, character: string): number {
     let low = -1;
-    let high = this.#classes.length;
+    let high = this.#weights.classes.length;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      const order = this.#letters.compare(parts + this.#classes[middle], character);
+      const order = this.#letters.compare(parts + this.#weights.classes[middle], character);
       if (order <= 0) low = middle;
       else high = middle;
     }
     return low;
   }
+}
+
+function baseComparer(): Intl.Collator {
+  return new Intl.Collator("und", { sensitivity: "base" });
+}
+
+function accentComparer(): Intl.Collator {
+  return new Intl.Collator("und", { sensitivity: "accent" });
+}
+
+async function deriveWeights(turns: Turns): Promise<Weights> {
+  const comparer = baseComparer();
+  const accents = accentComparer();
+  const all = new Intl.Collator("und");
+  const { letters, marks } = await trustedCharacters(comparer, turns);
+  letters.sort(comparer.compare);
+  const classes: string[] = [];
+  const ranks = new Map<string, Ranks>();
+  let members: string[] = [];
+  const rank = (): void => rankMembers(members, accents, all, ranks);
+  for (const character of letters) {
+    const last = classes.at(-1);
+    if (last === undefined || comparer.compare(last + HIGHEST, character) < 0) {
+      if (turns.areDue) await turns.give();
+      rank();
+      members = [character];
+      classes.push(character);
+    } else if (comparer.compare(last, character) === 0) members.push(character);
+  }
+  rank();
+  return { classes, ranks, marks: marks.sort(accents.compare) };
+}
+
+async function trustedCharacters(
+  comparer: Intl.Collator,
+  turns: Turns,
+): Promise<{ letters: string[]; marks: string[] }> {
+  const letters: string[] = [];
+  const marks: string[] = [];
+  for (let code = 0; code < TRUSTED_END; code++) {
+    const character = String.fromCodePoint(code);
+    if (!TRUSTED.test(character)) continue;
+    if (turns.areDue) await turns.give();
+    if (comparer.compare(character, "") === 0) marks.push(character);
+    else letters.push(character);
+  }
+  return { letters, marks };
+}
+
+/** Ranks the characters of a class by their accents, and those of equal accents by their case. */
+function rankMembers(
+  members: string[],
+  accents: Intl.Collator,
+  all: Intl.Collator,
+  ranks: Map<string, Ranks>,
+): void {
+  members.sort(all.compare);
+  let [accent, letterCase] = [COMMON, COMMON];
+  for (const [index, member] of members.entries()) {
+    const last = members[index - 1];
+    if (last !== undefined && accents.compare(last, member) !== 0) {
+      [accent, letterCase] = [Math.min(RANK_MAX, accent + 1), COMMON];
+    } else if (last !== undefined && all.compare(last, member) !== 0) {
+      letterCase = Math.min(RANK_MAX, letterCase + 1);
+    }
+    ranks.set(member, { accent, letterCase });
+  }
+}
+
+/** Of marks that are in order; equal ones have one number. */
+function numbersOf(marks: readonly string[]): Map<string, number> {
+  const accents = accentComparer();
+  const numbers = new Map<string, number>();
+  let number = 0;
+  for (const [index, mark] of marks.entries()) {
+    if (accents.compare(mark, "") === 0) continue;
+    if (index > 0 && accents.compare(marks[index - 1] as string, mark) !== 0) number++;
+    numbers.set(mark, number);
+  }
+  return numbers;
 }
 
 function weight(number: number): number[] {

@@ -1,4 +1,5 @@
 /** What an index is: read from a design document of the language `query`, as CouchDB writes it, and written into one. */
+import { outlineJson, type Utf8Text } from "../base/index.ts";
 import {
   compileSelector,
   fieldPath,
@@ -29,14 +30,27 @@ export const INDEXES_MAX = 64;
 /** A definition is one row of the store. */
 const DEFINITION_LENGTH_MAX = 30_000;
 
-/** The indexes of a design document, without those that are none; none for one of another language. */
-export function definitionsOf(design: string, body: unknown): IndexDefinition[] {
-  if (!isSelectorObject(body) || body.language !== "query" || !isSelectorObject(body.views)) {
-    return [];
+/** Views of a design document that are looked at. */
+const VIEWS_MAX = 1_000;
+/** Of the text of a view; what a definition may have is less. */
+const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
+
+/**
+ * The indexes of a design document, without those that are none; none for one of another language. It may have megabytes: only what may be
+ * a definition is parsed.
+ */
+export function definitionsOf(design: string, body: Utf8Text): IndexDefinition[] {
+  const outline = outlineJson(body.bytes, { depthMax: 1 });
+  const views = outline.member("views");
+  if (!outline.member("language")?.isString("query") || !views?.isObject) return [];
+  const definitions = new Map<string, IndexDefinition | undefined>();
+  let viewCount = 0;
+  for (const { name, value } of outlineJson(views.bytes, { depthMax: 1 }).eachValue()) {
+    if (++viewCount > VIEWS_MAX) break;
+    const isShort = value.length <= VIEW_BYTES_MAX;
+    definitions.set(name, isShort ? definitionOf(design, name, JSON.parse(value.text)) : undefined);
   }
-  return Object.entries(body.views).flatMap(
-    ([name, view]) => definitionOf(design, name, view) ?? [],
-  );
+  return [...definitions.values()].filter((definition) => definition !== undefined);
 }
 
 function definitionOf(design: string, name: string, view: unknown): IndexDefinition | undefined {

@@ -8,6 +8,8 @@ import {
   type Digests,
   type Page,
   type Runtime,
+  Turns,
+  type Utf8Text,
   utf8Decode,
   utf8Encode,
 } from "../base/index.ts";
@@ -112,7 +114,7 @@ const NO_INDEXES: readonly Index[] = [];
 
 export class Indexes {
   readonly #parts: IndexesParts;
-  #collation: Collation | undefined;
+  #collation: Promise<Collation> | undefined;
   /**
    * By their uuids: databases whose design documents were looked through, and define nothing. Whoever writes another one registers what it
    * defines.
@@ -270,14 +272,15 @@ export class Indexes {
     database: HookedDatabase,
     designs: readonly string[],
   ): Promise<void> {
-    const collation = this.#openCollation().version;
     const registered = (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
     const winners = await database.winners(tx, designs);
     const wanted = winners.flatMap((winner, index) =>
       winner === undefined || winner.deleted
         ? []
-        : definitionsOf(designs[index] as string, JSON.parse(winner.body.text)),
+        : definitionsOf(designs[index] as string, winner.body),
     );
+    if (wanted.length === 0 && registered.length === 0) return;
+    const { version: collation } = await this.#openCollation();
     const kept = new Set<number>();
     const added: IndexDefinition[] = [];
     for (const definition of wanted) {
@@ -349,7 +352,7 @@ export class Indexes {
   }
 
   async #load(tx: ReadTransaction, database: HookedDatabase, name: number): Promise<IndexSet> {
-    const collation = this.#openCollation();
+    const collation = await this.#openCollation();
     const indexes: Index[] = [];
     for await (const { value } of tx.getRange(keyspaceOf(database).definitions())) {
       indexes.push(new Index(decodeJsonRecord<StoredIndex>(value), collation));
@@ -358,8 +361,9 @@ export class Indexes {
     return { name, indexes, hasOtherCollation };
   }
 
-  #openCollation(): Collation {
-    this.#collation ??= new Collation(this.#parts.runtime.digests);
+  #openCollation(): Promise<Collation> {
+    const { clock, digests } = this.#parts.runtime;
+    this.#collation ??= Collation.derive(digests, new Turns(clock));
     return this.#collation;
   }
 }
@@ -382,7 +386,7 @@ const DESIGN_PAGE_COUNT = 100;
 async function* designDocuments(
   tx: ReadTransaction,
   database: HookedDatabase,
-): AsyncGenerator<{ readonly id: string; readonly body: unknown }> {
+): AsyncGenerator<{ readonly id: string; readonly body: Utf8Text }> {
   let startId = DESIGN_PREFIX;
   for (let isFirst = true; ; isFirst = false) {
     const { entries, stoppedBy } = await database.allDocuments(tx, {
@@ -392,7 +396,7 @@ async function* designDocuments(
       withDocument: true,
     });
     for (const { id, document } of isFirst ? entries : entries.slice(1)) {
-      if (document !== undefined) yield { id, body: JSON.parse(document.body.text) };
+      if (document !== undefined) yield { id, body: document.body };
     }
     if (stoppedBy === "exhausted") return;
     startId = entries.at(-1)?.id as string;

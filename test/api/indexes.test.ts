@@ -254,6 +254,20 @@ describe("an index", () => {
     expect((await api.ask("GET /films/_index")).json.total_rows).toBe(2);
   });
 
+  test("is looked for among the first thousand views of a design document", async () => {
+    const api = await openFilms();
+    const view = { map: { fields: { n: "asc" } }, options: { def: { fields: ["n"] } } };
+    const others = Array.from({ length: 999 }, (_, at) => [`other-${at}`, { map: {} }]);
+    const views = { ...Object.fromEntries(others), thousandth: view, next: view };
+    const design = { language: "query", views };
+    expect((await api.ask("PUT /films/_design/d", { body: design })).status).toBe(201);
+    const { json } = await api.ask("GET /films/_index");
+    expect(json.indexes.map(({ name }: { name: string }) => name)).toEqual([
+      "_all_docs",
+      "thousandth",
+    ]);
+  });
+
   test("with a partial filter serves only who names it", async () => {
     const api = await openIndexed();
     await makeIndex(api, ["n"], { even: true });

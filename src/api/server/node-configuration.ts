@@ -19,6 +19,9 @@ export interface ShownSetting {
   readonly isKnown: boolean;
 }
 
+/** Of one value in a request. A list of ten thousand origins is shorter. */
+const VALUE_BYTES_MAX = 1_048_576;
+
 /** What the node is configured to do; no text of it is a secret. */
 export interface NodeConfiguration {
   /** All that the node knows, and all that is set; by section and key. */
@@ -125,7 +128,7 @@ async function showValue(configuration: NodeConfiguration, call: Call): Promise<
 
 async function setValue(configuration: NodeConfiguration, call: Call): Promise<ApiResponse> {
   const { section, key } = place(call);
-  const text = await readJsonBody(call);
+  const text = await readJsonBody(call, VALUE_BYTES_MAX);
   if (jsonKind(text) !== "string") throw badRequest("a JSON string expected");
   const value = (JSON.parse(text) as string).trim();
   return json(200, await configuration.set(section, key, value, persistence(call)));
