@@ -36,6 +36,12 @@ export class Utf8Writer {
     return this.#byteCount + this.#text.length;
   }
 
+  /** Makes room for so many bytes in all: without it the room doubles, and is there twice while it grows. */
+  expect(byteCount: number): void {
+    this.#encode();
+    if (byteCount > this.#byteCount) this.#reserve(byteCount - this.#byteCount);
+  }
+
   text(text: string): void {
     this.#text += text;
     if (this.#text.length > TEXT_LENGTH_MAX) this.#encode();

@@ -179,6 +179,42 @@ describe("others have their turns while", () => {
   });
 });
 
+describe("_bulk_docs of more documents than are taken apart at once", () => {
+  const many = (count: number) => Array.from({ length: count }, (_, at) => ({ _id: `d${at}` }));
+  const write = (docs: readonly object[], mode: object = {}) =>
+    api.ask("POST /films/_bulk_docs", { body: { docs, ...mode } });
+
+  test("tells of all in their order", async () => {
+    const docs = [...many(2_100), { _id: "d1" }];
+    const { status, json } = await write(docs);
+    expect(status).toBe(201);
+    expect(json.map(({ id }: { id: string }) => id)).toEqual(docs.map(({ _id }) => _id));
+    expect(json.at(-1)).toMatchObject({ error: "conflict" });
+    expect((await api.ask("GET /films")).json.doc_count).toBe(2_100);
+  });
+
+  test.each([
+    ["an id", { _id: "_x" }],
+    ["a member", { _id: "x", _x: 1 }],
+    ["an attachment", { _id: "x", _attachments: { a: { data: "!" } } }],
+  ])("writes none when one is not well-formed: %s", async (_, bad) => {
+    expect((await write([...many(1_100), bad])).status).toBe(400);
+    expect((await api.ask("GET /films")).json.doc_count).toBe(0);
+  });
+
+  test("writes those that another server made, and tells of the others", async () => {
+    const docs = many(1_100).map((document) => ({ ...document, _rev: "1-a" }));
+    const { status, json } = await write([...docs, { _id: "_x", _rev: "1-a" }], {
+      new_edits: false,
+    });
+    expect(status).toBe(201);
+    expect(json).toMatchObject([{ id: "_x" }]);
+    expect((await api.ask("GET /films")).json.doc_count).toBe(1_100);
+    const refused = await write([...docs, 5 as unknown as object], { new_edits: false });
+    expect(refused.status).toBe(400);
+  });
+});
+
 describe("a document", () => {
   const hash = (at: number) => String(at).padStart(32, "0");
   const write = (docs: readonly object[]) =>

@@ -1,5 +1,5 @@
 /** `_bulk_docs`: many documents in one request, as edits of a user or as revisions that were made elsewhere. */
-import { forEachConcurrent, type JsonValue } from "../../base/index.ts";
+import { forEachConcurrent, type JsonValue, Utf8Writer } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";
 import { badRequest, ProtocolError, wireDocumentOf } from "../../protocol/index.ts";
@@ -9,16 +9,26 @@ import type { Call } from "../http/call.ts";
 import { errorAnswer, isInvalidRequest } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readJsonValues, refuseRepeatedNames } from "../http/request-body.ts";
-import { json, jsonText } from "../http/responses.ts";
+import { json, jsonBytes } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type EditResult, writeAll } from "./document-writes.ts";
-import { checkWire, type EditMode, editOf, type NamedDocument, wireEdit } from "./edits.ts";
+import {
+  checkEdit,
+  checkWire,
+  type EditMode,
+  editOf,
+  type NamedDocument,
+  wireEdit,
+} from "./edits.ts";
 
 /** Documents whose inline attachments are stored at once. */
 const PREPARED_COUNT_MAX = 8;
 
-/** Each of them takes kilobytes until all are written, however short it is. */
+/** Of one request. CouchDB: has no bound. */
 const DOCUMENTS_MAX = 100_000;
+/** Documents that are taken apart and written before the next ones: each takes kilobytes meanwhile, however short it is. */
+const SLICE_COUNT_MAX = 1_000;
+const ANSWER_BYTES_EXPECTED = 4_096;
 
 /** The members of a document are in a list of documents, in the body. */
 const MEMBERS_DEPTH = 3;
@@ -51,6 +61,27 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   if (mode === "interactive" && docs !== undefined) await refuseRepeatedNames(call, docs);
   await readDatabase(parts, call, async () => undefined);
   if (members.get("all_or_nothing")?.text === "true") return refuseAll(documents);
+  if (documents.length > SLICE_COUNT_MAX) await checkAll(parts, call, documents, mode);
+  const answer = new Utf8Writer(ANSWER_BYTES_EXPECTED);
+  let separator = "[";
+  for (let start = 0; start < documents.length; start += SLICE_COUNT_MAX) {
+    const slice = documents.slice(start, start + SLICE_COUNT_MAX);
+    for (const row of await writeSlice(parts, call, slice, mode)) {
+      answer.text(separator + row);
+      separator = ",";
+    }
+  }
+  answer.text(separator === "[" ? "[]" : "]");
+  return jsonBytes(201, answer);
+}
+
+/** Writes some of the documents; returns the rows that tell of them. */
+async function writeSlice(
+  parts: DatabaseParts,
+  call: Call,
+  documents: readonly JsonValue[],
+  mode: EditMode,
+): Promise<string[]> {
   const drafts =
     mode === "interactive"
       ? await draftAll(parts, call, documents)
@@ -68,7 +99,25 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
         : refusedRow(entry.document, entry.error);
     if (row !== undefined) rows.push(row);
   }
-  return jsonText(201, `[${rows.join(",")}]`);
+  return rows;
+}
+
+/** Whatever would refuse the whole request is found before the first slice is written. */
+async function checkAll(
+  parts: DatabaseParts,
+  call: Call,
+  documents: readonly JsonValue[],
+  mode: EditMode,
+): Promise<void> {
+  for (const document of documents) {
+    if (call.turns.areDue) await call.turns.give();
+    if (mode === "interactive") checkEdit(parts, namedDocument(parts, document), mode);
+    else requireObject(document);
+  }
+}
+
+function requireObject(document: JsonValue): void {
+  if (!document.isObject) throw badRequest("Document must be a JSON object");
 }
 
 /** CouchDB: each of them is told, and nothing is written. */
@@ -110,7 +159,7 @@ async function draftEach(
 ): Promise<(Draft | Refused)[]> {
   const drafts: (Draft | Refused)[] = [];
   for (const document of documents) {
-    if (!document.isObject) throw badRequest("Document must be a JSON object");
+    requireObject(document);
     if (call.turns.areDue) await call.turns.give();
     try {
       const wire = namedDocument(parts, document);

@@ -65,6 +65,18 @@ export function checkWire(
   if (body.exceedsBytes(byteCountMax)) throw new ProtocolError(413, "document_too_large", id);
 }
 
+/** The same, and what is wrong with its inline attachments, which are decoded for it. */
+export function checkEdit(
+  parts: Pick<DatabaseParts, "settings">,
+  wire: NamedDocument,
+  mode: EditMode,
+): void {
+  checkWire(parts, wire);
+  for (const attachment of wire.attachments) {
+    if (attachment.content.kind !== "stub") inlineUpload(parts.settings, attachment, mode);
+  }
+}
+
 /** Undefined for a type that is stored as it comes. */
 function compressionLevelOf(
   { compressibleTypes, compressionLevel }: DatabaseParts["settings"],

@@ -92,7 +92,10 @@ export async function readBody(
       ? Math.min(call.bodies.byteCountMax, questionBytesMax)
       : call.bodies.byteCountMax;
   const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();
-  if (encoding === "identity") return readBytes(body, byteCountMax);
+  if (encoding === "identity") {
+    const announced = Number(headers.get("content-length") ?? 0);
+    return readBytes(body, byteCountMax, announced <= byteCountMax ? announced : 0);
+  }
   if (encoding !== "gzip") {
     const reason = `${encoding} is not a supported content encoding.`;
     throw new ProtocolError(415, "bad_content_type", reason);
@@ -240,15 +243,24 @@ function jsonFault(error: unknown): unknown {
   return new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
 }
 
-/** All bytes of a stream. Throws a ProtocolError 413 when there are more than `byteCountMax`. */
+/** Who has sent so much is believed that the rest will come. */
+const BELIEVED_BYTES = 1_048_576;
+
+/** All bytes of a stream, which announced as many. Throws a ProtocolError 413 when there are more than `byteCountMax`. */
 export async function readBytes(
   chunks: AsyncIterable<Uint8Array>,
   byteCountMax = BODY_BYTES_MAX,
+  byteCountAnnounced = 0,
 ): Promise<Uint8Array> {
   const bytes = new Utf8Writer(0);
+  let isBelieved = false;
   for await (const chunk of chunks) {
     if (bytes.length + chunk.length > byteCountMax) {
       throw new ProtocolError(413, "too_large", "the request entity is too large");
+    }
+    if (!isBelieved && bytes.length > BELIEVED_BYTES) {
+      isBelieved = true;
+      bytes.expect(byteCountAnnounced);
     }
     // Copied as it comes: to join tens of megabytes at the end would hold all others up.
     bytes.bytes(chunk);
