@@ -1,7 +1,8 @@
 /** Measures this process. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-const RESOLUTION_MS = 20;
+/** Each tick wakes the process, also one that has nothing to do. */
+const RESOLUTION_MS = 100;
 const NANOSECONDS_PER_MS = 1_000_000;
 
 /** Begins to measure; each call tells the memory now, and the mean delay of the event loop since the call before. */

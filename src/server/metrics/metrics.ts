@@ -21,6 +21,8 @@ import { emptyDistribution, RequestTimes } from "./request-times.ts";
 import { RunTally } from "./run-tally.ts";
 
 const REQUEST_TIME = "couchdb_request_time_seconds";
+/** The least of `nodejs_eventloop_lag_…`: times between two ticks. Each tick wakes the process, also one that has nothing to do. */
+const EVENT_LOOP_TICK_MS = 100;
 
 /** What was counted since the last report: numbers of rows of the table, values of their labels ("" without), amounts. */
 export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
@@ -54,7 +56,10 @@ export class EventCounts implements Trace {
     }
     this.registry.registerMetric(summaryOf(this.#requestTimes));
     this.#showFixed();
-    collectDefaultMetrics({ register: this.registry });
+    collectDefaultMetrics({
+      register: this.registry,
+      eventLoopMonitoringPrecision: EVENT_LOOP_TICK_MS,
+    });
   }
 
   /** What CouchDB has and Tandem does not: in `_prometheus`, too. */
