@@ -1,0 +1,81 @@
+/** The examples of docs/api and the first steps: each page's commands, in order, on a node of its own, and the answers that it shows. */
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { documentationPages, pageText, whyNotRun } from "../support/page-blocks.ts";
+import {
+  jsonValues,
+  type PageExample,
+  pageExamples,
+  textWithoutVarying,
+  withoutVarying,
+} from "../support/page-examples.ts";
+import { type PageShell, pageShell } from "../support/page-shell.ts";
+
+/** The address and the folder of the node of the pages. */
+const ADDRESS = "http://127.0.0.1:5984";
+const FOLDER = "/var/lib/tandem";
+/** A page that is wrong is found out after so many events, or when none has come for so long. */
+const EVENT_COUNT_MAX = 50;
+const PATIENCE_MS = 60_000;
+
+const processes = new Processes();
+afterAll(() => processes.close());
+
+const pages = [
+  "docs/five-minutes.md",
+  ...documentationPages().filter((page) => /^docs\/api\/[a-z]/.test(page)),
+];
+
+test.each(pages)("the examples of %s are answered as it shows", async (page) => {
+  const all = pageExamples(pageText(page));
+  const examples = all.filter(({ script }) => whyNotRun(page, script) === undefined);
+  expect(examples.some(({ answer }) => answer !== undefined)).toBe(true);
+  const directory = processes.directory();
+  // No job parks because the machine is slow.
+  const node = await processes.open({ directory, ini: "[replicator]\npark_after_sec = 3600\n" });
+  const shell = pageShell(directory, node.url);
+  for (const example of examples) await check(example, node, shell, directory);
+  await node.stop();
+});
+
+async function check(
+  { script, answer }: PageExample,
+  node: TandemProcess,
+  shell: PageShell,
+  directory: string,
+): Promise<void> {
+  const block = script.replaceAll(ADDRESS, node.url);
+  const run = async (): Promise<string> => {
+    const output = await shell.run(block, { answers: answer !== undefined });
+    return output
+      .replaceAll(node.url, ADDRESS)
+      .replaceAll(join(directory, "data"), `${FOLDER}/data`);
+  };
+  if (answer === undefined) {
+    expect(await run()).not.toContain('"error":');
+    return;
+  }
+  const comparable = (text: string): unknown =>
+    answer.form === "text"
+      ? textWithoutVarying(text)
+      : jsonValues(text).map((value) => withoutVarying(value));
+  const shown = comparable(answer.text);
+  // What only reads may be asked again: what becomes of a job is seen when it has become that.
+  const isRead = !/ -(X|d|F|T)|--data/.test(script);
+  for (let rest = isRead ? EVENT_COUNT_MAX : 0; ; rest--) {
+    const { count } = node.events;
+    const given = comparable(await run());
+    if (isDeepStrictEqual(given, shown)) return;
+    if (rest === 0) expect({ script, answer: given }).toEqual({ script, answer: shown });
+    const patience = new AbortController();
+    const isOver = await Promise.race([
+      node.events.next(count).then(() => false),
+      sleep(PATIENCE_MS, true, { signal: patience.signal }),
+    ]);
+    patience.abort();
+    if (isOver) rest = 1;
+  }
+}

@@ -1,0 +1,73 @@
+/** The blocks for a shell in README and docs: which test runs them, and which are run by none. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+type Reason = readonly [page: string, begins: string, why: string];
+
+const NO_CLUSTER = "FDB_CLUSTER_FILE does not name a live cluster";
+/** Blocks that `page-commands.test.ts` runs where there is a cluster. */
+const NEED_A_CLUSTER: readonly Reason[] = [
+  ["docs/clusters.md", "sudo dpkg", NO_CLUSTER],
+  ["docs/configuration.md", "npm install", NO_CLUSTER],
+];
+
+/** Blocks that no test runs, by how they begin. */
+const NOT_RUN: readonly Reason[] = [
+  ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
+  ["README.md", "npm start", "every test of a node starts what it builds"],
+  ["docs/five-minutes.md", "npm ci", "the same"],
+  ["docs/clusters.md", "docker run", "needs Docker, and an image that nobody has built yet"],
+  ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
+  [
+    "docs/installing.md",
+    "npm install --global",
+    "`packaging.test.ts` installs the package elsewhere",
+  ],
+  ["docs/installing.md", "docker build", "needs Docker; nobody has built the image yet"],
+  ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
+  ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
+  ["docs/scale.md", "npx vitest run", "a test itself, which takes long"],
+  ...(process.env.FDB_CLUSTER_FILE === undefined ? NEED_A_CLUSTER : []),
+];
+
+export interface ShellBlock {
+  readonly page: string;
+  readonly text: string;
+  /** Why no test runs it; undefined for one that a test has to run. */
+  readonly whyNotRun: string | undefined;
+}
+
+/** Every page that may have such blocks, by its path from the root of the project. */
+export function documentationPages(): readonly string[] {
+  const docs = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" });
+  return [
+    "README.md",
+    ...docs.filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`),
+  ];
+}
+
+export function pageText(page: string): string {
+  return readFileSync(join(ROOT, page), "utf8");
+}
+
+export function shellBlocks(page: string): readonly ShellBlock[] {
+  return [...pageText(page).matchAll(/```sh\n(.*?)```/gs)].map(([, text = ""]) => ({
+    page,
+    text,
+    whyNotRun: whyNotRun(page, text),
+  }));
+}
+
+export function whyNotRun(page: string, text: string): string | undefined {
+  return NOT_RUN.find(([of, begins]) => of === page && text.startsWith(begins))?.[2];
+}
+
+/** Entries of the list that stand for no block any more. */
+export function obsoleteReasons(): readonly string[] {
+  return NOT_RUN.filter(
+    ([page, begins]) => !shellBlocks(page).some(({ text }) => text.startsWith(begins)),
+  ).map(([page, begins]) => `${page}: ${begins}`);
+}
