@@ -6,7 +6,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { shellBlocks } from "../support/page-blocks.ts";
 import { type PageShell, pageShell } from "../support/page-shell.ts";
+import { openFoundationDbStore } from "../support/shared-stores.ts";
 
 const processes = new Processes();
 const folder = processes.directory();
@@ -21,9 +23,11 @@ let shell: PageShell;
 beforeAll(async () => {
   const user = { COUCHDB_USER: "user", COUCHDB_PASSWORD: "password" };
   data = processes.directory();
+  // Jobs are moved between servers of one uuid.
+  const ini = `[couchdb]\nuuid = ${"1234".repeat(8)}\n`;
   [node, couch, source, target] = await Promise.all([
-    processes.open({ directory: data }),
-    processes.open({ environment: user }),
+    processes.open({ directory: data, ini }),
+    processes.open({ environment: user, ini }),
     processes.open({ environment: user }),
     processes.open({ environment: user }),
   ]);
@@ -46,63 +50,70 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The blocks for a shell of a page, with the addresses and folders of this test. */
-function blocksOf(name: string): readonly string[] {
-  const text = readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
-  return [...text.matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
-    block
-      .replaceAll(/http:\/\/(admin:password@)?127\.0\.0\.1:5984/g, node.url)
-      .replaceAll(/https:\/\/user:password@(couch|a|b)\.example/g, (_, host: string) =>
-        serverOf(host).url.replace("://", "://user:password@"),
-      )
-      .replaceAll("couch.example", new URL(couch.url).host)
-      .replaceAll("./data-2", join(folder, "data-2"))
-      .replaceAll("./data", join(data, "data"))
-      .replaceAll("/backups", join(folder, "backups")),
-  );
+/** Pages of which every block is run here, unless a reason says why not. */
+const PAGES = [
+  "README.md",
+  "docs/backup.md",
+  "docs/clusters.md",
+  "docs/command-line.md",
+  "docs/configuration.md",
+  "docs/security.md",
+];
+const ran = new Set<string>();
+
+/** The block of a page that has a text in it, with the addresses and folders of this test. */
+function take(page: string, part: string): string {
+  const block = shellBlocks(page).find(({ text }) => text.includes(part));
+  if (block === undefined) throw new Error(`No block of ${page} has ${part}`);
+  ran.add(block.text);
+  return block.text
+    .replaceAll(/http:\/\/(admin:password@)?127\.0\.0\.1:5984/g, node.url)
+    .replaceAll(/https:\/\/user:password@(couch|a|b)\.example/g, (_, host: string) =>
+      withPassword(serverOf(host)),
+    )
+    .replaceAll("http://user:password@couch.example:5984", withPassword(couch))
+    .replaceAll("couch.example", new URL(couch.url).host)
+    .replaceAll("./data-2", join(folder, "data-2"))
+    .replaceAll("./data", join(data, "data"))
+    .replaceAll("/backups", join(folder, "backups"))
+    .replaceAll("~/", `${folder}/`);
+}
+
+function withPassword(server: TandemProcess): string {
+  return server.url.replace("://", "://user:password@");
 }
 
 function serverOf(host: string): TandemProcess {
   return host === "couch" ? couch : host === "a" ? source : target;
 }
 
-async function createDatabase(server: TandemProcess, name: string): Promise<void> {
+async function put(server: TandemProcess, path: string, body?: object): Promise<void> {
   const authorization = `Basic ${Buffer.from("user:password").toString("base64")}`;
-  const { status } = await fetch(`${server.url}/${name}`, {
+  const { status } = await fetch(`${server.url}${path}`, {
     method: "PUT",
-    headers: { authorization },
+    headers: { authorization, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   expect(status).toBe(201);
 }
 
-const found = (blocks: readonly string[], part: string): string => {
-  const block = blocks.find((each) => each.includes(part));
-  if (block === undefined) throw new Error(`No block has ${part}`);
-  return block;
-};
-
 test("the first replication of README arrives on this node and on another server", async () => {
-  await createDatabase(couch, "films");
-  const blocks = blocksOf("README.md");
-  const output = await shell.run(found(blocks, "/_replicate"));
+  await put(couch, "/films");
+  const output = await shell.run(take("README.md", "/_replicate"));
   expect(output).toContain('"docs_written":1');
   expect((await node.call("GET", "/films-copy/1902:a-trip-to-the-moon")).status).toBe(200);
-  expect(await shell.run(found(blocks, "tandem replicate http"))).toContain(
-    "the same on both sides",
-  );
+  const compared = await shell.run(take("README.md", "tandem replicate http"));
+  expect(compared).toContain("the same on both sides");
 });
 
 test("the commands of README about jobs, servers and backups end well", async () => {
-  const blocks = blocksOf("README.md");
   const endless = /^.*jobs watch.*\n/m;
-  expect(await shell.run(found(blocks, "jobs failing").replace(endless, ""))).not.toBe("");
-  await createDatabase(source, "user-1");
-  expect(await shell.run(found(blocks, "replicate --all"))).toContain(
-    "1 databases get a job: user-1",
-  );
+  expect(await shell.run(take("README.md", "jobs failing").replace(endless, ""))).not.toBe("");
+  await put(source, "/user-1");
+  const servers = await shell.run(take("README.md", "replicate --all"));
+  expect(servers).toContain("1 databases get a job: user-1");
   mkdirSync(join(folder, "backups"), { recursive: true });
-  const backups = found(blocks, "tandem backup");
-  const [make = "", restore = ""] = backups.trim().split("\n");
+  const [make = "", restore = ""] = take("README.md", "tandem backup").trim().split("\n");
   await shell.run(make);
   const [file = ""] = readdirSync(join(folder, "backups"));
   await shell.run(restore.replace(/tandem-\d+T\d+Z\.backup/, file));
@@ -110,7 +121,7 @@ test("the commands of README about jobs, servers and backups end well", async ()
 });
 
 test("the command of README that goes on until it is stopped shows what happens to a job", async () => {
-  const [line = ""] = found(blocksOf("README.md"), "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
+  const [line = ""] = take("README.md", "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
   const child = spawn("bash", ["-c", `exec ${line}`], { env: shell.environment });
   const ended = once(child, "exit");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -122,20 +133,73 @@ test("the command of README that goes on until it is stopped shows what happens 
   expect(await ended).toEqual([0, null]);
 });
 
-test("the commands about budgets and secrets end well", async () => {
-  const [budget = ""] = blocksOf("docs/api/budgets.md");
-  await shell.run(budget);
-  const { body: budgets } = await node.call("GET", "/_tandem/budgets");
-  expect(JSON.stringify(budgets)).toContain('"requests_per_sec":50');
-  const [rotate = "", others = ""] = blocksOf("docs/security.md");
-  expect(await shell.run(rotate)).not.toBe("");
-  expect(await shell.run(others)).toContain("0 jobs found");
+test("the commands of README about a move show what would become of a document, and take it", async () => {
+  const films = `${withPassword(couch)}/films`;
+  const document = {
+    source: films,
+    target: `${films}-copy`,
+    create_target: true,
+    continuous: true,
+  };
+  await put(couch, "/_replicator/moved", document);
+  await couch.events.event("replication.copied");
+  const output = await shell.run(take("README.md", "tandem move --from"));
+  expect(output).toContain("moved");
+  const { body } = await node.call("GET", "/_tandem/jobs/_replicator%2Fmoved");
+  expect(body).toMatchObject({ doc_id: "moved", paused: true });
+});
+
+test("the commands about secrets end well", async () => {
+  expect(await shell.run(take("docs/security.md", "secrets rotate"))).not.toBe("");
+  const replaced = await shell.run(take("docs/security.md", "secrets replace"));
+  expect(replaced).toContain("0 jobs found");
 });
 
 test("the commands about backups end well", async () => {
-  const [block = ""] = blocksOf("docs/backup.md");
   mkdirSync(join(folder, "backups"), { recursive: true });
   rmSync(join(folder, "data-2"), { recursive: true, force: true });
-  await shell.run(block);
+  await shell.run(take("docs/backup.md", "tandem backup"));
   expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
+});
+
+test("the scripts of completion are written where shells look for them", async () => {
+  const scripts = [
+    ".local/share/bash-completion/completions/tandem",
+    ".config/fish/completions/tandem.fish",
+  ];
+  for (const script of scripts) mkdirSync(join(folder, script, ".."), { recursive: true });
+  await shell.run(take("docs/command-line.md", "tandem completion"));
+  for (const script of scripts) {
+    expect(readFileSync(join(folder, script), "utf8")).toContain("tandem");
+  }
+});
+
+test("the commands about nodes show the node, drain it, and let it work again", async () => {
+  expect(await shell.run(take("docs/clusters.md", "tandem shares usage"))).toContain("_replicator");
+  await shell.run(take("docs/clusters.md", "tandem nodes drain"));
+  const { body } = await node.call("GET", "/_tandem/nodes");
+  expect(body.nodes).toMatchObject([{ draining: false }]);
+});
+
+const clusterFile = process.env.FDB_CLUSTER_FILE;
+if (clusterFile === undefined) {
+  test.skip("a node on FoundationDB (skipped: FDB_CLUSTER_FILE does not name a live cluster)", () => {});
+} else {
+  test.each(["docs/clusters.md", "docs/configuration.md"])(
+    "the command of %s starts a node on FoundationDB",
+    async (page) => {
+      const [, words = ""] =
+        take(page, "--store foundationdb").match(/^npx tandem serve (.*)$/m) ?? [];
+      const flags = words.replace("/etc/foundationdb/fdb.cluster", clusterFile).split(" ");
+      const opened = await processes.open({ ...openFoundationDbStore(processes), flags });
+      expect((await opened.call("GET", "/_up")).status).toBe(200);
+    },
+  );
+}
+
+test("every block of these pages was run, or there is a reason why not", () => {
+  const left = PAGES.flatMap(shellBlocks).filter(
+    ({ text, whyNotRun }) => whyNotRun === undefined && !ran.has(text),
+  );
+  expect(left).toEqual([]);
 });

@@ -26,7 +26,8 @@ export function onSharedStores(declare: (open: OpenSharedStore) => void): void {
   }
 }
 
-function openFoundationDbStore(processes: Processes): SharedStoreOptions {
+/** A store below a prefix of its own in the cluster of `FDB_CLUSTER_FILE`. */
+export function openFoundationDbStore(processes: Processes): SharedStoreOptions {
   const prefix = `tandem-test-${randomUUID()}`;
   processes.onClose(() => removeFromFoundationDb(prefix));
   return {

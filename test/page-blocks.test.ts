@@ -1,0 +1,43 @@
+/** Every block for a shell in README and docs is run by a test, or stands in a list with the reason why it is not. */
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { documentationPages, obsoleteReasons, shellBlocks } from "./support/page-blocks.ts";
+
+/** Runs all blocks of its pages, and fails when one is left out. */
+const ALL_OF_ITS_PAGES = [
+  "test/end-to-end/api-examples.test.ts",
+  "test/end-to-end/page-commands.test.ts",
+];
+/** Tests of one page each, which take its blocks one by one: how many they run. */
+const BLOCKS_OF: Readonly<Record<string, readonly [test: string, count: number]>> = {
+  "docs/coming-from-couchdb.md": ["test/end-to-end/move.test.ts", 2],
+  "docs/per-user-databases.md": ["test/end-to-end/per-user-databases.test.ts", 4],
+  "docs/whole-servers.md": ["test/end-to-end/rules.test.ts", 4],
+};
+
+const pages = documentationPages().filter((page) =>
+  shellBlocks(page).some(({ whyNotRun }) => whyNotRun === undefined),
+);
+
+test.each(pages)("the commands of %s are run by a test", (page) => {
+  const [name, count] = BLOCKS_OF[page] ?? [];
+  if (name !== undefined) {
+    expect(sourceOf(name)).toContain(page);
+    expect(shellBlocks(page)).toHaveLength(count as number);
+    return;
+  }
+  const isExample = page.startsWith("docs/api/");
+  const tests = ALL_OF_ITS_PAGES.filter((each) => sourceOf(each).includes(`"${page}"`));
+  expect(isExample ? ["api-examples"] : tests).toHaveLength(1);
+});
+
+test("no reason stands for a block that is not there", () => {
+  expect(obsoleteReasons()).toEqual([]);
+});
+
+function sourceOf(name: string): string {
+  const path = fileURLToPath(new URL(`../${name}`, import.meta.url));
+  expect(existsSync(path)).toBe(true);
+  return readFileSync(path, "utf8");
+}
