@@ -11,6 +11,7 @@ import {
 } from "../host/index.ts";
 import { ConfigError, readConfig, VERSION } from "../server/index.ts";
 import type { BackupFlags, RestoreFlags } from "./backup-commands.ts";
+import { counted } from "./counted.ts";
 
 export async function backUp(
   path: string,
@@ -68,6 +69,6 @@ function timeName(timeMs: number): string {
 function print(file: string, { madeAtMs, program, rowCount, byteCount }: BackupSummary): void {
   const madeAt = new Date(madeAtMs).toISOString();
   process.stdout.write(
-    `${file}: made at ${madeAt} by Tandem ${program}, ${rowCount} rows, ${byteCount} bytes, whole\n`,
+    `${file}: made at ${madeAt} by Tandem ${program}, ${counted(rowCount, "row")}, ${counted(byteCount, "byte")}, whole\n`,
   );
 }

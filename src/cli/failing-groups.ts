@@ -1,4 +1,5 @@
 /** Groups of jobs that fail, for people. */
+import { counted } from "./counted.ts";
 import { printable, table } from "./table.ts";
 
 interface GroupView {
@@ -28,7 +29,8 @@ const HOST_LENGTH_MAX = 22;
 export function printFailingGroups(answer: unknown): string {
   const { groups, total_rows: total, jobs } = answer as GroupsAnswer;
   const [first] = groups;
-  if (first === undefined) return total === 0 ? "no job fails\n" : `there are ${total} groups\n`;
+  if (first === undefined)
+    return total === 0 ? "no job fails\n" : `${counted(total, "group")} in all\n`;
   const rows = groups.map((group) => [
     String(group.count),
     group.class,
@@ -43,7 +45,7 @@ export function printFailingGroups(answer: unknown): string {
     .split("\n");
   const text = lines.map((line, index) => `${line}\n${wordsOf(groups[index] as GroupView)}`);
   const shown = groups.length < total ? `${groups.length} of ${total} groups` : "All of these";
-  return `${head}\n${text.join("\n")}\n\n${shown}: ${jobs} jobs fail.\nTo list or steer a group, for example the first:\n  ${commandFor(first)}\n`;
+  return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\nTo list or steer a group, for example the first:\n  ${commandFor(first)}\n`;
 }
 
 function wordsOf({ error, reason, example }: GroupView): string {

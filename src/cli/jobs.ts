@@ -1,5 +1,6 @@
 /** `tandem jobs …`: shows the jobs of a server, and commands one, or all that match a filter. */
 import type { Command } from "commander";
+import { counted } from "./counted.ts";
 import { printFailingGroups } from "./failing-groups.ts";
 import {
   printEvent,
@@ -200,8 +201,15 @@ function sequenceOf(text: string): unknown {
   }
 }
 
+/** What a command answers for one job, or for all that match. */
+interface Steered {
+  readonly matched?: number;
+  readonly changed?: number;
+  readonly no_changes?: boolean;
+}
+
 function printDone(answer: unknown): string {
-  const { matched, changed, no_changes } = answer as Record<string, unknown>;
-  if (matched !== undefined) return `${matched} jobs found, ${changed} changed\n`;
+  const { matched, changed, no_changes } = answer as Steered;
+  if (matched !== undefined) return `${counted(matched, "job")} found, ${changed} changed\n`;
   return no_changes === true ? "it was so already\n" : "done\n";
 }

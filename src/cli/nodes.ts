@@ -1,6 +1,7 @@
 /** `tandem nodes`: the processes of a server's cluster that run jobs. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { table } from "./table.ts";
 
@@ -60,7 +61,7 @@ async function drain(server: Server, asked: string) {
     if (draining.length === 0)
       return [{ nodes: named }, () => "drained: it holds no jobs\n"] as const;
     const left = draining.reduce((count, { jobs }) => count + jobs, 0);
-    if (left !== told) process.stderr.write(`${left} ${left === 1 ? "job" : "jobs"} left\n`);
+    if (left !== told) process.stderr.write(`${counted(left, "job")} left\n`);
     told = left;
   }
 }

@@ -9,6 +9,7 @@ import {
   refuseWithAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { counted } from "./counted.ts";
 import { reportError, retryReporter } from "./describe-error.ts";
 import { Progress } from "./progress.ts";
 import { openShellRun } from "./shell-run.ts";
@@ -97,8 +98,8 @@ class Round {
     const lines = this.#remainders.map(
       ({ database, error, reason }) => `  ${printable(`${database}: ${error}: ${reason}`)}\n`,
     );
-    const sum = `${this.doneCount} databases, ${this.#writtenCount} documents written`;
-    const rest = lines.length === 0 ? "" : `; ${lines.length} are not whole:`;
+    const sum = `${counted(this.doneCount, "database")}, ${counted(this.#writtenCount, "document")} written`;
+    const rest = lines.length === 0 ? "" : `; ${counted(lines.length, "is", "are")} not whole:`;
     return `${sum}${rest}\n${lines.join("")}`;
   }
 
@@ -115,7 +116,7 @@ class Round {
     }
     const { length: count } = failures.failures;
     if (count === 0) return undefined;
-    return { error: "left_behind", reason: `${count} revisions did not arrive` };
+    return { error: "left_behind", reason: `${counted(count, "revision")} did not arrive` };
   }
 }
 

@@ -15,6 +15,7 @@ import {
 import { VERSION } from "../server/index.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { counted } from "./counted.ts";
 import { exitCodeOf, reportError, retryReporter } from "./describe-error.ts";
 import { Progress } from "./progress.ts";
 import { openShellRun } from "./shell-run.ts";
@@ -184,7 +185,9 @@ function report(
   const { docs_left_out: leftOutCount = 0 } = (result as ReplicationLog).history?.[0] ?? {};
   if (leftOutCount > 0) process.stdout.write(`${leftOutCount} stayed behind on purpose\n`);
   if (failures.length === 0) return;
-  process.stdout.write(`${failures.length} revisions were left behind:\n`);
+  process.stdout.write(
+    `${counted(failures.length, "revision was", "revisions were")} left behind:\n`,
+  );
   for (const { id, revision, error, reason } of failures.slice(0, FAILURES_SHOWN_MAX)) {
     process.stdout.write(`  ${id} ${revision}: ${error}: ${reason}\n`);
   }

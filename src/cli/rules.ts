@@ -1,6 +1,7 @@
 /** `tandem rules …`: rules that copy the databases of a server. */
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { counted } from "./counted.ts";
 import { askServer, type ServerFlags, withServer } from "./server-command.ts";
 import { printable, table } from "./table.ts";
 import { WrongUse } from "./wrong-use.ts";
@@ -162,17 +163,17 @@ function printOutcome(answer: unknown): string {
   }
   const { databases, create, replace, cancel, cannot_copy } = answer as PlanView;
   const lines = [
-    ["match", databases],
-    ["get a job", create],
-    ["get another job", replace],
-    ["lose their job", cancel],
-    ["cannot be copied", cannot_copy],
+    ["database matches", "databases match", databases],
+    ["database gets a job", "databases get a job", create],
+    ["database gets another job", "databases get another job", replace],
+    ["database loses its job", "databases lose their job", cancel],
+    ["database cannot be copied", "databases cannot be copied", cannot_copy],
   ] as const;
-  return lines.map(([what, planned]) => plannedLine(what, planned)).join("");
+  return lines.map(([one, many, planned]) => plannedLine(one, many, planned)).join("");
 }
 
-function plannedLine(what: string, { count, first }: PlannedView): string {
+function plannedLine(one: string, many: string, { count, first }: PlannedView): string {
   const names = count > first.length ? [...first, "…"] : first;
   const named = count === 0 ? "" : `: ${names.join(", ")}`;
-  return `${printable(`${count} databases ${what}${named}`)}\n`;
+  return `${printable(`${counted(count, one, many)}${named}`)}\n`;
 }

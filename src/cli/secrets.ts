@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { counted } from "./counted.ts";
 import { askServer, type Server, type ServerFlags, withServer } from "./server-command.ts";
 import { WrongUse } from "./wrong-use.ts";
 
@@ -91,8 +92,11 @@ function readPassword(file: string): string {
 
 function printReplaced(answer: unknown): string {
   const { matched, documents, transient, changed, refused, rules } = answer as Replaced;
-  const named = rules.length === 0 ? "" : `, and the rules ${rules.join(", ")}`;
-  const found = `${matched} jobs found: ${documents} of documents, ${transient} without${named}`;
+  const named =
+    rules.length === 0
+      ? ""
+      : `, and the ${rules.length === 1 ? "rule" : "rules"} ${rules.join(", ")}`;
+  const found = `${counted(matched, "job")} found: ${documents} of documents, ${transient} without${named}`;
   if (changed === undefined) return `${found}; nothing was changed\n`;
   return `${found}; ${changed} changed, ${refused} refused\n`;
 }

@@ -22,6 +22,7 @@ import {
   refuseWithoutAll,
 } from "./all-databases.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { counted } from "./counted.ts";
 import { reportError, retryReporter } from "./describe-error.ts";
 import { printable } from "./table.ts";
 
@@ -200,20 +201,29 @@ function writeText(finding: Finding): void {
     process.stdout.write(`${printable(`${error}: ${reason}`)}\n`);
   } else if ("servers" in finding) {
     const { databaseCount, differingCount } = finding.servers;
-    const outcome = differingCount === 0 ? "the same on both servers" : `${differingCount} differ`;
-    process.stdout.write(`${databaseCount} databases compared: ${outcome}\n`);
+    const outcome =
+      differingCount === 0
+        ? "the same on both servers"
+        : counted(differingCount, "differs", "differ");
+    process.stdout.write(`${counted(databaseCount, "database")} compared: ${outcome}\n`);
   } else if ("difference" in finding) {
     process.stdout.write(`  ${describeDifference(finding.difference)}\n`);
   } else if ("comparison" in finding) process.stdout.write(describe(finding.comparison));
   else if ("notRepaired" in finding) {
     const { attachmentCount, reason } = finding.notRepaired;
-    process.stdout.write(`${attachmentCount} attachments differ and stay as they are: ${reason}\n`);
-  } else process.stdout.write(`${finding.repaired.documentCount} documents copied again\n`);
+    const differing = counted(
+      attachmentCount,
+      "attachment differs and stays as it is",
+      "attachments differ and stay as they are",
+    );
+    process.stdout.write(`${differing}: ${reason}\n`);
+  } else
+    process.stdout.write(`${counted(finding.repaired.documentCount, "document")} copied again\n`);
 }
 
 /** What was compared, and whether it differs. */
 export function describe(comparison: Comparison): string {
   const { documentCount, leafCount, attachmentCount, differenceCount } = comparison;
-  const compared = `${documentCount} documents, ${leafCount} leaf revisions, ${attachmentCount} attachments compared`;
-  return `${compared}: ${differenceCount === 0 ? "the same on both sides" : `${differenceCount} differences`}\n`;
+  const compared = `${counted(documentCount, "document")}, ${counted(leafCount, "leaf revision")}, ${counted(attachmentCount, "attachment")} compared`;
+  return `${compared}: ${differenceCount === 0 ? "the same on both sides" : counted(differenceCount, "difference")}\n`;
 }

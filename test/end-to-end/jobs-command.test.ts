@@ -95,7 +95,7 @@ test("jobs that fail are shown in groups, with the command that steers a group",
   const [, , ...flags] = command.trim().split(" ");
   expect(flags.slice(0, 3)).toEqual(["retry", "--error", "not_found"]);
   const steered = await tandem(...flags, "--server", server);
-  expect(steered.output).toMatch(/^1 jobs found, /);
+  expect(steered.output).toMatch(/^1 job found, /);
 });
 
 test("a job that is paused survives a restart so, and who paused it is named", async () => {
@@ -108,7 +108,7 @@ test("a job that is paused survives a restart so, and who paused it is named", a
   expect(shown.output).toMatch(/state +paused \(pending\)/);
   expect(shown.output).toMatch(/pause +by adm/);
   const all = await tandem("resume", "--source", "a", "--server", server);
-  expect(all.output).toBe("1 jobs found, 1 changed\n");
+  expect(all.output).toBe("1 job found, 1 changed\n");
   await stateOnce(FOLLOW, "running");
 });
 

@@ -165,7 +165,7 @@ test("the uuid of the old server is taken where no job runs, and jobs are refuse
   expect((await tandem(other, ["move", ...from])).code).toBe(1);
   await other.call("PUT", "/_replicator/own", replication("own", { continuous: true }));
   const takeUuid = ["move", "take", "--take-uuid", ...from];
-  expect((await tandem(other, takeUuid)).errors).toContain("1 jobs are here that are not paused");
+  expect((await tandem(other, takeUuid)).errors).toContain("1 job is not paused here");
   const { body } = await other.call("GET", "/_replicator/own");
   await other.call("DELETE", `/_replicator/own?rev=${body._rev}`);
   expect((await tandem(other, takeUuid)).errors).toContain("the uuid is set on this node");

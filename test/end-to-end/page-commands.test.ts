@@ -111,7 +111,7 @@ test("the commands of README about jobs, servers and backups end well", async ()
   expect(await shell.run(take("README.md", "jobs failing").replace(endless, ""))).not.toBe("");
   await put(source, "/user-1");
   const servers = await shell.run(take("README.md", "replicate --all"));
-  expect(servers).toContain("1 databases get a job: user-1");
+  expect(servers).toContain("1 database gets a job: user-1");
   mkdirSync(join(folder, "backups"), { recursive: true });
   const [make = "", restore = ""] = take("README.md", "tandem backup").trim().split("\n");
   await shell.run(make);

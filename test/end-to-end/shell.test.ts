@@ -139,7 +139,7 @@ test("an attachment that differs in a revision that both have is named as not me
   expect([first.code, first.text]).toEqual([
     1,
     expect.stringContaining(
-      "1 attachments differ and stay as they are: both sides have the revision",
+      "1 attachment differs and stays as it is: both sides have the revision",
     ),
   ]);
   await server.call("POST", "/flags-there/_purge", { flag: [doc("")._rev] });

@@ -6,6 +6,7 @@ import {
   REPLICATOR_CONFIG_DEFAULT,
   type Replication,
 } from "../../replicator/index.ts";
+import { counted } from "../counted.ts";
 import { jobPathOf, type Members, type StoredDocument } from "./replicator-server.ts";
 import type { Outcome, StepParts } from "./steps.ts";
 
@@ -52,11 +53,12 @@ async function verifyOne(
 /** Why its copy cannot be expected to be whole; undefined when it should be. */
 export function whyNotArrived(job: JobRow): string | undefined {
   if (job.paused) return "paused";
-  if (job.left_behind > 0) return `${job.left_behind} documents left behind`;
+  if (job.left_behind > 0) return `${counted(job.left_behind, "document")} left behind`;
   if (job.last_failure !== null) return `${job.last_failure.error}: ${job.last_failure.reason}`;
   if (job.state === "completed" || (job.state === "running" && job.pending === 0)) return undefined;
   if (job.state === "running") {
-    return `${job.pending ?? "unknown"} changes pending, lag ${job.lag_sec ?? "unknown"} s`;
+    const pending = job.pending === null ? "unknown changes" : counted(job.pending, "change");
+    return `${pending} pending, lag ${job.lag_sec ?? "unknown"} s`;
   }
   return "it has not arrived";
 }
@@ -84,7 +86,11 @@ async function compareCopy(
     });
     if (lackingCount === 0)
       return { outcome, reason: "the target lacks nothing", isProblem: false };
-    return { outcome, reason: `the target lacks ${lackingCount} documents`, isProblem: true };
+    return {
+      outcome,
+      reason: `the target lacks ${counted(lackingCount, "document")}`,
+      isProblem: true,
+    };
   } catch (error) {
     const { error: name, reason } = describeFailure(error);
     return { outcome, reason: `not compared: ${name}: ${reason}`, isProblem: true };

@@ -3,6 +3,7 @@ import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { VERSION } from "../../server/index.ts";
 import { openConnections } from "../connections.ts";
+import { counted } from "../counted.ts";
 import { systemCredentialSources } from "../credentials.ts";
 import { reportError, retryReporter } from "../describe-error.ts";
 import { openServer, parseServer } from "../server-client.ts";
@@ -139,7 +140,7 @@ async function checkUuids(parts: StepParts, { takeUuid }: MoveFlags): Promise<vo
   const { total_rows: paused } = await countJobs(here, "&paused=true");
   if (all !== paused) {
     throw new Error(
-      `${all - paused} jobs are here that are not paused, and would lose their checkpoints with another uuid`,
+      `${counted(all - paused, "job is", "jobs are")} not paused here, and would lose all checkpoints with another uuid`,
     );
   }
   await here.ask("PUT", "/_node/_local/_config/couchdb/uuid", uuids.there);

@@ -1,0 +1,19 @@
+import { expect, test } from "vitest";
+import { counted } from "./counted.ts";
+
+test.each([
+  [0, "0 databases"],
+  [1, "1 database"],
+  [2, "2 databases"],
+  [1000, "1000 databases"],
+])("%i of a thing is %s", (count, text) => {
+  expect(counted(count, "database")).toBe(text);
+});
+
+test.each([
+  [0, "0 jobs fail"],
+  [1, "1 job fails"],
+  [2, "2 jobs fail"],
+])("%i with a verb is %s", (count, text) => {
+  expect(counted(count, "job fails", "jobs fail")).toBe(text);
+});
