@@ -89,6 +89,20 @@ test("a policy that there is not is refused with those that there are", () => {
   );
 });
 
+test("who says how many copiers there are has no more of them far away, unless that is said too", () => {
+  const bound = (members: object, value?: string): number =>
+    parseReplication(
+      { ...BODY, ...members },
+      value === undefined ? undefined : configured("worker_processes", value),
+    ).options.workerProcessesMax;
+  expect(bound({})).toBe(REPLICATION_OPTIONS.workerProcessesMax.default);
+  expect(bound({ worker_processes: 4 })).toBe(4);
+  expect(bound({ worker_processes: null })).toBe(REPLICATION_OPTIONS.workerProcessesMax.default);
+  expect(bound({ worker_processes: 8, worker_processes_max: 16 })).toBe(16);
+  expect(bound({}, "6")).toBe(6);
+  expect(bound({ worker_processes_max: 16 }, "6")).toBe(16);
+});
+
 test("a weight is 1 to 1000, and no setting", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
   expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");

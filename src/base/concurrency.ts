@@ -1,4 +1,5 @@
 /** Promises that belong together: no call leaves a promise behind that is still pending. */
+import { abortWith } from "./abort.ts";
 
 /**
  * Runs tasks side by side under one signal. The first failure aborts the others; the call settles when all have ended, and
@@ -81,22 +82,99 @@ export async function mapAtOnce<Item, Result>(
 
 /** Lets at most so many pieces of work run at once; the others wait their turn, first come, first served. */
 export class Semaphore {
-  #free: number;
+  #countMax: number;
+  #count = 0;
   readonly #waiting: (() => void)[] = [];
 
   constructor(countMax: number) {
-    this.#free = countMax;
+    this.#countMax = countMax;
+  }
+
+  /** Lets another number run at once from now on; what runs already is not interrupted. */
+  resize(countMax: number): void {
+    this.#countMax = countMax;
+    this.#admit();
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
+    if (this.#count < this.#countMax) this.#count++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       return await work();
     } finally {
+      this.#count--;
+      this.#admit();
+    }
+  }
+
+  #admit(): void {
+    while (this.#count < this.#countMax) {
       const next = this.#waiting.shift();
-      if (next === undefined) this.#free++;
-      else next();
+      if (next === undefined) return;
+      this.#count++;
+      next();
+    }
+  }
+}
+
+/**
+ * Repeats a step in lanes side by side, in as many as are allowed at the moment. `step` resolves with false when there is nothing more
+ * to do.
+ */
+export class Lanes {
+  readonly #step: (signal: AbortSignal) => Promise<boolean>;
+  #countMax: number;
+  #count = 0;
+  #isOver = false;
+  #open: (() => void) | undefined;
+
+  constructor(countMax: number, step: (signal: AbortSignal) => Promise<boolean>) {
+    this.#countMax = countMax;
+    this.#step = step;
+  }
+
+  /** Allows another number of lanes from now on. One too many ends with the step that it is in. */
+  resize(countMax: number): void {
+    this.#countMax = countMax;
+    this.#open?.();
+  }
+
+  /** Resolves when a step has said that there is nothing more, and all lanes have ended. The first failure aborts the others. */
+  async run(signal: AbortSignal): Promise<void> {
+    const controller = new AbortController();
+    const unfollow = abortWith(signal, controller);
+    let failure: { readonly error: unknown } | undefined;
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        if (this.#count === 0) resolve();
+      };
+      const fail = (error: unknown): void => {
+        this.#isOver = true;
+        failure ??= { error };
+        controller.abort(error);
+        end();
+      };
+      this.#open = () => {
+        while (!this.#isOver && this.#count < this.#countMax) {
+          this.#count++;
+          this.#lane(controller.signal).then(end, fail);
+        }
+      };
+      this.#open();
+    });
+    this.#open = undefined;
+    unfollow();
+    if (failure !== undefined) throw failure.error;
+  }
+
+  async #lane(signal: AbortSignal): Promise<void> {
+    try {
+      while (!this.#isOver && this.#count <= this.#countMax) {
+        if (!(await this.#step(signal))) this.#isOver = true;
+      }
+    } finally {
+      // At once: two lanes that end together must not both be the one too many.
+      this.#count--;
     }
   }
 }

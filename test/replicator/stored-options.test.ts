@@ -2,6 +2,7 @@
 import { afterEach, expect, test } from "vitest";
 import {
   parseReplication,
+  REPLICATION_OPTIONS,
   REPLICATOR_CONFIG_DEFAULT,
   type ReplicationOptions,
 } from "../../src/replicator/index.ts";
@@ -51,3 +52,19 @@ test("a job that was stored before there were policies passes over what does not
   const { data } = (await node.replicator.find(id)) ?? {};
   expect(data?.statistics.docWriteFailures).toBe(1);
 });
+
+test.each([
+  [REPLICATION_OPTIONS.workerProcesses.default, REPLICATION_OPTIONS.workerProcessesMax.default],
+  [2, 2],
+])(
+  "of a job that was stored with %d copiers before there was a bound, there are at most %d",
+  async (workerProcesses, bound) => {
+    const { node, id } = await openWithJob({}, ({ workerProcessesMax: _, ...older }) => ({
+      ...older,
+      workerProcesses,
+    }));
+    await node.event("replication.ended");
+    const { data } = (await node.replicator.find(id)) ?? {};
+    expect(data?.replication?.options.workerProcessesMax).toBe(bound);
+  },
+);

@@ -48,6 +48,15 @@ export const REPLICATION_OPTIONS: readonly ReplicationOption[] = [
     meaning: "copiers of a job: as many batches are read, and as many written, at the same time",
   },
   {
+    name: "worker_processes_max",
+    kind: "integer",
+    default: 32,
+    min: 1,
+    unit: "copiers",
+    meaning:
+      "most copiers while a server is far away, of which most wait for the network; where `worker_processes` is given and this is not, there are never more than that",
+  },
+  {
     name: "worker_batch_size",
     kind: "integer",
     default: 500,

@@ -8,6 +8,8 @@ export interface BatchObserver {
   /** What a run adds up. */
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
+  /** Told how many batches may be read, and how many written, at the same time from now on. Absent: nobody asks. */
+  readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;
 }
 
 export class BatchOutcome {

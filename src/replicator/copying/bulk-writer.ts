@@ -21,7 +21,7 @@ import type { Blame } from "./copy-blame.ts";
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface BulkWriterParts {
-  readonly target: Endpoint;
+  readonly target: Pick<Endpoint, "writeDocuments">;
   readonly blame: Blame;
 }
 
@@ -39,6 +39,11 @@ export class BulkWriter {
     this.#parts = parts;
     this.#observer = observer;
     this.#outcome = outcome;
+  }
+
+  /** Of the documents that are to be written, in characters. */
+  get length(): number {
+    return this.#length;
   }
 
   /** Takes the document if it fits into the next write; false: it was not taken. */

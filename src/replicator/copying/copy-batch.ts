@@ -9,6 +9,7 @@ import {
   forEachConcurrent,
   inSpan,
   type Runtime,
+  runTogether,
   Semaphore,
   utf8Encode,
 } from "../../base/index.ts";
@@ -30,13 +31,19 @@ import type { ReplicationOptions } from "../request/replication-options.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
+import { ByteRoom } from "./byte-room.ts";
 import { type CopierParts, isDesignDocument, LoneCopier } from "./copy-alone.ts";
 import { Blame } from "./copy-blame.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
+import { StagePace } from "./stage-pace.ts";
 
 /** Revisions asked for in the first bulk read, while nothing is known of their size, and in any. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
+/** Of the longest documents what is expected of others, a page of rows later. */
+const LENGTH_DECAY = 0.9;
+/** Batches of a copier in which documents are held: one that is read, and one that is written. */
+const BATCHES_PER_COPIER_MAX = 2;
 /** The bytes of attachments that a document may have to travel in bulk, and those that are read at once. */
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
@@ -54,13 +61,17 @@ const NONE: readonly string[] = [];
 
 type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** When a batch may be read, and when written: as many batches at once as the run has copiers. */
+/** When a batch may be read, and when written; and the room for what is read and not written yet. */
 interface Turns {
   readonly read: Turn;
   readonly write: Turn;
+  readonly room: ByteRoom;
 }
 
-const AT_ONCE: Turns = { read: (work) => work(), write: (work) => work() };
+const AT_ONCE: Turn = (work) => work();
+
+/** Of a byte of attachments. */
+const BASE64_CHARACTERS = 4 / 3;
 
 export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions"> &
   Partial<Pick<ChangedDocument, "isDeleted">>;
@@ -79,9 +90,16 @@ export class BatchCopier {
   /** What all copiers of the job share: documents that travel alone take a connection each. */
   readonly #connections: Semaphore;
   readonly #copierTurns: Turns;
+  readonly #retryTurns: Turns;
+  readonly #reading: Stage;
+  readonly #writing: Stage;
+  /** As which writes go to the target. */
+  readonly #timedTarget: Pick<Endpoint, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
+  /** Characters of a document, rather too many than too few; undefined: none was read yet. */
+  #documentLength: number | undefined;
 
   constructor(parts: CopierParts, observer: BatchObserver) {
     const { runtime, source, target, options, omissions, copyLimits } = parts;
@@ -97,11 +115,19 @@ export class BatchCopier {
     const blames = { sourceBlame: this.#sourceBlame, targetBlame: this.#targetBlame };
     this.#alone = new LoneCopier({ ...parts, ...blames }, observer);
     this.#connections = new Semaphore(options.httpConnections);
-    const reading = new Semaphore(options.workerProcesses);
-    const writing = new Semaphore(options.workerProcesses);
+    this.#reading = openStage(options);
+    this.#writing = openStage(options);
+    const { turns: reading } = this.#reading;
+    const { turns: writing } = this.#writing;
     this.#copierTurns = {
       read: (work) => reading.run(work),
       write: (work) => writing.run(work),
+      room: new ByteRoom(options.workerProcesses * BATCHES_PER_COPIER_MAX * WRITE_BYTES_MAX),
+    };
+    this.#retryTurns = { read: AT_ONCE, write: AT_ONCE, room: new ByteRoom(WRITE_BYTES_MAX) };
+    this.#timedTarget = {
+      writeDocuments: (...args) =>
+        this.#timed(this.#writing, target, () => target.writeDocuments(...args)),
     };
   }
 
@@ -150,7 +176,7 @@ export class BatchCopier {
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
   ): Promise<readonly DocumentFailure[]> {
-    return this.#tryOnce(changes, AT_ONCE, signal);
+    return this.#tryOnce(changes, this.#retryTurns, signal);
   }
 
   async #tryOnce(
@@ -183,26 +209,104 @@ export class BatchCopier {
     }
     if (leftOutCount > 0) this.#observer.count({ docsLeftOut: leftOutCount });
     if (revisions.size === 0 && outcome.failures.length === 0) return [];
-    const writer = new BulkWriter(
-      { target: this.#target, blame: this.#targetBlame },
-      this.#observer,
+    const { small, ...bulk } = await this.#copyInBulk(
+      revisions,
+      askedCount,
       outcome,
+      turns,
+      signal,
     );
-    const alone = await turns.read(async () => {
-      const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
-      this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
-      return this.#readInBulk(requests, writer, signal);
-    });
-    await turns.write(async () => {
-      // What is there does not wait for documents that may take hours.
-      if (alone.length > 0) await writer.flush(signal);
-      await forEachConcurrent(alone, this.#options.httpConnections, (request) =>
-        this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
-      );
-      await writer.flush(signal);
-    });
+    const notSmall = await this.#copySmall(small, outcome, turns, signal);
+    const alone = [...bulk.alone, ...notSmall];
+    if (alone.length > 0) await turns.write(() => this.#copyAlone(alone, outcome, signal));
     await outcome.record(revisions);
     return outcome.failures;
+  }
+
+  /** Copies what can be read without attachments; returns the rest. */
+  async #copyInBulk(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    askedCount: number,
+    outcome: BatchOutcome,
+    turns: Turns,
+    signal: AbortSignal,
+  ): Promise<Unread> {
+    const writer = this.#openWriter(outcome);
+    const expected = revisions.size * (this.#documentLength ?? WRITE_BYTES_MAX);
+    const held = await turns.room.take(Math.min(expected, WRITE_BYTES_MAX));
+    try {
+      const unread = await turns.read(async () => {
+        const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
+        this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
+        return this.#readInBulk(requests, writer, signal);
+      });
+      held.resize(writer.length);
+      if (writer.length > 0) await turns.write(() => writer.flush(signal));
+      return unread;
+    } finally {
+      held.release();
+    }
+  }
+
+  /** Copies documents with the bytes of their attachments in their texts, many at a time; returns what must be read alone all the same. */
+  async #copySmall(
+    small: readonly SmallRequest[],
+    outcome: BatchOutcome,
+    { read, write, room }: Turns,
+    signal: AbortSignal,
+  ): Promise<readonly RevisionRequest[]> {
+    const alone: RevisionRequest[] = [];
+    const copyPage =
+      (page: readonly SmallRequest[]) =>
+      async (pageSignal: AbortSignal): Promise<void> => {
+        const byteCount = page.reduce((sum, request) => sum + request.byteCount, 0);
+        const held = await room.take(byteCount * BASE64_CHARACTERS);
+        try {
+          const writer = this.#openWriter(outcome);
+          alone.push(...(await read(() => this.#readSmall(page, writer, pageSignal))));
+          held.resize(writer.length);
+          if (writer.length > 0) await write(() => writer.flush(pageSignal));
+        } finally {
+          held.release();
+        }
+      };
+    if (small.length > 0)
+      await runTogether(signal, [...batchesOf(small, SMALL_SIZES)].map(copyPage));
+    return alone;
+  }
+
+  async #copyAlone(
+    requests: readonly RevisionRequest[],
+    outcome: BatchOutcome,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const writer = this.#openWriter(outcome);
+    await forEachConcurrent(requests, this.#options.httpConnections, (request) =>
+      this.#connections.run(() => this.#alone.copy(request, writer, outcome, signal)),
+    );
+    await writer.flush(signal);
+  }
+
+  #openWriter(outcome: BatchOutcome): BulkWriter {
+    const parts = { target: this.#timedTarget, blame: this.#targetBlame };
+    return new BulkWriter(parts, this.#observer, outcome);
+  }
+
+  /** Asks the endpoint, and lets the stage have as many batches from then on as suit how long that took. */
+  async #timed<T>(stage: Stage, endpoint: Endpoint, ask: () => Promise<T>): Promise<T> {
+    const { clock } = this.#runtime;
+    const beganMs = clock.monotonicMs();
+    try {
+      return await ask();
+    } finally {
+      const { pace, turns } = stage;
+      const before = pace.count;
+      pace.answered(clock.monotonicMs() - beganMs, endpoint.roundTripMs);
+      if (pace.count !== before) {
+        turns.resize(pace.count);
+        this.#observer.allowBatches?.(this.#reading.pace.count, this.#writing.pace.count);
+      }
+    }
   }
 
   #isTooLong(id: string): boolean {
@@ -275,7 +379,9 @@ export class BatchCopier {
     if (!choice.isWorthwhile(clock.monotonicMs())) return undefined;
     try {
       const once = choice.isGivenUp;
-      return await this.#target.missingRevisions(revisions, signal, { once });
+      return await this.#timed(this.#reading, this.#target, () =>
+        this.#target.missingRevisions(revisions, signal, { once }),
+      );
     } catch (error) {
       signal.throwIfAborted();
       if (!mayConcernOne(error)) throw error;
@@ -285,37 +391,37 @@ export class BatchCopier {
     }
   }
 
-  /** Reads what can be read in bulk; returns what must be read alone. */
+  /** Reads what can be read in bulk; returns the rest. */
   async #readInBulk(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,
     signal: AbortSignal,
-  ): Promise<readonly RevisionRequest[]> {
+  ): Promise<Unread> {
     const { clock } = this.#runtime;
     if (!this.#options.useBulkGet || !this.#bulkGet.isWorthwhile(clock.monotonicMs()))
-      return requests;
+      return { alone: requests, small: [] };
     const inBulk = requests.filter(({ id }) => !isDesignDocument(id));
-    if (inBulk.length === 0) return requests;
+    if (inBulk.length === 0) return { alone: requests, small: [] };
     const alone = requests.filter(({ id }) => isDesignDocument(id));
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
       // A source that could not do it lately is not asked with patience.
       const once = this.#bulkGet.isGivenUp;
-      const results = await this.#source.readRevisions(page, signal, { once });
+      const results = await this.#timed(this.#reading, this.#source, () =>
+        this.#source.readRevisions(page, signal, { once }),
+      );
       if (results === undefined) {
         this.#bulkGet.giveUp(clock.monotonicMs());
-        return [...alone, ...small.map(({ request }) => request), ...inBulk.slice(start)];
+        alone.push(...small.map(({ request }) => request), ...inBulk.slice(start));
+        return { alone, small: [] };
       }
       const rest = await this.#passOn(page, results, writer, signal);
       alone.push(...rest.alone);
       small.push(...rest.small);
       start += page.length;
     }
-    for (const page of batchesOf(small, SMALL_SIZES)) {
-      alone.push(...(await this.#readSmall(page, writer, signal)));
-    }
-    return alone;
+    return { alone, small };
   }
 
   /** Reads documents with the bytes of their attachments; returns what must be read alone all the same. */
@@ -325,7 +431,9 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<RevisionRequest[]> {
     const requests = page.map(({ request }) => request);
-    const results = await this.#source.readRevisions(requests, signal, { attachments: true });
+    const results = await this.#timed(this.#reading, this.#source, () =>
+      this.#source.readRevisions(requests, signal, { attachments: true }),
+    );
     if (results === undefined) return requests;
     const alone: RevisionRequest[] = [];
     let leftOutCount = 0;
@@ -351,10 +459,7 @@ export class BatchCopier {
     results: readonly BulkReadResult[],
     writer: BulkWriter,
     signal: AbortSignal,
-  ): Promise<{
-    readonly alone: readonly RevisionRequest[];
-    readonly small: readonly SmallRequest[];
-  }> {
+  ): Promise<Unread> {
     const alone: RevisionRequest[] = [];
     const small: SmallRequest[] = [];
     const omissions = this.#omissions;
@@ -393,10 +498,29 @@ export class BatchCopier {
     });
     // As many rows next time as should fill one write.
     const meanLength = Math.max(1, length / page.length);
+    this.#documentLength = Math.max(meanLength, LENGTH_DECAY * (this.#documentLength ?? 0));
     const fitting = Math.floor(WRITE_BYTES_MAX / meanLength);
     this.#bulkRowCount = Math.max(1, Math.min(BULK_ROWS_MAX, fitting));
     return { alone, small };
   }
+}
+
+/** One of the two stages of copying. */
+interface Stage {
+  readonly pace: StagePace;
+  readonly turns: Semaphore;
+}
+
+function openStage({ workerProcesses, workerProcessesMax }: ReplicationOptions): Stage {
+  const countMax = Math.max(workerProcesses, workerProcessesMax);
+  const pace = new StagePace({ nearCount: workerProcesses, countMax });
+  return { pace, turns: new Semaphore(pace.count) };
+}
+
+/** What a bulk read without attachments has not brought. */
+interface Unread {
+  readonly alone: readonly RevisionRequest[];
+  readonly small: readonly SmallRequest[];
 }
 
 /** A document with few bytes of attachments, which travel in its text. */

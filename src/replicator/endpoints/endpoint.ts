@@ -165,6 +165,8 @@ export interface Endpoint {
   readonly shownUrl: string;
   /** Whether it has said that what it acknowledges is durable, so that `commit` does nothing there. */
   readonly writesDurably: boolean;
+  /** The least time in which an answer began lately: how far away the endpoint is. Undefined in our own store, and before the first answer. */
+  readonly roundTripMs: number | undefined;
 
   /** Creates the database; nothing happens when it exists. */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;

@@ -74,6 +74,10 @@ class WatchedEndpoint implements Endpoint {
     return this.#inner.writesDurably;
   }
 
+  get roundTripMs(): number | undefined {
+    return this.#inner.roundTripMs;
+  }
+
   create(...args: Parameters<Endpoint["create"]>): Promise<void> {
     return this.#noted("open", this.#inner.create(...args));
   }

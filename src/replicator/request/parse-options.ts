@@ -5,12 +5,23 @@ import {
   OPTION_NAMES,
   type Option,
   type OptionValue,
+  REPLICATION_OPTIONS,
   type ReplicationOptions,
 } from "./replication-options.ts";
 
 /** What `members` say, and `defaults` where they say nothing. Throws a ReplicationInvalidError. */
 export function parseOptions(members: Members, defaults: ReplicationOptions): ReplicationOptions {
-  return eachOption((option, name) => parseOption(members, option, defaults[name]));
+  const options = eachOption((option, name) => parseOption(members, option, defaults[name]));
+  const { workerProcesses, workerProcessesMax } = REPLICATION_OPTIONS;
+  const isGiven = ({ name }: Option): boolean => (members[name] ?? null) !== null;
+  return isGiven(workerProcesses) && !isGiven(workerProcessesMax)
+    ? boundedByCopiers(options)
+    : options;
+}
+
+/** Who says how many copiers there are does not want more because a server is far away. */
+function boundedByCopiers(options: ReplicationOptions): ReplicationOptions {
+  return { ...options, workerProcessesMax: options.workerProcesses };
 }
 
 /** Throws a ReplicationInvalidError that names the field, its value, and what would be right. */
@@ -27,7 +38,12 @@ export function parseOption<O extends Option>(
 
 /** The options of a stored job: what an older version did not know has its default. */
 export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
-  return isWhole(stored) ? stored : eachOption((option, name) => stored[name] ?? option.default);
+  if (isWhole(stored)) return stored;
+  const options = eachOption((option, name) => stored[name] ?? option.default);
+  const isBounded =
+    stored.workerProcessesMax === undefined &&
+    options.workerProcesses !== REPLICATION_OPTIONS.workerProcesses.default;
+  return isBounded ? boundedByCopiers(options) : options;
 }
 
 /** Whether another version would have stored the same: most jobs are of this one, and lists read many of them. */

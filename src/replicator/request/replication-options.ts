@@ -68,6 +68,15 @@ export const REPLICATION_OPTIONS = {
     unit: "copiers",
     meaning: "copiers of a job: as many batches are read, and as many written, at the same time",
   },
+  workerProcessesMax: {
+    name: "worker_processes_max",
+    kind: "integer",
+    default: 32,
+    min: 1,
+    unit: "copiers",
+    meaning:
+      "most copiers while a server is far away, of which most wait for the network; where `worker_processes` is given and this is not, there are never more than that",
+  },
   workerBatchSize: {
     name: "worker_batch_size",
     kind: "integer",

@@ -42,7 +42,7 @@ import {
 } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
-import { copiersAfter, watchRun } from "./watchdog.ts";
+import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
 /** As in `replication-run.ts`: made once. */
@@ -251,13 +251,13 @@ export class ReplicationJob {
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? { activity } : { activity, generation: stallCount };
     const source = this.#open(replication, "source", connections);
-    const workerProcesses = copiersAfter(stallCount, replication.options.workerProcesses);
+    const options = afterStalls(stallCount, replication.options);
     const lag = new LagMeter(this.#job.earlierLag);
     const run: ReplicationRun = new ReplicationRun({
       runtime,
       source,
       target: this.#open(replication, "target", connections),
-      replication: { ...replication, options: { ...replication.options, workerProcesses } },
+      replication: { ...replication, options },
       ids,
       mayWrite: () => this.#job.verifyNow(),
       failures: await this.#openFailures(ids.baseId),
@@ -486,6 +486,7 @@ function gently(replication: Replication): Replication {
       ...options,
       checkpointIntervalMs: Math.min(options.checkpointIntervalMs, 5000),
       workerProcesses: Math.min(options.workerProcesses, 2),
+      workerProcessesMax: Math.min(options.workerProcessesMax, 2),
       workerBatchSize: Math.min(options.workerBatchSize, 100),
       httpConnections: Math.min(options.httpConnections, 5),
     },

@@ -10,11 +10,13 @@ import {
   BoundedQueue,
   errorCode,
   inSpan,
+  Lanes,
   OperationalError,
   type Runtime,
   randomHex,
   runTogether,
 } from "../../base/index.ts";
+import type { BatchObserver } from "../copying/batch-outcome.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import {
   type ChangedDocument,
@@ -47,10 +49,10 @@ import { ThroughSequence } from "./through-sequence.ts";
 /** Bytes of changes that are queued for each copier; CouchDB's figure. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Batches that a copier has under way. From a server it reads the next one while the last one is written. Our own store answers too fast
- * for that to pay.
+ * Whether batches are read while as many others are written. Our own store answers too fast for that to pay: what may be written bounds
+ * the batches of a source that is near.
  */
-const BATCHES_PER_COPIER = { http: 2, local: 1 };
+const READS_AHEAD = { http: true, local: false };
 /** How long the last checkpoint of a stopped run may take. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
 
@@ -138,6 +140,7 @@ export class ReplicationRun {
   #changed = false;
   #log: ReplicationLog | undefined;
   #quietSinceMs: number | undefined;
+  #onBatchesAllowed: BatchObserver["allowBatches"];
   #startTimes: StartTimes | undefined;
   /** What both sides remember; undefined: they have not been asked yet. */
   #checkpoints: Checkpoints | undefined;
@@ -406,18 +409,22 @@ export class ReplicationRun {
     const since = this.#sequence.through;
     const feed = { since, continuous, showsEnd: endsCaughtUp };
     const request = { ...feed, selection, winningRevisionsOnly };
-    const batchCount = options.workerProcesses * BATCHES_PER_COPIER[replication.source.kind];
+    const batchCount = (reading: number, writing: number): number =>
+      reading + writing - (READS_AHEAD[replication.source.kind] ? 0 : options.workerProcesses);
+    const { workerProcesses } = options;
+    const copiers = new Lanes(batchCount(workerProcesses, workerProcesses), (copierSignal) =>
+      this.#copyBatch(queue, batchCopier, copierSignal),
+    );
+    this.#onBatchesAllowed = (reading, writing) => copiers.resize(batchCount(reading, writing));
     const { clock } = this.#parts.runtime;
     this.#quietSinceMs = clock.monotonicMs();
     const onRead = (count: number): void => {
       this.#quietSinceMs = clock.monotonicMs();
       this.#lag.read(count, clock.nowMs());
     };
-    const copier = (copierSignal: AbortSignal): Promise<void> =>
-      this.#copyBatches(queue, batchCopier, copierSignal);
     await runTogether(signal, [
       (readerSignal) => readChanges(source, request, queue, onRead, readerSignal),
-      ...Array.from({ length: batchCount }, () => copier),
+      (copierSignal) => copiers.run(copierSignal),
     ]);
   }
 
@@ -431,6 +438,7 @@ export class ReplicationRun {
           this.#statistics = addStatistics(this.#statistics, more);
         },
         failures,
+        allowBatches: (reading, writing) => this.#onBatchesAllowed?.(reading, writing),
       },
     );
   }
@@ -467,29 +475,29 @@ export class ReplicationRun {
     }
   }
 
-  async #copyBatches(
+  /** Copies a batch; false: the feed has ended, and all of it is copied or being copied. */
+  async #copyBatch(
     queue: BoundedQueue<ChangesItem>,
     batchCopier: BatchCopier,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { workerBatchSize } = this.#parts.replication.options;
-    for (;;) {
-      let number = 0;
-      // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
-      const items = await queue.takeUpTo(workerBatchSize, (batch) => {
-        const last = batch.at(-1) as ChangesItem;
-        number = this.#sequence.start(
-          last.kind === "change" ? last.change.sequence : last.sequence,
-          changeCount(batch),
-        );
-      });
-      if (items === undefined) return;
-      const changes: ChangedDocument[] = [];
-      for (const item of items) if (item.kind === "change") changes.push(item.change);
-      await batchCopier.copy(changes, signal);
-      if (changes.length > 0) this.#changed = true;
-      this.#lag.arrived(this.#sequence.finish(number));
-    }
+    let number = 0;
+    // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
+    const items = await queue.takeUpTo(workerBatchSize, (batch) => {
+      const last = batch.at(-1) as ChangesItem;
+      number = this.#sequence.start(
+        last.kind === "change" ? last.change.sequence : last.sequence,
+        changeCount(batch),
+      );
+    });
+    if (items === undefined) return false;
+    const changes: ChangedDocument[] = [];
+    for (const item of items) if (item.kind === "change") changes.push(item.change);
+    await batchCopier.copy(changes, signal);
+    if (changes.length > 0) this.#changed = true;
+    this.#lag.arrived(this.#sequence.finish(number));
+    return true;
   }
 
   async #checkpointRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 /** Detects runs that stall without an error: a connection that died silently, a server that hangs. */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Activity } from "../../http-client/index.ts";
+import type { ReplicationOptions } from "../request/replication-options.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
 /** How often one looks within the time that a run may make no progress. */
@@ -48,7 +49,10 @@ export async function watchRun(
   }
 }
 
-/** Copiers of a run after `stallCount` stalls in a row: half as many with each stall but the first. */
-export function copiersAfter(stallCount: number, workerProcesses: number): number {
-  return Math.max(1, Math.floor(workerProcesses / 2 ** Math.max(0, stallCount - 1)));
+/** The options of a run after `stallCount` stalls in a row: half as many copiers with each stall but the first, wherever the servers are. */
+export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
+  const divisor = 2 ** Math.max(0, stallCount - 1);
+  const fewer = (count: number): number => Math.max(1, Math.floor(count / divisor));
+  const workerProcesses = fewer(options.workerProcesses);
+  return { ...options, workerProcesses, workerProcessesMax: fewer(options.workerProcessesMax) };
 }

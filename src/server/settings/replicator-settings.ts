@@ -179,13 +179,26 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
     protocols: liveSettings(texts, PROTOCOL_SETTINGS),
     warnsOf: liveSettings(texts, WARNING_SETTINGS),
     tls: liveSettings(texts, TLS_SETTINGS),
-    options: liveSettings(texts, OPTION_SETTINGS),
+    options: liveSettings(withCopiersAsBound(texts), OPTION_SETTINGS),
     fairShare: Object.assign(liveSettings(texts, FAIR_SHARE_SETTINGS), { instalmentSec }),
     shares: new Map<string, number>(),
   });
   return Object.defineProperty(config, "shares", {
     get: () => shares(texts.section(SHARES_SECTION)),
   });
+}
+
+/** Who sets how many copiers there are does not want more because a server is far away. */
+function withCopiersAsBound(texts: SettingTexts): SettingTexts {
+  const { workerProcesses, workerProcessesMax } = REPLICATION_OPTIONS;
+  return {
+    get(section, key) {
+      const text = texts.get(section, key);
+      return text || key !== workerProcessesMax.name
+        ? text
+        : texts.get(section, workerProcesses.name);
+    },
+  };
 }
 
 function withOtherNames(texts: SettingTexts): SettingTexts {

@@ -83,6 +83,10 @@ export class HttpEndpoint implements Endpoint {
     return DURABLE_SERVER.test(this.#requests.serverName ?? "");
   }
 
+  get roundTripMs(): number | undefined {
+    return this.#requests.roundTripMs;
+  }
+
   async create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
     const response = await this.#requests.ask("PUT", query(parameters), { signal });
     if (response.status === 401 || response.status === 403)

@@ -37,6 +37,7 @@ import type { HttpAddress } from "../../request/replication.ts";
 import type { ReplicationOptions } from "../../request/replication-options.ts";
 import { EndpointError } from "../endpoint.ts";
 import { isBroken, parseJson, parseObject, serverAnswer, shown } from "./json-answer.ts";
+import { RoundTrip } from "./round-trip.ts";
 
 /** The longest answer that is held whole: what CouchDB takes as one request, and so more than a batch of usual documents. */
 export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
@@ -109,6 +110,7 @@ export class HttpRequests {
   readonly #connection: Connection;
   readonly #once: Fetch;
   readonly #patiently: Fetch;
+  readonly #roundTrip: RoundTrip;
   #serverName: string | undefined;
 
   constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
@@ -132,7 +134,8 @@ export class HttpRequests {
     // What a user gave as a header may be a secret, whatever its name.
     const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
     const { activity } = parts;
-    const spanned = withSpans(parts.runtime, parts.fetch);
+    this.#roundTrip = new RoundTrip(parts.runtime.clock);
+    const spanned = withSpans(parts.runtime, this.#timed(parts.fetch));
     const watched = activity === undefined ? spanned : withActivity(spanned, activity);
     const redirected = withRedirects(watched, { secretHeaders });
     const feedConnection = { ...this.#connection, isFeed: true };
@@ -159,6 +162,21 @@ export class HttpRequests {
   /** What the server called itself in its last answer (`Server`); undefined: nothing, or there was none. */
   get serverName(): string | undefined {
     return this.#serverName;
+  }
+
+  /** The least time in which an answer began lately; undefined: there was none. */
+  get roundTripMs(): number | undefined {
+    return this.#roundTrip.leastMs;
+  }
+
+  #timed(fetch: Fetch): Fetch {
+    const { clock } = this.#parts.runtime;
+    return async (request) => {
+      const beganMs = clock.monotonicMs();
+      const response = await fetch(request);
+      this.#roundTrip.add(clock.monotonicMs() - beganMs);
+      return response;
+    };
   }
 
   #isFeed(url: string): boolean {

@@ -31,6 +31,7 @@ export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
   /** To commit here is no request, and tells whether the database is the one that it was. */
   readonly writesDurably = false;
+  readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
   readonly #reader: LocalDocumentReader;
   readonly #writer: LocalDocumentWriter;

@@ -1,0 +1,108 @@
+import { expect, test } from "vitest";
+import { Lanes, Semaphore } from "./concurrency.ts";
+
+const FOREVER = new AbortController().signal;
+
+/** Steps that wait for `next`; `underWay` are those that wait. */
+function openSteps() {
+  const waiting: (() => void)[] = [];
+  return {
+    get underWay() {
+      return waiting.length;
+    },
+    step: () => new Promise<void>((resolve) => waiting.push(resolve)),
+    async next(count = 1) {
+      for (const resolve of waiting.splice(0, count)) resolve();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+test("a semaphore that grows lets in who waits, and one that shrinks waits until fewer run", async () => {
+  const steps = openSteps();
+  const semaphore = new Semaphore(1);
+  const all = Promise.all(Array.from({ length: 5 }, () => semaphore.run(steps.step)));
+  await steps.next(0);
+  expect(steps.underWay).toBe(1);
+  semaphore.resize(3);
+  await steps.next(0);
+  expect(steps.underWay).toBe(3);
+  semaphore.resize(1);
+  await steps.next();
+  expect(steps.underWay).toBe(2);
+  await steps.next();
+  await steps.next();
+  expect(steps.underWay).toBe(1);
+  await steps.next();
+  await steps.next();
+  await all;
+});
+
+test("lanes are as many as are allowed, and end with the work", async () => {
+  const steps = openSteps();
+  let left = 10;
+  const lanes = new Lanes(2, async () => {
+    if (left === 0) return false;
+    left--;
+    await steps.step();
+    return true;
+  });
+  const run = lanes.run(FOREVER);
+  expect(steps.underWay).toBe(2);
+  lanes.resize(4);
+  expect(steps.underWay).toBe(4);
+  lanes.resize(1);
+  await steps.next(3);
+  expect(steps.underWay).toBe(1);
+  await steps.next();
+  expect(steps.underWay).toBe(1);
+  lanes.resize(100);
+  expect(steps.underWay).toBe(6);
+  await steps.next(6);
+  await run;
+  expect(left).toBe(0);
+});
+
+test("lanes that end their steps together leave as many as are allowed", async () => {
+  const steps = openSteps();
+  let isOver = false;
+  const lanes = new Lanes(2, async () => {
+    await steps.step();
+    return !isOver;
+  });
+  const run = lanes.run(FOREVER);
+  lanes.resize(1);
+  await steps.next(2);
+  expect(steps.underWay).toBe(1);
+  isOver = true;
+  await steps.next();
+  await run;
+});
+
+test("a lane that fails aborts the others, and none begins after it", async () => {
+  let begunCount = 0;
+  const lanes: Lanes = new Lanes(3, async (signal) => {
+    if (++begunCount === 3) throw new Error("third");
+    await new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+    return true;
+  });
+  const run = lanes.run(FOREVER);
+  await expect(run).rejects.toThrow("third");
+  lanes.resize(9);
+  expect(begunCount).toBe(3);
+});
+
+test("lanes abort with the signal of their run", async () => {
+  const stopping = new AbortController();
+  const lanes = new Lanes(1, async (signal) => {
+    await new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+    return true;
+  });
+  const run = lanes.run(stopping.signal);
+  stopping.abort(new Error("stopped"));
+  await expect(run).rejects.toThrow("stopped");
+});

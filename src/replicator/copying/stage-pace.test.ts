@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { StagePace } from "./stage-pace.ts";
+
+const LIMITS = { nearCount: 4, countMax: 32 };
+
+/** A stage of which `count` requests were answered, each of which took so long. */
+function paceAfter(count: number, elapsedMs: number, roundTripMs: number | undefined): StagePace {
+  const pace = new StagePace(LIMITS);
+  for (let number = 0; number < count; number++) pace.answered(elapsedMs, roundTripMs);
+  return pace;
+}
+
+test("near the servers there are as many batches as copiers", () => {
+  expect(paceAfter(100, 30, 1).count).toBe(4);
+  expect(paceAfter(100, 9.5, 9).count).toBe(4);
+  expect(paceAfter(100, 30, undefined).count).toBe(4);
+});
+
+test("far away as many as keep the copiers' number in work, and no more than allowed", () => {
+  expect(paceAfter(100, 400, 300).count).toBe(16);
+  expect(paceAfter(100, 110, 100).count).toBe(32);
+  expect(paceAfter(100, 300, 300).count).toBe(32);
+});
+
+test("their number doubles in a round trip at most", () => {
+  expect(paceAfter(4, 305, 300).count).toBe(8);
+  expect(paceAfter(12, 305, 300).count).toBe(16);
+});
+
+test("a server that takes longer has fewer again, and never fewer than the copiers", () => {
+  const pace = paceAfter(100, 305, 300);
+  expect(pace.count).toBe(32);
+  for (let number = 0; number < 32; number++) pace.answered(600, 300);
+  expect(pace.count).toBeLessThan(16);
+  for (let number = 0; number < 100; number++) pace.answered(60_000, 300);
+  expect(pace.count).toBe(4);
+  for (let number = 0; number < 200; number++) pace.answered(310, 300);
+  expect(pace.count).toBe(32);
+});
+
+test("what lies between: a server that does one batch in 10 ms, one after the other, has about four of them waiting", () => {
+  const pace = new StagePace({ nearCount: 4, countMax: 1000 });
+  const serviceMs = 10;
+  for (let round = 0; round < 60; round++) {
+    const count = pace.count;
+    const waiting = Math.max(1, count - 300 / serviceMs);
+    for (let number = 0; number < count; number++) {
+      pace.answered(300 + serviceMs * waiting, 300);
+    }
+  }
+  expect(pace.count).toBeGreaterThan(30);
+  expect(pace.count).toBeLessThan(40);
+});

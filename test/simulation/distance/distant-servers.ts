@@ -1,0 +1,247 @@
+/**
+ * A source with many documents and an empty target, both a round trip away, in virtual time. Each has one processor, on which a
+ * document, a byte and a request take so long; the way between takes half a round trip, and is as wide as one likes.
+ *
+ * They answer as CouchDB does as far as a first replication asks, and count what is on its way.
+ */
+import { setMaxListeners } from "node:events";
+import type { Fetch, FetchRequest, FetchResponse } from "../../../src/http-client/fetch.ts";
+import type { VirtualTime } from "../kernel/virtual-time.ts";
+
+export const SOURCE_URL = "http://source.test/films";
+export const TARGET_URL = "http://target.test/films";
+
+/** Of a processor that reads some 65,000 small documents a second, and one that writes 25,000. */
+const REQUEST_MS = 0.2;
+const ROW_MS = 0.002;
+const READ_MS = 0.015;
+const WRITE_MS = 0.04;
+/** 50 MB a second. */
+const BYTE_MS = 2e-5;
+const PIECE_BYTES = 65_536;
+
+export interface DistantServersOptions {
+  readonly roundTripMs: number;
+  /** Of document `number`, from 0. */
+  readonly bodyBytes: number;
+  readonly attachmentBytes?: number;
+  /** How many changes the source has after so much time. */
+  readonly changeCount: (nowMs: number) => number;
+  /** When there will be so many changes; undefined: never. */
+  readonly changedAtMs?: (count: number) => number | undefined;
+  /** Of each processor's times at this moment; absent: 1. */
+  readonly slownessAt?: (nowMs: number) => number;
+  /** Told with each `_bulk_docs` how many are under way. */
+  readonly onWrite?: (count: number, nowMs: number) => void;
+}
+
+type Query = URLSearchParams;
+
+export class DistantServers {
+  readonly #time: VirtualTime;
+  readonly #options: DistantServersOptions;
+  readonly #freeAtMs = new Map<string, number>();
+  readonly #locals = new Map<string, { readonly revision: number; readonly body: object }>();
+  readonly #written = new Set<string>();
+  readonly #writtenAtMs: number[] = [];
+  #heldBytes = 0;
+  /** By the last part of the path. */
+  readonly requestCounts = new Map<string, number>();
+  /** Of `_bulk_get` and `_bulk_docs`. */
+  readonly underWay = { _bulk_get: 0, _bulk_docs: 0 };
+  readonly underWayMax = { _bulk_get: 0, _bulk_docs: 0 };
+  /** Bytes that were read and not yet written. */
+  heldBytesMax = 0;
+
+  constructor(time: VirtualTime, options: DistantServersOptions) {
+    this.#time = time;
+    this.#options = options;
+  }
+
+  get writtenCount(): number {
+    return this.#written.size;
+  }
+
+  /** When so many documents were written. */
+  writtenAtMs(count: number): number {
+    return this.#writtenAtMs[count] ?? Number.NaN;
+  }
+
+  readonly fetch: Fetch = async (request) => {
+    const { roundTripMs } = this.#options;
+    setMaxListeners(0, request.signal);
+    const { host, pathname, searchParams } = new URL(request.url);
+    const name = pathname.split("/")[2] || "info";
+    this.requestCounts.set(name, (this.requestCounts.get(name) ?? 0) + 1);
+    const body = await textOf(request);
+    if (name === "_bulk_get" || name === "_bulk_docs") {
+      const count = ++this.underWay[name];
+      this.underWayMax[name] = Math.max(this.underWayMax[name], count);
+      if (name === "_bulk_docs") this.#options.onWrite?.(count, this.#time.nowMs);
+    }
+    await this.#time.sleep(roundTripMs / 2, request.signal);
+    await this.#work(host, REQUEST_MS + body.length * BYTE_MS, request.signal);
+    const answer = await this.#answer({ host, name, body, query: searchParams, request });
+    await this.#time.sleep(roundTripMs / 2, request.signal);
+    if (name === "_bulk_get" || name === "_bulk_docs") {
+      this.underWay[name]--;
+      this.#heldBytes += name === "_bulk_get" ? (answer.text?.length ?? 0) : -body.length;
+      this.heldBytesMax = Math.max(this.heldBytesMax, this.#heldBytes);
+    }
+    return responseOf(answer);
+  };
+
+  /** Resolves when the server's processor has done so much more, behind all that it has to do. */
+  async #work(host: string, durationMs: number, signal: AbortSignal): Promise<void> {
+    const { nowMs } = this.#time;
+    const slowness = this.#options.slownessAt?.(nowMs) ?? 1;
+    const doneAtMs = Math.max(nowMs, this.#freeAtMs.get(host) ?? 0) + durationMs * slowness;
+    this.#freeAtMs.set(host, doneAtMs);
+    await this.#time.sleep(doneAtMs - nowMs, signal);
+  }
+
+  async #answer(asked: Asked): Promise<Answer> {
+    switch (asked.name) {
+      case "info":
+        return json(200, {
+          db_name: "films",
+          update_seq: this.#changeCount(),
+          instance_start_time: "0",
+        });
+      case "_local":
+        return this.#local(asked);
+      case "_changes":
+        return this.#changes(asked);
+      case "_revs_diff":
+        return this.#difference(asked);
+      case "_bulk_get":
+        return this.#bulkGet(asked);
+      case "_bulk_docs":
+        return this.#bulkDocs(asked);
+      case "_ensure_full_commit":
+        return json(201, { ok: true, instance_start_time: "0" });
+      default:
+        throw new Error(`${asked.request.method} ${asked.request.url}`);
+    }
+  }
+
+  #local({ request, body }: Asked): Answer {
+    const { url, method } = request;
+    const before = this.#locals.get(url);
+    if (method === "GET") {
+      if (before === undefined) return json(404, { error: "not_found", reason: "missing" });
+      return json(200, { ...before.body, _rev: `0-${before.revision}` });
+    }
+    const revision = (before?.revision ?? 0) + 1;
+    this.#locals.set(url, { revision, body: JSON.parse(body) as object });
+    return json(201, { ok: true, id: "_local", rev: `0-${revision}` });
+  }
+
+  #changeCount(): number {
+    return this.#options.changeCount(this.#time.nowMs);
+  }
+
+  async #changes({ host, query, request }: Asked): Promise<Answer> {
+    const since = Number(query.get("since") ?? 0);
+    const limit = Number(query.get("limit") ?? Number.POSITIVE_INFINITY);
+    if (query.get("feed") === "longpoll" && this.#changeCount() <= since) {
+      const timeoutMs = Number(query.get("timeout"));
+      const atMs = this.#options.changedAtMs?.(since + 1) ?? Number.POSITIVE_INFINITY;
+      const waitMs = Math.min(timeoutMs, atMs - this.#time.nowMs + 0.01);
+      await this.#time.sleep(waitMs, request.signal);
+    }
+    const end = Math.min(this.#changeCount(), since + limit);
+    await this.#work(host, (end - since) * ROW_MS, request.signal);
+    const rows: string[] = [];
+    for (let number = since; number < end; number++) {
+      rows.push(`{"seq":${number + 1},"id":"${idOf(number)}","changes":[{"rev":"${REVISION}"}]}`);
+    }
+    const text = `{"results":[\n${rows.join(",\n")}\n],"last_seq":${end},"pending":0}`;
+    return { status: 200, text };
+  }
+
+  async #difference({ host, body, request }: Asked): Promise<Answer> {
+    const asked = Object.entries(JSON.parse(body) as Record<string, string[]>);
+    await this.#work(host, asked.length * ROW_MS, request.signal);
+    const lacking = asked.filter(([id]) => !this.#written.has(id));
+    return json(
+      200,
+      Object.fromEntries(lacking.map(([id, revisions]) => [id, { missing: revisions }])),
+    );
+  }
+
+  async #bulkGet({ host, body, query, request }: Asked): Promise<Answer> {
+    const { docs } = JSON.parse(body) as { readonly docs: readonly { readonly id: string }[] };
+    const withBytes = query.get("attachments") === "true";
+    const rows = docs.map(({ id }) => {
+      return `{"id":"${id}","docs":[{"ok":${this.#document(id, withBytes)}}]}`;
+    });
+    const text = `{"results":[${rows.join(",")}]}`;
+    await this.#work(host, docs.length * READ_MS + text.length * BYTE_MS, request.signal);
+    return { status: 200, text };
+  }
+
+  #document(id: string, withBytes: boolean): string {
+    const { bodyBytes, attachmentBytes = 0 } = this.#options;
+    const revisions = `{"start":1,"ids":["${REVISION.slice(2)}"]}`;
+    const filler = "x".repeat(Math.max(0, bodyBytes - 130));
+    const length = Math.ceil((attachmentBytes * 4) / 3);
+    const bytes = withBytes ? `"data":"${"A".repeat(length - (length % 4))}"` : `"stub":true`;
+    const attachments =
+      attachmentBytes === 0
+        ? ""
+        : `,"_attachments":{"a":{"content_type":"image/png","revpos":1,"digest":"md5-x","length":${attachmentBytes},${bytes}}}`;
+    return `{"_id":"${id}","_rev":"${REVISION}","_revisions":${revisions},"x":"${filler}"${attachments}}`;
+  }
+
+  async #bulkDocs({ host, body, request }: Asked): Promise<Answer> {
+    const ids = [...body.matchAll(/"_id":"([^"]*)"/g)].map(([, id]) => id as string);
+    await this.#work(host, ids.length * WRITE_MS, request.signal);
+    for (const id of ids) {
+      this.#written.add(id);
+      this.#writtenAtMs[this.#written.size] = this.#time.nowMs;
+    }
+    return json(201, []);
+  }
+}
+
+const REVISION = `1-${"0".repeat(31)}1`;
+
+const idOf = (number: number): string => `film-${String(number).padStart(8, "0")}`;
+
+interface Asked {
+  readonly host: string;
+  readonly name: string;
+  readonly body: string;
+  readonly query: Query;
+  readonly request: FetchRequest;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+const json = (status: number, value: unknown): Answer => ({ status, text: JSON.stringify(value) });
+
+async function textOf({ body = "" }: FetchRequest): Promise<string> {
+  if (typeof body === "string") return body;
+  if (body instanceof Uint8Array) return Buffer.from(body).toString("latin1");
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body.stream()) chunks.push(chunk);
+  return Buffer.concat(chunks).toString("latin1");
+}
+
+function responseOf({ status, text }: Answer): FetchResponse {
+  const bytes = Buffer.from(text);
+  return {
+    status,
+    headers: new Map([["content-type", "application/json"]]),
+    body: (async function* () {
+      for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
+        yield bytes.subarray(start, start + PIECE_BYTES);
+      }
+    })(),
+    discard: () => {},
+  };
+}

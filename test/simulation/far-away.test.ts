@@ -1,0 +1,99 @@
+/**
+ * How fast a replication is between servers that are far away, in virtual time, beside the same between servers that are near. The
+ * servers' processors are the only limit of the near ones, so the ratio says how well the way is hidden, whatever machine this runs on.
+ */
+import { expect, test } from "vitest";
+import { type FarRun, replicateFar } from "./distance/replicate-far.ts";
+
+const NEAR_MS = 0.5;
+const MEBIBYTE = 1024 * 1024;
+/** What a job of four copiers may hold: as many bytes wherever the servers are. */
+const HELD_BYTES_MAX = 32 * MEBIBYTE;
+
+/** Documents a second, once the first have arrived and the number of batches is found, and before the last. */
+function steadyRate({ servers }: FarRun, fromCount: number, untilCount: number): number {
+  const beganMs = servers.writtenAtMs(fromCount);
+  return ((untilCount - fromCount) * 1000) / (servers.writtenAtMs(untilCount) - beganMs);
+}
+
+const SMALL = { count: 60_000, from: 20_000, until: 55_000 };
+const small = (roundTripMs: number, members?: object) =>
+  replicateFar({ roundTripMs, bodyBytes: 500, changeCount: () => SMALL.count }, members);
+
+test.each([100, 300])("small documents go four fifths as fast %d ms away", async (roundTripMs) => {
+  const near = await small(NEAR_MS);
+  const far = await small(roundTripMs);
+  expect(far.servers.writtenCount).toBe(SMALL.count);
+  const ratio =
+    steadyRate(far, SMALL.from, SMALL.until) / steadyRate(near, SMALL.from, SMALL.until);
+  expect(ratio).toBeGreaterThan(0.8);
+  expect(far.servers.heldBytesMax).toBeLessThan(HELD_BYTES_MAX);
+  expect(near.servers.underWayMax).toEqual({ _bulk_get: 4, _bulk_docs: 4 });
+});
+
+test.each([100, 300])(
+  "documents with 50 KiB of attachments go four fifths as fast %d ms away",
+  async (roundTripMs) => {
+    const copy = (ms: number) =>
+      replicateFar({
+        roundTripMs: ms,
+        bodyBytes: 500,
+        attachmentBytes: 51_200,
+        changeCount: () => 4000,
+      });
+    const near = await copy(NEAR_MS);
+    const far = await copy(roundTripMs);
+    expect(far.servers.writtenCount).toBe(4000);
+    expect(steadyRate(far, 1000, 3500) / steadyRate(near, 1000, 3500)).toBeGreaterThan(0.8);
+    expect(far.servers.heldBytesMax).toBeLessThan(HELD_BYTES_MAX * 1.1);
+  },
+);
+
+test.each([100, 300])("a feed of 100 changes a second arrives %d ms away", async (roundTripMs) => {
+  const { servers } = await replicateFar(
+    {
+      roundTripMs,
+      bodyBytes: 500,
+      changeCount: (nowMs) => Math.floor(nowMs / 10),
+      changedAtMs: (count) => count * 10,
+    },
+    { continuous: true },
+    20_000,
+  );
+  // What is on its way at the end came within the last four round trips.
+  expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
+});
+
+test("a target that becomes slow has no more requests at once than a near one, and as many as before when it is over", async () => {
+  const slowFromMs = 8000;
+  const slowUntilMs = 20_000;
+  const underWay: { readonly atMs: number; readonly count: number }[] = [];
+  const far = await replicateFar({
+    roundTripMs: 300,
+    bodyBytes: 500,
+    changeCount: () => 200_000,
+    slownessAt: (nowMs) => (nowMs > slowFromMs && nowMs < slowUntilMs ? 20 : 1),
+    onWrite: (count, atMs) => underWay.push({ atMs, count }),
+  });
+  const most = (fromMs: number, untilMs: number): number =>
+    Math.max(
+      ...underWay.filter(({ atMs }) => atMs >= fromMs && atMs < untilMs).map(({ count }) => count),
+    );
+  expect(far.servers.writtenCount).toBe(200_000);
+  expect(most(6000, slowFromMs)).toBeGreaterThan(12);
+  expect(most(slowFromMs + 8000, slowUntilMs)).toBeLessThanOrEqual(6);
+  expect(most(slowUntilMs + 3000, Number.POSITIVE_INFINITY)).toBeGreaterThan(12);
+}, 600_000);
+
+test("there are never more copiers than a user says", async () => {
+  for (const members of [
+    { worker_processes: 2 },
+    { worker_processes: 1, worker_processes_max: 2 },
+  ]) {
+    const far = await replicateFar(
+      { roundTripMs: 300, bodyBytes: 500, changeCount: () => 10_000 },
+      members,
+    );
+    expect(far.servers.underWayMax).toEqual({ _bulk_get: 2, _bulk_docs: 2 });
+  }
+});
