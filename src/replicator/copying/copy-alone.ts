@@ -58,6 +58,8 @@ export interface CopierParts {
   readonly omissions?: Omissions | undefined;
   /** Read at each use. */
   readonly copyLimits: CopyLimits;
+  /** Whether as many batches are read as others are written, near the servers too; absent: no. */
+  readonly readsAhead?: boolean;
 }
 
 export interface LoneCopierParts extends CopierParts {

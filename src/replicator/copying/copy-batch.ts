@@ -42,8 +42,6 @@ const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /** Of the longest documents what is expected of others, a page of rows later. */
 const LENGTH_DECAY = 0.9;
-/** Batches of a copier in which documents are held: one that is read, and one that is written. */
-const BATCHES_PER_COPIER_MAX = 2;
 /** The bytes of attachments that a document may have to travel in bulk, and those that are read at once. */
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
@@ -102,7 +100,7 @@ export class BatchCopier {
   #documentLength: number | undefined;
 
   constructor(parts: CopierParts, observer: BatchObserver) {
-    const { runtime, source, target, options, omissions, copyLimits } = parts;
+    const { runtime, source, target, options, omissions, copyLimits, readsAhead = false } = parts;
     this.#runtime = runtime;
     this.#source = source;
     this.#target = target;
@@ -122,7 +120,7 @@ export class BatchCopier {
     this.#copierTurns = {
       read: (work) => reading.run(work),
       write: (work) => writing.run(work),
-      room: new ByteRoom(options.workerProcesses * BATCHES_PER_COPIER_MAX * WRITE_BYTES_MAX),
+      room: new ByteRoom(options.workerProcesses * (readsAhead ? 2 : 1) * WRITE_BYTES_MAX),
     };
     this.#retryTurns = { read: AT_ONCE, write: AT_ONCE, room: new ByteRoom(WRITE_BYTES_MAX) };
     this.#timedTarget = {
@@ -232,7 +230,7 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<Unread> {
     const writer = this.#openWriter(outcome);
-    const expected = revisions.size * (this.#documentLength ?? WRITE_BYTES_MAX);
+    const expected = askedCount * (this.#documentLength ?? WRITE_BYTES_MAX);
     const held = await turns.room.take(Math.min(expected, WRITE_BYTES_MAX));
     try {
       const unread = await turns.read(async () => {

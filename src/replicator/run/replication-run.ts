@@ -431,8 +431,9 @@ export class ReplicationRun {
   #openBatchCopier(): BatchCopier {
     const { source, target, replication, runtime, failures, copyLimits } = this.#parts;
     const { options, omissions } = replication;
+    const readsAhead = READS_AHEAD[replication.source.kind];
     return new BatchCopier(
-      { runtime, source, target, options, omissions, copyLimits },
+      { runtime, source, target, options, omissions, copyLimits, readsAhead },
       {
         count: (more) => {
           this.#statistics = addStatistics(this.#statistics, more);
