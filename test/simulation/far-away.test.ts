@@ -32,6 +32,24 @@ test.each([100, 300])("small documents go four fifths as fast %d ms away", async
 });
 
 test.each([100, 300])(
+  "a continuous job catches up four fifths as fast %d ms away",
+  async (roundTripMs) => {
+    const catchUp = (ms: number, untilMs: number) =>
+      replicateFar(
+        { roundTripMs: ms, bodyBytes: 500, changeCount: () => SMALL.count },
+        { continuous: true },
+        untilMs,
+      );
+    const near = await catchUp(NEAR_MS, 5000);
+    const far = await catchUp(roundTripMs, 12_000);
+    expect(far.servers.writtenCount).toBe(SMALL.count);
+    const ratio =
+      steadyRate(far, SMALL.from, SMALL.until) / steadyRate(near, SMALL.from, SMALL.until);
+    expect(ratio).toBeGreaterThan(0.8);
+  },
+);
+
+test.each([100, 300])(
   "documents with 50 KiB of attachments go four fifths as fast %d ms away",
   async (roundTripMs) => {
     const copy = (ms: number) =>

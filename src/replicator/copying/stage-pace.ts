@@ -9,8 +9,7 @@
  * is asked, or says "later", for whatever reason, and never more than wait at a server that is near (the idea of TCP Vegas).
  */
 
-/** Nearer than this, what a machine does beside says more than the way. */
-export const FAR_MS_MIN = 10;
+import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
 export interface StagePaceLimits {
   /** Near the servers, and at least. */

@@ -18,6 +18,9 @@ export type SourceSequence = unknown;
  */
 export const SEQUENCE_LENGTH_MAX = 32_768;
 
+/** A round trip of an endpoint that is far away. Of a shorter one, what a machine does beside says more than the way. */
+export const FAR_MS_MIN = 10;
+
 export interface EndpointInfo {
   readonly updateSequence: SourceSequence;
   /** Differs when the database was deleted and created again; `"0"` from servers that do not say. */

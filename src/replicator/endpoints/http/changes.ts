@@ -4,7 +4,13 @@
  * (`changes-snapshot.ts`).
  */
 import type { JsonValue } from "../../../base/index.ts";
-import type { ChangedDocument, ChangesItem, ChangesRequest, SourceSequence } from "../endpoint.ts";
+import {
+  type ChangedDocument,
+  type ChangesItem,
+  type ChangesRequest,
+  FAR_MS_MIN,
+  type SourceSequence,
+} from "../endpoint.ts";
 import { askedChanges, chooser, knowsNoIds, sameSequence } from "./changes-request.ts";
 import { changesOf, lastSequenceOf, REVISION_DEPTH, sequenceValue } from "./changes-row.ts";
 import { readChangesSnapshot } from "./changes-snapshot.ts";
@@ -13,6 +19,9 @@ import type { HttpRequests } from "./requests.ts";
 
 /** Rows of one page of changes: a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
+/** Rows and bytes of a page from a server that is far away, where each page costs a round trip. */
+const FAR_ROWS_MAX = 16_000;
+const FAR_BYTES_MAX = 4 * 1024 * 1024;
 /** Brackets around the rows of an answer. */
 const ROWS_DEPTH = 2;
 
@@ -35,15 +44,19 @@ async function* readPages(
 ): AsyncIterable<readonly ChangesItem[]> {
   let { since, selection } = request;
   let choose = chooser(selection, request.selection);
+  let rowsMax = CHANGES_ROWS_MAX;
   for (;;) {
-    const page = await readPage(requests, timeoutMs, { ...request, selection, since }, signal);
+    const asked = { ...request, selection, since };
+    const page = await readPage(requests, { timeoutMs, rowsMax }, asked, signal);
     if (page === "no-doc-ids") {
       selection = { kind: "all" };
       choose = chooser(selection, request.selection);
       continue;
     }
     const items = choose(page.changes).map((change): ChangesItem => ({ kind: "change", change }));
-    const ended = page.rowCount < CHANGES_ROWS_MAX;
+    const ended = page.rowCount < rowsMax;
+    const isFar = (requests.roundTripMs ?? 0) >= FAR_MS_MIN;
+    rowsMax = ended || !isFar ? CHANGES_ROWS_MAX : moreRows(rowsMax, page.changes);
     // A filtered feed may have passed more than its last row; what it passed need not be read again.
     const passed = items.length > 0 ? page.lastRowSequence : since;
     if (ended && !sameSequence(page.lastSequence, passed)) {
@@ -57,6 +70,13 @@ async function* readPages(
   }
 }
 
+/** Twice as many rows, where they fit into a page by the length of these. */
+function moreRows(rowsMax: number, changes: readonly ChangedDocument[]): number {
+  const byteCount = changes.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const fitting = Math.floor((FAR_BYTES_MAX * changes.length) / Math.max(1, byteCount));
+  return Math.max(CHANGES_ROWS_MAX, Math.min(rowsMax * 2, FAR_ROWS_MAX, fitting));
+}
+
 interface ChangesPage {
   readonly changes: readonly ChangedDocument[];
   readonly rowCount: number;
@@ -66,11 +86,11 @@ interface ChangesPage {
 
 async function readPage(
   requests: HttpRequests,
-  timeoutMs: number,
+  { timeoutMs, rowsMax }: { readonly timeoutMs: number; readonly rowsMax: number },
   request: ChangesRequest,
   signal: AbortSignal,
 ): Promise<ChangesPage | "no-doc-ids"> {
-  const feed = { feed: "longpoll", timeout: String(timeoutMs), limit: String(CHANGES_ROWS_MAX) };
+  const feed = { feed: "longpoll", timeout: String(timeoutMs), limit: String(rowsMax) };
   const { method, path, ...body } = askedChanges(request, request.since, feed);
   const response = await requests.ask(method, path, { ...body, parse: outlineChanges, signal });
   const { status, text, json } = response;
