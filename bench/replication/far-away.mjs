@@ -1,0 +1,128 @@
+/**
+ * How fast does a database go between two servers that are both far away from the node that replicates it?
+ *
+ *   npm run build && node bench/replication/far-away.mjs [DOCUMENTS [BYTES [KIBIBYTES]]]
+ *
+ * DOCUMENTS (20,000) have BYTES (500) each, and an attachment of KIBIBYTES (0: none). A node copies them from a second one to a third,
+ * each behind a proxy that holds what passes back for half of a round trip of 0, 100 and 300 ms, on the same connections that it has
+ * itself; so packets are never lost, and a connection is as wide as this machine. Each copy goes into a new database, ROUNDS times (3),
+ * in turn. Prints the seconds and the processor seconds and most memory of the node that replicates, and then the ratios of the medians
+ * to those without a way.
+ */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
+
+const DOCUMENTS = Number(process.argv[2] ?? 20_000);
+const BYTES = Number(process.argv[3] ?? 500);
+const ATTACHMENT_BYTES = Number(process.argv[4] ?? 0) * 1024;
+const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const ROUND_TRIPS_MS = [0, 100, 300];
+const BATCH_BYTES = 2 * MEBIBYTE;
+/** On its way in one direction of a connection. */
+const UNDER_WAY_BYTES_MAX = 16 * MEBIBYTE;
+
+await withNodes(["between", "source", "target"], async (between, source, target) => {
+  await load(source);
+  const seconds = new Map(ROUND_TRIPS_MS.map((roundTripMs) => [roundTripMs, []]));
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const roundTripMs of ROUND_TRIPS_MS) {
+      const from = await openWay(source.url, roundTripMs);
+      const to = await openWay(target.url, roundTripMs);
+      const body = {
+        source: `${from.url}/films`,
+        target: `${to.url}/copy-${round}-${roundTripMs}`,
+        create_target: true,
+      };
+      const use = await measureUse([between.pid], () => replicate(between, body));
+      await Promise.all([from.close(), to.close()]);
+      seconds.get(roundTripMs).push(use.seconds);
+      print(roundTripMs, use);
+    }
+  }
+  const near = median(seconds.get(0));
+  for (const [roundTripMs, measured] of seconds) {
+    process.stdout.write(
+      `${roundTripMs} ms away: ${(near / median(measured)).toFixed(2)} times the speed of 0 ms\n`,
+    );
+  }
+});
+
+async function load(server) {
+  await call(server, "PUT", "/films");
+  const rows = Math.max(1, Math.floor(BATCH_BYTES / (BYTES + ATTACHMENT_BYTES * 1.4)));
+  for (let start = 0; start < DOCUMENTS; start += rows) {
+    const docs = Array.from({ length: Math.min(rows, DOCUMENTS - start) }, (_, at) => ({
+      _id: `film-${start + at}`,
+      plot: "x".repeat(BYTES),
+      ...(ATTACHMENT_BYTES > 0 && { _attachments: { poster: poster() } }),
+    }));
+    await call(server, "POST", "/films/_bulk_docs", JSON.stringify({ docs }));
+  }
+}
+
+function poster() {
+  const data = randomBytes(ATTACHMENT_BYTES).toString("base64");
+  return { content_type: "image/jpeg", data };
+}
+
+async function replicate(server, body) {
+  const { history } = await call(server, "POST", "/_replicate", JSON.stringify(body));
+  if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
+}
+
+/** A server in front of another one, half a round trip away. */
+async function openWay(url, roundTripMs) {
+  const { port } = new URL(url);
+  const sockets = new Set();
+  const server = createServer((near) => {
+    const far = connect(Number(port), "127.0.0.1");
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on("error", () => {});
+      socket.on("close", () => sockets.delete(socket));
+    }
+    pass(near, far, roundTripMs / 2);
+    pass(far, near, roundTripMs / 2);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** What comes from one goes to the other after `delayMs`, in order. */
+function pass(from, to, delayMs) {
+  let underWayBytes = 0;
+  from.on("data", (bytes) => {
+    underWayBytes += bytes.length;
+    if (underWayBytes > UNDER_WAY_BYTES_MAX) from.pause();
+    setTimeout(() => {
+      to.write(bytes);
+      underWayBytes -= bytes.length;
+      if (underWayBytes <= UNDER_WAY_BYTES_MAX) from.resume();
+    }, delayMs);
+  });
+  from.on("end", () => setTimeout(() => to.end(), delayMs));
+  from.on("close", () => setTimeout(() => to.destroy(), delayMs));
+}
+
+function median(values) {
+  const sorted = values.toSorted((left, right) => left - right);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+function print(roundTripMs, { seconds, cpuSeconds, peakBytes }) {
+  process.stdout.write(
+    `${`${roundTripMs} ms`.padEnd(8)} ${seconds.toFixed(2)} s  ${Math.round(DOCUMENTS / seconds)} documents/s  ` +
+      `${cpuSeconds.toFixed(2)} s CPU  ${Math.round(peakBytes / MEBIBYTE)} MiB\n`,
+  );
+}
