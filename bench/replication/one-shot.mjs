@@ -5,7 +5,8 @@
  *   npm run build && node bench/replication/one-shot.mjs [FILE.ndjson.gz]
  *
  * The file holds one document a line; the bundled films when none is named. With COUCHDB_URL, the URL of a CouchDB with an
- * administrator's name and password, its own replicator copies the same documents between two of its databases, over HTTP.
+ * administrator's name and password, its own replicator copies the same documents between two of its databases, over HTTP, and
+ * then the first node does.
  *
  * Everything is done ROUNDS times (5), in turn, between the same two nodes, each time into new databases: the first round shows
  * processes that have just been started, the last ones that serve already. Prints for each row documents per second, and processor
@@ -16,6 +17,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
+import { openCouch } from "./couchdb.mjs";
 import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
 
 const PouchDB = createRequire(import.meta.url)("pouchdb");
@@ -32,7 +34,7 @@ const POUCH_LOCAL = "PouchDB, here → here";
 const POUCH_REMOTE = "PouchDB, here → there";
 const FEWEST = "fewest requests";
 const COUCH = "CouchDB → CouchDB";
-const COUCH_PREFIX = "tandem-bench";
+const BETWEEN_COUCHES = "the same, by Tandem";
 
 const lines = gunzipSync(readFileSync(process.argv[2] ?? BUNDLED))
   .toString("utf8")
@@ -44,12 +46,12 @@ const secondsOf = new Map();
 
 await withNodes(["here", "there"], async (here, there) => {
   await load(here, "films");
-  const couch = COUCHDB_URL && (await openCouch({ url: COUCHDB_URL }));
+  const couch = COUCHDB_URL && (await openCouch(COUCHDB_URL, load));
   print(`${lines.length} documents`);
   for (let round = 1; round <= ROUNDS; round++) {
     print(`round ${round}`);
     await runRound(here, there, round);
-    if (couch) await measureCouch(couch, round);
+    if (couch) await measureCouch(couch, here);
   }
   if (couch) await couch.close();
   const ratio = (theirs, ours) => (median(theirs) / median(ours)).toFixed(2);
@@ -57,7 +59,12 @@ await withNodes(["here", "there"], async (here, there) => {
   print(`here → there is ${ratio(POUCH_REMOTE, PUSH)} times PouchDB's speed,`);
   print(`  ${ratio(FEWEST, PUSH)} times that of the fewest requests`);
   print(`there ← here is ${ratio(POUCH_REMOTE, PULL)} times PouchDB's speed`);
-  if (couch) print(`here → there is ${ratio(COUCH, PUSH)} times CouchDB's speed`);
+  if (couch) {
+    print(`here → there is ${ratio(COUCH, PUSH)} times CouchDB's speed,`);
+    print(
+      `  and between two databases of CouchDB Tandem has ${ratio(COUCH, BETWEEN_COUCHES)} times that speed`,
+    );
+  }
 });
 
 async function runRound(here, there, round) {
@@ -118,33 +125,11 @@ async function measure(label, pids, run) {
   print(`${label.padEnd(24)} ${figures.join("  ")}`);
 }
 
-/** With the films in a database, and without what an earlier run may have left. */
-async function openCouch(server) {
-  const url = server.url.replace(/\/$/, "");
-  const names = (await call(server, "GET", "/_all_dbs")).filter((name) =>
-    name.startsWith(COUCH_PREFIX),
-  );
-  for (const name of names) await call(server, "DELETE", `/${name}`);
-  const source = `${COUCH_PREFIX}-source`;
-  await load(server, source);
-  const made = [source];
-  return {
-    server,
-    source: `${url}/${source}`,
-    target(round) {
-      const name = `${COUCH_PREFIX}-target-${round}`;
-      made.push(name);
-      return `${url}/${name}`;
-    },
-    async close() {
-      for (const name of made) await call(server, "DELETE", `/${name}`);
-    },
-  };
-}
-
-async function measureCouch({ server, source, target }, round) {
-  const body = { source, target: target(round), create_target: true };
-  await measure(COUCH, [], () => replicate(server, body));
+/** Between two databases of a CouchDB: by its own replicator, and by ours. */
+async function measureCouch({ server, source, newTarget }, here) {
+  const body = () => ({ source, target: newTarget(), create_target: true });
+  await measure(COUCH, [], () => replicate(server, body()));
+  await measure(BETWEEN_COUCHES, [here.pid], () => replicate(here, body()));
 }
 
 async function fewestRequests(here, there, target) {

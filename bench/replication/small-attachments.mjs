@@ -7,17 +7,25 @@
  * between two URLs, as between two servers, each time into a new database: as a replication does it by default, and with
  * `use_bulk_get` false, when each document travels alone. Everything is done ROUNDS times (3), in turn. Prints for each row the seconds,
  * processor milliseconds of both nodes for a document, and the peak of their memory together; then the ratios of the medians.
+ *
+ * With COUCHDB_URL, the URL of a CouchDB with an administrator's name and password, the same is copied between two of its databases, by
+ * its own replicator and by the first node.
  */
 import { randomBytes } from "node:crypto";
+import { openCouch } from "./couchdb.mjs";
 import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
 
 const DOCUMENTS = Number(process.argv[2] ?? 1_000);
 const BYTES = Number(process.argv[3] ?? 50) * 1_024;
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const COUCH = "CouchDB, by itself";
+const BETWEEN_COUCHES = "CouchDB, by Tandem";
 const BATCH_BYTES = 2 * MEBIBYTE;
 
 await withNodes(["here", "there"], async (here, there) => {
-  await load(here);
+  await load(here, "films");
+  const { COUCHDB_URL } = process.env;
+  const couch = COUCHDB_URL && (await openCouch(COUCHDB_URL, load));
   const source = `${here.url}/films`;
   const ways = {
     push: (target) => [here, { source: "films", target: `${there.url}/${target}` }],
@@ -26,6 +34,11 @@ await withNodes(["here", "there"], async (here, there) => {
     "local → local": (target) => [here, { source: "films", target }],
   };
   const uses = new Map();
+  const measure = async (label, pids, run) => {
+    const use = await measureUse(pids, run);
+    uses.set(label, [...(uses.get(label) ?? []), use]);
+    print(label, use);
+  };
   for (let round = 1; round <= ROUNDS; round++) {
     for (const [name, wayOf] of Object.entries(ways)) {
       for (const use_bulk_get of [true, false]) {
@@ -33,24 +46,34 @@ await withNodes(["here", "there"], async (here, there) => {
         const [node, body] = wayOf(
           `copy-${round}-${use_bulk_get}-${name.replace(/\W/g, "")}`.toLowerCase(),
         );
-        const use = await measureUse([here.pid, there.pid], () =>
-          replicate(node, { ...body, create_target: true, use_bulk_get }),
+        await measure(label, [here.pid, there.pid], () =>
+          replicate(node, { ...body, use_bulk_get }),
         );
-        uses.set(label, [...(uses.get(label) ?? []), use]);
-        print(label, use);
       }
     }
+    if (couch) {
+      const body = () => ({ source: couch.source, target: couch.newTarget() });
+      await measure(COUCH, [], () => replicate(couch.server, body()));
+      await measure(BETWEEN_COUCHES, [here.pid], () => replicate(here, body()));
+    }
   }
+  if (couch) await couch.close();
   for (const name of Object.keys(ways)) {
     const ratio = (member) =>
       (median(uses.get(`${name}, alone`), member) / median(uses.get(name), member)).toFixed(2);
     const figures = `${ratio("seconds")} times the speed, processor time less by a factor of ${ratio("cpuSeconds")}`;
     process.stdout.write(`${name}: in bulk ${figures}\n`);
   }
+  if (couch) {
+    const ratio = median(uses.get(COUCH), "seconds") / median(uses.get(BETWEEN_COUCHES), "seconds");
+    process.stdout.write(
+      `Between two databases of CouchDB: ${ratio.toFixed(2)} times its own speed\n`,
+    );
+  }
 });
 
-async function load(server) {
-  await call(server, "PUT", "/films");
+async function load(server, database) {
+  await call(server, "PUT", `/${database}`);
   const rows = Math.max(1, Math.floor(BATCH_BYTES / BYTES));
   for (let start = 0; start < DOCUMENTS; start += rows) {
     const docs = Array.from({ length: Math.min(rows, DOCUMENTS - start) }, (_, at) => ({
@@ -59,12 +82,17 @@ async function load(server) {
         poster: { content_type: "image/jpeg", data: randomBytes(BYTES).toString("base64") },
       },
     }));
-    await call(server, "POST", "/films/_bulk_docs", JSON.stringify({ docs }));
+    await call(server, "POST", `/${database}/_bulk_docs`, JSON.stringify({ docs }));
   }
 }
 
 async function replicate(server, body) {
-  const { history } = await call(server, "POST", "/_replicate", JSON.stringify(body));
+  const { history } = await call(
+    server,
+    "POST",
+    "/_replicate",
+    JSON.stringify({ ...body, create_target: true }),
+  );
   if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
 }
 

@@ -3,6 +3,7 @@
  * The command `tandem`. Loads what defines the commands; each command loads what it does when it is called, so `tandem jobs list`
  * does not wait for a server's modules.
  */
+import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
 import { collectBetweenTurns } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
@@ -27,6 +28,9 @@ function integer(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("expected a non-negative integer");
   return Number(text);
 }
+
+/** Of one signal. More are a leak, which Node.js warns of. */
+const LISTENERS_MAX = 1_000;
 
 const DATABASES = [
   "--databases <pattern...>",
@@ -110,5 +114,7 @@ addRulesCommand(program);
 addSecretsCommand(program);
 addMoveCommand(program);
 
+// Much that a job does side by side waits for one signal; Node.js takes more than ten for a leak.
+setMaxListeners(LISTENERS_MAX);
 collectBetweenTurns();
 await program.parseAsync();
