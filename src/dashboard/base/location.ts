@@ -11,6 +11,8 @@ export function useView(): View {
   useEffect(() => {
     const follow = () => setHash(window.location.hash);
     window.addEventListener("hashchange", follow);
+    // The address may have changed since this was first rendered.
+    follow();
     return () => window.removeEventListener("hashchange", follow);
   }, []);
   return parseView(hash);
