@@ -21,7 +21,11 @@ export function openBrowser(): Promise<Browser> {
 }
 
 /** Whose name and password the nodes of these tests know. */
-export const CREDENTIALS = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
+/** A node with an administrator, whose sessions end with no test, however busy the machine is. */
+export const GUARDED = {
+  environment: { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
+  storeIni: "[chttpd_auth]\ntimeout = 86400\n",
+};
 const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
 
 /** What the admin asks a node; answers the body, whatever the status. */

@@ -8,7 +8,7 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 import {
   ask as askNode,
   CHROMIUM,
-  CREDENTIALS,
+  GUARDED,
   openBrowser,
   openPage,
   violations,
@@ -112,7 +112,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     // A run that goes well for a second is a success.
     const ini =
       "[chttpd_auth_lockout]\nmode = off\n[replicator]\nhealth_threshold_sec = 1\ncheckpoint_interval = 500\n";
-    node = await processes.open({ environment: CREDENTIALS, ini });
+    node = await processes.open({ ...GUARDED, ini });
     [browser] = await Promise.all([openBrowser(), makeTrouble()]);
   });
 
@@ -673,18 +673,18 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
   test("a lost connection is said, and mended", async () => {
     const directory = processes.directory();
-    const first = await processes.open({ directory, environment: CREDENTIALS });
+    const first = await processes.open({ ...GUARDED, directory });
     const { page } = await visit(browser, first.url, "root");
     await page.getByText("Live", { exact: true }).waitFor();
     await first.kill();
     await page.getByText("The connection to the server is lost.").waitFor();
-    await processes.open({ directory, port: first.port, environment: CREDENTIALS });
+    await processes.open({ ...GUARDED, directory, port: first.port });
     await page.getByText("The connection to the server is lost.").waitFor({ state: "hidden" });
     await page.getByText("No job fails.").waitFor();
   });
 
   test("nodes are shown with their state", async () => {
-    const own = await processes.open({ environment: CREDENTIALS });
+    const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/nodes");
     await page.getByRole("row", { name: /running 0 \d+/ }).waitFor();

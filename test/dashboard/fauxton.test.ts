@@ -3,10 +3,9 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { CHROMIUM, openBrowser, openPage } from "./browser.fixture.ts";
+import { CHROMIUM, GUARDED, openBrowser, openPage } from "./browser.fixture.ts";
 
 const FAUXTON = CHROMIUM === undefined ? undefined : findFauxton();
-const CREDENTIALS = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
 const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
 
 let processes: Processes;
@@ -39,8 +38,11 @@ async function openFauxton(): Promise<{ page: Page; show: (view: string) => Prom
 describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
   beforeAll(async () => {
     processes = new Processes();
-    const environment = { ...CREDENTIALS, TANDEM_UTILS_DIR: FAUXTON as string };
-    [node, browser] = await Promise.all([processes.open({ environment }), openBrowser()]);
+    const environment = { ...GUARDED.environment, TANDEM_UTILS_DIR: FAUXTON as string };
+    [node, browser] = await Promise.all([
+      processes.open({ ...GUARDED, environment }),
+      openBrowser(),
+    ]);
     await ask("PUT", "/films");
     await ask("PUT", "/films/moon", { title: "A Trip to the Moon" });
   });

@@ -2,7 +2,7 @@
 import type { Browser, CDPSession, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { ask, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 const TOTAL = 100_000;
 /** Of the rows that a filter finds. */
@@ -20,10 +20,7 @@ let template: Readonly<Record<string, unknown>>;
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
   processes = new Processes();
-  [node, browser] = await Promise.all([
-    processes.open({ environment: CREDENTIALS }),
-    openBrowser(),
-  ]);
+  [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
   await ask(node, "PUT", "/films");
   const good = { source: "films", target: "copy", create_target: true, continuous: true };
   await ask(node, "PUT", "/_replicator/good", good);

@@ -3,7 +3,7 @@ import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Rule, RulePlan } from "../../src/dashboard/api/types.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+import { CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 let processes: Processes;
 let node: TandemProcess;
@@ -76,10 +76,7 @@ async function mock(page: Page): Promise<Asked[]> {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    [node, browser] = await Promise.all([
-      processes.open({ environment: CREDENTIALS }),
-      openBrowser(),
-    ]);
+    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
     const reader = { type: "user", name: "rita", roles: ["_tandem_reader"], password: "secret" };
     const authorization = `Basic ${Buffer.from("root:secret").toString("base64")}`;
     await fetch(`${node.url}/_users/org.couchdb.user:rita`, {

@@ -3,7 +3,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FailingGroup } from "../../src/dashboard/api/types.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { ask, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 /** Longer than a page waits before it reads its figures again. */
 const ROUND_MS = 12_000;
@@ -60,10 +60,7 @@ async function handAt(page: Page, { x, y }: Place) {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    [node, browser] = await Promise.all([
-      processes.open({ environment: CREDENTIALS }),
-      openBrowser(),
-    ]);
+    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
   });
 
   afterAll(async () => {
@@ -135,7 +132,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("a line that comes and goes moves nothing", async () => {
-    const own = await processes.open({ environment: CREDENTIALS });
+    const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/jobs");
     await page.getByText("No job matches.").waitFor();

@@ -2,7 +2,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
-import { ask as askNode, CHROMIUM, CREDENTIALS, openBrowser, visit } from "./browser.fixture.ts";
+import { ask as askNode, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 let processes: Processes;
 let node: TandemProcess;
@@ -18,10 +18,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
     const ini = "[replicator]\nmax_jobs = 77\n";
-    [node, browser] = await Promise.all([
-      processes.open({ environment: CREDENTIALS, ini }),
-      openBrowser(),
-    ]);
+    [node, browser] = await Promise.all([processes.open({ ...GUARDED, ini }), openBrowser()]);
     await ask("PUT", "/films");
     await ask("PUT", "/films/moon", {});
     const good = { source: "films", target: "copy", create_target: true, continuous: true };

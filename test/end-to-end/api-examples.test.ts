@@ -19,7 +19,7 @@ const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
 /** A page that is wrong is found out after so many events, or when none has come for so long. */
 const EVENT_COUNT_MAX = 50;
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 900_000;
 
 const processes = new Processes();
 afterAll(() => processes.close());
