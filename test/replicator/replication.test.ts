@@ -332,6 +332,18 @@ test("a continuous job follows its source until it is cancelled", async () => {
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
+test("a continuous job that may leave nothing behind crashes with the first document that is refused", async () => {
+  const node = await open();
+  node.start();
+  await fill(node, "a", 5);
+  await node.createDatabase("b");
+  const validate = 'function () { throw { forbidden: "no" }; }';
+  await node.put("b", "_design/v", JSON.stringify({ validate_doc_update: validate }));
+  const body = { source: "a", target: "b", continuous: true, failure_policy: "crash" };
+  await node.replicator.start(parseReplication(body), USER);
+  expect(await node.event("replication.crashed")).toMatchObject({ reason: expect.anything() });
+});
+
 test("a job whose source is not there crashes, waits, and goes on when the source appears", async () => {
   const node = await open();
   node.start();

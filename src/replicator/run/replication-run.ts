@@ -412,8 +412,17 @@ export class ReplicationRun {
     const batchCount = (reading: number, writing: number): number =>
       reading + writing - (READS_AHEAD[replication.source.kind] ? 0 : options.workerProcesses);
     const { workerProcesses } = options;
-    const copiers = new Lanes(batchCount(workerProcesses, workerProcesses), (copierSignal) =>
-      this.#copyBatch(queue, batchCopier, copierSignal),
+    const copiers = new Lanes(
+      batchCount(workerProcesses, workerProcesses),
+      async (copierSignal) => {
+        try {
+          return await this.#copyBatch(queue, batchCopier, copierSignal);
+        } catch (error) {
+          // Ends those that wait for a batch, too: the feed of a continuous job may be silent for long.
+          queue.fail(error);
+          throw error;
+        }
+      },
     );
     this.#onBatchesAllowed = (reading, writing) => copiers.resize(batchCount(reading, writing));
     const { clock } = this.#parts.runtime;
