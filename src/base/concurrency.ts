@@ -119,7 +119,7 @@ export class Semaphore {
 
 /**
  * Repeats a step in lanes side by side, in as many as are allowed at the moment. `step` resolves with false when there is nothing more
- * to do.
+ * to do. It has to end when its signal aborts: a failure is told when all lanes have ended.
  */
 export class Lanes {
   readonly #step: (signal: AbortSignal) => Promise<boolean>;
