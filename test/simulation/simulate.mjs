@@ -35,6 +35,7 @@ async function direct() {
   let handedCount = 0;
   let runCount = 0;
   let foundCount = 0;
+  let failedCount = 0;
 
   const next = () => {
     const isOver = handedCount >= seedCount * kinds.length || performance.now() > endsAtMs;
@@ -72,9 +73,15 @@ async function direct() {
         hand();
       });
       worker.on("exit", (code) => {
-        if (task === undefined) return resolve();
-        note({ ...task, problems: [`the process ended with ${code}`] });
-        return resolve(work());
+        if (task !== undefined) {
+          note({ ...task, problems: [`the process ended with ${code}`] });
+          return resolve(work());
+        }
+        if (code !== 0) {
+          failedCount++;
+          say(`A process could not load the simulations: it ended with ${code}`);
+        }
+        return resolve();
       });
     });
 
@@ -82,7 +89,7 @@ async function direct() {
   await Promise.all(Array.from({ length: Number(values.workers) }, work));
   clearInterval(progress);
   tell();
-  process.exitCode = foundCount === 0 ? 0 : 1;
+  process.exitCode = foundCount + failedCount === 0 ? 0 : 1;
 }
 
 /** Runs the seeds that come. */
