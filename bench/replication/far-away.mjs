@@ -12,7 +12,8 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
+import { call, MEBIBYTE, measureUse, median, withNodes } from "./nodes.mjs";
+import { report } from "./table.mjs";
 
 const DOCUMENTS = Number(process.argv[2] ?? 20_000);
 const BYTES = Number(process.argv[3] ?? 500);
@@ -43,9 +44,16 @@ await withNodes(["between", "source", "target"], async (between, source, target)
   }
   const near = median(seconds.get(0));
   for (const [roundTripMs, measured] of seconds) {
-    process.stdout.write(
-      `${roundTripMs} ms away: ${(near / median(measured)).toFixed(2)} times the speed of 0 ms\n`,
-    );
+    const ratio = near / median(measured);
+    process.stdout.write(`${roundTripMs} ms away: ${ratio.toFixed(2)} times the speed of 0 ms\n`);
+    if (roundTripMs === 0) continue;
+    report({
+      what: `${DOCUMENTS} × ${BYTES} B, both ends ${roundTripMs} ms away`,
+      measured: `${Math.round(DOCUMENTS / median(measured))} documents/s`,
+      beside: `0 ms away ${Math.round(DOCUMENTS / near)}`,
+      ratio,
+      aim: "0.8",
+    });
   }
 });
 
@@ -113,11 +121,6 @@ function pass(from, to, delayMs) {
   });
   from.on("end", () => setTimeout(() => to.end(), delayMs));
   from.on("close", () => setTimeout(() => to.destroy(), delayMs));
-}
-
-function median(values) {
-  const sorted = values.toSorted((left, right) => left - right);
-  return sorted[Math.floor(sorted.length / 2)];
 }
 
 function print(roundTripMs, { seconds, cpuSeconds, peakBytes }) {

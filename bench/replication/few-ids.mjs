@@ -7,7 +7,8 @@
  * DOCUMENTS (100,000) are in one database of one node. Up to 100 ids are looked up, so the other way is the same question with 100
  * ids more that nobody has. Prints medians of ROUNDS (9), and their ratio.
  */
-import { call, withNodes } from "./nodes.mjs";
+import { call, median, withNodes } from "./nodes.mjs";
+import { report } from "./table.mjs";
 
 const DOCUMENTS = Number(process.argv[2] ?? 100_000);
 const ROUNDS = Number(process.env.ROUNDS ?? 9);
@@ -36,7 +37,15 @@ await withNodes(["node"], async (node) => {
   for (const [name, ask] of Object.entries(questions)) {
     const [found, looked] = [await medianMs(ask, more), await medianMs(ask, ids)];
     const figures = `${looked.toFixed(1)} ms looked up, ${found.toFixed(1)} ms among all changes`;
-    process.stdout.write(`${name.padEnd(14)} ${figures}: ${(found / looked).toFixed(0)} times\n`);
+    const ratio = found / looked;
+    process.stdout.write(`${name.padEnd(14)} ${figures}: ${ratio.toFixed(0)} times\n`);
+    report({
+      what: `ten of ${DOCUMENTS} documents, ${name}`,
+      measured: `${looked.toFixed(1)} ms`,
+      beside: `among all changes ${found.toFixed(1)} ms`,
+      ratio,
+      aim: "30 ms",
+    });
   }
 });
 
@@ -47,5 +56,5 @@ async function medianMs(ask, docIds) {
     await ask(docIds);
     times.push(performance.now() - startMs);
   }
-  return times.toSorted((left, right) => left - right)[Math.floor(ROUNDS / 2)];
+  return median(times);
 }

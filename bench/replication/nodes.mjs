@@ -11,14 +11,19 @@ const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url
 /** The unit of times in /proc, on every Linux that Node.js runs on. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 100;
+/** "… Scavenge 20.1 (25.2) -> 18.0 (26.0) MB, …": in use before and after. */
+const COLLECTION = /(?:Scavenge|Mark-Compact)[^\d]*([\d.]+) \([\d.]+\) -> ([\d.]+) /;
 export const MEBIBYTE = 1024 * 1024;
 
-/** Starts nodes of these names, runs `body` with them, and ends them. */
-export async function withNodes(names, body) {
+/**
+ * Starts nodes of these names, runs `body` with them, and ends them. Traced ones have `garbageMib`, what V8 has collected in them so far;
+ * buffers are not in it.
+ */
+export async function withNodes(names, body, { isTraced = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
   const nodes = [];
   try {
-    for (const name of names) nodes.push(await openNode(join(folder, name)));
+    for (const name of names) nodes.push(await openNode(join(folder, name), isTraced));
     await body(...nodes);
   } finally {
     for (const { child } of nodes) {
@@ -29,16 +34,30 @@ export async function withNodes(names, body) {
   }
 }
 
-async function openNode(directory) {
-  const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data-dir", directory], {
+async function openNode(directory, isTraced) {
+  const flags = isTraced ? ["--trace-gc"] : [];
+  const program = [...flags, MAIN, "serve", "--port", "0", "--data-dir", directory];
+  const child = spawn(process.execPath, program, {
     env: { ...process.env, TANDEM_LOG_LEVEL: "warn" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   for await (const line of createInterface({ input: child.stdout })) {
     const [, url] = /^listening on (.*)$/.exec(line) ?? [];
-    if (url !== undefined) return { url, child, pid: child.pid };
+    if (url === undefined) continue;
+    const garbageMib = countGarbage(child.stdout);
+    return { url, child, pid: child.pid, garbageMib };
   }
   throw new Error("The node did not start");
+}
+
+/** Adds up what V8 says of its collections; returns what tells the sum. */
+function countGarbage(output) {
+  let sumMib = 0;
+  createInterface({ input: output }).on("line", (line) => {
+    const [, before, after] = COLLECTION.exec(line) ?? [];
+    if (before !== undefined) sumMib += Number(before) - Number(after);
+  });
+  return () => sumMib;
 }
 
 /** JSON text in, JSON out; credentials may stand in the URL. */
@@ -87,4 +106,9 @@ export async function measureUse(pids, body) {
   }
   const seconds = (performance.now() - startedAtMs) / 1000;
   return { seconds, cpuSeconds: total(cpuSeconds) - cpuBefore, peakBytes };
+}
+
+export function median(values) {
+  const sorted = values.toSorted((left, right) => left - right);
+  return sorted[Math.floor(sorted.length / 2)];
 }

@@ -18,7 +18,8 @@ import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { openCouch } from "./couchdb.mjs";
-import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
+import { call, MEBIBYTE, measureUse, median, withNodes } from "./nodes.mjs";
+import { report } from "./table.mjs";
 
 const PouchDB = createRequire(import.meta.url)("pouchdb");
 const BUNDLED = fileURLToPath(new URL("../../demo/data/films.ndjson.gz", import.meta.url));
@@ -34,7 +35,7 @@ const POUCH_LOCAL = "PouchDB, here → here";
 const POUCH_REMOTE = "PouchDB, here → there";
 const FEWEST = "fewest requests";
 const COUCH = "CouchDB → CouchDB";
-const BETWEEN_COUCHES = "the same, by Tandem";
+const BETWEEN_COUCHES = "CouchDB → CouchDB, by Tandem";
 
 const lines = gunzipSync(readFileSync(process.argv[2] ?? BUNDLED))
   .toString("utf8")
@@ -54,16 +55,14 @@ await withNodes(["here", "there"], async (here, there) => {
     if (couch) await measureCouch(couch, here);
   }
   if (couch) await couch.close();
-  const ratio = (theirs, ours) => (median(theirs) / median(ours)).toFixed(2);
-  print(`local → local is ${ratio(POUCH_LOCAL, LOCAL)} times PouchDB's speed`);
-  print(`here → there is ${ratio(POUCH_REMOTE, PUSH)} times PouchDB's speed,`);
-  print(`  ${ratio(FEWEST, PUSH)} times that of the fewest requests`);
-  print(`there ← here is ${ratio(POUCH_REMOTE, PULL)} times PouchDB's speed`);
+  print(`local → local is ${compare(LOCAL, POUCH_LOCAL, "PouchDB")} times PouchDB's speed`);
+  print(`here → there is ${compare(PUSH, POUCH_REMOTE, "PouchDB")} times PouchDB's speed,`);
+  print(`  ${compare(PUSH, FEWEST, FEWEST)} times that of the fewest requests`);
+  print(`there ← here is ${compare(PULL, POUCH_REMOTE, "PouchDB")} times PouchDB's speed`);
   if (couch) {
-    print(`here → there is ${ratio(COUCH, PUSH)} times CouchDB's speed,`);
-    print(
-      `  and between two databases of CouchDB Tandem has ${ratio(COUCH, BETWEEN_COUCHES)} times that speed`,
-    );
+    print(`here → there is ${compare(PUSH, COUCH, "CouchDB")} times CouchDB's speed,`);
+    const between = compare(BETWEEN_COUCHES, COUCH, "CouchDB");
+    print(`  and between two databases of CouchDB Tandem has ${between} times that speed`);
   }
 });
 
@@ -107,9 +106,17 @@ async function pouch(source, target) {
   if (result.docs_written !== lines.length) throw new Error(JSON.stringify(result));
 }
 
-function median(label) {
-  const sorted = secondsOf.get(label).toSorted((left, right) => left - right);
-  return sorted[Math.floor(sorted.length / 2)];
+/** How many times the speed of `theirs` is that of `ours`. */
+function compare(ours, theirs, name) {
+  const [own, others] = [ours, theirs].map((label) => lines.length / median(secondsOf.get(label)));
+  const ratio = own / others;
+  report({
+    what: `${lines.length} documents, ${ours}`,
+    measured: `${Math.round(own)} documents/s`,
+    beside: `${name} ${Math.round(others)}`,
+    ratio,
+  });
+  return ratio.toFixed(2);
 }
 
 async function measure(label, pids, run) {
@@ -122,7 +129,7 @@ async function measure(label, pids, run) {
       ? []
       : [`${cpuSeconds.toFixed(1)} s CPU`.padStart(12), `${Math.round(peakBytes / MEBIBYTE)} MiB`]),
   ];
-  print(`${label.padEnd(24)} ${figures.join("  ")}`);
+  print(`${label.padEnd(28)} ${figures.join("  ")}`);
 }
 
 /** Between two databases of a CouchDB: by its own replicator, and by ours. */

@@ -13,7 +13,8 @@
  */
 import { randomBytes } from "node:crypto";
 import { openCouch } from "./couchdb.mjs";
-import { call, MEBIBYTE, measureUse, withNodes } from "./nodes.mjs";
+import { call, MEBIBYTE, measureUse, median, withNodes } from "./nodes.mjs";
+import { report } from "./table.mjs";
 
 const DOCUMENTS = Number(process.argv[2] ?? 1_000);
 const BYTES = Number(process.argv[3] ?? 50) * 1_024;
@@ -21,6 +22,11 @@ const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const COUCH = "CouchDB, by itself";
 const BETWEEN_COUCHES = "CouchDB, by Tandem";
 const BATCH_BYTES = 2 * MEBIBYTE;
+const WHAT = `${DOCUMENTS} × ${BYTES / 1_024} KiB`;
+const AIM_ONE_BY_ONE = "4";
+const AIM_COUCHDB = "1.6";
+
+const uses = new Map();
 
 await withNodes(["here", "there"], async (here, there) => {
   await load(here, "films");
@@ -33,7 +39,6 @@ await withNodes(["here", "there"], async (here, there) => {
     "between URLs": (target) => [here, { source, target: `${there.url}/${target}` }],
     "local → local": (target) => [here, { source: "films", target }],
   };
-  const uses = new Map();
   const measure = async (label, pids, run) => {
     const use = await measureUse(pids, run);
     uses.set(label, [...(uses.get(label) ?? []), use]);
@@ -59,16 +64,31 @@ await withNodes(["here", "there"], async (here, there) => {
   }
   if (couch) await couch.close();
   for (const name of Object.keys(ways)) {
-    const ratio = (member) =>
-      (median(uses.get(`${name}, alone`), member) / median(uses.get(name), member)).toFixed(2);
-    const figures = `${ratio("seconds")} times the speed, processor time less by a factor of ${ratio("cpuSeconds")}`;
-    process.stdout.write(`${name}: in bulk ${figures}\n`);
+    const ratio = (member) => medianOf(`${name}, alone`, member) / medianOf(name, member);
+    const [speed, processor] = [ratio("seconds"), ratio("cpuSeconds")];
+    process.stdout.write(
+      `${name}: in bulk ${speed.toFixed(2)} times the speed, processor time less by a factor of ${processor.toFixed(2)}\n`,
+    );
+    report({
+      what: `${WHAT}, ${name}`,
+      measured: `${rateOf(name)} documents/s`,
+      beside: `one by one ${rateOf(`${name}, alone`)}`,
+      ratio: speed,
+      aim: AIM_ONE_BY_ONE,
+    });
   }
   if (couch) {
-    const ratio = median(uses.get(COUCH), "seconds") / median(uses.get(BETWEEN_COUCHES), "seconds");
+    const ratio = medianOf(COUCH, "seconds") / medianOf(BETWEEN_COUCHES, "seconds");
     process.stdout.write(
       `Between two databases of CouchDB: ${ratio.toFixed(2)} times its own speed\n`,
     );
+    report({
+      what: `${WHAT}, between two databases of CouchDB`,
+      measured: `${rateOf(BETWEEN_COUCHES)} documents/s`,
+      beside: `CouchDB ${rateOf(COUCH)}`,
+      ratio,
+      aim: AIM_COUCHDB,
+    });
   }
 });
 
@@ -96,9 +116,12 @@ async function replicate(server, body) {
   if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
 }
 
-function median(uses, member) {
-  const sorted = uses.map((use) => use[member]).toSorted((left, right) => left - right);
-  return sorted[Math.floor(sorted.length / 2)];
+function medianOf(label, member) {
+  return median(uses.get(label).map((use) => use[member]));
+}
+
+function rateOf(label) {
+  return Math.round(DOCUMENTS / medianOf(label, "seconds"));
 }
 
 function print(label, { seconds, cpuSeconds, peakBytes }) {

@@ -1,0 +1,45 @@
+/**
+ * What does a replication cost, beside PouchDB, the fewest requests, `curl`, and a CouchDB when COUCHDB_URL names one?
+ *
+ *   npm run bench [NAME]
+ *
+ * Runs the programs of this folder whose names begin with NAME, one after the other, in some twenty minutes on two cores, with what
+ * they print; then prints their ratios as one table. Nothing else should run: the rows of one program are measured in turn, so that a
+ * change of the machine meets all of them. Exit code 1 when a program failed; a ratio that is below its aim is no failure.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { tableOf } from "./table.mjs";
+
+const NAME = process.argv[2] ?? "";
+const PROGRAMS = [
+  "one-shot",
+  "small-attachments",
+  "large-attachments",
+  "far-away",
+  "few-ids",
+  "no-changes",
+  "costs",
+];
+
+const folder = mkdtempSync(join(tmpdir(), "tandem-bench-"));
+const rows = join(folder, "rows");
+writeFileSync(rows, "");
+try {
+  for (const name of PROGRAMS.filter((each) => each.startsWith(NAME))) {
+    process.stdout.write(`\n${name}\n`);
+    const path = fileURLToPath(new URL(`${name}.mjs`, import.meta.url));
+    const env = { ...process.env, BENCH_ROWS: rows };
+    const [code] = await once(spawn(process.execPath, [path], { env, stdio: "inherit" }), "exit");
+    if (code === 0) continue;
+    process.exitCode = 1;
+    process.stdout.write(`${name} ended with ${code}\n`);
+  }
+  process.stdout.write(`\n${tableOf(rows)}\n`);
+} finally {
+  rmSync(folder, { recursive: true });
+}
