@@ -3,7 +3,7 @@
  * when `docs/keyspace.md` is stale; `npx vitest run test/keyspace.test.ts -u` updates it.
  */
 import { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "../src/databases/index.ts";
-import { LMDB_KEY_SHAPES } from "../src/host/index.ts";
+import { COPY_KEY_SHAPES, LMDB_KEY_SHAPES } from "../src/host/index.ts";
 import { INDEX_KEY_SHAPES } from "../src/indexes/index.ts";
 import { JOB_KEY_SHAPES } from "../src/jobs/index.ts";
 import { type KeyShape, KV_KEY_SHAPES } from "../src/kv/index.ts";
@@ -39,7 +39,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "Key-value layer",
     where: "In the whole store, beside all tuples.",
-    shapes: KV_KEY_SHAPES,
+    shapes: [...KV_KEY_SHAPES, ...COPY_KEY_SHAPES],
   },
   {
     title: "LMDB",
@@ -59,6 +59,7 @@ export function declaredShapes(sources: readonly string[]): string[] {
 
 /** The names of the lists that the page is made from. */
 export const LISTED_SHAPES: readonly string[] = [
+  "COPY_KEY_SHAPES",
   "DATABASE_KEY_SHAPES",
   "INDEX_KEY_SHAPES",
   "JOB_KEY_SHAPES",

@@ -17,6 +17,7 @@ import { addMoveCommand } from "./move.ts";
 import { addNodesCommand } from "./nodes.ts";
 import { addRulesCommand } from "./rules.ts";
 import { addSecretsCommand } from "./secrets.ts";
+import { addStoreCommands } from "./store.ts";
 
 function port(text: string): number {
   const number = integer(text);
@@ -109,6 +110,7 @@ addEndpointsCommand(program);
 addConfigCommands(program);
 addBudgetsCommand(program);
 addBackupCommands(program);
+addStoreCommands(program);
 addCompletionCommand(program);
 addRulesCommand(program);
 addSecretsCommand(program);

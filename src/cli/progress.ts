@@ -26,7 +26,7 @@ export class Progress {
   constructor(
     label: string,
     output: NodeJS.WriteStream = process.stdout,
-    unit: "documents" | "databases" = "documents",
+    unit: "documents" | "databases" | "rows" = "documents",
   ) {
     this.#label = label;
     this.#output = output;

@@ -4,7 +4,7 @@
  * One folder for each subject; a folder imports only those above it:
  *
  *   system        clock, chance, digests, compression, log, child processes
- *   backup        files of backups, whatever the store
+ *   backup        files of backups, and copies of stores, whatever the engine
  *   sandbox       QuickJS in threads, for functions of design documents
  *   lmdb          the embedded store: an engine, a committer thread, a commit log
  *   foundationdb  the store on a FoundationDB cluster
@@ -13,6 +13,13 @@
  *
  * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts, leases/lmdb-lease-renewer.ts.
  */
+export type { CopySummary, CopyTarget } from "./backup/copy-store.ts";
+export {
+  ClusterCopyTarget,
+  COPY_KEY_SHAPES,
+  copyStore,
+  isCopyUnfinished,
+} from "./backup/copy-store.ts";
 export type { BackupSummary } from "./backup/file.ts";
 export { readBackup, writeBackup } from "./backup/file.ts";
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
@@ -34,9 +41,10 @@ export type { UndiciFetch } from "./http/undici-fetch.ts";
 export { openUndiciFetch } from "./http/undici-fetch.ts";
 export { LmdbLeaseRenewer } from "./leases/lmdb-lease-renewer.ts";
 export { ProcessLeaseRenewer } from "./leases/process-lease-renewer.ts";
+export { LmdbCopyTarget } from "./lmdb/copy-target.ts";
 export type { LmdbOptions } from "./lmdb/engine.ts";
 export { LmdbEngine, openLmdbEngine } from "./lmdb/engine.ts";
-export { exportLmdbStore } from "./lmdb/export.ts";
+export { checkLmdbStore, exportLmdbStore } from "./lmdb/export.ts";
 export { LmdbImport } from "./lmdb/import.ts";
 export { LMDB_KEY_SHAPES } from "./lmdb/layout.ts";
 export { SandboxPool } from "./sandbox/pool.ts";

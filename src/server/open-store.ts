@@ -2,13 +2,14 @@
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
 import {
+  isCopyUnfinished,
   LmdbLeaseRenewer,
   openFoundationDbEngine,
   openLmdbEngine,
   ProcessLeaseRenewer,
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
-import { type Engine, KeyValueStore, MemoryEngine } from "../kv/index.ts";
+import { type Engine, KeyValueError, KeyValueStore, MemoryEngine } from "../kv/index.ts";
 import { SUBSPACES } from "./layout.ts";
 import type { ServerConfig } from "./settings/config.ts";
 
@@ -28,8 +29,10 @@ export async function openStore(
     case "foundationdb": {
       const options = { clusterFile, ...foundationDb };
       const engine = await openFoundationDbEngine({ runtime, ...options });
+      const kv = new KeyValueStore({ runtime, engine });
+      await refuseUnfinished(kv);
       return {
-        kv: new KeyValueStore({ runtime, engine }),
+        kv,
         renewer: new ProcessLeaseRenewer({ kind: "foundationdb", ...options }, SUBSPACES.jobs),
       };
     }
@@ -41,6 +44,14 @@ export async function openStore(
       };
     }
   }
+}
+
+/** A store whose copy into the cluster was cut off lacks rows. */
+async function refuseUnfinished(kv: KeyValueStore): Promise<void> {
+  if (!(await isCopyUnfinished(kv))) return;
+  await kv.close();
+  const reason = "a copy of a store into this cluster was cut off: repeat tandem store copy";
+  throw new KeyValueError("KV_UNAVAILABLE", { reason });
 }
 
 /** Leases that this process's own event loop renews: it must not be blocked for long. */

@@ -1,7 +1,7 @@
 /** The commands of README and of pages that have no test of their own, run by a shell as they stand there. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -195,6 +195,34 @@ if (clusterFile === undefined) {
       expect((await opened.call("GET", "/_up")).status).toBe(200);
     },
   );
+
+  test("the commands of docs/clusters.md copy a store to FoundationDB and back", async () => {
+    const { directory: clusterFolder, storeIni = "" } = openFoundationDbStore(processes);
+    const config = join(clusterFolder, "copied.ini");
+    writeFileSync(config, storeIni);
+    const [there = "", back = ""] = take("docs/clusters.md", "tandem store copy")
+      .replaceAll("/etc/foundationdb/fdb.cluster", clusterFile)
+      .trim()
+      .split("\n");
+    const run = (line: string): Promise<string> => shell.run(`${line} --config ${config}`);
+    const [first, second] = [processes.directory(), processes.directory()];
+    const before = await processes.open({ directory: first });
+    await before.call("PUT", "/films");
+    await before.call("PUT", "/films/a", {});
+    await before.stop();
+    const copied = await run(there.replace("./data", join(first, "data")));
+    expect(copied).toContain("copied to foundationdb and compared");
+    cpSync(join(first, "data.key"), join(clusterFolder, "data.key"));
+    const onCluster = await processes.open({ directory: clusterFolder, storeIni });
+    await onCluster.call("PUT", "/films/b", {});
+    await onCluster.stop();
+    await run(back.replace("./data-2", join(second, "data")));
+    cpSync(join(first, "data.key"), join(second, "data.key"));
+    const after = await processes.open({ directory: second });
+    await after.call("PUT", "/films/c", {});
+    const { body } = await after.call("GET", "/films/_changes");
+    expect(body.results.map(({ id }: { id: string }) => id)).toEqual(["a", "b", "c"]);
+  });
 }
 
 test("every block of these pages was run, or there is a reason why not", () => {

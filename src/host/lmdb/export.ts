@@ -4,16 +4,10 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import {
-  BEHIND_LAST_KEY,
-  FIRST_KEY,
-  type KeyValue,
-  KeyValueError,
-  keyAfter,
-} from "../../kv/index.ts";
-import { openEnvironment, unavailable } from "./environment.ts";
+import { type KeyValue, KeyValueError } from "../../kv/index.ts";
+import { openEnvironment } from "./environment.ts";
 import { DATA_FILE } from "./layout.ts";
-import { LmdbSnapshots } from "./snapshots.ts";
+import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
 
 export interface StoreExport {
   /** No versionstamp among the rows is later. */
@@ -23,38 +17,24 @@ export interface StoreExport {
   close(): Promise<void>;
 }
 
-const PAGE_BYTES = 1_000_000;
-
 /** Has everything that was acknowledged before the call. Throws KV_UNAVAILABLE when there is no store, or none that can be read. */
 export function exportLmdbStore(directory: string): StoreExport {
-  if (!existsSync(join(directory, DATA_FILE))) {
-    throw new KeyValueError("KV_UNAVAILABLE", { reason: `${directory} has no store`, directory });
-  }
+  checkLmdbStore(directory);
   // As any other process that opens the store: it also carries out what a failing machine left undone.
   const database = openEnvironment(directory);
   const snapshot = new LmdbSnapshots(database).take();
   return {
     version: snapshot.version,
-    *pages() {
-      const options = {
-        reverse: false,
-        rowCountMax: Number.POSITIVE_INFINITY,
-        byteCountMax: PAGE_BYTES,
-      };
-      try {
-        for (let begin = FIRST_KEY; ; ) {
-          const { entries, stoppedBy } = snapshot.page(begin, BEHIND_LAST_KEY, options);
-          if (entries.length > 0) yield entries;
-          if (stoppedBy === "exhausted") return;
-          begin = keyAfter((entries.at(-1) as KeyValue).key);
-        }
-      } catch (error) {
-        throw unavailable(error, directory);
-      }
-    },
+    pages: () => pagesOf(snapshot, directory),
     async close() {
       snapshot.release();
       await database.close();
     },
   };
+}
+
+/** Throws KV_UNAVAILABLE when the folder has no store: to open it would make one. */
+export function checkLmdbStore(directory: string): void {
+  if (existsSync(join(directory, DATA_FILE))) return;
+  throw new KeyValueError("KV_UNAVAILABLE", { reason: `${directory} has no store`, directory });
 }

@@ -18,6 +18,7 @@ import {
   storedKey,
   VERSION_KEY,
 } from "./layout.ts";
+import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
 
 /**
  * What the old store has committed since it was backed up has earlier versions than all that the new one will commit: who has read
@@ -59,6 +60,16 @@ export class LmdbImport {
     this.#write(() => {
       for (const row of rows) putRow(this.#database, row);
     });
+  }
+
+  /** What was put, in order of the keys. Throws KV_UNAVAILABLE with the reason. */
+  *pages(): Generator<readonly KeyValue[]> {
+    const snapshot = new LmdbSnapshots(this.#database).take();
+    try {
+      yield* pagesOf(snapshot, this.#options.directory);
+    } finally {
+      snapshot.release();
+    }
   }
 
   /** Puts the store in place; nothing of it is there before. `version`: that of the store from which the rows are. */

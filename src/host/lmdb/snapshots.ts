@@ -4,13 +4,17 @@
  */
 import { compareBytes, type Page } from "../../base/index.ts";
 import {
+  BEHIND_LAST_KEY,
+  FIRST_KEY,
   type Key,
   type KeyValue,
+  keyAfter,
   type PageOptions,
   READ_VERSION_AGE_MS_MAX,
   type StoreSnapshot,
   type Value,
 } from "../../kv/index.ts";
+import { unavailable } from "./environment.ts";
 import {
   decodeShared,
   isShared,
@@ -34,6 +38,9 @@ interface Shared {
 
 /** A snapshot may not be read longer after it was taken; see `READ_VERSION_AGE_MS_MAX`. */
 const HELD_MS_MAX = READ_VERSION_AGE_MS_MAX + 1_000;
+
+/** Of a page of all rows. */
+const PAGE_BYTES = 1_000_000;
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
@@ -158,5 +165,27 @@ class LmdbSnapshot implements StoreSnapshot {
     if (this.#released) return;
     this.#released = true;
     this.#release(this.#shared);
+  }
+}
+
+/** Every row of a snapshot in order of its key, about a megabyte at a time. Throws KV_UNAVAILABLE with the reason. */
+export function* pagesOf(
+  snapshot: StoreSnapshot,
+  directory: string,
+): Generator<readonly KeyValue[]> {
+  const options = {
+    reverse: false,
+    rowCountMax: Number.POSITIVE_INFINITY,
+    byteCountMax: PAGE_BYTES,
+  };
+  try {
+    for (let begin = FIRST_KEY; ; ) {
+      const { entries, stoppedBy } = snapshot.page(begin, BEHIND_LAST_KEY, options);
+      if (entries.length > 0) yield entries;
+      if (stoppedBy === "exhausted") return;
+      begin = keyAfter((entries.at(-1) as KeyValue).key);
+    }
+  } catch (error) {
+    throw unavailable(error, directory);
   }
 }

@@ -1,0 +1,73 @@
+/** The work of `tandem store copy`: all rows of the embedded store into a cluster, or back. */
+import { resolve } from "node:path";
+import {
+  ClusterCopyTarget,
+  type CopyTarget,
+  checkLmdbStore,
+  copyStore,
+  createSystemRuntime,
+  LmdbCopyTarget,
+  openFoundationDbEngine,
+  openLmdbEngine,
+} from "../host/index.ts";
+import { KeyValueStore } from "../kv/index.ts";
+import { readConfig } from "../server/index.ts";
+import { counted } from "./counted.ts";
+import { Progress } from "./progress.ts";
+import type { StoreCopyFlags } from "./store.ts";
+
+/** A node that runs renews its lease five times in `worker_lease_sec`: it is noticed with leases of up to half a minute. */
+const QUIET_MS = 6_000;
+
+export async function copyStoreTo({
+  to,
+  dataDir,
+  clusterFile,
+  config: configFile,
+}: StoreCopyFlags): Promise<void> {
+  const config = readConfig(
+    {
+      ...(dataDir === undefined ? {} : { dataDirectory: dataDir }),
+      ...(clusterFile === undefined ? {} : { clusterFile }),
+      ...(configFile === undefined ? {} : { configFile }),
+    },
+    process.env,
+  );
+  const directory = resolve(config.dataDirectory);
+  if (to === "foundationdb") checkLmdbStore(directory);
+  const runtime = createSystemRuntime();
+  const cluster = new KeyValueStore({
+    runtime,
+    engine: await openFoundationDbEngine({
+      runtime,
+      clusterFile: config.clusterFile,
+      ...config.foundationDb,
+    }),
+  });
+  const opened: { close(): Promise<void> }[] = [cluster];
+  try {
+    let source = cluster;
+    let target: CopyTarget;
+    if (to === "foundationdb") {
+      source = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+      opened.push(source);
+      target = new ClusterCopyTarget(cluster);
+    } else target = new LmdbCopyTarget(directory);
+    opened.push(target);
+    const progress = new Progress(`copying to ${to}`, process.stderr, "rows");
+    const summary = await copyStore({
+      clock: runtime.clock,
+      source,
+      target,
+      quietMs: QUIET_MS,
+      onRows: (rowCount) => progress.show(rowCount, 0),
+    });
+    const { rowCount, byteCount } = summary;
+    process.stdout.write(
+      `${counted(rowCount, "row")}, ${counted(byteCount, "byte")} copied to ${to} and compared\n`,
+    );
+  } finally {
+    // A target that is not finished goes before its store is closed.
+    for (const each of opened.toReversed()) await each.close();
+  }
+}

@@ -1,0 +1,36 @@
+/** Defines `tandem store`. */
+import { type Command, Option } from "commander";
+
+export interface StoreCopyFlags {
+  readonly to: "lmdb" | "foundationdb";
+  readonly dataDir?: string;
+  readonly config?: string;
+  readonly clusterFile?: string;
+}
+
+/** Exit codes: 1 for what failed, 2 for wrong use. */
+export function addStoreCommands(program: Command): void {
+  program
+    .command("store")
+    .description("move what a node stores from one machine to a cluster, and back")
+    .command("copy")
+    .description(
+      "copy the whole store between LMDB and FoundationDB while no node runs, and compare",
+    )
+    .addOption(
+      new Option("--to <store>", "the one that is filled, and has to be empty")
+        .choices(["lmdb", "foundationdb"])
+        .makeOptionMandatory(),
+    )
+    .option("--data-dir <folder>", "where the embedded store keeps its files (default ./data)")
+    .option("--cluster-file <file>", "cluster file of FoundationDB")
+    .option("--config <file>", "configuration in CouchDB's INI format")
+    .action(async (flags: StoreCopyFlags) => {
+      try {
+        await (await import("./store-copy.ts")).copyStoreTo(flags);
+      } catch (error) {
+        const { reportError } = await import("./describe-error.ts");
+        reportError(error);
+      }
+    });
+}

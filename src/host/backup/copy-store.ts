@@ -1,0 +1,209 @@
+/**
+ * Copies all rows of a store that nobody uses into an empty one, whatever engines they have. The format of rows is the same on every
+ * engine; what differs is how far each has counted its versions, which order the changes of databases.
+ *
+ * FoundationDB lets nobody read one version for longer than five seconds, so the source is read page by page, each at a version of its
+ * own, and once more at the end: a row that has changed in between was written by a node that runs.
+ */
+import { createHash } from "node:crypto";
+import { type Clock, concatBytes, utf8Encode } from "../../base/index.ts";
+import {
+  BEHIND_LAST_KEY,
+  FIRST_KEY,
+  type KeyShape,
+  type KeyValue,
+  KeyValueError,
+  type KeyValueStore,
+  keyAfter,
+  type Transaction,
+  type Versionstamp,
+} from "../../kv/index.ts";
+
+type Rows = readonly KeyValue[];
+
+/** A store that is filled. Give `close` to `finally`. */
+export interface CopyTarget {
+  /** Rejects with KV_UNAVAILABLE and the reason when no rows can be taken whose versionstamps are at most `version`. */
+  begin(version: number): Promise<void>;
+  /** Rows that come after all before, of some megabyte together. */
+  put(rows: Rows): Promise<void>;
+  /** What was put, in order. */
+  pages(): AsyncIterable<Rows> | Iterable<Rows>;
+  /** Makes it a store that nodes may open. */
+  finish(version: number): Promise<void>;
+  /** Leaves nothing of it, unless it is finished. */
+  close(): Promise<void>;
+}
+
+export interface CopyStoreParts {
+  readonly clock: Clock;
+  readonly source: KeyValueStore;
+  readonly target: CopyTarget;
+  /** Who uses the source writes at least once in so long. */
+  readonly quietMs: number;
+  /** Told of the rows that were copied so far. */
+  readonly onRows?: (rowCount: number) => void;
+}
+
+/** What was copied. */
+export interface CopySummary {
+  readonly rowCount: number;
+  readonly byteCount: number;
+}
+
+const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
+const PAGE_BYTES = 1_000_000;
+/** No tuple begins with it. The ids of transactions that do are for those who wrote them, and are not copied. */
+const BEHIND_TUPLES = new Uint8Array([0xfe]);
+const MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);
+const MARK = new Uint8Array([1]);
+
+export const COPY_KEY_SHAPES: readonly KeyShape[] = [
+  { key: '0xfe "copy"', value: "1", note: "in a cluster into which a store is being copied" },
+];
+
+/** Copies and compares; rejects with KV_UNAVAILABLE and the reason, and then nothing is left of the target. */
+export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
+  const { clock, source, target, quietMs, onRows } = parts;
+  const version = Number(await source.read((tx) => tx.readVersion()));
+  await target.begin(version);
+  const quiet = clock.sleep(quietMs);
+  const copied = new RowDigest();
+  for await (const rows of pagesOf(source)) {
+    await target.put(rows);
+    copied.add(rows);
+    onRows?.(copied.rowCount);
+  }
+  await quiet;
+  const later = await digestOf(pagesOf(source));
+  if (later.text !== copied.text) {
+    throw unavailable("the store has changed while it was copied: stop all its nodes first");
+  }
+  const written = await digestOf(target.pages());
+  if (written.text !== copied.text) {
+    throw unavailable("the copy has other rows than the store: repeat it");
+  }
+  await target.finish(version);
+  return { rowCount: copied.rowCount, byteCount: copied.byteCount };
+}
+
+/** A store on a cluster, which has all rows as soon as they are put: a mark tells that it is not whole. */
+export class ClusterCopyTarget implements CopyTarget {
+  readonly #kv: KeyValueStore;
+  #state: "closed" | "begun" | "finished" = "closed";
+
+  constructor(kv: KeyValueStore) {
+    this.#kv = kv;
+  }
+
+  async begin(version: number): Promise<void> {
+    if (await isCopyUnfinished(this.#kv)) await this.#clear();
+    const { entries } = await this.#kv.read((tx) => tx.getRangePage(EVERYTHING, { limit: 1 }));
+    if (entries.length > 0) throw unavailable("the cluster has a store under this prefix already");
+    this.#state = "begun";
+    const reached = await this.#mark();
+    if (reached > version) return;
+    throw unavailable(
+      `the cluster has counted ${reached} versions, and the store ${version}: changes that come later would have earlier sequences. ` +
+        `Run fdbcli --exec 'advanceversion ${version + 1}' first`,
+    );
+  }
+
+  async put(rows: Rows): Promise<void> {
+    await this.#write((tx) => {
+      for (const { key, value } of rows) tx.set(key, value);
+    });
+  }
+
+  pages(): AsyncIterable<Rows> {
+    return pagesOf(this.#kv);
+  }
+
+  async finish(): Promise<void> {
+    await this.#write((tx) => tx.clear(MARK_KEY));
+    this.#state = "finished";
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === "begun") await this.#clear();
+    this.#state = "closed";
+  }
+
+  #clear(): Promise<void> {
+    return this.#write((tx) => tx.clearRange(EVERYTHING));
+  }
+
+  /** The version of the commit that writes the mark. */
+  async #mark(): Promise<number> {
+    let stamp: Versionstamp | undefined;
+    await this.#write((tx) => {
+      tx.set(MARK_KEY, MARK);
+      tx.afterCommit(({ versionstamp }) => {
+        stamp = versionstamp;
+      });
+    });
+    return stamp === undefined ? 0 : versionOf(stamp);
+  }
+
+  /** What is written once is written as well twice. */
+  #write(body: (tx: Transaction) => void): Promise<void> {
+    return this.#kv.transact(async (tx) => body(tx), { whenUnknown: "retry" });
+  }
+}
+
+/** Whether a copy into this store was cut off: no node may open it. */
+export async function isCopyUnfinished(kv: KeyValueStore): Promise<boolean> {
+  return (await kv.read((tx) => tx.get(MARK_KEY))) !== undefined;
+}
+
+/** All rows of a store, each page at a version of its own. */
+async function* pagesOf(kv: KeyValueStore): AsyncGenerator<Rows> {
+  for (let begin = FIRST_KEY; ; ) {
+    const range = { begin, end: BEHIND_TUPLES };
+    const page = await kv.read((tx) => tx.getRangePage(range, { byteLimit: PAGE_BYTES }));
+    const { entries, stoppedBy } = page;
+    if (entries.length > 0) yield entries;
+    if (stoppedBy === "exhausted") return;
+    begin = keyAfter((entries.at(-1) as KeyValue).key);
+  }
+}
+
+async function digestOf(pages: AsyncIterable<Rows> | Iterable<Rows>): Promise<RowDigest> {
+  const digest = new RowDigest();
+  for await (const rows of pages) digest.add(rows);
+  return digest;
+}
+
+/** Tells whether two sequences of rows are the same. */
+class RowDigest {
+  rowCount = 0;
+  byteCount = 0;
+  readonly #hash = createHash("sha256");
+  readonly #lengths = Buffer.alloc(8);
+  #text: string | undefined;
+
+  add(rows: Rows): void {
+    for (const { key, value } of rows) {
+      this.#lengths.writeUInt32BE(key.length, 0);
+      this.#lengths.writeUInt32BE(value.length, 4);
+      this.#hash.update(this.#lengths).update(key).update(value);
+      this.byteCount += key.length + value.length;
+    }
+    this.rowCount += rows.length;
+  }
+
+  /** Ends it. */
+  get text(): string {
+    this.#text ??= this.#hash.digest("hex");
+    return this.#text;
+  }
+}
+
+/** The first eight bytes. */
+function versionOf({ bytes }: Versionstamp): number {
+  return Number(Buffer.from(bytes).readBigUInt64BE(0));
+}
+
+function unavailable(reason: string): KeyValueError {
+  return new KeyValueError("KV_UNAVAILABLE", { reason });
+}

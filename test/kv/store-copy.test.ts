@@ -1,0 +1,237 @@
+/** A whole store, copied between the embedded engine and one that stands for a cluster; and between LMDB and a live FoundationDB. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  ClusterCopyTarget,
+  type CopySummary,
+  type CopyTarget,
+  copyStore,
+  createSystemRuntime,
+  isCopyUnfinished,
+  LmdbCopyTarget,
+  openFoundationDbEngine,
+  openLmdbEngine,
+} from "../../src/host/index.ts";
+import {
+  type KeyValue,
+  KeyValueStore,
+  MemoryEngine,
+  Subspace,
+  SubspaceEngine,
+  Versionstamp,
+} from "../../src/kv/index.ts";
+import { bytes, clearAll, EVERYTHING } from "../conformance/kv/fixture.ts";
+import { withDirectory } from "../support/with-directory.ts";
+
+const runtime = createSystemRuntime();
+const clusterFile = process.env.FDB_CLUSTER_FILE;
+
+async function openLmdb(directory: string): Promise<KeyValueStore> {
+  return new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+}
+
+function openMemory(): KeyValueStore {
+  return new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+}
+
+/** Several pages of rows of all lengths, each transaction with a row whose key ends with its versionstamp. */
+async function fill(kv: KeyValueStore): Promise<void> {
+  for (let batch = 0; batch < 30; batch++) {
+    await kv.transact(async (tx) => {
+      for (let row = 0; row < 40; row++) {
+        tx.set(bytes(`row-${batch}-${row}`), new Uint8Array(row * 100).fill(batch));
+      }
+      tx.set(bytes(`${"k".repeat(4_000 + batch)}`), bytes("a long key"));
+      tx.setVersionstampedKey(stamped("seq-"), bytes(String(batch)));
+    });
+  }
+}
+
+function stamped(name: string): { readonly bytes: Uint8Array; readonly offset: number } {
+  const { bytes: stamp } = Versionstamp.incomplete();
+  const prefix = bytes(name);
+  return { bytes: new Uint8Array([...prefix, ...stamp]), offset: prefix.length };
+}
+
+async function rowsOf(kv: KeyValueStore): Promise<string[]> {
+  const { entries } = await kv.read((tx) => tx.getRangePage(EVERYTHING));
+  return entries.map(({ key, value }) => Buffer.from(key).toString("hex") + hexOf(value));
+}
+
+function hexOf(value: Uint8Array): string {
+  return ` ${Buffer.from(value).toString("hex")}`;
+}
+
+/** The rows of a feed, in its order. */
+async function sequence(kv: KeyValueStore): Promise<string[]> {
+  const range = { begin: bytes("seq-"), end: bytes("seq.") };
+  const { entries } = await kv.read((tx) => tx.getRangePage(range));
+  return entries.map(({ value }: KeyValue) => Buffer.from(value).toString());
+}
+
+async function commitOften(kv: KeyValueStore, count: number): Promise<void> {
+  for (let number = 0; number < count; number++) {
+    await kv.transact(async (tx) => tx.set(bytes("x"), bytes(String(number))));
+  }
+  await clearAll(kv);
+}
+
+async function copy(source: KeyValueStore, target: CopyTarget): Promise<CopySummary> {
+  try {
+    return await copyStore({ clock: runtime.clock, source, target, quietMs: 0 });
+  } finally {
+    await target.close();
+  }
+}
+
+test("a store is copied into a cluster and back, and what is written there comes later in every feed", async () => {
+  await withDirectory(async (directory) => {
+    const source = await openLmdb(join(directory, "old"));
+    await fill(source);
+    const rows = await rowsOf(source);
+    const cluster = openMemory();
+    await commitOften(cluster, 100);
+    const summary = await copy(source, new ClusterCopyTarget(cluster));
+    expect(summary).toMatchObject({ rowCount: rows.length });
+    expect(await rowsOf(cluster)).toEqual(rows);
+    expect(await isCopyUnfinished(cluster)).toBe(false);
+    await cluster.transact(async (tx) => tx.setVersionstampedKey(stamped("seq-"), bytes("later")));
+    expect((await sequence(cluster)).at(-1)).toBe("later");
+
+    const back = join(directory, "new");
+    await copy(cluster, new LmdbCopyTarget(back));
+    const returned = await openLmdb(back);
+    expect(await rowsOf(returned)).toEqual(await rowsOf(cluster));
+    await returned.transact(async (tx) => tx.setVersionstampedKey(stamped("seq-"), bytes("last")));
+    expect((await sequence(returned)).slice(-2)).toEqual(["later", "last"]);
+    await Promise.all([source.close(), cluster.close(), returned.close()]);
+  });
+});
+
+test("a cluster that has counted fewer versions is refused, with what to run", async () => {
+  await withDirectory(async (directory) => {
+    const source = await openLmdb(directory);
+    await fill(source);
+    const cluster = openMemory();
+    await expect(copy(source, new ClusterCopyTarget(cluster))).rejects.toMatchObject({
+      code: "KV_UNAVAILABLE",
+      details: {
+        reason: expect.stringMatching(/^the cluster has counted 1 versions.*advanceversion 3\d'/),
+      },
+    });
+    expect(await rowsOf(cluster)).toEqual([]);
+    await Promise.all([source.close(), cluster.close()]);
+  });
+});
+
+test.each(["cluster", "folder"])(
+  "a %s with a store in it is refused, and left as it is",
+  async (kind) => {
+    await withDirectory(async (directory) => {
+      const source = openMemory();
+      await fill(source);
+      const there = kind === "cluster" ? openMemory() : await openLmdb(directory);
+      await commitOften(there, 100);
+      await there.transact(async (tx) => tx.set(bytes("there"), bytes("before")));
+      const target =
+        kind === "cluster" ? new ClusterCopyTarget(there) : new LmdbCopyTarget(directory);
+      await expect(copy(source, target)).rejects.toMatchObject({
+        code: "KV_UNAVAILABLE",
+        details: { reason: expect.stringMatching(/has a store .*already/) },
+      });
+      expect(await rowsOf(there)).toHaveLength(1);
+      await Promise.all([source.close(), there.close()]);
+    });
+  },
+);
+
+test.each(["cluster", "folder"])(
+  "a store that is written to meanwhile leaves nothing in a %s",
+  async (kind) => {
+    await withDirectory(async (directory) => {
+      const source = openMemory();
+      await fill(source);
+      const cluster = openMemory();
+      await commitOften(cluster, 100);
+      const target =
+        kind === "cluster" ? new ClusterCopyTarget(cluster) : new LmdbCopyTarget(directory);
+      const put = target.put.bind(target);
+      target.put = async (rows) => {
+        await put(rows);
+        // A row of the first page, and as long as before.
+        const value = new Uint8Array(100).fill(rows.length);
+        await source.transact(async (tx) => tx.set(bytes("row-0-1"), value));
+      };
+      await expect(copy(source, target)).rejects.toMatchObject({
+        code: "KV_UNAVAILABLE",
+        details: { reason: expect.stringContaining("stop all its nodes first") },
+      });
+      expect(await rowsOf(cluster)).toEqual([]);
+      expect(existsSync(join(directory, "data.mdb"))).toBe(false);
+      await Promise.all([source.close(), cluster.close()]);
+    });
+  },
+);
+
+test("a copy that lost a row is found out before anybody may use it", async () => {
+  const source = openMemory();
+  await fill(source);
+  const cluster = openMemory();
+  await commitOften(cluster, 100);
+  const target = new ClusterCopyTarget(cluster);
+  const put = target.put.bind(target);
+  let isFirst = true;
+  target.put = (rows) => {
+    const kept = isFirst ? rows.slice(1) : rows;
+    isFirst = false;
+    return put(kept);
+  };
+  await expect(copy(source, target)).rejects.toMatchObject({
+    details: { reason: expect.stringContaining("repeat it") },
+  });
+  expect(await rowsOf(cluster)).toEqual([]);
+  await Promise.all([source.close(), cluster.close()]);
+});
+
+test("a copy that was cut off is known, and begun anew", async () => {
+  const source = openMemory();
+  await fill(source);
+  const cluster = openMemory();
+  await commitOften(cluster, 100);
+  const cutOff = new ClusterCopyTarget(cluster);
+  await cutOff.begin(1);
+  await cutOff.put([{ key: bytes("left"), value: bytes("behind") }]);
+  expect(await isCopyUnfinished(cluster)).toBe(true);
+  await copy(source, new ClusterCopyTarget(cluster));
+  expect(await isCopyUnfinished(cluster)).toBe(false);
+  expect(await rowsOf(cluster)).toEqual(await rowsOf(source));
+  await Promise.all([source.close(), cluster.close()]);
+});
+
+test.skipIf(clusterFile === undefined)(
+  "a store is copied from LMDB to a live FoundationDB and back",
+  async () => {
+    await withDirectory(async (directory) => {
+      const engine = await openFoundationDbEngine({ runtime, clusterFile });
+      const { prefix } = Subspace.fromTuple(["tandem test", process.pid, Date.now()]);
+      const cluster = new KeyValueStore({ runtime, engine: new SubspaceEngine(engine, prefix) });
+      const source = await openLmdb(join(directory, "old"));
+      await fill(source);
+      await copy(source, new ClusterCopyTarget(cluster));
+      await cluster.transact(async (tx) =>
+        tx.setVersionstampedKey(stamped("seq-"), bytes("later")),
+      );
+      const back = join(directory, "new");
+      await copy(cluster, new LmdbCopyTarget(back));
+      const returned = await openLmdb(back);
+      await returned.transact(async (tx) =>
+        tx.setVersionstampedKey(stamped("seq-"), bytes("last")),
+      );
+      const feed = Array.from({ length: 30 }, (_, batch) => String(batch));
+      expect(await sequence(returned)).toEqual([...feed, "later", "last"]);
+      await clearAll(cluster);
+      await Promise.all([source.close(), cluster.close(), returned.close()]);
+    });
+  },
+);
