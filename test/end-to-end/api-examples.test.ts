@@ -17,6 +17,8 @@ import { type PageShell, pageShell } from "../support/page-shell.ts";
 /** The address and the folder of the node of the pages. */
 const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
+/** Nothing becomes of a job or of a node because the machine is slow. */
+const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
 /** A page that is wrong is found out after so many events, or when none has come for so long. */
 const EVENT_COUNT_MAX = 50;
 const PATIENCE_MS = 900_000;
@@ -34,8 +36,7 @@ test.each(pages)("the examples of %s are answered as it shows", async (page) => 
   const examples = all.filter(({ script }) => whyNotRun(page, script) === undefined);
   expect(examples.some(({ answer }) => answer !== undefined)).toBe(true);
   const directory = processes.directory();
-  // No job parks because the machine is slow.
-  const node = await processes.open({ directory, ini: "[replicator]\npark_after_sec = 3600\n" });
+  const node = await processes.open({ directory, ini: INI });
   const shell = pageShell(directory, node.url);
   for (const example of examples) await check(example, node, shell, directory);
   await node.stop();
