@@ -194,6 +194,11 @@ export class Database implements HookedDatabase {
     return new Database(this.#runtime, { ...this.#parts, readRule });
   }
 
+  /** Whether its reader is shown less than there is. */
+  get hasReadRule(): boolean {
+    return this.#parts.readRule !== undefined;
+  }
+
   /** The winner, deleted or not. */
   async read(tx: ReadTransaction, id: string): Promise<Document | undefined> {
     const { tree } = await this.#reader.load(tx, id);

@@ -137,6 +137,11 @@ export function isNamedBy(index: Candidate, [design, name]: readonly string[]): 
   return index.design === id && (name === undefined || index.name === name);
 }
 
+/** Whether the entries of an index tell these fields, those inside of others excepted. */
+export function covers({ design, columns }: Candidate, fields: readonly string[]): boolean {
+  return design !== null && fields.every((field) => field === "_id" || columns.includes(field));
+}
+
 function faultsOf(index: Candidate, { selector, sortFields }: Wanted): RejectionReason[] {
   const { columns, design } = index;
   if (design === null) {

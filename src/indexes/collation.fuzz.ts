@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { compareBytes, Turns } from "../base/index.ts";
 import { systemClock } from "../host/system/clock.ts";
 import { systemDigests } from "../host/system/digests.ts";
-import { Collation } from "./collation.ts";
+import { Collation, readText } from "./collation.ts";
 
 const collation = await Collation.derive(systemDigests, new Turns(systemClock));
 const letters = new Intl.Collator("und", { sensitivity: "base" });
@@ -86,6 +86,18 @@ describe("a key", () => {
         const isBegun = compareBytes(second.subarray(0, first.length), first) === 0;
         expect(isBegun && second[first.length] !== 0xff).toBe(false);
       }),
+    );
+  });
+
+  test("tells its text", () => {
+    fc.assert(
+      fc.property(text, text, (before, value) => {
+        const prefix = key(before);
+        const bytes = Uint8Array.of(...prefix, ...key(value));
+        const whole = Buffer.from(value).toString();
+        expect(readText(bytes, prefix.length)).toEqual({ text: whole, end: bytes.length });
+      }),
+      { numRuns: Number(process.env.FUZZ_COUNT ?? 20_000) },
     );
   });
 

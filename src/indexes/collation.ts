@@ -11,9 +11,10 @@
  *
  * So at the primary level keys never disagree with the comparer, up to such a character and with the gap itself. Behind the primary
  * level come accents, case, and the text, which tell apart what is equal there; unusual mixtures of accents may be in another order
- * than ICU's. Who reads a range widens it to the primary level (`index-key.ts`), and asks the selector of each document.
+ * than ICU's. Who reads a range widens it to the primary level (`index-key.ts`), and asks the selector of each document. A key that
+ * was not cut off ends with the whole text, which can be read from it.
  */
-import { type Digests, type Turns, utf8Encode } from "../base/index.ts";
+import { assert, type Digests, type Turns, utf8Decode, utf8Encode } from "../base/index.ts";
 
 const TRUSTED =
   /^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Common}\p{Script=Inherited}\u1100-\u11ff\u4e00-\u9fff]$/u;
@@ -301,4 +302,34 @@ function appendTrimmed(out: number[], weights: readonly number[]): void {
   while (length > 0 && weights[length - 1] === COMMON) length--;
   for (let index = 0; index < length; index++) out.push(weights[index] as number);
   out.push(0);
+}
+
+/** The text whose whole key begins at `start`, and where the key ends. What is half of a character has become U+FFFD. */
+export function readText(
+  bytes: Uint8Array,
+  start: number,
+): { readonly text: string; readonly end: number } {
+  let at = start;
+  for (;;) {
+    const lead = bytes[at];
+    if (lead === 0) {
+      // Accents and cases follow, each with a 0 behind it.
+      at = bytes.indexOf(0, bytes.indexOf(0, at + 1) + 1) + 1;
+      break;
+    }
+    at += lead === LONG_WEIGHT_LEAD ? 3 : 2;
+    assert(at < bytes.length, "The key of a text is whole");
+    // Behind a gap comes the text.
+    if ((bytes[at - 1] as number) % 2 === 1) break;
+  }
+  const text: number[] = [];
+  for (;;) {
+    const byte = bytes[at++];
+    assert(byte !== undefined, "The key of a text has an end");
+    if (byte !== 0) text.push(byte);
+    else if (bytes[at] === 0xff) {
+      text.push(0);
+      at++;
+    } else return { text: utf8Decode(Uint8Array.from(text)), end: at };
+  }
 }

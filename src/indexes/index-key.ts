@@ -5,14 +5,17 @@
  *   null 10   false 20   true 21   number 30, 8 bytes   text 40, its key (`collation.ts`)
  *   array 50, its elements, 00   object 60, its names and values by turns, 00
  *
- * A value has at most as many bytes as its index gives it, and is cut off there: of two that differ behind it none is first.
+ * A value has at most as many bytes as its index gives it, and is cut off there: of two that differ behind it none is first. The
+ * values of an entry that has all of them whole are read from its bytes.
  */
-import type { Collation } from "./collation.ts";
+import { assert, type JsonText, joinObject } from "../base/index.ts";
+import { type Collation, readText } from "./collation.ts";
 
 const NULL = 0x10;
 const FALSE = 0x20;
 const TRUE = 0x21;
 const NUMBER = 0x30;
+const NUMBER_LENGTH = 8;
 const TEXT = 0x40;
 const ARRAY = 0x50;
 const OBJECT = 0x60;
@@ -45,11 +48,12 @@ export class IndexKeys {
     this.#valueBytesMax = Math.floor(ENTRY_BYTES_MAX / fieldCount);
   }
 
-  /** The bytes of an entry: its values, one after the other. */
-  entry(values: readonly unknown[]): Uint8Array {
+  /** The bytes of an entry: its values, one after the other. Whether none of them is cut off. */
+  entry(values: readonly unknown[]): { readonly bytes: Uint8Array; readonly isWhole: boolean } {
     const out: number[] = [];
-    for (const value of values) this.#append(out, value);
-    return Uint8Array.from(out);
+    let isWhole = true;
+    for (const value of values) isWhole = this.#append(out, value) && isWhole;
+    return { bytes: Uint8Array.from(out), isWhole };
   }
 
   /** Every entry whose values may be in the ranges of the first fields lies in it. Wider than asked where keys are not exact. */
@@ -77,11 +81,13 @@ export class IndexKeys {
     return Uint8Array.from(out);
   }
 
-  /** All of a value, but not more than it may have. */
-  #append(out: number[], value: unknown): void {
+  /** All of a value, but not more than it may have. Whether it is all; false also where it just fits. */
+  #append(out: number[], value: unknown): boolean {
     const lengthMax = out.length + this.#valueBytesMax;
     this.#appendValue(out, value, lengthMax);
+    const isWhole = out.length < lengthMax;
     out.length = Math.min(out.length, lengthMax);
+    return isWhole;
   }
 
   #appendValue(out: number[], value: unknown, lengthMax: number): void {
@@ -130,7 +136,7 @@ export class IndexKeys {
   }
 }
 
-const numberView = new DataView(new ArrayBuffer(8));
+const numberView = new DataView(new ArrayBuffer(NUMBER_LENGTH));
 
 function appendScalar(out: number[], value: unknown): void {
   if (value === null || typeof value === "boolean") {
@@ -141,9 +147,73 @@ function appendScalar(out: number[], value: unknown): void {
   // 0 and -0 are the same number. A negative one has all bits flipped, so that a higher one has higher bytes.
   numberView.setFloat64(0, (value as number) + 0);
   const isNegative = numberView.getUint8(0) >= 0x80;
-  for (let at = 0; at < 8; at++) {
+  for (let at = 0; at < NUMBER_LENGTH; at++) {
     const byte = numberView.getUint8(at);
     if (isNegative) out.push(byte ^ 0xff);
     else out.push(at === 0 ? byte | 0x80 : byte);
+  }
+}
+
+/** The values of a whole entry, as `JSON.stringify` writes them. */
+export function readValues(bytes: Uint8Array, count: number): JsonText[] {
+  const reader = new ValueReader(bytes);
+  return Array.from({ length: count }, () => reader.next());
+}
+
+class ValueReader {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  next(): JsonText {
+    const tag = this.#bytes[this.#at++];
+    switch (tag) {
+      case NULL:
+        return "null";
+      case FALSE:
+        return "false";
+      case TRUE:
+        return "true";
+      case NUMBER:
+        return String(this.#number());
+      case TEXT:
+        return JSON.stringify(this.#text());
+      case ARRAY:
+        return `[${this.#untilEnd(() => this.next()).join()}]`;
+      default: {
+        assert(tag === OBJECT, "A value begins with its tag");
+        const members = this.#untilEnd(() => {
+          assert(this.#bytes[this.#at++] === TEXT, "The name of a member is a text");
+          return { name: this.#text(), value: this.next() };
+        });
+        return joinObject(members);
+      }
+    }
+  }
+
+  #untilEnd<T>(read: () => T): T[] {
+    const items: T[] = [];
+    while (this.#bytes[this.#at] !== END) items.push(read());
+    this.#at++;
+    return items;
+  }
+
+  #number(): number {
+    const isNegative = (this.#bytes[this.#at] as number) < 0x80;
+    for (let at = 0; at < NUMBER_LENGTH; at++) {
+      const byte = this.#bytes[this.#at++] as number;
+      if (isNegative) numberView.setUint8(at, byte ^ 0xff);
+      else numberView.setUint8(at, at === 0 ? byte & 0x7f : byte);
+    }
+    return numberView.getFloat64(0);
+  }
+
+  #text(): string {
+    const { text, end } = readText(this.#bytes, this.#at);
+    this.#at = end;
+    return text;
   }
 }

@@ -20,17 +20,20 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: "(3, number) values id",
-    value: "id",
-    note: "an entry: the values' bytes (`index-key.ts`), then those of the document's id",
+    value: "mark id",
+    note: "an entry: the values' bytes (`index-key.ts`), then those of the document's id; mark 1: the bytes tell the values in whole",
   },
-  { key: "(4, number, id)", value: "values", note: "the values of a document's entry" },
+  { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
 ];
+
+/** The form of entries; another one is made anew. */
+export const ENTRY_FORM = 2;
 
 /** An index as it is stored. */
 export interface StoredIndex extends IndexDefinition {
   readonly number: number;
-  /** The version of the collation of its entries. */
-  readonly collation: string;
+  /** That of its entries: their form, and the collation that orders them. */
+  readonly version: string;
 }
 
 /** The first build of an index. */

@@ -5,7 +5,10 @@
  */
 import {
   compareBytes,
+  concatBytes,
   type Digests,
+  equalBytes,
+  type JsonText,
   type Page,
   type Runtime,
   Turns,
@@ -14,9 +17,8 @@ import {
   utf8Encode,
 } from "../base/index.ts";
 import type { DatabaseHook, Document, HookedDatabase } from "../databases/index.ts";
-import { renderStoredDocument } from "../documents/index.ts";
 import { keyAfter, type ReadTransaction, type Transaction, type Watch } from "../kv/index.ts";
-import { isSelectorObject, valueAt } from "../protocol/index.ts";
+import { valueAt } from "../protocol/index.ts";
 import { Collation } from "./collation.ts";
 import {
   areSameEntries,
@@ -26,14 +28,16 @@ import {
   INDEXES_MAX,
   type IndexDefinition,
 } from "./index-definition.ts";
-import { type EntryRange, type FieldRange, IndexKeys } from "./index-key.ts";
+import { type EntryRange, type FieldRange, IndexKeys, readValues } from "./index-key.ts";
 import {
   decodeJsonRecord,
+  ENTRY_FORM,
   encodeJsonRecord,
   IndexKeyspace,
   type IndexState,
   type StoredIndex,
 } from "./index-keyspace.ts";
+import { IndexedDocument } from "./indexed-document.ts";
 
 const DESIGN_PREFIX = "_design/";
 /** Behind every id of a design document. */
@@ -72,16 +76,25 @@ export class Index {
     return this.stored.number;
   }
 
-  /** The values of a document's entry; undefined for a document that has none: it lacks a field, or does not pass the filter. */
-  valuesOf(document: unknown): Uint8Array | undefined {
+  /** What a document's entry says; undefined for a document that has none: it lacks a field, or does not pass the filter. */
+  valuesOf(document: IndexedDocument): EntryValues | undefined {
     const values: unknown[] = [];
     for (const path of this.#paths) {
-      const value = valueAt(document, path);
+      const value = valueAt(document.json, path);
       if (value === undefined) return undefined;
       values.push(value);
     }
-    if (this.#passes?.(document) === false) return undefined;
-    return this.#keys.entry(values);
+    if (this.#passes?.(document.json) === false) return undefined;
+    const { bytes, isWhole } = this.#keys.entry(values);
+    const isTold =
+      isWhole && this.#paths.every((path, at) => document.hasPlainly(path, values[at]));
+    return { bytes, isTold };
+  }
+
+  /** The values of an entry as the document has them, each with the path of its field. */
+  tell(told: Uint8Array): [path: readonly string[], value: JsonText][] {
+    const values = readValues(told, this.#paths.length);
+    return this.#paths.map((path, at) => [path, values[at] as JsonText]);
   }
 
   range(ranges: readonly FieldRange[]): EntryRange {
@@ -89,11 +102,20 @@ export class Index {
   }
 }
 
+/** The values of a document's entry. */
+export interface EntryValues {
+  readonly bytes: Uint8Array;
+  /** Whether the bytes tell all of them as the document has them, digit by digit. */
+  readonly isTold: boolean;
+}
+
 /** A document in an index. */
 export interface Entry {
   readonly id: string;
   /** Where it is: the bytes of its values and its id. */
   readonly place: Uint8Array;
+  /** What `Index.tell` reads; undefined where only the document tells the values. */
+  readonly told: Uint8Array | undefined;
 }
 
 export interface EntriesOptions {
@@ -107,7 +129,7 @@ export interface EntriesOptions {
 interface IndexSet {
   readonly name: number;
   readonly indexes: readonly Index[];
-  readonly hasOtherCollation: boolean;
+  readonly isOutdated: boolean;
 }
 
 const NO_INDEXES: readonly Index[] = [];
@@ -139,19 +161,19 @@ export class Indexes {
     };
   }
 
-  /** Those of the database, in the order in which they were made. Their collation may be another one: `renew` makes them anew. */
+  /** Those of the database, in the order in which they were made. Their entries may be outdated: `renew` makes them anew. */
   async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {
     return (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
   }
 
   /**
-   * Whether `renew` has something to do: the store has design documents that no version registered, or entries of another version of
-   * ICU.
+   * Whether `renew` has something to do: the store has design documents that no version registered, or entries of another form or
+   * version of ICU.
    */
   async needsRenewal(tx: ReadTransaction, database: HookedDatabase): Promise<boolean> {
     if (database.isSealed) return false;
     const set = await this.#set(tx, database);
-    if (set !== undefined) return set.hasOtherCollation;
+    if (set !== undefined) return set.isOutdated;
     if (this.#withoutDefinitions.has(database.uuid)) return false;
     for await (const { body, id } of designDocuments(tx, database)) {
       if (definitionsOf(id, body).length > 0) return true;
@@ -176,19 +198,21 @@ export class Indexes {
     { range, after, descending, limit }: EntriesOptions,
   ): Promise<Page<Entry>> {
     const prefix = keyspaceOf(database).entryPrefix(index.number);
-    let begin = joined(prefix, range.begin);
-    let end = joined(prefix, range.end);
+    let begin = concatBytes([prefix, range.begin]);
+    let end = concatBytes([prefix, range.end]);
     if (after !== undefined) {
-      const place = joined(prefix, after);
+      const place = concatBytes([prefix, after]);
       if (descending) end = compareBytes(place, end) < 0 ? place : end;
       else begin = compareBytes(keyAfter(place), begin) > 0 ? keyAfter(place) : begin;
     }
     if (compareBytes(begin, end) >= 0) return { entries: [], stoppedBy: "exhausted" };
     const page = await tx.getRangePage({ begin, end }, { limit, reverse: descending });
-    const entries = page.entries.map(({ key, value }) => ({
-      id: utf8Decode(value),
-      place: key.slice(prefix.length),
-    }));
+    const entries = page.entries.map(({ key, value }): Entry => {
+      const place = key.slice(prefix.length);
+      const id = value.subarray(MARK_LENGTH);
+      const told = value[0] === TOLD ? place.subarray(0, place.length - id.length) : undefined;
+      return { id: utf8Decode(id), place, told };
+    });
     return { entries, stoppedBy: page.stoppedBy };
   }
 
@@ -221,25 +245,29 @@ export class Indexes {
     const keyspace = keyspaceOf(database);
     const rows = documents.flatMap(({ id, document }) => {
       const isThere = document !== undefined && !document.deleted;
-      const json = isThere ? jsonOf(document) : undefined;
+      const indexed = isThere ? new IndexedDocument(document) : undefined;
       return indexes.map((index) => ({
         id,
         index,
         key: keyspace.entryOf(index.number, id),
-        values: json === undefined ? undefined : index.valuesOf(json),
+        values: indexed && index.valuesOf(indexed),
       }));
     });
     const before = await tx.getMany(rows.map(({ key }) => key));
     for (const [at, { id, index, key, values }] of rows.entries()) {
       const old = before[at];
-      if (old === undefined ? values === undefined : values && areEqual(old, values)) continue;
+      const marked = values && concatBytes([markOf(values), values.bytes]);
+      if (old === undefined ? marked === undefined : marked && equalBytes(old, marked)) continue;
       const prefix = keyspace.entryPrefix(index.number);
       const idBytes = utf8Encode(id);
-      if (old !== undefined) tx.clear(joined(prefix, old, idBytes));
-      if (values === undefined) tx.clear(key);
+      if (old !== undefined) tx.clear(concatBytes([prefix, old.subarray(MARK_LENGTH), idBytes]));
+      if (values === undefined || marked === undefined) tx.clear(key);
       else {
-        tx.set(key, values);
-        tx.set(joined(prefix, values, idBytes), idBytes);
+        tx.set(key, marked);
+        tx.set(
+          concatBytes([prefix, values.bytes, idBytes]),
+          concatBytes([markOf(values), idBytes]),
+        );
       }
     }
   }
@@ -253,8 +281,8 @@ export class Indexes {
     if (database.isSealed) return;
     if (designs.length > 0) await this.#followDesigns(tx, database, designs);
     let set = await this.#set(tx, database);
-    if (set?.hasOtherCollation) {
-      // Another version of ICU made the entries; a mixture would be in no order.
+    if (set?.isOutdated) {
+      // Another version of ICU made the entries, or another program; a mixture would be in no order.
       await this.renew(tx, database);
       set = await this.#set(tx, database);
     }
@@ -280,7 +308,7 @@ export class Indexes {
         : definitionsOf(designs[index] as string, winner.body),
     );
     if (wanted.length === 0 && registered.length === 0) return;
-    const { version: collation } = await this.#openCollation();
+    const version = entryVersion(await this.#openCollation());
     const kept = new Set<number>();
     const added: IndexDefinition[] = [];
     for (const definition of wanted) {
@@ -288,7 +316,7 @@ export class Indexes {
         ({ stored }) =>
           stored.design === definition.design &&
           stored.name === definition.name &&
-          stored.collation === collation &&
+          stored.version === version &&
           JSON.stringify(stored.fields) === JSON.stringify(definition.fields) &&
           areSameEntries(stored, definition),
       );
@@ -302,7 +330,7 @@ export class Indexes {
     const taken = added.slice(0, Math.max(0, room));
     if (removed.length === 0 && taken.length === 0) return;
     for (const { number } of removed) this.#remove(tx, database, number);
-    await this.#add(tx, database, taken, collation);
+    await this.#add(tx, database, taken, version);
     const count = registered.length - removed.length + taken.length;
     await database.changeIndexSet(tx, count === 0);
   }
@@ -311,7 +339,7 @@ export class Indexes {
     tx: Transaction,
     database: HookedDatabase,
     definitions: readonly IndexDefinition[],
-    collation: string,
+    version: string,
   ): Promise<void> {
     if (definitions.length === 0) return;
     const keyspace = keyspaceOf(database);
@@ -320,7 +348,7 @@ export class Indexes {
     const nowMs = this.#parts.runtime.clock.nowMs();
     const times = { startedMs: nowMs, updatedMs: nowMs };
     for (const definition of definitions) {
-      const index: StoredIndex = { ...definition, number: number++, collation };
+      const index: StoredIndex = { ...definition, number: number++, version };
       tx.set(keyspace.definition(index.number), encodeJsonRecord(index));
       this.setState(tx, database, index.number, { isReady: false, doneCount: 0, ...times });
       await this.#parts.scheduleBuild(tx, database, index);
@@ -333,7 +361,7 @@ export class Indexes {
     tx.clear(keyspace.definition(number));
     tx.clear(keyspace.state(number));
     const prefix = keyspace.entryPrefix(number);
-    tx.clearRange({ begin: prefix, end: joined(prefix, ABOVE_ENTRIES) });
+    tx.clearRange({ begin: prefix, end: concatBytes([prefix, ABOVE_ENTRIES]) });
     tx.clearRange(keyspace.entriesOf(number));
   }
 
@@ -357,8 +385,9 @@ export class Indexes {
     for await (const { value } of tx.getRange(keyspaceOf(database).definitions())) {
       indexes.push(new Index(decodeJsonRecord<StoredIndex>(value), collation));
     }
-    const hasOtherCollation = indexes.some(({ stored }) => stored.collation !== collation.version);
-    return { name, indexes, hasOtherCollation };
+    const version = entryVersion(collation);
+    const isOutdated = indexes.some(({ stored }) => stored.version !== version);
+    return { name, indexes, isOutdated };
   }
 
   #openCollation(): Promise<Collation> {
@@ -370,15 +399,21 @@ export class Indexes {
 
 const ABOVE_ENTRIES = Uint8Array.of(0xff);
 
-export function keyspaceOf(database: Pick<HookedDatabase, "indexSubspace">): IndexKeyspace {
-  return new IndexKeyspace(database.indexSubspace);
+/** Before the values or the id of an entry: whether its values are told. */
+const TOLD = 1;
+const MARK_LENGTH = 1;
+
+function markOf({ isTold }: EntryValues): Uint8Array {
+  return Uint8Array.of(isTold ? TOLD : 0);
 }
 
-/** A document as selectors see it. */
-function jsonOf(document: Document): unknown {
-  if (document.attachments.length > 0) return JSON.parse(renderStoredDocument(document));
-  const body: unknown = JSON.parse(document.body.text);
-  return { _id: document.id, _rev: document.revision, ...(isSelectorObject(body) ? body : {}) };
+/** Of the entries that this program writes, and by which collation. */
+function entryVersion({ version }: Collation): string {
+  return `${ENTRY_FORM}-${version}`;
+}
+
+export function keyspaceOf(database: Pick<HookedDatabase, "indexSubspace">): IndexKeyspace {
+  return new IndexKeyspace(database.indexSubspace);
 }
 
 const DESIGN_PAGE_COUNT = 100;
@@ -401,18 +436,4 @@ async function* designDocuments(
     if (stoppedBy === "exhausted") return;
     startId = entries.at(-1)?.id as string;
   }
-}
-
-export function joined(...parts: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
-}
-
-function areEqual(left: Uint8Array, right: Uint8Array): boolean {
-  return left.length === right.length && left.every((byte, index) => byte === right[index]);
 }

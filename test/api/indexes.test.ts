@@ -2,7 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { type DatabaseHook, DatabaseRegistry } from "../../src/databases/index.ts";
-import { Subspace } from "../../src/kv/index.ts";
+import { createSystemRuntime } from "../../src/host/index.ts";
+import { MemoryEngine, Subspace } from "../../src/kv/index.ts";
+import { countingEngine } from "../support/kv/counting-engine.ts";
 import { type Asked, openFilms } from "./api.fixture.ts";
 
 const ALL_DOCUMENTS = {
@@ -12,8 +14,13 @@ const ALL_DOCUMENTS = {
   def: { fields: [{ _id: "asc" }] },
 };
 
-async function openIndexed(...fields: readonly (readonly string[])[]) {
-  const api = await openFilms();
+async function openIndexed({
+  fields = [],
+  ...options
+}: {
+  readonly fields?: readonly (readonly string[])[];
+} & Parameters<typeof openFilms>[0] = {}) {
+  const api = await openFilms(options);
   const docs = Array.from({ length: 30 }, (_, n) => ({
     _id: `d${10 + n}`,
     n: n % 10,
@@ -175,7 +182,7 @@ describe("_index", () => {
 
 describe("an index", () => {
   test("serves a query in its order, and its bookmarks go on behind the last document", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const query = { selector: { n: { $gte: 8 } }, limit: 4, fields: ["_id"] };
     const first = await find(api, query);
     expect(first.ids).toEqual(["d18", "d28", "d38", "d19"]);
@@ -191,7 +198,7 @@ describe("an index", () => {
   });
 
   test("is read backwards", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const query = { selector: { n: { $lt: 2 } }, sort: [{ n: "desc" }], limit: 4 };
     const first = await find(api, query);
     expect(first.ids).toEqual(["d31", "d21", "d11", "d30"]);
@@ -200,7 +207,7 @@ describe("an index", () => {
   });
 
   test("tells what was examined", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const selector = { n: 3, "o.x": { $gt: 5 } };
     const { ids, execution_stats: statistics } = await find(api, {
       selector,
@@ -215,13 +222,13 @@ describe("an index", () => {
   });
 
   test("warns of many documents that were read for few results", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const { warning } = await find(api, { selector: { n: { $gte: 0 }, "o.x": 7 } });
     expect(warning).toMatch(/^The number of documents examined is high in proportion/);
   });
 
   test("follows what is written, deleted and replicated", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const seven = { selector: { n: 7 } };
     const { json } = await api.ask("GET /films/d17");
     await api.ask("PUT /films/d17", { body: { ...json, n: 70 } });
@@ -281,13 +288,13 @@ describe("an index", () => {
   });
 
   test("of another collation is made anew by who meets it", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const { kv, databases, indexes } = api.parts;
     await kv.transact(async (tx) => {
       const database = await databases.open(tx, "films");
       const [index] = await indexes.list(tx, database);
       const key = database.indexSubspace.pack([1, index?.number ?? 0]);
-      tx.set(key, Buffer.from(JSON.stringify({ ...index?.stored, collation: "older" })));
+      tx.set(key, Buffer.from(JSON.stringify({ ...index?.stored, version: "older" })));
       await database.changeIndexSet(tx, false);
     });
     await api.ask("PUT /films/d99", { body: { n: 9 } });
@@ -296,6 +303,97 @@ describe("an index", () => {
       const list = await indexes.list(tx, await databases.open(tx, "films"));
       expect(list.map(({ number }) => number)).toEqual([2]);
     });
+  });
+});
+
+describe("an index that covers a query", () => {
+  const BIG = "12345678901234567890";
+
+  test("answers from its entries, and counts no documents", async () => {
+    const { engine, counts } = countingEngine(new MemoryEngine({ runtime: createSystemRuntime() }));
+    const api = await openIndexed({ fields: [["n", "o.x"]], wrapEngine: () => engine });
+    const readBy = async (fields: readonly string[]) => {
+      const before = counts.readCount;
+      const query = { selector: { n: 3, "o.x": { $gt: 5 } }, fields, execution_stats: true };
+      const { docs, execution_stats: statistics } = await find(api, query);
+      return { docs, statistics, readCount: counts.readCount - before };
+    };
+    await readBy(["_id"]);
+    const told = await readBy(["o.x", "_id"]);
+    expect(told.docs).toEqual([
+      { o: { x: 13 }, _id: "d23" },
+      { o: { x: 23 }, _id: "d33" },
+    ]);
+    expect(told.statistics).toMatchObject({
+      total_keys_examined: 2,
+      total_docs_examined: 0,
+      results_returned: 2,
+    });
+    const read = await readBy(["o.x", "_id", "even"]);
+    expect(read.statistics).toMatchObject({ total_keys_examined: 2, total_docs_examined: 2 });
+    // Of each document, its revisions and its body.
+    expect(read.readCount - told.readCount).toBe(4);
+  });
+
+  test("reads the documents whose values are written or cut otherwise than an entry tells", async () => {
+    const api = await openFilms();
+    await makeIndex(api, ["v"]);
+    const long = `"${"x".repeat(3_000)}"`;
+    const plain = [
+      "null",
+      "true",
+      "-1.5",
+      "5e-324",
+      '"é\\u0000ไ"',
+      '[1,{"b":[]},"a"]',
+      '{"b":1,"a":null}',
+    ];
+    const others = [BIG, "1.0", "-0", "1e2", long, "[1, 2]"];
+    const values = [...plain, ...others];
+    for (const [n, value] of values.entries()) {
+      await api.ask(`PUT /films/${10 + n}`, { body: `{"v":${value}}` });
+    }
+    const body = { selector: { v: { $exists: true } }, fields: ["v"], execution_stats: true };
+    const { text, json } = await api.ask("POST /films/_find", { body });
+    for (const value of values) {
+      const shown = plain.includes(value) ? JSON.stringify(JSON.parse(value)) : value;
+      expect(text).toContain(`{"v":${shown}}`);
+    }
+    expect(json.execution_stats).toMatchObject({
+      total_keys_examined: values.length,
+      total_docs_examined: others.length,
+    });
+  });
+
+  test("follows a value that is written otherwise, and stays where it is in the order", async () => {
+    const api = await openIndexed({ fields: [["n"]] });
+    const { json } = await api.ask("GET /films/d17");
+    const query = { selector: { n: 7 }, fields: ["n"] };
+    const texts = async () => (await api.ask("POST /films/_find", { body: query })).text;
+    const body = `{"_rev":"${json._rev}","n":7.0}`;
+    const { rev } = (await api.ask("PUT /films/d17", { body })).json;
+    expect(await texts()).toContain('{"n":7.0}');
+    await api.ask(`PUT /films/d17?rev=${rev}`, { body: { n: 7 } });
+    expect(await texts()).not.toContain('{"n":7.0}');
+    expect((await find(api, { ...query, fields: ["_id"] })).ids).toEqual(["d17", "d27", "d37"]);
+  });
+
+  test("tells nothing of documents that its reader may not see", async () => {
+    const hidden: DatabaseHook = {
+      appliesTo: () => true,
+      afterRead: (document) => (document.id === "d17" ? undefined : document),
+    };
+    const films = await openIndexed({ fields: [["n"]], hooks: [hidden] });
+    await films.ask("PUT /films/_security", { body: {} });
+    const bob = await openFilms({
+      parts: {
+        ...films.parts,
+        authenticate: async () => ({ name: "bob", roles: [], isAdmin: false }),
+      },
+    });
+    const query = { selector: { n: 7 }, fields: ["_id"] };
+    expect((await find(films, query)).ids).toEqual(["d17", "d27", "d37"]);
+    expect((await find(bob, query)).ids).toEqual(["d27", "d37"]);
   });
 });
 
@@ -317,7 +415,7 @@ describe("the planner", () => {
   }
 
   test("takes the index that the selector says most about, and tells why not the others", async () => {
-    const api = await openIndexed(["n"], ["n", "even"], ["even"], ["o.x"]);
+    const api = await openIndexed({ fields: [["n"], ["n", "even"], ["even"], ["o.x"]] });
     const json = await explained(api, { selector: { n: 1, even: false } });
     expect(json.index).toMatchObject({ name: "n-even", type: "json" });
     expect(json.mrargs).toMatchObject({
@@ -334,7 +432,7 @@ describe("the planner", () => {
   });
 
   test("takes the index with the fewest fields, then the first by name", async () => {
-    const api = await openIndexed(["n", "o.x"], ["n"]);
+    const api = await openIndexed({ fields: [["n", "o.x"], ["n"]] });
     const selector = { n: 1, "o.x": { $regex: "" } };
     expect((await explained(api, { selector })).candidates).toMatchObject({
       "n-o.x": ["too_many_fields", true, 1],
@@ -346,13 +444,13 @@ describe("the planner", () => {
     ["_design/n-even/n-even", "n-even"],
     [["n-even", "n-even"], "n-even"],
   ])("takes the index that is named: %j", async (useIndex, name) => {
-    const api = await openIndexed(["n"], ["n", "even"]);
+    const api = await openIndexed({ fields: [["n"], ["n", "even"]] });
     const body = { selector: { n: 1, even: true }, use_index: useIndex };
     expect((await explained(api, body)).index.name).toBe(name);
   });
 
   test("falls back from an index that does not serve, and says so, unless that is not allowed", async () => {
-    const api = await openIndexed(["n"], ["even"]);
+    const api = await openIndexed({ fields: [["n"], ["even"]] });
     const query = { selector: { n: 1 }, use_index: ["even", "even"] };
     const { warning, ids } = await find(api, query);
     expect(ids).toEqual(["d11", "d21", "d31"]);
@@ -368,7 +466,7 @@ describe("the planner", () => {
   });
 
   test("sorts behind fields that have one value", async () => {
-    const api = await openIndexed(["even", "n"]);
+    const api = await openIndexed({ fields: [["even", "n"]] });
     const sort = [{ n: "desc" }];
     const found = await find(api, { selector: { even: true }, sort, limit: 3 });
     expect(found.ids).toEqual(["d38", "d28", "d18"]);
@@ -380,7 +478,7 @@ describe("the planner", () => {
   });
 
   test("reads nothing where no value passes", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const body = { selector: { n: { $gt: 5, $lt: 3 } }, execution_stats: true };
     const { ids, execution_stats: statistics } = await find(api, body);
     expect(ids).toEqual([]);
@@ -388,7 +486,7 @@ describe("the planner", () => {
   });
 
   test("refuses a bookmark of another index", async () => {
-    const api = await openIndexed(["n"]);
+    const api = await openIndexed({ fields: [["n"]] });
     const { bookmark } = await find(api, { selector: { o: { $exists: true } }, limit: 1 });
     const body = { selector: { n: 1 }, bookmark };
     expect((await api.ask("POST /films/_find", { body })).json.error).toBe("invalid_bookmark");

@@ -1,7 +1,7 @@
 /** The answer of `_explain`: the plan of a query, and why the other indexes are not used. Pure. */
-import type { Bound, Range } from "../../indexes/index.ts";
+import { type Bound, covers, type Range } from "../../indexes/index.ts";
 import { bookmarkText, type FindQuery } from "./find-query.ts";
-import type { ListedIndex, Plan } from "./plan.ts";
+import { isCovered, type ListedIndex, type Plan } from "./plan.ts";
 
 /** What CouchDB shows in the place of what is above every value. */
 const HIGHEST = "<MAX>";
@@ -38,7 +38,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
         usable: isUsable,
         reasons: [{ name: reason }],
         ranking,
-        covering: index.source === undefined ? null : false,
+        covering: index.source === undefined ? null : fields.length > 0 && covers(index, fields),
       },
     })),
     selector_hints: [
@@ -48,7 +48,7 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
         unindexable_fields: query.selectorFields.unindexable,
       },
     ],
-    ...(plan.kind === "chosen" ? { mrargs: viewArguments(query, plan), covering: false } : {}),
+    ...(plan.kind === "chosen" ? readingOf(query, plan) : {}),
   };
 }
 
@@ -71,12 +71,14 @@ export function indexView({ source }: ListedIndex): object {
   };
 }
 
-function viewArguments(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): object {
+/** How the chosen index is read. */
+function readingOf(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): object {
   const { descending, ignored, conflicts } = query;
+  const covering = isCovered(plan.index, query);
   const { start, end } = boundsOf(query, plan);
   const [start_key, end_key] = descending ? [end, start] : [start, end];
-  return {
-    include_docs: true,
+  const mrargs = {
+    include_docs: !covering,
     view_type: "map",
     reduce: false,
     partition: null,
@@ -87,6 +89,7 @@ function viewArguments(query: FindQuery, plan: Plan & { readonly kind: "chosen" 
     update: ignored.update,
     conflicts: conflicts || "undefined",
   };
+  return { mrargs, covering };
 }
 
 function boundsOf(

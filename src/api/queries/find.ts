@@ -1,10 +1,12 @@
 /**
  * Mango queries (`mango_httpd`): `_find` reads the documents that an index names, or all of them in the order of their ids, and tests each
- * against the selector.
+ * against the selector. Where the entries of the index tell all that is asked, documents are not read.
  */
+import type { JsonText } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
-import type { EntryRange, FieldRange, Index } from "../../indexes/index.ts";
+import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
@@ -23,8 +25,8 @@ import {
   invalid,
   invalidBookmark,
 } from "./find-query.ts";
-import { indexRefusal, indexState, type Plan, planOf, shortName } from "./plan.ts";
-import { projectDocument } from "./projection.ts";
+import { indexRefusal, indexState, isCovered, type Plan, planOf, shortName } from "./plan.ts";
+import { documentOf, projectDocument } from "./projection.ts";
 
 const NO_INDEX_WARNING = "No matching index found, create an index to optimize query time.";
 const SCAN_WARNING =
@@ -101,11 +103,12 @@ async function* texts(
   yield "}\r\n";
 }
 
-/** A document that may match, and the bookmark behind it. */
-interface Found {
+/** A document that may match, or what its entry tells of it; and the bookmark behind it. */
+type Found = (FoundDocument | { readonly told: JsonText }) & { readonly bookmark: Bookmark };
+
+interface FoundDocument {
   readonly database: Database;
   readonly view: DocumentView;
-  readonly bookmark: Bookmark;
 }
 
 /** One pass over the documents that may match. */
@@ -148,14 +151,12 @@ class Scan {
       await readDatabase(this.#parts, this.#call, async () => undefined);
       return;
     }
-    for await (const { database, view, bookmark } of this.#found()) {
+    for await (const found of this.#found()) {
       this.keyCount++;
-      this.examinedCount++;
       if (this.#call.turns.areDue) await this.#call.turns.give();
-      const { signal } = this.#call.request;
-      const text = await viewText(this.#parts, database, view, this.#view, signal);
+      const text = "told" in found ? found.told : await this.#read(found);
       if (!matches(JSON.parse(text))) continue;
-      this.bookmark = bookmark;
+      this.bookmark = found.bookmark;
       if (skip > 0) {
         skip--;
         continue;
@@ -164,6 +165,11 @@ class Scan {
       yield text;
       if (this.returnedCount === limit) return;
     }
+  }
+
+  async #read({ database, view }: FoundDocument): Promise<JsonText> {
+    this.examinedCount++;
+    return viewText(this.#parts, database, view, this.#view, this.#call.request.signal);
   }
 
   #found(): AsyncGenerator<Found, void, undefined> {
@@ -180,39 +186,49 @@ class Scan {
       // Mostly each entry is an answer.
       const limit = Math.min(size.count, wanted + skip);
       const options = { range, after, descending, limit };
-      const { database, found, last, isLast } = await readDatabase(
+      const { found, last, isLast } = await readDatabase(
         this.#parts,
         this.#call,
-        async (tx, opened) => {
-          const page = await this.#parts.indexes.entries(tx, opened, index, options);
-          const winners = await opened.winners(
-            tx,
-            page.entries.map(({ id }) => id),
-          );
-          const shown = page.entries.flatMap(({ place }, at) => {
-            const document = winners[at];
-            return document === undefined ? [] : [{ place, document }];
-          });
+        async (tx, database) => {
+          const page = await this.#parts.indexes.entries(tx, database, index, options);
           return {
-            database: opened,
-            found: await Promise.all(
-              shown.map(async ({ place, document }) => ({
-                place,
-                view: await viewOf(tx, opened, document, this.#view),
-              })),
-            ),
+            found: await this.#ofEntries(tx, database, index, page.entries),
             last: page.entries.at(-1)?.place,
             isLast: page.stoppedBy === "exhausted",
           };
         },
       );
-      for (const { place, view } of found) {
-        yield { database, view, bookmark: { index: index.number, place } };
-      }
+      yield* found;
       if (isLast || last === undefined) return;
-      size.learn(found.length, lengthOf(found.map(({ view }) => view)));
+      size.learn(found.length, lengthOf(found));
       after = last;
     }
+  }
+
+  /** What the entries tell, where that is enough, and the documents of the others. */
+  async #ofEntries(
+    tx: ReadTransaction,
+    database: Database,
+    index: Index,
+    entries: readonly Entry[],
+  ): Promise<Found[]> {
+    // Who may not see all documents of a database is shown none by its entry.
+    const isCovering = !database.hasReadRule && isCovered(this.#plan.index, this.#query);
+    const isTold = ({ told }: Entry): boolean => isCovering && told !== undefined;
+    const ids = entries.filter((entry) => !isTold(entry)).map(({ id }) => id);
+    const winners = ids.length === 0 ? [] : await database.winners(tx, ids);
+    const documents = new Map(ids.map((id, at) => [id, winners[at]]));
+    const found = entries.map(async ({ id, place, told }): Promise<Found[]> => {
+      const bookmark = { index: index.number, place };
+      if (isCovering && told !== undefined) {
+        const values = [[["_id"], JSON.stringify(id)] as const, ...index.tell(told)];
+        return [{ bookmark, told: documentOf(values) }];
+      }
+      const document = documents.get(id);
+      if (document === undefined) return [];
+      return [{ bookmark, database, view: await viewOf(tx, database, document, this.#view) }];
+    });
+    return (await Promise.all(found)).flat();
   }
 
   async *#byId(): AsyncGenerator<Found, void, undefined> {
@@ -252,15 +268,20 @@ class Scan {
         if (id !== seen && !id.startsWith("_design/")) yield { database, view, bookmark: { id } };
       }
       if (ids.length < limit) return;
-      size.learn(ids.length, lengthOf(views));
+      size.learn(ids.length, lengthOf(views.map((view) => ({ view }))));
       seen = ids.at(-1);
       startId = seen;
     }
   }
 }
 
-function lengthOf(views: readonly DocumentView[]): number {
-  return views.reduce((length, { document }) => length + document.body.length, 0);
+function lengthOf(
+  found: readonly (Pick<FoundDocument, "view"> | { readonly told: JsonText })[],
+): number {
+  const lengths = found.map(
+    (each) => ("told" in each ? each.told : each.view.document.body).length,
+  );
+  return lengths.reduce((sum, length) => sum + length, 0);
 }
 
 function projected(text: string, { paths }: FindQuery): string {

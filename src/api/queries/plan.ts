@@ -6,6 +6,7 @@ import {
   type Choice,
   chooseIndex,
   compareText,
+  covers,
   type Index,
   type IndexState,
 } from "../../indexes/index.ts";
@@ -60,6 +61,12 @@ export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery)
   const choice = chooseIndex(await listIndexes(parts, call), query);
   if (choice.kind === "fallback-refused") throw indexRefusal(query);
   return choice;
+}
+
+/** Whether the entries tell all that a query asks for and answers, so that no document is read (`mango_idx_view:covers`). */
+export function isCovered(index: ListedIndex, { fields, selectorFields }: FindQuery): boolean {
+  const { indexable, unindexable } = selectorFields;
+  return fields.length > 0 && covers(index, [...fields, ...indexable, ...unindexable]);
 }
 
 export function indexRefusal({ useIndex: [design, name] }: FindQuery): ProtocolError {

@@ -24,6 +24,15 @@ export function projectDocument(
   return textOf(result);
 }
 
+/** A document of which only these values are known, each with its path. */
+export function documentOf(
+  values: Iterable<readonly [path: readonly string[], value: JsonText]>,
+): JsonText {
+  const document = new Map<string, Node>();
+  for (const [path, value] of values) place(document, path, value);
+  return textOf(document);
+}
+
 function valueAt(document: JsonText, path: readonly string[]): JsonText | undefined {
   let value: JsonText | undefined = document;
   for (const segment of path) {
@@ -47,18 +56,11 @@ function place(object: Map<string, Node>, path: readonly string[], value: JsonTe
     object.set(name, value);
     return;
   }
-  let inner = object.get(name);
-  if (!(inner instanceof Map)) {
-    // A whole object that an earlier field brought is taken apart; the inner field changes nothing in it.
-    inner = new Map(inner === undefined ? [] : membersOf(inner));
-    object.set(name, inner);
-  }
+  const inner = object.get(name) ?? new Map<string, Node>();
+  // A whole value that an earlier field brought has the inner one already.
+  if (typeof inner === "string") return;
+  object.set(name, inner);
   place(inner, rest, value);
-}
-
-function membersOf(value: JsonText): [string, Node][] {
-  if (jsonKind(value) !== "object") return [];
-  return splitObject(value).map((member) => [member.name, member.value]);
 }
 
 function textOf(node: Node): JsonText {
