@@ -32,7 +32,8 @@ export function explanation(database: string, query: FindQuery, plan: Plan): obj
     limit,
     skip,
     fields,
-    index_candidates: plan.rejected.map(({ index, isUsable, reason, ranking }) => ({
+    // CouchDB: the last by name is first.
+    index_candidates: plan.rejected.toReversed().map(({ index, isUsable, reason, ranking }) => ({
       index: indexView(index),
       analysis: {
         usable: isUsable,
@@ -78,15 +79,16 @@ function readingOf(query: FindQuery, plan: Plan & { readonly kind: "chosen" }): 
   const { start, end } = boundsOf(query, plan);
   const [start_key, end_key] = descending ? [end, start] : [start, end];
   const mrargs = {
-    include_docs: !covering,
+    // CouchDB reads those of a larger quorum apart from the index.
+    include_docs: !covering && ignored.r === 1,
     view_type: "map",
     reduce: false,
     partition: null,
     start_key,
     end_key,
     direction: descending ? "rev" : "fwd",
-    stable: ignored.stable,
-    update: ignored.update,
+    stable: ignored.stable || ignored.stale !== false,
+    update: ignored.update && ignored.stale === false,
     conflicts: conflicts || "undefined",
   };
   return { mrargs, covering };

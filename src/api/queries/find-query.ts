@@ -41,7 +41,12 @@ export interface FindQuery {
   /** Whether another index, or all documents, may serve instead. */
   readonly allowFallback: boolean;
   /** What has no meaning without shards, as `_explain` shows it. */
-  readonly ignored: { readonly [name: string]: unknown };
+  readonly ignored: {
+    readonly r: number;
+    readonly stale: "ok" | false;
+    readonly update: boolean;
+    readonly stable: boolean;
+  };
   readonly sort: Readonly<Record<string, "asc" | "desc">>;
   /** The names of `sort`, in its order. */
   readonly sortFields: readonly string[];
