@@ -151,6 +151,24 @@ describe("a normal feed", () => {
       ...refusal(400, "query_parse_error", "timeout must be an integer"),
     },
     {
+      name: "refuses a heartbeat before now",
+      ask: "GET /films/_changes?heartbeat=-1000",
+      ...refusal(
+        400,
+        "bad_request",
+        "The heartbeat value should be a positive integer (in milliseconds).",
+      ),
+    },
+    {
+      name: "refuses a heartbeat that is no number",
+      ask: "GET /films/_changes?heartbeat=a1000",
+      ...refusal(
+        400,
+        "bad_request",
+        "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
+      ),
+    },
+    {
       name: "refuses a heartbeat of nothing",
       ask: "GET /films/_changes?heartbeat=0",
       ...refusal(

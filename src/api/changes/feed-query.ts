@@ -59,7 +59,10 @@ function heartbeat(call: Call): number | undefined {
   const text = call.request.query.get("heartbeat");
   if (text === undefined || text === "false") return undefined;
   if (text === "true") return HEARTBEAT_MS_DEFAULT;
-  const value = integerParameter(call, "heartbeat");
-  if (value !== undefined && value > 0) return value;
+  if (!/^[+-]?\d+$/.test(text)) {
+    const expected = "Expecting a positive integer value (in milliseconds).";
+    throw badRequest(`Invalid heartbeat value. ${expected}`);
+  }
+  if (Number(text) > 0) return Number(text);
   throw badRequest("The heartbeat value should be a positive integer (in milliseconds).");
 }
