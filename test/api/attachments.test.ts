@@ -264,7 +264,12 @@ describe("an attachment", () => {
       name: "is refused with a wrong revision",
       ask: "PUT /films/a/other?rev=1-x",
       ...DIGITS,
-      status: 409,
+      ...refusal(409, "not_found", "missing_rev"),
+    },
+    {
+      name: "is not removed with a wrong revision",
+      ask: "DELETE /films/a/digits?rev=1-x",
+      ...refusal(409, "not_found", "missing_rev"),
     },
     { name: "is not removed without the revision", ask: "DELETE /films/a/digits", status: 409 },
     {

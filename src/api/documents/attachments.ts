@@ -175,13 +175,19 @@ async function openParent(
       return { database, document: undefined };
     }
     const [document] = await database.readRevision(tx, id, parent);
-    if (document === undefined) throw conflict();
-    return { database, document };
+    if (document !== undefined) return { database, document };
+    const [superseded] = await database.readRevision(tx, id, parent, { superseded: true });
+    throw superseded === undefined ? missingRevision() : conflict();
   });
 }
 
 function conflict(): ProtocolError {
   return new ProtocolError(409, "conflict", "Document update conflict.");
+}
+
+/** As CouchDB has it where a revision is to get or lose an attachment. */
+function missingRevision(): ProtocolError {
+  return new ProtocolError(409, "not_found", "missing_rev");
 }
 
 function attachmentOf({ attachments }: Document, name: string): Attachment {
