@@ -279,6 +279,13 @@ describe("writing a document", () => {
         ),
       },
       {
+        name: "with another revision than its tag",
+        ask: "PUT /films/a",
+        headers: { "If-Match": '"1-b"' },
+        body: { _rev: "1-a" },
+        ...refusal(400, "bad_request", "Document rev and etag have different values"),
+      },
+      {
         name: "with a revision that is none",
         ask: "PUT /films/a",
         body: { _rev: "x" },

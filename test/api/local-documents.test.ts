@@ -89,10 +89,12 @@ testRows(FILMS, [
     body: { _revisions: { start: 5, ids: ["1"] } },
     ...refusal(400, "bad_request", "Invalid rev format"),
   },
-  {
-    name: "an id of nothing is refused",
-    differs: "Ours names the id",
-    ask: "GET /films/_local%2F",
-    ...refusal(400, "illegal_docid", "Illegal document id `_local/`"),
-  },
+  ...["GET", "PUT", "DELETE"].flatMap((method) =>
+    ["_local", "_local/", "_local%2F"].map((id) => ({
+      name: `an id of nothing is refused (${method} ${id})`,
+      ask: `${method} /films/${id}`,
+      ...(method === "PUT" ? { body: {} } : {}),
+      ...refusal(400, "bad_request", "Invalid _local document id."),
+    })),
+  ),
 ]);

@@ -16,6 +16,7 @@ const NOBODYS_ID = "_";
 export function documentId(call: Call): string {
   const name = call.parameters.get("name");
   const id = name === undefined ? parameter(call, "id") : `_design/${name}`;
+  if (id === "_local" || id === "_local/") throw badRequest("Invalid _local document id.");
   const isWritten = ["PUT", "POST"].includes(call.request.method);
   if (!isWritten && !isStorableId(id) && !isBeginning(id)) return NOBODYS_ID;
   checkDocumentId(id);
@@ -24,7 +25,7 @@ export function documentId(call: Call): string {
 
 /** Whether it is a kind of documents, and names none of them. */
 function isBeginning(id: string): boolean {
-  return id === "_local/" || id === "_design/";
+  return id === "_design/";
 }
 
 /** Whether a document can have this id at all. */
@@ -67,6 +68,7 @@ export async function findDocument(
 export function withRevision(call: Call, id: string, wire: WireDocument): NamedDocument {
   const named = requestRevision(call);
   if (named !== undefined && wire.revision !== undefined && named !== wire.revision) {
+    if (!call.request.query.get("rev")) throw otherTag();
     throw badRequest("Document rev from request body and query string have different values");
   }
   return { ...wire, id, revision: named ?? wire.revision };
@@ -81,9 +83,13 @@ export function requestRevision(call: Call): string | undefined {
     .replace(/^"(.*)"$/, "$1");
   const parameterValue = query.get("rev") || undefined;
   if (header !== undefined && parameterValue !== undefined && header !== parameterValue) {
-    throw badRequest("Document rev and etag have different values");
+    throw otherTag();
   }
   const revision = parameterValue ?? header;
   if (revision !== undefined) checkRevision(revision);
   return revision;
+}
+
+function otherTag(): ProtocolError {
+  return badRequest("Document rev and etag have different values");
 }
