@@ -218,6 +218,7 @@ describe("the server", () => {
         "Cache-Control": "no-cache",
         Expires: "Mon, 01 Jan 1990 00:00:00 GMT",
         Pragma: "no-cache",
+        ETag: expect.stringMatching(/^"\S+"$/),
       },
     },
     {

@@ -1,4 +1,5 @@
 /** Resources of the server itself. */
+import { utf8Encode } from "../../base/index.ts";
 import { badRequest } from "../../protocol/index.ts";
 import type { ServerInfoParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -56,10 +57,11 @@ function membership({ server: { nodeName } }: ServerInfoParts): ApiResponse {
   return json(200, { all_nodes: [nodeName], cluster_nodes: [nodeName] });
 }
 
-function uuids({ uuids, settings }: ServerInfoParts, call: Call): ApiResponse {
+function uuids({ runtime, uuids, settings }: ServerInfoParts, call: Call): ApiResponse {
   const text = call.request.query.get("count") ?? "1";
   if (!/^\d+$/.test(text)) throw badRequest("count must be a positive integer");
   if (Number(text) > settings.uuidCountMax) throw badRequest("count parameter too large");
   const list = Array.from({ length: Number(text) }, () => uuids.next());
-  return json(200, { uuids: list }, NOT_CACHED);
+  const tag = runtime.digests.md5Hex(utf8Encode(list.join()));
+  return json(200, { uuids: list }, { ...NOT_CACHED, ETag: `"${tag}"` });
 }
