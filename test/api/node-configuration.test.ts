@@ -258,6 +258,13 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`DELETE ${root}/admins/ann`)).json).toBe("****");
   });
 
+  test("whether a secret is used is told", async () => {
+    const { openedApi } = await open();
+    const use = `${root}/chttpd_auth/proxy_use_secret`;
+    await openedApi.ask(`PUT ${use}`, { body: '"true"' });
+    expect((await openedApi.ask(`GET ${use}`)).json).toBe("true");
+  });
+
   test("is for server admins alone", async () => {
     const { openedApi } = await open({ name: "alice", roles: [], isAdmin: false });
     expect(await openedApi.ask(`GET ${root}`)).toMatchObject(

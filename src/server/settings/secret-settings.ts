@@ -9,5 +9,6 @@ export function isHiddenSetting(section: string, key: string): boolean {
 export function isSecretSetting(section: string, key: string): boolean {
   if (section === "admins") return false;
   if (section === "jwt_keys") return key.startsWith("hmac:");
-  return /(^|_)(secret|password)$/.test(key);
+  // Of this one, whether there is a secret.
+  return /(^|_)(secret|password)$/.test(key) && key !== "proxy_use_secret";
 }
