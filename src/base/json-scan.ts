@@ -4,22 +4,23 @@
  */
 
 import { utf8Encode, utf8Slice } from "./bytes.ts";
-
-/** A value is a row of numbers. The rows of what it holds follow, in order. */
-export const ROW_LENGTH = 5;
-/** Where the quotes of its name begin and end; nothing in an array, or for the whole. */
-export const NAME_START = 0;
-export const NAME_END = 1;
-export const VALUE_START = 2;
-export const VALUE_END = 3;
-/** The index in the rows of what comes behind all that the value holds. */
-export const NEXT = 4;
+import {
+  BACKSLASH,
+  NAME_END,
+  NAME_START,
+  NEXT,
+  ROW_LENGTH,
+  stringText,
+  VALUE_END,
+  VALUE_START,
+} from "./json-rows.ts";
+import { areFew, NameSearch, NO_ROW, repeatedAmongFew } from "./repeated-names.ts";
 
 export interface ScanOptions {
   /** Values that so many brackets enclose, or fewer, have rows. */
   readonly depthMax: number;
-  /** So do all objects and their members, however deep: for who looks for names. */
-  readonly allNames: boolean;
+  /** Whether names that stand twice in one object are looked for, however deep it is. */
+  readonly findsRepeats: boolean;
   /** How many brackets may enclose a value. */
   readonly nestingMax: number;
   /** How many values there may be, at whatever depth. */
@@ -43,8 +44,23 @@ export class JsonLimitError extends Error {
   }
 }
 
+/** A whole text that was looked through. */
+export interface ScannedJson {
+  readonly isWhole: true;
+  /** In the order of the text; what lies behind the first one's NEXT means nothing. */
+  readonly rows: Int32Array;
+  readonly repeated: RepeatedName | undefined;
+}
+
+/** A name that stands twice in an object: of the object that begins first, the one that is repeated first. */
+export interface RepeatedName {
+  readonly objectStart: number;
+  readonly name: string;
+}
+
 /** Where a scan stopped on its way. It is the scan's own. */
 export interface ScanPause {
+  readonly isWhole: false;
   readonly rows: Int32Array<ArrayBuffer>;
   readonly rowsEnd: number;
   readonly open: Int32Array<ArrayBuffer>;
@@ -54,6 +70,9 @@ export interface ScanPause {
   readonly valueCount: number;
   /** Inside a string, the row of its value; NO_VALUE before a value. */
   readonly row: number;
+  /** Behind an object whose names are being compared; `row` is its own. */
+  readonly search: NameSearch | undefined;
+  readonly repeated: RepeatedName | undefined;
 }
 
 /** Most documents have fewer values than one in so many bytes, down to their members. */
@@ -62,7 +81,10 @@ const DEPTH_FIRST = 16;
 /** Of the rows that are expected for a text, and of those that are there. */
 const GROWTH_SLACK = 1.05;
 const GROWTH_MIN = 1.125;
-const NO_ROW = -1;
+/** Of rows that are kept only until their object ends. */
+const BRIEF_GROWTH = 1.5;
+/** Names that are compared between two pauses: less than a millisecond. */
+const PAUSE_NAMES = 1_000;
 const NO_VALUE = -2;
 
 const TAB = 0x09;
@@ -79,28 +101,27 @@ const NINE = 0x39;
 const COLON = 0x3a;
 const UPPER_E = 0x45;
 const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
 const LOWER_E = 0x65;
 const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/**
- * The rows, in the order of the text; what lies behind the first one's NEXT means nothing. Throws a SyntaxError when `bytes` are
- * not JSON in UTF-8, and a JsonLimitError.
- */
-export function scanJson(bytes: Uint8Array, options: ScanOptions): Int32Array {
-  return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as Int32Array;
+/** Throws a SyntaxError when `bytes` are not JSON in UTF-8, and a JsonLimitError. */
+export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
+  return scanUntil(bytes, options, Number.POSITIVE_INFINITY) as ScannedJson;
 }
 
-/** The same, up to where it can go on: the first value, or a place in a string, behind `stopAt`; the rows when it has come to the end. */
+/**
+ * The same, up to where it can go on: the first value, or a place in a string, behind `stopAt`, or somewhere among the many names of an
+ * object that has ended.
+ */
 export function scanUntil(
   bytes: Uint8Array,
-  { depthMax, allNames, nestingMax, valueCountMax, isPortable }: ScanOptions,
+  { depthMax, findsRepeats, nestingMax, valueCountMax, isPortable }: ScanOptions,
   stopAt: number,
   pause?: ScanPause,
-): Int32Array | ScanPause {
+): ScannedJson | ScanPause {
   // All of it in one function and its own variables: nothing else is done so often.
   let rows =
     pause?.rows ?? new Int32Array(ROW_LENGTH * (2 + Math.ceil(bytes.length / BYTES_PER_ROW)));
@@ -113,18 +134,29 @@ export function scanUntil(
   let at = pause?.at ?? skipSpace(bytes, 0);
   let valueCount = pause?.valueCount ?? 0;
   let row = pause?.row ?? NO_VALUE;
+  let search = pause?.search;
+  let repeated = pause?.repeated;
   for (;;) {
-    if (row !== NO_VALUE) {
+    if (search !== undefined) {
+      search.advance(stopAt === Number.POSITIVE_INFINITY ? stopAt : PAUSE_NAMES);
+      if (!search.isDone) break;
+      repeated = firstRepeated(repeated, bytes, rows, row, search.repeated);
+      search = undefined;
+      if (depth > depthMax) {
+        rowsEnd = isMember ? row + ROW_LENGTH : row;
+        if (!isMember) row = NO_ROW;
+      }
+    } else if (row !== NO_VALUE) {
       at = stringEnd(bytes, at, isPortable, stopAt);
     } else {
-      if (at >= stopAt) return { rows, rowsEnd, open, depth, isMember, at, valueCount, row };
+      if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
       // A value begins here. Of an object, behind its name.
       row = NO_ROW;
-      if (depth <= depthMax || (allNames && (isMember || bytes[at] === OPEN_BRACE))) {
+      if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
         rowsEnd += ROW_LENGTH;
-        if (rowsEnd > rows.length) rows = withRoom(rows, at, bytes.length);
+        if (rowsEnd > rows.length) rows = withRoom(rows, at, bytes.length, depth > depthMax);
       }
       if (isMember) {
         if (bytes[at] !== QUOTE) throw unexpected(bytes, at);
@@ -159,7 +191,8 @@ export function scanUntil(
       }
     }
     if (at < 0) {
-      return { rows, rowsEnd, open, depth, isMember, at: -at, valueCount, row };
+      at = -at;
+      break;
     }
     // It ends, and with it maybe those that it is in.
     for (;;) {
@@ -170,7 +203,7 @@ export function scanUntil(
       at = skipSpace(bytes, at);
       if (depth === 0) {
         if (at !== bytes.length) throw unexpected(bytes, at);
-        return rows;
+        return { isWhole: true, rows, repeated };
       }
       const next = bytes[at];
       if (next === COMMA) {
@@ -181,10 +214,42 @@ export function scanUntil(
       if (next !== (isMember ? CLOSE_BRACE : CLOSE_BRACKET)) throw unexpected(bytes, at);
       at++;
       depth--;
+      const isObject = isMember;
       row = (open[depth] as number) >> 1;
       isMember = depth > 0 && ((open[depth - 1] as number) & 1) === 1;
+      if (!(isObject && findsRepeats)) continue;
+      // The names of its members are known.
+      const first = row + ROW_LENGTH;
+      if (!areFew(first, rowsEnd)) {
+        search = new NameSearch(bytes, rows, first, rowsEnd);
+        break;
+      }
+      const among = repeatedAmongFew(bytes, rows, first, rowsEnd);
+      if (among !== NO_ROW) repeated = firstRepeated(repeated, bytes, rows, row, among);
+      if (depth > depthMax) {
+        // Nobody will ask for its members any more, nor for itself, but the object that has it for its name.
+        rowsEnd = isMember ? first : row;
+        if (!isMember) row = NO_ROW;
+      }
     }
   }
+  const place = { rows, rowsEnd, open, depth, isMember, at, valueCount, row };
+  return { isWhole: false, ...place, search, repeated };
+}
+
+/** Of two objects in which a name is repeated, that of the one that begins first; `member` is NO_ROW where none is. */
+function firstRepeated(
+  known: RepeatedName | undefined,
+  bytes: Uint8Array,
+  rows: Int32Array,
+  object: number,
+  member: number,
+): RepeatedName | undefined {
+  const objectStart = rows[object + VALUE_START] as number;
+  if (member === NO_ROW || (known !== undefined && known.objectStart < objectStart)) return known;
+  const nameStart = rows[member + NAME_START] as number;
+  const name = stringText(bytes, nameStart, rows[member + NAME_END] as number);
+  return { objectStart, name };
 }
 
 /** By byte: whether it stands for itself in a string, and is a character. */
@@ -333,11 +398,18 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 
 /**
  * Of rows that are full at `at`, a copy with room for those of the whole text, if it goes on as it began. Copies of copies would take long,
- * and most of their memory would stay empty.
+ * and most of their memory would stay empty. Those that are kept `briefly` say nothing of the rest of the text.
  */
-function withRoom(rows: Int32Array, at: number, byteCount: number): Int32Array<ArrayBuffer> {
+function withRoom(
+  rows: Int32Array,
+  at: number,
+  byteCount: number,
+  briefly: boolean,
+): Int32Array<ArrayBuffer> {
   const count = rows.length / ROW_LENGTH;
-  const expected = Math.ceil(((count * byteCount) / Math.max(1, at)) * GROWTH_SLACK);
+  const expected = briefly
+    ? Math.ceil(count * BRIEF_GROWTH)
+    : Math.ceil(((count * byteCount) / Math.max(1, at)) * GROWTH_SLACK);
   // No value is shorter than a byte.
   const room = Math.max(Math.ceil(count * GROWTH_MIN), Math.min(expected, byteCount)) + 1;
   const grown = new Int32Array(room * ROW_LENGTH);

@@ -1,13 +1,20 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { concatBytes, utf8Decode, utf8Encode } from "./bytes.ts";
-import { type ScanOptions, type ScanPause, scanJson, scanUntil } from "./json-scan.ts";
+import {
+  type ScannedJson,
+  type ScanOptions,
+  type ScanPause,
+  scanJson,
+  scanUntil,
+} from "./json-scan.ts";
 import {
   type JsonValue,
   joinObject,
   jsonKind,
   type NamedValue,
   outlineJson,
+  outlineJsonInTurns,
   splitArray,
   splitObject,
   validateJson,
@@ -93,24 +100,50 @@ test("a repeated name is found, however deep it stands and however it is spelled
       fc.array(fc.boolean(), { maxLength: 5 }),
       fc.nat({ max: 20 }),
       (value, name, nest, otherCount) => {
-        expect(outlineJson(value).repeatedName()).toBeUndefined();
+        expect(repeatedIn(value)).toBeUndefined();
         const quoted = JSON.stringify(name);
         const escaped = `"${[...name].map((char) => spell(char)).join("")}"`;
         const others = Array.from({ length: otherCount }, (_, index) => {
           return `${JSON.stringify(`${name}${index}x`)}:0,`;
         }).join("");
-        expect(outlineJson(`{${others}${quoted}:1}`).repeatedName()).toBeUndefined();
+        expect(repeatedIn(`{${others}${quoted}:1}`)).toBeUndefined();
         const repeating = `{${quoted}: ${value},${others} ${escaped} :1}`;
         const text = nest.reduce(
           (inner, inArray) => (inArray ? `[${value},${inner}]` : `{"x" : ${value},"y":${inner}}`),
           repeating,
         );
-        expect(outlineJson(text).repeatedName()).toBe(name);
-        expect(outlineJson(text, { depthMax: 0, allNames: true }).repeatedName()).toBe(name);
+        expect(repeatedIn(text)).toBe(name);
+        expect(repeatedIn(text, 0)).toBe(name);
       },
     ),
   );
-  expect(outlineJson('{"a":{"a":["a",{"a":"a"}]}}').repeatedName()).toBeUndefined();
+  expect(repeatedIn('{"a":{"a":["a",{"a":"a"}]}}')).toBeUndefined();
+});
+
+test("of several repeated names, that of the object that begins first is told", () => {
+  const inner = '{"b":1,"b":2}';
+  for (const depthMax of [0, 1, 9]) {
+    expect(repeatedIn(`{"a":${inner},"a":1}`, depthMax)).toBe("a");
+    expect(repeatedIn(`[{"a":${inner},"c":1},{"c":1,"c":2}]`, depthMax)).toBe("b");
+    expect(repeatedIn(`[[${inner}],{"c":1,"c":2}]`, depthMax)).toBe("b");
+    expect(repeatedIn('{"a":1,"b":2,"b":3,"a":4}', depthMax)).toBe("b");
+  }
+});
+
+function repeatedIn(text: string, depthMax = Number.POSITIVE_INFINITY): string | undefined {
+  return outlineJson(text, { depthMax, findsRepeats: true }).repeatedName;
+}
+
+test("values that were not asked for keep no memory once they have ended", () => {
+  const options = { findsRepeats: true, nestingMax: 9, valueCountMax: 1_000_000 };
+  const roomOf = (text: string): number =>
+    scanJson(utf8Encode(text), { ...options, depthMax: 1, isPortable: true }).rows.length;
+  const object = '{"a":1,"b":[{"c":{"d":1}}]}';
+  const few = `{"list":[${Array(100).fill(object).join(",")}]}`;
+  const many = `{"list":[${Array(10_000).fill(object).join(",")}]}`;
+  // Room for one value in 64 bytes is made beforehand.
+  expect(roomOf(few)).toBeLessThan(few.length / 10);
+  expect(roomOf(many)).toBeLessThan(many.length / 10);
 });
 
 test("many names are looked at in turns, with the same answer", async () => {
@@ -122,12 +155,18 @@ test("many names are looked at in turns, with the same answer", async () => {
     sleep: async () => {},
   };
   const members = Array.from({ length: 25_000 }, (_, index) => `"n${index}":{"a":${index}}`);
-  const repeatedIn = (texts: readonly string[]) =>
-    outlineJson(`[1,{${texts.join(",")}}]`).repeatedNameInTurns(new Turns(clock));
-  expect(await repeatedIn(members)).toBeUndefined();
-  expect(gaveCount).toBeGreaterThan(25);
-  expect(await repeatedIn([...members, '"n7":0'])).toBe("n7");
-  expect(await repeatedIn([...members, '"x":{"b":1,"b":2}'])).toBe("b");
+  for (const depthMax of [0, 9]) {
+    const repeatedAmong = async (texts: readonly string[]) => {
+      const bytes = utf8Encode(`[1,{${texts.join(",")}}]`);
+      const options = { depthMax, findsRepeats: true };
+      return (await outlineJsonInTurns(bytes, options, new Turns(clock))).repeatedName;
+    };
+    gaveCount = 0;
+    expect(await repeatedAmong(members)).toBeUndefined();
+    expect(gaveCount).toBeGreaterThan(25);
+    expect(await repeatedAmong([...members, '"n7":0'])).toBe("n7");
+    expect(await repeatedAmong([...members, '"x":{"b":1,"b":2}'])).toBe("b");
+  }
 });
 
 test("names that were chosen to meet in one place of a table are looked at all the same", async () => {
@@ -141,11 +180,11 @@ test("names that were chosen to meet in one place of a table are looked at all t
   for (let number = 0; meeting.length < 500; number++) {
     if ((hashOf(`n${number}`) & 0x3ff) === 7) meeting.push(`n${number}`);
   }
-  const repeatedIn = (names: readonly string[]) =>
-    outlineJson(`{${names.map((name) => `${JSON.stringify(name)}:0`).join(",")}}`).repeatedName();
-  expect(repeatedIn(meeting)).toBeUndefined();
-  expect(repeatedIn([...meeting, "other"])).toBeUndefined();
-  expect(repeatedIn([...meeting, meeting[3] as string])).toBe(meeting[3]);
+  const repeatedAmong = (names: readonly string[]) =>
+    repeatedIn(`{${names.map((name) => `${JSON.stringify(name)}:0`).join(",")}}`);
+  expect(repeatedAmong(meeting)).toBeUndefined();
+  expect(repeatedAmong([...meeting, "other"])).toBeUndefined();
+  expect(repeatedAmong([...meeting, meeting[3] as string])).toBe(meeting[3]);
 });
 
 /** As JSON may spell any character. */
@@ -182,7 +221,7 @@ test("a text is JSON when JSON.parse says so", () => {
 test("a text that is looked through in pieces has the same values, wherever they end", () => {
   const options: ScanOptions = {
     depthMax: 1,
-    allNames: true,
+    findsRepeats: true,
     nestingMax: 50,
     valueCountMax: 50,
     isPortable: true,
@@ -200,21 +239,21 @@ test("a text that is looked through in pieces has the same values, wherever they
 
 test("a piece ends inside a long string, too", () => {
   const bytes = utf8Encode(`["${"x".repeat(1_000)}"]`);
-  const options = { depthMax: 1, allNames: false, nestingMax: 1, valueCountMax: 2 };
+  const options = { depthMax: 1, findsRepeats: false, nestingMax: 1, valueCountMax: 2 };
   const pause = scanUntil(bytes, { ...options, isPortable: true }, 500) as ScanPause;
   expect(pause.at).toBe(500);
 });
 
-function scanInPieces(bytes: Uint8Array, options: ScanOptions, step: number): Int32Array {
+function scanInPieces(bytes: Uint8Array, options: ScanOptions, step: number): ScannedJson {
   let scanned = scanUntil(bytes, options, step);
-  while (!(scanned instanceof Int32Array)) {
+  while (!scanned.isWhole) {
     scanned = scanUntil(bytes, options, scanned.at + step, scanned);
   }
   return scanned;
 }
 
 /** What it returns, or the message of what it throws. */
-function outcome(scan: () => Int32Array): unknown {
+function outcome(scan: () => ScannedJson): unknown {
   try {
     return scan();
   } catch (error) {

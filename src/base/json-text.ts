@@ -8,17 +8,17 @@
 import { takeBytes } from "./byte-slab.ts";
 import { concatBytes, utf8Encode, utf8Slice } from "./bytes.ts";
 import {
+  BACKSLASH,
+  isSpelled,
   NAME_END,
   NAME_START,
   NEXT,
   ROW_LENGTH,
-  type ScanOptions,
-  scanJson,
-  scanUntil,
+  stringText,
   VALUE_END,
   VALUE_START,
-} from "./json-scan.ts";
-import { NameSets, NameTable } from "./name-table.ts";
+} from "./json-rows.ts";
+import { type ScannedJson, type ScanOptions, scanJson, scanUntil } from "./json-scan.ts";
 import type { Turns } from "./turns.ts";
 
 /** A JSON text, known to be valid. */
@@ -39,7 +39,6 @@ export interface NamedValue {
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
@@ -83,7 +82,7 @@ export function outlineJson(
   options: Partial<ScanOptions> = {},
 ): JsonValue {
   const bytes = typeof json === "string" ? utf8Encode(json) : json;
-  return new JsonValue(bytes, scanJson(bytes, { ...SCAN_OPTIONS, ...options }), 0);
+  return wholeValue(bytes, scanJson(bytes, { ...SCAN_OPTIONS, ...options }));
 }
 
 /** Of the text that is looked through between two turns, in bytes: some milliseconds. */
@@ -98,17 +97,21 @@ export async function outlineJsonInTurns(
   const all = { ...SCAN_OPTIONS, ...options };
   let stopAt = TURN_BYTES;
   let scanned = scanUntil(bytes, all, stopAt);
-  while (!(scanned instanceof Int32Array)) {
+  while (!scanned.isWhole) {
     if (turns.areDue) await turns.give();
     stopAt = scanned.at + TURN_BYTES;
     scanned = scanUntil(bytes, all, stopAt, scanned);
   }
-  return new JsonValue(bytes, scanned, 0);
+  return wholeValue(bytes, scanned);
+}
+
+function wholeValue(bytes: Uint8Array, { rows, repeated }: ScannedJson): JsonValue {
+  return new JsonValue(bytes, rows, 0, repeated?.name);
 }
 
 const SCAN_OPTIONS: ScanOptions = {
   depthMax: Number.POSITIVE_INFINITY,
-  allNames: false,
+  findsRepeats: false,
   nestingMax: Number.POSITIVE_INFINITY,
   valueCountMax: Number.POSITIVE_INFINITY,
   isPortable: false,
@@ -119,12 +122,18 @@ const SCAN_OPTIONS: ScanOptions = {
  * its memory. What lies deeper than that look went cannot be cut out.
  */
 export class JsonValue {
+  /**
+   * Of a whole text, where that was looked for: the first name that stands twice in one object, however deep. Undefined for what is
+   * cut out of one.
+   */
+  readonly repeatedName: string | undefined;
   readonly #whole: Uint8Array;
   readonly #rows: Int32Array;
   readonly #row: number;
 
   /** Use `outlineJson`. */
-  constructor(whole: Uint8Array, rows: Int32Array, row: number) {
+  constructor(whole: Uint8Array, rows: Int32Array, row: number, repeatedName?: string) {
+    this.repeatedName = repeatedName;
     this.#whole = whole;
     this.#rows = rows;
     this.#row = row;
@@ -213,7 +222,9 @@ export class JsonValue {
   /** What it stands for when it is a string; undefined for anything else. */
   get string(): string | undefined {
     const start = this.#at(VALUE_START);
-    return this.#whole[start] === QUOTE ? this.#string(start, this.#at(VALUE_END)) : undefined;
+    return this.#whole[start] === QUOTE
+      ? stringText(this.#whole, start, this.#at(VALUE_END))
+      : undefined;
   }
 
   /** Whether it is this string. */
@@ -242,12 +253,12 @@ export class JsonValue {
       const nameEnd = rows[row + NAME_END] as number;
       const valueStart = rows[row + VALUE_START] as number;
       const code = bytes[nameStart + 1];
-      const isSpelled = code === BACKSLASH || this.#isSpelled(nameStart, nameEnd);
-      const isTaken = isSpelled ? this.#name(row).startsWith(initial) : code === initialCode;
+      const isEscaped = code === BACKSLASH || isSpelled(bytes, nameStart, nameEnd);
+      const isTaken = isEscaped ? this.#name(row).startsWith(initial) : code === initialCode;
       if (isTaken) {
         isWhole = false;
         take(this.#name(row), new JsonValue(bytes, rows, row));
-      } else if (isSpelled || valueStart > nameEnd + 1) {
+      } else if (isEscaped || valueStart > nameEnd + 1) {
         if (runEnd > 0) kept = withOne(kept, bytes.subarray(runStart, runEnd));
         runEnd = -1;
         const name = utf8Encode(`${JSON.stringify(this.#name(row))}:`);
@@ -263,88 +274,6 @@ export class JsonValue {
     if (isWhole) return this.bytes;
     if (runEnd > 0) kept = withOne(kept, bytes.subarray(runStart, runEnd));
     return joinMembers(kept ?? []);
-  }
-
-  /** The first name that occurs twice in one object, as deep as there are rows: with `allNames` at whatever depth. */
-  repeatedName(): string | undefined {
-    const end = this.#at(NEXT);
-    for (let row = this.#row; row < end; row += ROW_LENGTH) {
-      const search = this.#searchIn(row);
-      const repeated = search && this.#repeatedIn(search, Number.POSITIVE_INFINITY);
-      if (repeated !== undefined) return repeated;
-    }
-    return undefined;
-  }
-
-  /** The same, of a value that may have any number of members. */
-  async repeatedNameInTurns(turns: Turns): Promise<string | undefined> {
-    const end = this.#at(NEXT);
-    if (end - this.#row <= TURN_ROWS * ROW_LENGTH) return this.repeatedName();
-    for (let row = this.#row; row < end; row += ROW_LENGTH) {
-      const search = this.#searchIn(row);
-      while (search !== undefined && search.row < search.end) {
-        if (turns.areDue) await turns.give();
-        const repeated = this.#repeatedIn(search, TURN_ROWS);
-        if (repeated !== undefined) return repeated;
-      }
-    }
-    return undefined;
-  }
-
-  /** A search among the members of an object; undefined for what is none, or has none. */
-  #searchIn(object: number): NameSearch | undefined {
-    const rows = this.#rows;
-    const first = object + ROW_LENGTH;
-    const end = rows[object + NEXT] as number;
-    if (end === first || this.#whole[rows[object + VALUE_START] as number] !== OPEN_BRACE) {
-      return undefined;
-    }
-    const isLarge = end - first > COMPARED_ROWS_MAX * ROW_LENGTH;
-    return { row: first, first, end, names: isLarge ? this.#nameTable(first, end) : undefined };
-  }
-
-  #nameTable(first: number, end: number): NameTable {
-    const rows = this.#rows;
-    let count = 0;
-    for (let row = first; row < end; row = rows[row + NEXT] as number) count++;
-    const names = {
-      bytes: this.#whole,
-      start: (row: number) => rows[row + NAME_START] as number,
-      end: (row: number) => rows[row + NAME_END] as number,
-      name: (row: number) => this.#name(row),
-    };
-    return new NameTable(names, count);
-  }
-
-  /** Goes on with a search, through so many members at most. */
-  #repeatedIn(search: NameSearch, countMax: number): string | undefined {
-    const rows = this.#rows;
-    for (let count = 0; count < countMax && search.row < search.end; count++) {
-      const { row } = search;
-      const isRepeated = this.#isRepeated(search);
-      if (isRepeated === true) return this.#name(row);
-      if (isRepeated === undefined) beginAgain(search);
-      else search.row = rows[row + NEXT] as number;
-    }
-    return undefined;
-  }
-
-  /** Whether a member before has the name of the next one; undefined when the table gave up. */
-  #isRepeated({ names, first, row }: NameSearch): boolean | undefined {
-    if (names instanceof NameTable) return names.repeats(row);
-    const name = this.#name(row);
-    return names === undefined ? this.#isNamed(name, first, row) : names.repeats(name);
-  }
-
-  /** Whether one of the members from the row `first` to before `end` has that name. */
-  #isNamed(name: string, first: number, end: number): boolean {
-    const rows = this.#rows;
-    for (let row = first; row < end; row = rows[row + NEXT] as number) {
-      if (this.#says(rows[row + NAME_START] as number, rows[row + NAME_END] as number, name)) {
-        return true;
-      }
-    }
-    return false;
   }
 
   #at(column: number): number {
@@ -365,16 +294,8 @@ export class JsonValue {
   }
 
   #name(row: number): string {
-    return this.#string(
-      this.#rows[row + NAME_START] as number,
-      this.#rows[row + NAME_END] as number,
-    );
-  }
-
-  /** What the string from `start` to `end`, with its quotes, stands for. */
-  #string(start: number, end: number): string {
-    if (this.#isSpelled(start, end)) return JSON.parse(utf8Slice(this.#whole, start, end));
-    return utf8Slice(this.#whole, start + 1, end - 1);
+    const start = this.#rows[row + NAME_START] as number;
+    return stringText(this.#whole, start, this.#rows[row + NAME_END] as number);
   }
 
   /** Whether the string from `start` to `end` stands for `text`. */
@@ -384,47 +305,15 @@ export class JsonValue {
       const code = text.charCodeAt(index);
       const byte = bytes[start + 1 + index] as number;
       // Only ASCII is the same in both.
-      if (code >= 0x80 || byte === BACKSLASH) return this.#string(start, end) === text;
+      if (code >= 0x80 || byte === BACKSLASH) return stringText(bytes, start, end) === text;
       if (code !== byte) return false;
     }
     return end - start === text.length + 2;
-  }
-
-  /** Whether there are escapes in a string. */
-  #isSpelled(start: number, end: number): boolean {
-    const bytes = this.#whole;
-    if (end - start > LONG_STRING) return bytes.subarray(start, end).includes(BACKSLASH);
-    for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
-    return false;
   }
 }
 
 /** Of an object or a list without anything in it, not even space. */
 const EMPTY_LENGTH = 2;
-
-/** From so many bytes on, the platform finds a byte faster than a loop. */
-const LONG_STRING = 256;
-
-/** Members of so few rows are compared with each other: a table costs more. */
-const COMPARED_ROWS_MAX = 8;
-
-/** Rows that are looked at between two looks at the clock: less than a millisecond. */
-const TURN_ROWS = 1000;
-
-/** How far a search for a repeated name is among the members of one object. */
-interface NameSearch {
-  /** Of the next member. */
-  row: number;
-  readonly first: number;
-  readonly end: number;
-  /** Of the members before; undefined where the few of them are compared one by one. */
-  names: NameTable | NameSets | undefined;
-}
-
-function beginAgain(search: NameSearch): void {
-  search.row = search.first;
-  search.names = new NameSets();
-}
 
 /** The list with one more at its end. Most stay with one, and have room for no more. */
 function withOne<Item>(list: Item[] | undefined, item: Item): Item[] {

@@ -2,7 +2,8 @@
  * Which names stand in one object, by the places of its members in the text. It keeps four to eight bytes of a member, and takes all
  * its memory at once: a set of texts takes ten times as much, and is copied as a whole whenever it has grown to twice its size.
  */
-const BACKSLASH = 0x5c;
+import { BACKSLASH, isSameName, NAME_END, NAME_START, stringText } from "./json-rows.ts";
+
 /** Free places that a table has for each that is taken, at least. */
 const SLACK = 1.5;
 /**
@@ -11,25 +12,17 @@ const SLACK = 1.5;
  */
 const LOOKS_MAX = 16;
 
-/** The names of an object's members, by their rows. */
-export interface MemberNames {
-  readonly bytes: Uint8Array;
-  /** Where the name of the row stands in `bytes`, with its quotes. */
-  start(row: number): number;
-  end(row: number): number;
-  /** What it stands for. */
-  name(row: number): string;
-}
-
 export class NameTable {
-  readonly #names: MemberNames;
+  readonly #bytes: Uint8Array;
+  readonly #rows: Int32Array;
   /** Rows, and one; 0 where there is none. */
   readonly #places: Int32Array;
   #looksLeft: number;
 
-  /** For `count` names at most. */
-  constructor(names: MemberNames, count: number) {
-    this.#names = names;
+  /** For `count` members at most. */
+  constructor(bytes: Uint8Array, rows: Int32Array, count: number) {
+    this.#bytes = bytes;
+    this.#rows = rows;
     this.#places = new Int32Array(2 ** Math.ceil(Math.log2(count * SLACK + 1)));
     this.#looksLeft = LOOKS_MAX * count;
   }
@@ -45,39 +38,23 @@ export class NameTable {
         places[place] = row + 1;
         return false;
       }
-      if (this.#isSame(taken - 1, row)) return true;
+      if (isSameName(this.#bytes, this.#rows, taken - 1, row)) return true;
     }
   }
 
   /** Equal for names that stand for the same (FNV-1a). */
   #hash(row: number): number {
-    const { bytes } = this.#names;
-    const end = this.#names.end(row) - 1;
+    const bytes = this.#bytes;
+    const start = this.#rows[row + NAME_START] as number;
+    const end = this.#rows[row + NAME_END] as number;
     let hash = 0x811c9dc5;
-    for (let at = this.#names.start(row) + 1; at < end; at++) {
+    for (let at = start + 1; at < end - 1; at++) {
       const byte = bytes[at] as number;
       // What may be spelled in several ways is taken by its characters.
-      if (byte === BACKSLASH || byte >= 0x80) return textHash(this.#names.name(row));
+      if (byte === BACKSLASH || byte >= 0x80) return textHash(stringText(bytes, start, end));
       hash = Math.imul(hash ^ byte, 0x01000193);
     }
     return hash ^ (hash >>> 15);
-  }
-
-  #isSame(left: number, right: number): boolean {
-    const { bytes } = this.#names;
-    const leftStart = this.#names.start(left);
-    const rightStart = this.#names.start(right);
-    const length = this.#names.end(left) - leftStart;
-    const isSameLength = this.#names.end(right) - rightStart === length;
-    for (let at = 1; at < length - 1; at++) {
-      const byte = bytes[leftStart + at];
-      const other = bytes[rightStart + at];
-      if (byte === BACKSLASH || other === BACKSLASH) {
-        return this.#names.name(left) === this.#names.name(right);
-      }
-      if (byte !== other) return false;
-    }
-    return isSameLength;
   }
 }
 

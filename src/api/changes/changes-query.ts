@@ -5,7 +5,7 @@ import { badRequest, compileSelector, fieldPath, ProtocolError } from "../../pro
 import { PLAIN_VIEW, type ViewOptions } from "../documents/document-options.ts";
 import type { Call } from "../http/call.ts";
 import { booleanParameter, isTextList, jsonParameter } from "../http/query.ts";
-import { outlineMembers, readBody, requireJsonType } from "../http/request-body.ts";
+import { membersByName, outlineObject, readBody, requireJsonType } from "../http/request-body.ts";
 import { splitPath } from "../http/router.ts";
 import { type FeedQuery, feedQuery } from "./feed-query.ts";
 
@@ -122,7 +122,7 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   requireJsonType(call);
   const bytes = await readBody(call, "question");
   if (bytes.length === 0) return new Map();
-  const members = await outlineMembers(call, bytes, 1, "question");
+  const members = membersByName(await outlineObject(call, bytes, 1, "question"));
   if (call.turns.areDue) await call.turns.give();
   return new Map([...members].map(([name, { text }]) => [name, text]));
 }

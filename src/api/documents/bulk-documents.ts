@@ -8,7 +8,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import { errorAnswer, isInvalidRequest } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { readJsonValues, refuseRepeatedNames } from "../http/request-body.ts";
+import { membersByName, readJsonObject, refuseRepeatedNames } from "../http/request-body.ts";
 import { json, jsonBytes } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { type EditResult, writeAll } from "./document-writes.ts";
@@ -54,11 +54,11 @@ interface Draft {
 }
 
 async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const members = await readJsonValues(call, MEMBERS_DEPTH, "documents");
+  const body = await readJsonObject(call, MEMBERS_DEPTH, "documents");
+  const members = membersByName(body);
   const mode = modeOf(members.get("new_edits")?.text);
-  const docs = members.get("docs");
-  const documents = documentsOf(docs);
-  if (mode === "interactive" && docs !== undefined) await refuseRepeatedNames(call, docs);
+  const documents = documentsOf(members.get("docs"));
+  if (mode === "interactive") refuseRepeatedNames(body);
   await readDatabase(parts, call, async () => undefined);
   if (members.get("all_or_nothing")?.text === "true") return refuseAll(documents);
   if (documents.length > SLICE_COUNT_MAX) await checkAll(parts, call, documents, mode);

@@ -66,16 +66,17 @@ export async function readLongDocument(
   bytes: Uint8Array,
   memberNames: MemberNames,
 ): Promise<WireDocument> {
-  return wireDocumentOf(await checkedOutline(call, bytes, "document", memberNames, 1));
+  return wireDocumentOf(
+    await checkedOutline(call, bytes, { depthMax: 1, content: "document", memberNames }),
+  );
 }
 
-/** Throws a ProtocolError when an object in `value` has two members of one name. */
-export async function refuseRepeatedNames({ turns }: Call, value: JsonValue): Promise<void> {
-  const name = await value.repeatedNameInTurns(turns);
-  if (name !== undefined) throw repeatedMember(name);
+/** Throws a ProtocolError when an object of a body has two members of one name. */
+export function refuseRepeatedNames({ repeatedName }: JsonValue): void {
+  if (repeatedName !== undefined) throw repeatedMember(repeatedName);
 }
 
-export function repeatedMember(name: string): ProtocolError {
+function repeatedMember(name: string): ProtocolError {
   return badRequest(`The member "${name}" stands twice in one object`);
 }
 
@@ -114,30 +115,24 @@ export async function readBody(
 
 /** The members of a body that has to be a JSON object, by name. No object in it may have two of one name. */
 export async function readJsonMembers(call: Call): Promise<ReadonlyMap<string, JsonText>> {
-  const members = await readJsonValues(call, 1, "question");
-  for (const value of members.values()) await refuseRepeatedNames(call, value);
-  return new Map([...members].map(([name, value]) => [name, value.text]));
+  const body = await readJsonRows(call);
+  return new Map(body.members().map(({ name, value }) => [name, value]));
 }
 
-/** As `readJsonMembers`, to be cut to pieces that `depthMax` brackets enclose. Names inside of them are the caller's to check. */
-export async function readJsonValues(
+/** A body that is a JSON object, to be cut to pieces that `depthMax` brackets enclose. Names that it has twice are the caller's to refuse. */
+export async function readJsonObject(
   call: Call,
   depthMax: number,
   content: BodyContent,
-): Promise<ReadonlyMap<string, JsonValue>> {
+): Promise<JsonValue> {
   requireJsonType(call);
-  return outlineMembers(call, await readBody(call, content), depthMax, content);
+  return outlineObject(call, await readBody(call, content), depthMax, content);
 }
 
-/** The same, of bytes that were read. */
-export async function outlineMembers(
-  call: Call,
-  bytes: Uint8Array,
-  depthMax: number,
-  content: BodyContent,
-): Promise<ReadonlyMap<string, JsonValue>> {
+/** The members of an object by name. Throws a ProtocolError when it has two of one name. */
+export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue> {
   const members = new Map<string, JsonValue>();
-  for (const { name, value } of (await outlineObject(call, bytes, depthMax, content)).eachValue()) {
+  for (const { name, value } of object.eachValue()) {
     if (members.has(name)) throw repeatedMember(name);
     members.set(name, value);
   }
@@ -146,19 +141,19 @@ export async function outlineMembers(
 
 /** A question that is a JSON object of many members, to be taken one by one. No object in it has two of one name. */
 export async function readJsonRows(call: Call): Promise<JsonValue> {
-  requireJsonType(call);
-  const body = await outlineObject(call, await readBody(call, "question"), 1, "question");
-  await refuseRepeatedNames(call, body);
+  const body = await readJsonObject(call, 1, "question");
+  refuseRepeatedNames(body);
   return body;
 }
 
-async function outlineObject(
+/** The same, of bytes that were read. */
+export async function outlineObject(
   call: Call,
   bytes: Uint8Array,
   depthMax: number,
   content: BodyContent,
 ): Promise<JsonValue> {
-  const body = await outlineBody(call, bytes, depthMax, content);
+  const body = await outlineBody(call, bytes, { depthMax, content, findsRepeats: true });
   if (!body.isObject) throw badRequest("Request body must be a JSON object");
   return body;
 }
@@ -172,9 +167,12 @@ export function requireJsonType(call: Call): void {
 
 /** The text of a short part as it came, with the space around it. Throws as `readJsonBody`. */
 export function checkJson(bytes: Uint8Array, memberNames: MemberNames = "any"): JsonText {
-  const value = asJson(() => outlineJson(bytes, scanOptions(0, "documents")));
-  const repeated = memberNames === "unique" ? value.repeatedName() : undefined;
-  if (repeated !== undefined) throw repeatedMember(repeated);
+  const look = {
+    depthMax: 0,
+    content: "documents",
+    findsRepeats: memberNames === "unique",
+  } as const;
+  refuseRepeatedNames(asJson(() => outlineJson(bytes, scanOptions(look))));
   return utf8Decode(bytes);
 }
 
@@ -184,31 +182,31 @@ export async function checkQuestion(
   bytes: Uint8Array,
   memberNames: MemberNames = "any",
 ): Promise<JsonText> {
-  await checkedOutline(call, bytes, "question", memberNames, 0);
+  await checkedOutline(call, bytes, { depthMax: 0, content: "question", memberNames });
   return utf8Decode(bytes);
 }
 
-/** To be cut to pieces that `depthMax` brackets enclose. */
 async function checkedOutline(
   call: Call,
   bytes: Uint8Array,
-  content: BodyContent,
-  memberNames: MemberNames,
-  depthMax: number,
+  { memberNames, ...look }: Omit<Look, "findsRepeats"> & { readonly memberNames: MemberNames },
 ): Promise<JsonValue> {
-  const value = await outlineBody(call, bytes, depthMax, content);
-  if (memberNames === "unique") await refuseRepeatedNames(call, value);
+  const value = await outlineBody(call, bytes, { ...look, findsRepeats: memberNames === "unique" });
+  refuseRepeatedNames(value);
   return value;
 }
 
-async function outlineBody(
-  { turns }: Call,
-  bytes: Uint8Array,
-  depthMax: number,
-  content: BodyContent,
-): Promise<JsonValue> {
+/** What a body is looked through for. */
+interface Look {
+  /** It is to be cut to pieces that so many brackets enclose. */
+  readonly depthMax: number;
+  readonly content: BodyContent;
+  readonly findsRepeats: boolean;
+}
+
+async function outlineBody({ turns }: Call, bytes: Uint8Array, look: Look): Promise<JsonValue> {
   try {
-    return await outlineJsonInTurns(bytes, scanOptions(depthMax, content), turns);
+    return await outlineJsonInTurns(bytes, scanOptions(look), turns);
   } catch (error) {
     throw jsonFault(error);
   }
@@ -223,8 +221,8 @@ function asJson(outline: () => JsonValue): JsonValue {
 }
 
 /** Half of a character is refused: CouchDB takes no such text, nor could it be sent on to one. */
-function scanOptions(depthMax: number, content: BodyContent) {
-  const options = { depthMax, allNames: true, isPortable: true };
+function scanOptions({ depthMax, content, findsRepeats }: Look) {
+  const options = { depthMax, findsRepeats, isPortable: true };
   if (content === "question") {
     return { ...options, nestingMax: QUESTION_NESTING_MAX, valueCountMax: QUESTION_VALUES_MAX };
   }
