@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { type Runtime, utf8Encode } from "../base/index.ts";
+import { type Runtime, Utf8Text, utf8Encode } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import type { Database } from "./database.ts";
 import type { DocumentEdit } from "./document.ts";
@@ -148,6 +148,18 @@ describe("new revisions", () => {
       "d4915ccba823b8a5ed0e0cf3d6dc6684",
     ],
   ])("are named by their content: %#", (revision, hash) => {
+    expect(newRevisionHash(digests, revision)).toBe(hash);
+  });
+
+  // Longer bodies are not copied for it.
+  test.each([
+    [16_384, "b0e0bd927bbf9fbf7d380c6d5336f2f3"],
+    [16_385, "e38c87c08b1c08857970dad46249eb92"],
+    [200_000, "af06d1724edcbca822705f9c148a6264"],
+  ])("are named by a body of %i bytes as by any other", (byteCount, hash) => {
+    const body = utf8Encode(`{"n":"${"x".repeat(byteCount - 8)}"}`);
+    const parent = { generation: 2, hash: "917fa2381192822767f010b95b45325b" };
+    const revision = { deleted: true, parent, body, attachments: [attachment] };
     expect(newRevisionHash(digests, revision)).toBe(hash);
   });
 
@@ -548,7 +560,7 @@ describe("changes", () => {
       fired = true;
     });
     await store.write((tx, database) =>
-      database.writeLocal(tx, { id: "_local/x", parent: undefined, body: "{}" }),
+      database.writeLocal(tx, { id: "_local/x", parent: undefined, body: Utf8Text.of("{}") }),
     );
     // A watch that fires has done so when other callbacks had their turn.
     await new Promise((resolve) => setImmediate(resolve));
@@ -590,8 +602,13 @@ describe("local documents and settings", () => {
     const store = await openStore();
     const id = "_local/checkpoint";
     const write = (parent: string | undefined, body: string) =>
-      store.write((tx, database) => database.writeLocal(tx, { id, parent, body }));
-    const read = () => store.read((tx, database) => database.readLocal(tx, id));
+      store.write((tx, database) =>
+        database.writeLocal(tx, { id, parent, body: Utf8Text.of(body) }),
+      );
+    const read = async () => {
+      const found = await store.read((tx, database) => database.readLocal(tx, id));
+      return found && { ...found, body: found.body.text };
+    };
     expect(await read()).toBeUndefined();
     expect(revisionOf(await write(undefined, '{"n":1}'))).toBe("0-1");
     const large = `{"n":"${"x".repeat(300_000)}"}`;

@@ -4,7 +4,7 @@
  * A body is kept as JSON text without the members that begin with an underscore. This layer does not parse it, so
  * numbers and member order do not change. It is read as the stored UTF-8, and converted to characters on request.
  */
-import type { JsonText, Utf8Text } from "../base/index.ts";
+import type { Utf8Text } from "../base/index.ts";
 
 /** `generation-hash`, such as `3-917fa2381192822767f010b95b45325b`. The hash is 32 hex digits when we made it. */
 export type Revision = string;
@@ -129,7 +129,7 @@ export interface LocalDocument {
   readonly id: string;
   /** `0-n`. */
   readonly revision: Revision;
-  readonly body: JsonText;
+  readonly body: Utf8Text;
 }
 
 export interface DatabaseInfo {

@@ -3,7 +3,7 @@
  * format byte and a reader of the old one.
  */
 import { expect, test } from "vitest";
-import { hexDecode, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
+import { concatBytes, hexDecode, hexEncode, utf8Decode, utf8Encode } from "../base/index.ts";
 import { Versionstamp } from "../kv/index.ts";
 import type { Attachment } from "./document.ts";
 import {
@@ -113,8 +113,11 @@ const ROWS = [
   row(
     "LocalRecord",
     { revisionNumber: 200, body: "{}" },
-    (local) => one(encodeLocal(local)),
-    (bytes) => decodeLocal([bytes]),
+    ({ revisionNumber, body }) => one(encodeLocal({ revisionNumber, body: utf8Encode(body) })),
+    (bytes) => {
+      const { revisionNumber, body } = decodeLocal([bytes]);
+      return { revisionNumber, body: utf8Decode(body) };
+    },
     "0101c8017b7d",
   ),
   row(
@@ -197,4 +200,31 @@ test("the bytes of a DocumentRecord", () => {
     [{ start: 2, hashes: [HASH, "0".repeat(32)] }, leaf],
     [{ start: 3, hashes: ["z", "y", "0".repeat(32)] }, gone],
   ]);
+});
+
+test("long texts are cut where their records would be, and not copied", () => {
+  const chunkBytes = 90_000;
+  for (const byteCount of [1, chunkBytes - 4, chunkBytes - 1, chunkBytes, 3 * chunkBytes - 2]) {
+    const text = new Uint8Array(byteCount).fill(0x20);
+    const chunkCount = Math.ceil((4 + byteCount) / chunkBytes);
+    const records = [
+      { head: [1], encode: () => encodeBody(text), rest: decodeBody },
+      {
+        head: [1, chunkCount, 0xc8, 0x01],
+        encode: () => encodeLocal({ revisionNumber: 200, body: text }),
+        rest: (chunks: readonly Uint8Array[]) => decodeLocal(chunks).body,
+      },
+    ];
+    for (const { head, encode, rest } of records) {
+      const chunks = encode();
+      const whole = concatBytes([Uint8Array.from(head), text]);
+      expect(concatBytes(chunks)).toEqual(whole);
+      expect(chunks).toHaveLength(Math.ceil(whole.length / chunkBytes));
+      expect(
+        chunks.every(({ length }, at) => length === chunkBytes || at + 1 === chunks.length),
+      ).toBe(true);
+      expect(chunks.slice(1).every(({ buffer }) => buffer === text.buffer)).toBe(true);
+      expect(rest(chunks)).toEqual(text);
+    }
+  }
 });

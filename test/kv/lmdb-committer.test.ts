@@ -177,6 +177,25 @@ async function withCommitter(
   });
 }
 
+test("a request of megabytes is written into memory of its size, which is taken once", () => {
+  const writer = new ByteWriter();
+  const value = new Uint8Array(90_000);
+  const stamped = { bytes: value, offset: 3 };
+  const mutations: CommitRequest["mutations"] = [
+    ...Array.from({ length: 50 }, (_, at) => ({ kind: "set", key: `key ${at}`, value }) as const),
+    { kind: "setVersionstampedKey", key: "a versionstamp", offset: 2, value },
+    { kind: "setVersionstampedValue", key: "a key", value: stamped },
+    { kind: "max", key: "another key", operand: value },
+    { kind: "clearRange", begin: "a".repeat(5_000), end: "b".repeat(5_000) },
+    { kind: "clear", key: "c".repeat(5_000) },
+  ];
+  writeRequest(writer, { readVersion: 1, reads: [], writes: [], mutations });
+  const { length, buffer } = writer.finish();
+  expect(length).toBeGreaterThan(53 * value.length);
+  // Had the room grown by doubling, it would be almost twice as large.
+  expect(buffer.byteLength - length).toBeLessThan(1_000);
+});
+
 function bound(target: LmdbDatabase, name: string | symbol): unknown {
   const member = Reflect.get(target, name);
   return typeof member === "function" ? member.bind(target) : member;

@@ -45,6 +45,8 @@ export async function writeOne(
   edit: DocumentEdit,
 ): Promise<{ readonly id: string; readonly revision: string }> {
   const context = contextOf(parts, call);
+  // A long document was taken apart before, and is written in one turn.
+  if (call.turns.areDue) await call.turns.give();
   const result = resultOf((await transactEdits(parts, call, [edit], context))[0] as WriteOutcome);
   if (result.kind === "written") return result;
   const { status, error, reason } = result.answer;

@@ -1,15 +1,18 @@
 /** Local documents: checkpoints and other documents that are not replicated. */
-import { base64Encode, Utf8Text, utf8Encode } from "../../base/index.ts";
-import { badRequest, renderWireDocument, type WireDocument } from "../../protocol/index.ts";
+import { base64Encode, Utf8Writer } from "../../base/index.ts";
+import { badRequest, type WireDocument, writeWireDocument } from "../../protocol/index.ts";
 import { locationOf, readDatabase, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { type Call, parameter } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readDocumentBody } from "../http/request-body.ts";
-import { json, jsonText, matchesEntityTag, notModified } from "../http/responses.ts";
+import { json, jsonBytes, matchesEntityTag, notModified } from "../http/responses.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { notFound } from "./document-request.ts";
 import { checkWire } from "./edits.ts";
+
+/** What stands before a body: an id and a revision. */
+const HEAD_BYTES_EXPECTED = 256;
 
 export function localDocumentRoutes(parts: DatabaseParts): Route[] {
   const path = "/{database}/_local/{name}";
@@ -31,13 +34,14 @@ export async function readLocal(
 ): Promise<ApiResponse> {
   const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
   if (found === undefined) throw notFound("missing");
-  const text = renderWireDocument({ ...found, body: Utf8Text.of(found.body), deleted: false });
+  const writer = new Utf8Writer(found.body.length + HEAD_BYTES_EXPECTED);
+  writeWireDocument(writer, { ...found, deleted: false });
   // A local document that was removed and made again has its old revision, so that is no tag.
-  const tag = `"${base64Encode(parts.runtime.digests.md5(utf8Encode(text)))}"`;
+  const tag = `"${base64Encode(parts.runtime.digests.md5(writer.finish()))}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
     return notModified({ ETag: tag });
   }
-  return jsonText(200, text, { ETag: tag });
+  return jsonBytes(200, writer, { ETag: tag });
 }
 
 export async function writeLocal(
@@ -55,7 +59,7 @@ export async function writeLocal(
     (tx, database) =>
       wire.deleted
         ? database.deleteLocal(tx, id, parent)
-        : database.writeLocal(tx, { id, parent, body: wire.body.text }),
+        : database.writeLocal(tx, { id, parent, body: wire.body }),
     { whenUnknown: wire.deleted ? "check" : "retry" },
   );
   if (outcome.kind !== "written") throw notFound("missing");

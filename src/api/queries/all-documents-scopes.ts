@@ -1,5 +1,5 @@
 /** The contents of `_all_docs`, `_design_docs` and `_local_docs`, and how their rows are read. */
-import { mapAtOnce, Utf8Text } from "../../base/index.ts";
+import { mapAtOnce } from "../../base/index.ts";
 import type { Database, Document } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { ProtocolError, renderWireDocument } from "../../protocol/index.ts";
@@ -153,7 +153,7 @@ async function localPage(
     kind: "text",
     id,
     rev: revision,
-    text: renderWireDocument({ id, revision, body: Utf8Text.of(body), deleted: false }),
+    text: renderWireDocument({ id, revision, body, deleted: false }),
   }));
 }
 
@@ -161,7 +161,7 @@ async function localById(tx: ReadTransaction, database: Database, id: string): P
   if (!isStorableId(id)) return { kind: "missing", id };
   const found = await database.readLocal(tx, id);
   if (found === undefined) return { kind: "missing", id };
-  const text = renderWireDocument({ ...found, body: Utf8Text.of(found.body), deleted: false });
+  const text = renderWireDocument({ ...found, deleted: false });
   return { kind: "text", id, rev: found.revision, text };
 }
 

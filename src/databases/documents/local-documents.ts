@@ -4,7 +4,7 @@
  * CouchDB: writes them without a conflict check (`couch_db_updater`, `update_local_doc_revs`): the new revision is the
  * given one plus one. So do we; the writer of a checkpoint detects another writer by reading it.
  */
-import { assert, OperationalError, type Page } from "../../base/index.ts";
+import { assert, OperationalError, type Page, Utf8Text } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
 import type { DocumentEdit, LocalDocument, Revision, WriteOutcome } from "../document.ts";
 import { checkDocumentId, LOCAL_PREFIX, rangeBound } from "../names.ts";
@@ -17,7 +17,7 @@ export interface LocalEdit {
   readonly id: string;
   /** The revision that the writer saw; undefined for a new document. */
   readonly parent: Revision | undefined;
-  readonly body: string;
+  readonly body: Utf8Text;
 }
 
 export interface LocalDocumentsOptions {
@@ -49,7 +49,7 @@ export class LocalDocuments {
     checkLocalId(id);
     const revisionNumber = revisionNumberOf(parent) + 1;
     tx.clearRange(this.#keys.localChunks(id));
-    for (const [chunk, bytes] of encodeLocal({ revisionNumber, body }).entries()) {
+    for (const [chunk, bytes] of encodeLocal({ revisionNumber, body: body.bytes }).entries()) {
       tx.set(this.#keys.local(id, chunk), bytes);
     }
     return { kind: "written", id, revision: `0-${revisionNumber}` };
@@ -71,9 +71,7 @@ export class LocalDocuments {
       edit.mode === "interactive"
         ? edit.parent
         : `${edit.revisions.start}-${edit.revisions.hashes[0] ?? ""}`;
-    return edit.deleted
-      ? this.remove(tx, id, parent)
-      : this.write(tx, { id, parent, body: body.text });
+    return edit.deleted ? this.remove(tx, id, parent) : this.write(tx, { id, parent, body });
   }
 
   async page(
@@ -110,7 +108,7 @@ export class LocalDocuments {
     const keyOf = (chunk: number): Key => this.#keys.local(id, chunk);
     const chunks = await readRest(tx, first, chunkCountOf(first), keyOf);
     const { revisionNumber, body } = decodeLocal(chunks);
-    return { id, revision: `0-${revisionNumber}`, body };
+    return { id, revision: `0-${revisionNumber}`, body: Utf8Text.encoded(body) };
   }
 }
 

@@ -17,10 +17,9 @@ import {
   type JsonText,
   type Seal,
   utf8Decode,
-  utf8Encode,
 } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";
-import { CHUNK_BYTES, joinChunks, splitChunks } from "./chunks.ts";
+import { CHUNK_BYTES, joinChunks, splitBehind, splitChunks } from "./chunks.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
@@ -37,12 +36,11 @@ export interface BodySeal {
   readonly place: string;
 }
 
-/** The chunks of a text in UTF-8, until another record is begun. */
+/** The chunks of a text in UTF-8, until another record is begun. All but the first share its memory. */
 export function encodeBody(text: Uint8Array, sealed?: BodySeal): Uint8Array[] {
-  const writer = new RecordWriter();
-  if (sealed === undefined) return splitChunks(writer.byte(FORMAT).raw(text).finishBriefly());
+  if (sealed === undefined) return splitBehind(new RecordWriter().byte(FORMAT), text);
   const bytes = sealed.seal.seal(text, sealed.place);
-  return splitChunks(writer.byte(FORMAT_SEALED).raw(bytes).finishBriefly());
+  return splitBehind(new RecordWriter().byte(FORMAT_SEALED), bytes);
 }
 
 /** The text in UTF-8, in the memory of the chunks if there is but one. */
@@ -108,21 +106,24 @@ export function digestText(bytes: Uint8Array): string {
 
 export interface LocalRecord {
   readonly revisionNumber: number;
-  readonly body: JsonText;
+  /** In UTF-8. */
+  readonly body: Uint8Array;
 }
 
+/** As `encodeBody` of its body. */
 export function encodeLocal({ revisionNumber, body }: LocalRecord): Uint8Array[] {
-  return withChunkCount(new RecordWriter().integer(revisionNumber).raw(utf8Encode(body)).finish());
+  const numberBytes = new RecordWriter().integer(revisionNumber).finishBriefly().length;
+  return splitBehind(withChunkCount(numberBytes + body.length).integer(revisionNumber), body);
 }
 
 export function decodeLocal(chunks: readonly Uint8Array[]): LocalRecord {
   const reader = behindChunkCount(chunks);
-  return { revisionNumber: reader.integer(), body: utf8Decode(reader.rest()) };
+  return { revisionNumber: reader.integer(), body: reader.rest() };
 }
 
 /** Of the text in UTF-8. */
 export function encodeSecurity(text: Uint8Array): Uint8Array[] {
-  return withChunkCount(text);
+  return splitBehind(withChunkCount(text.length), text);
 }
 
 export function decodeSecurity(chunks: readonly Uint8Array[]): JsonText {
@@ -134,12 +135,11 @@ export function chunkCountOf(first: Uint8Array): number {
   return behindFormat(first).integer();
 }
 
-function withChunkCount(bytes: Uint8Array): Uint8Array[] {
-  const byteCount = 2 + bytes.length;
-  const chunkCount = Math.ceil(byteCount / CHUNK_BYTES);
+/** The head of a record with so many bytes behind it. */
+function withChunkCount(byteCount: number): RecordWriter {
+  const chunkCount = Math.ceil((2 + byteCount) / CHUNK_BYTES);
   assert(chunkCount < 0x80, "A record fits into a transaction");
-  const writer = new RecordWriter().byte(FORMAT).integer(chunkCount).raw(bytes);
-  return splitChunks(writer.finish());
+  return new RecordWriter().byte(FORMAT).integer(chunkCount);
 }
 
 function behindChunkCount(chunks: readonly Uint8Array[]): RecordReader {

@@ -1,5 +1,6 @@
 /** Values larger than the store's limit, cut into chunks: each under its own key, all but the last of the same size. */
 import { concatBytes } from "../../base/index.ts";
+import type { RecordWriter } from "./record-bytes.ts";
 
 /** Below the store's 100,000 bytes for a value, with room for what may precede a chunk one day. */
 export const CHUNK_BYTES = 90_000;
@@ -9,6 +10,16 @@ export function splitChunks(bytes: Uint8Array): Uint8Array[] {
   if (bytes.length <= CHUNK_BYTES) return [bytes];
   const chunks: Uint8Array[] = [];
   for (let start = 0; start < bytes.length; start += CHUNK_BYTES) {
+    chunks.push(bytes.subarray(start, start + CHUNK_BYTES));
+  }
+  return chunks;
+}
+
+/** The chunks of what was written, which is short, and of the bytes behind it. All but the first share the memory of these. */
+export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[] {
+  const inFirst = bytes.subarray(0, CHUNK_BYTES - head.length);
+  const chunks = [head.raw(inFirst).finishBriefly()];
+  for (let start = inFirst.length; start < bytes.length; start += CHUNK_BYTES) {
     chunks.push(bytes.subarray(start, start + CHUNK_BYTES));
   }
   return chunks;

@@ -21,6 +21,11 @@ export class RecordWriter {
     spareBytes = undefined;
   }
 
+  /** Bytes that were written. */
+  get length(): number {
+    return this.#length;
+  }
+
   byte(value: number): this {
     this.#reserve(1);
     this.#bytes[this.#length++] = value;

@@ -13,6 +13,11 @@ export class ByteWriter {
     return this.#length;
   }
 
+  /** Makes room for so many bytes more at once: without it the room doubles, and is there twice while it grows. */
+  expect(byteCount: number): void {
+    this.#reserve(byteCount);
+  }
+
   uint8(value: number): void {
     this.#reserve(1);
     this.#bytes[this.#length++] = value;

@@ -2,7 +2,7 @@
  * The messages between an engine and its committer: requests to commit, many in one buffer that is transferred without
  * a copy, and one answer per group. Answers come in the order of the requests.
  */
-import type { AtomicOperation, CommitRequest, TextInterval } from "../../kv/index.ts";
+import type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "../../kv/index.ts";
 import { ByteReader, type ByteWriter } from "./byte-writer.ts";
 import { asBuffer } from "./encoding.ts";
 
@@ -44,6 +44,8 @@ export interface PackedRequest {
 }
 
 const NO_VERSION = -1;
+/** Of a mutation: its kind, two lengths and a place. */
+const HEAD_BYTES_MAX = 13;
 const MUTATION_KINDS = [
   "set",
   "clear",
@@ -56,6 +58,7 @@ const MUTATION_KINDS = [
 ] as const;
 
 export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
+  writer.expect(mutationBytes(request.mutations));
   writer.float64(request.readVersion ?? NO_VERSION);
   writeIntervals(writer, request.reads);
   writeIntervals(writer, request.writes);
@@ -92,6 +95,29 @@ export function writeRequest(writer: ByteWriter, request: CommitRequest): void {
     }
   }
   writer.patchUint32(headOffset, writer.length - offset);
+}
+
+/** Not less than what `writeRequest` makes of the mutations: megabytes of them are to be written in one piece. */
+function mutationBytes(mutations: readonly Mutation[]): number {
+  let byteCount = 0;
+  for (const mutation of mutations) byteCount += HEAD_BYTES_MAX + textBytes(mutation);
+  return byteCount;
+}
+
+function textBytes(mutation: Mutation): number {
+  switch (mutation.kind) {
+    case "clear":
+      return mutation.key.length;
+    case "clearRange":
+      return mutation.begin.length + mutation.end.length;
+    case "set":
+    case "setVersionstampedKey":
+      return mutation.key.length + mutation.value.length;
+    case "setVersionstampedValue":
+      return mutation.key.length + mutation.value.bytes.length;
+    default:
+      return mutation.key.length + mutation.operand.length;
+  }
 }
 
 export function readRequests(buffer: Uint8Array): PackedRequest[] {

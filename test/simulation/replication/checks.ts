@@ -80,7 +80,7 @@ async function readCheckpoint(
   baseId: string,
 ): Promise<string | undefined> {
   const log = await database.readLocal(tx, `_local/${baseId}`);
-  return log && (JSON.parse(log.body).source_last_seq as string);
+  return log && (JSON.parse(log.body.text).source_last_seq as string);
 }
 
 async function readListed(

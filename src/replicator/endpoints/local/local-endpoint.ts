@@ -2,7 +2,7 @@
  * A database in our own store, without a socket. It reads and writes the text that would be sent over HTTP. So the two
  * kinds of endpoints can be mixed, and the bytes of a body do not change.
  */
-import { errorCode, type JsonText } from "../../../base/index.ts";
+import { errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
 import { isDatabaseAdmin, type MissingRevisions } from "../../../databases/index.ts";
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type { JobOwner } from "../../request/job-owner.ts";
@@ -134,7 +134,8 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async readLocal(id: string): Promise<CheckpointDocument | undefined> {
-    return this.#access.read((tx, database) => database.readLocal(tx, `_local/${id}`));
+    const found = await this.#access.read((tx, database) => database.readLocal(tx, `_local/${id}`));
+    return found && { revision: found.revision, body: found.body.text };
   }
 
   async writeLocal(
@@ -154,7 +155,7 @@ export class LocalEndpoint implements Endpoint {
       if (!isMeant) {
         throw new EndpointError("checkpoint_commit_failure", "The database was made anew.");
       }
-      return database.writeLocal(tx, { id: `_local/${id}`, parent, body });
+      return database.writeLocal(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
     });
     return outcome.kind === "written" ? outcome.revision : undefined;
   }
