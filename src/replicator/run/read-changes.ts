@@ -1,11 +1,10 @@
 /** The changes reader of a run: it moves changes from the source's feed into the bounded queue of the copiers. */
 import { abortable, type BoundedQueue } from "../../base/index.ts";
-import type { ChangesItem, ChangesRequest, Endpoint } from "../endpoints/endpoint.ts";
+import type { ChangesItem } from "../endpoints/endpoint.ts";
 
 /** Reads until the feed ends, then closes the queue. Waits while the queue is full. `onRead` is told how many changes came together. */
 export async function readChanges(
-  source: Endpoint,
-  request: ChangesRequest,
+  feed: AsyncIterable<readonly ChangesItem[]>,
   queue: BoundedQueue<ChangesItem>,
   onRead: (count: number) => void,
   signal: AbortSignal,
@@ -13,7 +12,7 @@ export async function readChanges(
   const onAbort = (): void => queue.fail(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    for await (const items of source.changes(request, signal)) {
+    for await (const items of feed) {
       onRead(changeCount(items));
       for (const item of items) {
         const weight = item.kind === "change" ? item.change.sizeBytes : 1;

@@ -1,26 +1,21 @@
 /**
  * One run of a replication: from the common checkpoint to the end of the changes, or until it is stopped.
  *
- *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence → checkpoints
+ *   changes → pipeline (`changes-pipeline.ts`) → through sequence → checkpoints
  *
  * It does not know jobs: the queue's job (`replication-job.ts`) and the command line both use it. All its work ends
  * with its signal. A requested stop is answered with a last checkpoint.
  */
 import {
-  BoundedQueue,
   errorCode,
   inSpan,
-  Lanes,
   OperationalError,
   type Runtime,
   randomHex,
   runTogether,
 } from "../../base/index.ts";
-import type { BatchObserver } from "../copying/batch-outcome.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
 import {
-  type ChangedDocument,
-  type ChangesItem,
   type Endpoint,
   EndpointError,
   type EndpointInfo,
@@ -37,22 +32,15 @@ import {
 import type { CopyLimits } from "../replicator-config.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
+import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { LagMeter } from "./lag-meter.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
-import { changeCount, readChanges } from "./read-changes.ts";
 import { nextLog, type ReplicationLog, recordedStatistics } from "./replication-log.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
 import { ThroughSequence } from "./through-sequence.ts";
 
-/** Bytes of changes that are queued for each copier; CouchDB's figure. */
-const QUEUE_BYTES_PER_COPIER = 102_400;
-/**
- * Whether batches are read while as many others are written. Our own store answers too fast for that to pay: what may be written bounds
- * the batches of a source that is near.
- */
-const READS_AHEAD = { http: true, local: false };
 /** How long the last checkpoint of a stopped run may take. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
 
@@ -137,10 +125,8 @@ export class ReplicationRun {
   #start: SourceSequence = 0;
   #committed: SourceSequence = 0;
   #begun = false;
-  #changed = false;
   #log: ReplicationLog | undefined;
-  #quietSinceMs: number | undefined;
-  #onBatchesAllowed: BatchObserver["allowBatches"];
+  #pipeline: ChangesPipeline | undefined;
   #startTimes: StartTimes | undefined;
   /** What both sides remember; undefined: they have not been asked yet. */
   #checkpoints: Checkpoints | undefined;
@@ -170,7 +156,7 @@ export class ReplicationRun {
 
   /** When the feed delivered something last, or began, on the monotonic clock; undefined: it has not begun. */
   get quietSinceMs(): number | undefined {
-    return this.#quietSinceMs;
+    return this.#pipeline?.quietSinceMs;
   }
 
   /** When both databases were made; undefined: they are not found yet. */
@@ -397,58 +383,48 @@ export class ReplicationRun {
     }
   }
 
-  /** The pipeline. Resolves when the feed has ended and all of it is copied. */
-  async #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
-    const { source, replication, endsCaughtUp = false } = this.#parts;
-    const { options, selection, winningRevisionsOnly } = replication;
-    const continuous = replication.continuous && !endsCaughtUp;
-    const queue = new BoundedQueue<ChangesItem>({
-      itemCountMax: options.workerBatchSize * options.workerProcesses * 2,
-      weightMax: QUEUE_BYTES_PER_COPIER * options.workerProcesses,
-    });
-    const since = this.#sequence.through;
-    const feed = { since, continuous, showsEnd: endsCaughtUp };
-    const request = { ...feed, selection, winningRevisionsOnly };
-    const batchCount = (reading: number, writing: number): number =>
-      reading + writing - (READS_AHEAD[replication.source.kind] ? 0 : options.workerProcesses);
-    const { workerProcesses } = options;
-    const copiers = new Lanes(
-      batchCount(workerProcesses, workerProcesses),
-      async (copierSignal) => {
-        try {
-          return await this.#copyBatch(queue, batchCopier, copierSignal);
-        } catch (error) {
-          // Ends those that wait for a batch, too: the feed of a continuous job may be silent for long.
-          queue.fail(error);
-          throw error;
-        }
-      },
-    );
-    this.#onBatchesAllowed = (reading, writing) => copiers.resize(batchCount(reading, writing));
-    const { clock } = this.#parts.runtime;
-    this.#quietSinceMs = clock.monotonicMs();
-    const onRead = (count: number): void => {
-      this.#quietSinceMs = clock.monotonicMs();
-      this.#lag.read(count, clock.nowMs());
+  /** Has the pipeline copy what the source's feed brings. */
+  #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
+    const { runtime, source, replication, endsCaughtUp = false } = this.#parts;
+    const { selection, winningRevisionsOnly } = replication;
+    const request = {
+      since: this.#sequence.through,
+      continuous: replication.continuous && !endsCaughtUp,
+      showsEnd: endsCaughtUp,
+      selection,
+      winningRevisionsOnly,
     };
-    await runTogether(signal, [
-      (readerSignal) => readChanges(source, request, queue, onRead, readerSignal),
-      (copierSignal) => copiers.run(copierSignal),
-    ]);
+    const { clock } = runtime;
+    const pipeline = new ChangesPipeline({
+      clock,
+      replication,
+      batchCopier,
+      sequence: this.#sequence,
+      lag: this.#lag,
+    });
+    this.#pipeline = pipeline;
+    return pipeline.run((feedSignal) => source.changes(request, feedSignal), signal);
   }
 
   #openBatchCopier(): BatchCopier {
     const { source, target, replication, runtime, failures, copyLimits } = this.#parts;
     const { options, omissions } = replication;
-    const readsAhead = READS_AHEAD[replication.source.kind];
     return new BatchCopier(
-      { runtime, source, target, options, omissions, copyLimits, readsAhead },
+      {
+        runtime,
+        source,
+        target,
+        options,
+        omissions,
+        copyLimits,
+        readsAhead: readsAhead(replication),
+      },
       {
         count: (more) => {
           this.#statistics = addStatistics(this.#statistics, more);
         },
         failures,
-        allowBatches: (reading, writing) => this.#onBatchesAllowed?.(reading, writing),
+        allowBatches: (reading, writing) => this.#pipeline?.allowBatches(reading, writing),
       },
     );
   }
@@ -483,31 +459,6 @@ export class ReplicationRun {
       pauseMs = intervalMs;
       if (!copied.aborted) await retryFailures(batchCopier, failures, SCHEDULED_RETRY, signal);
     }
-  }
-
-  /** Copies a batch; false: the feed has ended, and all of it is copied or being copied. */
-  async #copyBatch(
-    queue: BoundedQueue<ChangesItem>,
-    batchCopier: BatchCopier,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const { workerBatchSize } = this.#parts.replication.options;
-    let number = 0;
-    // The batch is numbered as it leaves the queue, so that numbers are in the order of the feed.
-    const items = await queue.takeUpTo(workerBatchSize, (batch) => {
-      const last = batch.at(-1) as ChangesItem;
-      number = this.#sequence.start(
-        last.kind === "change" ? last.change.sequence : last.sequence,
-        changeCount(batch),
-      );
-    });
-    if (items === undefined) return false;
-    const changes: ChangedDocument[] = [];
-    for (const item of items) if (item.kind === "change") changes.push(item.change);
-    await batchCopier.copy(changes, signal);
-    if (changes.length > 0) this.#changed = true;
-    this.#lag.arrived(this.#sequence.finish(number));
-    return true;
   }
 
   async #checkpointRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
@@ -579,7 +530,7 @@ export class ReplicationRun {
 
   #result(checkpoints: Checkpoints): Readonly<Record<string, unknown>> {
     if (!this.#parts.replication.options.useCheckpoints) return { use_checkpoints: false };
-    if (!this.#changed || this.#log === undefined) {
+    if (this.#pipeline?.hasCopied !== true || this.#log === undefined) {
       return { no_changes: true, ...checkpoints.sourceLog };
     }
     return { ...this.#log };
